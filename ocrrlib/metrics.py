@@ -1,0 +1,48 @@
+"""What the paper reports of a run: final accuracies and corrections to reach N % (section 3.2)."""
+
+import pandas as pd
+
+RUN = ["dataset", "encoder", "policy", "seed", "system"]
+CELL = ["dataset", "policy", "system"]
+LEVELS = (10, 30, 50, 70, 90)
+
+
+def final(results):
+    """The last checkpoint of every run."""
+    return results.groupby(RUN, sort=False, observed=True).tail(1).reset_index(drop=True)
+
+
+def corrections_to(results, level):
+    """Corrections made when ``level`` % novel accuracy is first seen at a checkpoint.
+
+    Returns
+    -------
+    Series indexed by run, NaN where a run never gets there.
+    """
+    reached = results[results["novel_acc"] >= level / 100]
+    first = reached.groupby(RUN, sort=False, observed=True)["corrections"].first()
+    runs = pd.MultiIndex.from_frame(results[RUN].drop_duplicates())
+    return first.reindex(runs).rename(f"to_{level}")
+
+
+def summarise(results):
+    """Mean and spread over seeds of every (dataset, policy, system), in order of appearance.
+
+    Standard deviations are the population's (division by n), as in the paper.
+    ``to_N`` is the mean over the seeds that reached N %, ``to_N_reached`` how many did.
+    """
+    last = final(results)
+    for level in LEVELS:
+        last[f"to_{level}"] = corrections_to(results, level).to_numpy()
+    groups = last.groupby(CELL, sort=False, observed=True)
+    columns = {"seeds": groups.size()}
+    for axis in ("novel", "original"):
+        columns[axis] = groups[f"{axis}_acc"].mean()
+        columns[f"{axis}_std"] = groups[f"{axis}_acc"].std(ddof=0)
+    columns["corrections"] = groups["corrections"].mean()
+    columns["stored_entries"] = groups["stored_entries"].mean()
+    columns["storage_bytes"] = groups["storage_bytes"].mean()
+    for level in LEVELS:
+        columns[f"to_{level}"] = groups[f"to_{level}"].mean()
+        columns[f"to_{level}_reached"] = groups[f"to_{level}"].count()
+    return pd.DataFrame(columns).reset_index()

@@ -1,0 +1,67 @@
+"""What a result depends on, as hashes: code, parameters, data, library versions.
+
+Code counts by what it does: comments and docstrings may change, and a module
+counts only where it is imported, directly or not.
+"""
+
+import ast
+import functools
+import hashlib
+import importlib.metadata
+import json
+import sys
+from pathlib import Path
+
+PACKAGE = Path(__file__).parent
+ROOT = PACKAGE.parent
+
+
+def digest(value):
+    """SHA-256 of anything that JSON can hold."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _path(module):
+    path = ROOT.joinpath(*module.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+@functools.cache
+def _parsed(module):
+    """Hash of a module's code without comments and docstrings, and what it imports."""
+    tree = ast.parse(_path(module).read_text(encoding="utf-8"))
+    imports = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imports |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            imports.add(node.module)
+            imports |= {f"{node.module}.{a.name}" for a in node.names if _path(f"{node.module}.{a.name}").exists()}
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node, clean=False):
+            node.body = node.body[1:] or [ast.Pass()]
+    return hashlib.sha256(ast.unparse(tree).encode()).hexdigest(), imports
+
+
+def closure(*modules):
+    """Modules of ocrrlib that these need, with their hashes; and the libraries, with their versions."""
+    code, libraries, todo = {}, {}, list(modules)
+    owners = _owners()
+    while todo:
+        module = todo.pop()
+        if module in code:
+            continue
+        code[module], imports = _parsed(module)
+        for name in imports:
+            top = name.split(".")[0]
+            if top == "ocrrlib":
+                if name != "ocrrlib":
+                    todo.append(name)
+            elif top not in sys.stdlib_module_names:
+                library = owners.get(top, top)
+                libraries[library] = importlib.metadata.version(library).split("+")[0]
+    return dict(sorted(code.items())), dict(sorted(libraries.items()))
+
+
+@functools.cache
+def _owners():
+    return {top: names[0] for top, names in importlib.metadata.packages_distributions().items()}

@@ -1,0 +1,66 @@
+"""The registry: every system by name, with its hyperparameters (paper, Appendix B).
+
+To add a system, write one file beside this one and one row below.
+"""
+
+import importlib
+from dataclasses import dataclass, field
+
+from ocrrlib.errors import pick
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One system as data: where its class is, how it is set, what it shares work with."""
+
+    module: str
+    cls: str
+    params: dict = field(default_factory=dict)
+    family: str = "embeddings"  # runs of one family are done together, to share work
+
+    def make(self, seed=0):
+        """A fresh system."""
+        module = importlib.import_module(f"ocrrlib.systems.{self.module}")
+        return getattr(module, self.cls)(seed=seed, **self.params)
+
+
+HEAD = dict(epochs=30, fit_lr=1e-2, weight_decay=1e-4, batch=256)
+VOTE = dict(k=5, margin=0.05)
+BUDGETS = (100, 500, 1000, 5000)
+
+
+def _bounded(eviction):
+    return {
+        f"bounded_{eviction}_{budget}": Entry("bounded", "Bounded", dict(budget=budget, eviction=eviction, **VOTE))
+        for budget in BUDGETS
+    }
+
+
+SYSTEMS = {
+    "static_knn": Entry("static_knn", "StaticKNN", VOTE),
+    "static_linear": Entry("static_linear", "StaticLinear", HEAD),
+    "online_linear": Entry("online_linear", "OnlineLinear", dict(lr=0.05, **HEAD)),
+    "ewc": Entry("ewc", "EWC", dict(lr=0.05, strength=1000.0, fisher_rows=2000, **HEAD)),
+    "a_gem": Entry("a_gem", "AGEM", dict(lr=0.05, memory=1000, memory_batch=64, **HEAD)),
+    "lwf": Entry("lwf", "LwF", dict(lr=0.05, strength=1.0, temperature=2.0, **HEAD)),
+    "knn_lm": Entry("knn_lm", "KNNLM", dict(k=5, weight=0.5, temperature=0.1, **HEAD)),
+    "river_logreg": Entry("river_logreg", "RiverLogReg", dict(lr=0.01, rows=3000), family="river"),
+    "substrate": Entry("substrate", "Substrate", VOTE),
+    **_bounded("reservoir"),
+    **_bounded("fifo"),
+    "substrate_k1": Entry("substrate", "Substrate", dict(k=1, margin=0.05)),
+    "substrate_sumsim": Entry("substrate", "Substrate", dict(k=5, rule="sumsim")),
+    "substrate_count_only": Entry("substrate", "Substrate", dict(**VOTE, rule="count_only")),
+    "substrate_no_recency": Entry("substrate", "Substrate", dict(**VOTE, rule="no_recency")),
+}
+
+
+def make(name, seed=0):
+    """A fresh system by its registry name.
+
+    Raises
+    ------
+    InputError
+        If there is no such system.
+    """
+    return pick("system", name, SYSTEMS).make(seed)

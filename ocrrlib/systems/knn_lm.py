@@ -1,0 +1,51 @@
+"""``knn_lm``: a frozen head mixed with a growing datastore (paper, section 4.2; Khandelwal et al. 2020)."""
+
+import numpy as np
+
+from ocrrlib.entries import Entries
+from ocrrlib.search import StandingQueries, top_k
+from ocrrlib.systems.base import Storage
+from ocrrlib.systems.heads import LinearHead, softmax
+
+
+class KNNLM(LinearHead):
+    """``weight * p_neighbours + (1 - weight) * p_head``.
+
+    Parameters
+    ----------
+    weight : float
+        Lambda, the share of the neighbours.
+    temperature : float
+        Tau of the softmax over the ``k`` cosines.
+    """
+
+    def __init__(self, seed=0, k=5, weight=0.5, temperature=0.1, **head):
+        super().__init__(seed, **head)
+        self.k, self.weight, self.temperature = k, weight, temperature
+
+    def _fit(self, X, y):
+        super()._fit(X, y)
+        self.entries = Entries(X, y)
+
+    def _mix(self, p_head, sims, slots):
+        p = (1 - self.weight) * p_head
+        if self.entries.size:
+            shares = self.weight * softmax(sims / self.temperature)
+            rows = np.broadcast_to(np.arange(len(p))[:, None], slots.shape)
+            found = slots >= 0
+            np.add.at(p, (rows[found], self.entries.y[slots[found]]), shares[found])
+        return p.argmax(axis=1)
+
+    def _predict(self, X):
+        return self._mix(softmax(self._logits(X)), *top_k(X, self.entries.X, self.entries.born, self.k))
+
+    def watch(self, Q):
+        standing, p_head = StandingQueries(Q, self.entries, self.k), softmax(self._logits(Q))
+        return lambda rows: self._mix(p_head[rows], *standing.neighbours(rows))
+
+    def _correct(self, x, y):
+        self.entries.append(x, y)
+
+    def storage(self):
+        head = super().storage()
+        return Storage(head.bytes + self.entries.nbytes, entries=self.entries.size, parameters=head.parameters)
