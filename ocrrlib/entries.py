@@ -20,8 +20,10 @@ class Entries:
 
     def __init__(self, X, y, born=None, writes=None):
         self.size = len(X)
-        self._X = np.array(X, np.float32, order="C")
-        self._y = np.array(y, np.int64)
+        # What cannot change need not be copied; the first append moves to memory of our own.
+        keep = None if not X.flags.writeable and not y.flags.writeable else True
+        self._X = np.array(X, np.float32, order="C", copy=keep)
+        self._y = np.array(y, np.int64, copy=keep)
         self._born = np.arange(self.size) if born is None else np.array(born, np.int64)
         self.writes = self.size if writes is None else writes
 

@@ -42,6 +42,7 @@ def _parsed(module):
     return hashlib.sha256(ast.unparse(tree).encode()).hexdigest(), imports
 
 
+@functools.cache
 def closure(*modules):
     """Modules of ocrrlib that these need, with their hashes; and the libraries, with their versions."""
     code, libraries, todo = {}, {}, list(modules)

@@ -1,6 +1,7 @@
 """The held-out-class shift: what a system starts from, what streams by, what it is tested on."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -45,6 +46,18 @@ class Scenario:
     y_novel: np.ndarray
     X_original: np.ndarray
     y_original: np.ndarray
+
+    def __post_init__(self):
+        for value in vars(self).values():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False  # one scenario serves many runs
+
+    @cached_property
+    def queries(self):
+        """All that is ever predicted, (q, d): stream rows, then novel, then original test rows."""
+        rows = np.concatenate([self.X_stream, self.X_novel, self.X_original])
+        rows.flags.writeable = False
+        return rows
 
 
 def make_scenario(data, seed, draw="fresh", cap=PAPER_CAP, held_out=10, thin=1):

@@ -6,15 +6,29 @@ neighbours are the same for every policy and for several systems.
 
 import functools
 import hashlib
+import weakref
 from collections import OrderedDict
 
 import numpy as np
 
 
+_hashed = weakref.WeakValueDictionary()  # id of a read-only array -> the array, while it lives
+_digests = {}
+
+
+def _content(array):
+    """SHA-256 of an array's bytes; of one that cannot change, computed once."""
+    if array.flags.writeable:
+        return hashlib.sha256(np.ascontiguousarray(array)).digest()
+    if _hashed.get(id(array)) is not array:
+        _hashed[id(array)] = array
+        _digests[id(array)] = hashlib.sha256(np.ascontiguousarray(array)).digest()
+    return _digests[id(array)]
+
+
 def _identity(value):
     if isinstance(value, np.ndarray):
-        content = hashlib.sha256(np.ascontiguousarray(value)).digest()
-        return value.shape, value.dtype.str, content
+        return value.shape, value.dtype.str, _content(value)
     return value
 
 

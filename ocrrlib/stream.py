@@ -36,9 +36,8 @@ def run_stream(system, scenario, policy, every=EVERY):
     """
     s = scenario
     system.fit(s.X_initial, s.y_initial, s.classes)
-    queries = np.concatenate([s.X_stream, s.X_novel, s.X_original])
-    answers = system.watch(queries) if hasattr(system, "watch") else lambda rows: system.predict(queries[rows])
-    n, rows = len(s.y_stream), np.arange(len(queries))
+    answers = system.watch(s.queries) if hasattr(system, "watch") else lambda rows: system.predict(s.queries[rows])
+    n, rows = len(s.y_stream), np.arange(len(s.queries))
     novel, original = np.split(rows[n:], [len(s.y_novel)])
     corrects = policy.coins(s.seed, n)
     corrections = 0

@@ -26,27 +26,28 @@ class AGEM(LinearHead):
         self.rng = np.random.default_rng(self.seed)
         rows = self.rng.choice(len(X), min(self.memory, len(X)), replace=False)
         self.memory_X, self.memory_y = X[rows].astype(np.float64), y[rows]
+        self.products = self.memory_X @ self.memory_X.T + 1  # of the rows with the bias's constant 1
 
     def _correct(self, x, y):
-        residual = self._residual(x.astype(np.float64), y)
-        g_W, g_b = np.outer(residual, x), residual
+        x = x.astype(np.float64)
+        residual = self._residual(x, y)
         if len(self.memory_y):
             rows = self.rng.choice(len(self.memory_y), min(self.memory_batch, len(self.memory_y)), replace=False)
-            r_W, r_b = self._memory_gradient(rows)
-            overlap = np.vdot(g_W, r_W) + g_b @ r_b
+            M = self.memory_X[rows]
+            R = self._memory_residual(M, rows)
+            # Gradients are residual x^T and R^T M, so their products need neither of them written out.
+            overlap = (R @ residual) @ (M @ x) + R.sum(axis=0) @ residual
             if overlap < 0:
-                scale = overlap / (np.vdot(r_W, r_W) + r_b @ r_b)
-                g_W, g_b = g_W - scale * r_W, g_b - scale * r_b
-        self.W -= self.lr * g_W
-        self.b -= self.lr * g_b
+                scale = overlap / np.vdot(R @ R.T, self.products[np.ix_(rows, rows)])
+                self.W += self.lr * scale * (R.T @ M)
+                self.b += self.lr * scale * R.sum(axis=0)
+        self._descend(residual, x)
 
-    def _memory_gradient(self, rows):
-        """Gradient of the mean cross-entropy over remembered rows."""
-        X = self.memory_X[rows]
-        residual = softmax(X @ self.W.T + self.b)
-        residual[np.arange(len(rows)), self.memory_y[rows]] -= 1
-        residual /= len(rows)
-        return residual.T @ X, residual.sum(axis=0)
+    def _memory_residual(self, M, rows):
+        """Gradient of the mean cross-entropy over remembered rows with respect to their logits, (r, C)."""
+        R = softmax(M @ self.W.T + self.b)
+        R[np.arange(len(rows)), self.memory_y[rows]] -= 1
+        return R / len(rows)
 
     def storage(self):
         head = super().storage()

@@ -33,9 +33,12 @@ class EWC(LinearHead):
         self.F_W, self.F_b = (residual**2).T @ rows**2 / n, (residual**2).sum(axis=0) / n
 
     def _correct(self, x, y):
-        residual = self._residual(x.astype(np.float64), y)
-        self.W -= self.lr * (np.outer(residual, x) + self.strength * self.F_W * (self.W - self.W0))
-        self.b -= self.lr * (residual + self.strength * self.F_b * (self.b - self.b0))
+        x = x.astype(np.float64)
+        residual = self._residual(x, y)
+        pull = self.lr * self.strength
+        self.W -= pull * self.F_W * (self.W - self.W0)
+        self.b -= pull * self.F_b * (self.b - self.b0)
+        self._descend(residual, x)
 
     def storage(self):
         head = super().storage()

@@ -1,19 +1,21 @@
-"""The linear softmax head that seven systems start from, and its gradients in closed form.
+"""The linear softmax head that six systems start from, and its gradients in closed form.
 
 Training and updates run in float64: the published float32 protocol differs from
-it by rounding only, and results no longer depend on the machine's arithmetic.
+it by rounding only, and results no longer depend on a machine's arithmetic.
 """
 
 import numpy as np
-import torch
 
 from ocrrlib.shared import shared
 from ocrrlib.systems.base import Storage, System
+from ocrrlib.torch_draws import TorchDraws
 
 
 @shared(keep=2)
 def train_head(X, y, n_classes, seed, epochs, lr, weight_decay, batch):
     """Train a linear head with AdamW and cross-entropy.
+
+    Initial weights and the order of rows are torch's for this seed, as published.
 
     Parameters
     ----------
@@ -29,18 +31,51 @@ def train_head(X, y, n_classes, seed, epochs, lr, weight_decay, batch):
     W : (n_classes, d) float64
     b : (n_classes,) float64
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        head = torch.nn.Linear(X.shape[1], n_classes).double()
-    inputs, labels = torch.from_numpy(X).double(), torch.from_numpy(y)
-    order = torch.Generator().manual_seed(seed)
-    optimiser = torch.optim.AdamW(head.parameters(), lr=lr, weight_decay=weight_decay, fused=True)
-    for _ in range(epochs if len(y) else 0):
-        for rows in torch.randperm(len(y), generator=order).split(batch):
-            optimiser.zero_grad()
-            torch.nn.functional.cross_entropy(head(inputs[rows]), labels[rows]).backward()
-            optimiser.step()
-    return head.weight.detach().numpy(), head.bias.detach().numpy()
+    weight, bias = TorchDraws(seed).linear(X.shape[1], n_classes)
+    theta = np.hstack([weight, bias[:, None]]).astype(np.float64)
+    inputs = np.hstack([X, np.ones((len(X), 1))])  # float64, with the bias as one more weight
+    adam = AdamW(theta, lr, weight_decay)
+    for order in _orders(len(y), epochs, seed):
+        for start in range(0, len(y), batch):
+            rows = order[start : start + batch]
+            residual = softmax(inputs[rows] @ theta.T)
+            residual[np.arange(len(rows)), y[rows]] -= 1
+            adam.step((residual / len(rows)).T @ inputs[rows])
+    return theta[:, :-1].copy(), theta[:, -1].copy()
+
+
+@shared(keep=1)
+def _orders(n, epochs, seed):
+    """The order of rows in each epoch; the same for the heads over known and over all classes."""
+    draws = TorchDraws(seed)
+    return [draws.permutation(n) for _ in range(epochs)]
+
+
+class AdamW:
+    """AdamW (Loshchilov and Hutter 2019) on one array, in place, with torch's default betas."""
+
+    def __init__(self, theta, lr, weight_decay, betas=(0.9, 0.999), eps=1e-8):
+        self.theta, self.lr, self.decay, self.betas, self.eps = theta, lr, 1 - lr * weight_decay, betas, eps
+        self.sum, self.squares, self.room = np.zeros_like(theta), np.zeros_like(theta), np.empty_like(theta)
+        self.steps = 0
+
+    def step(self, gradient):
+        """Move ``theta`` against the gradient; the gradient's memory is used up."""
+        self.steps += 1
+        b1, b2 = self.betas
+        # Moments are kept as plain decayed sums; their weights and bias corrections meet in two numbers.
+        spread = np.sqrt((1 - b2**self.steps) / (1 - b2))
+        rate = self.lr * (1 - b1) / (1 - b1**self.steps) * spread
+        self.sum *= b1
+        self.sum += gradient
+        self.squares *= b2
+        self.squares += np.multiply(gradient, gradient, out=gradient)
+        np.sqrt(self.squares, out=self.room)
+        self.room += self.eps * spread
+        np.divide(self.sum, self.room, out=self.room)
+        self.room *= rate
+        self.theta *= self.decay
+        self.theta -= self.room
 
 
 def softmax(logits):
@@ -67,13 +102,18 @@ class LinearHead(System):
 
     def _fit(self, X, y):
         W, b = train_head(X, y, self.n_classes, self.seed, **self.training)
-        self.W, self.b = W.copy(), b.copy()
+        self.W, self.b, self.room = W.copy(), b.copy(), np.empty_like(W)
 
     def _logits(self, X):
         return X.astype(np.float64) @ self.W.T + self.b
 
     def _predict(self, X):
         return self._logits(X).argmax(axis=1)
+
+    def _descend(self, residual, x):
+        """One SGD step along the gradient residual x^T, (C,) and (d,) float64."""
+        self.W -= np.multiply((self.lr * residual)[:, None], x, out=self.room)
+        self.b -= self.lr * residual
 
     def _residual(self, x, y):
         """Gradient of the cross-entropy with respect to the logits of one example, (C,)."""

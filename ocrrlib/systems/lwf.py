@@ -21,11 +21,9 @@ class LwF(LinearHead):
         self.W0, self.b0 = self.W.copy(), self.b.copy()
 
     def _correct(self, x, y):
-        wide, T = x.astype(np.float64), self.temperature
-        student, teacher = softmax((self.W @ wide + self.b) / T), softmax((self.W0 @ wide + self.b0) / T)
-        residual = self._residual(wide, y) + self.strength * T * (student - teacher)
-        self.W -= np.outer(self.lr * residual, wide)
-        self.b -= self.lr * residual
+        x, T = x.astype(np.float64), self.temperature
+        student, teacher = softmax((self.W @ x + self.b) / T), softmax((self.W0 @ x + self.b0) / T)
+        self._descend(self._residual(x, y) + self.strength * T * (student - teacher), x)
 
     def storage(self):
         head = super().storage()

@@ -7,6 +7,5 @@ from ocrrlib.systems.heads import LinearHead
 
 class OnlineLinear(LinearHead):
     def _correct(self, x, y):
-        residual = self._residual(x.astype(np.float64), y)
-        self.W -= np.outer(self.lr * residual, x)
-        self.b -= self.lr * residual
+        x = x.astype(np.float64)
+        self._descend(self._residual(x, y), x)

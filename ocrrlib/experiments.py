@@ -1,0 +1,105 @@
+"""The paper's experiments as grids of runs."""
+
+from dataclasses import dataclass
+
+from ocrrlib.embeddings import DEFAULT_ENCODER
+from ocrrlib.errors import InputError, pick
+from ocrrlib.policies import POLICIES
+from ocrrlib.scenario import PAPER_CAP
+from ocrrlib.systems import BUDGETS, SYSTEMS
+
+SEEDS = (0, 1, 2)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One system, streamed once: names and numbers only, so that it can be hashed and sent anywhere."""
+
+    dataset: str
+    encoder: str
+    policy: str
+    seed: int
+    system: str
+    draw: str = "fresh"
+    cap: int | None = PAPER_CAP
+    thin: int = 1
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A grid: everything against everything, with one way of drawing scenarios."""
+
+    datasets: tuple[str, ...]
+    policies: tuple[str, ...]
+    systems: tuple[str, ...]
+    draw: str
+
+
+FULL_SWEEP = (
+    "static_knn",
+    "static_linear",
+    "online_linear",
+    "ewc",
+    "a_gem",
+    "lwf",
+    "knn_lm",
+    "river_logreg",
+    "substrate",
+)
+BOUNDED = tuple(f"bounded_{eviction}_{budget}" for eviction in ("reservoir", "fifo") for budget in BUDGETS)
+VARIANTS = ("substrate", "substrate_count_only", "substrate_no_recency", "substrate_k1", "substrate_sumsim")
+
+EXPERIMENTS = {
+    "full_sweep": Experiment(("banking77", "clinc150"), tuple(POLICIES), FULL_SWEEP, "fresh"),
+    "storage_pareto": Experiment(
+        ("banking77",), ("oracle",), ("substrate", "online_linear", "a_gem", "river_logreg", *BOUNDED), "continued"
+    ),
+    "vote_ablation": Experiment(("banking77",), ("oracle",), VARIANTS, "continued"),
+}
+
+# ``quick`` shows in seconds that everything works; its numbers mean nothing.
+PROFILES = {"paper": dict(cap=PAPER_CAP, thin=1), "quick": dict(cap=60, thin=12)}
+
+
+def parse_seeds(seeds):
+    """Seeds as a tuple of integers, from ``"0,1,2"`` or a sequence.
+
+    Raises
+    ------
+    InputError
+        If there is none, one twice, or one that is not an integer from 0 up.
+    """
+    parts = seeds.split(",") if isinstance(seeds, str) else list(seeds)
+    try:
+        numbers = tuple(int(part) for part in parts)
+    except (TypeError, ValueError):
+        raise InputError(f"seeds {seeds!r} are not integers: give them as 0,1,2") from None
+    if not numbers or min(numbers) < 0 or max(numbers) >= 2**32 or len(set(numbers)) < len(numbers):
+        raise InputError(f"seeds {seeds!r} are out of range: give different integers from 0 to {2**32 - 1}")
+    return numbers
+
+
+def grid(experiment, encoder=DEFAULT_ENCODER, seeds=SEEDS, profile="paper"):
+    """All runs of an experiment, in the order of its result file.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown or a seed out of range.
+    """
+    plan = pick("experiment", experiment, EXPERIMENTS)
+    size = pick("profile", profile, PROFILES)
+    return [
+        Run(dataset, encoder, policy, seed, system, draw=plan.draw, **size)
+        for dataset in plan.datasets
+        for policy in plan.policies
+        for seed in parse_seeds(seeds)
+        for system in plan.systems
+    ]
+
+
+def check_runs(runs):
+    """Refuse a grid that names something that does not exist, before anything runs."""
+    for run in runs:
+        pick("system", run.system, SYSTEMS)
+        pick("policy", run.policy, POLICIES)

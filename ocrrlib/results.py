@@ -1,0 +1,36 @@
+"""Results as tidy parquet files that carry what they came from."""
+
+import json
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ocrrlib.errors import InputError
+from ocrrlib.files import atomic
+
+
+def write(frame, provenance, path):
+    """Write a frame and its provenance; the same content gives the same bytes."""
+    about = {"ocrr": json.dumps(provenance, sort_keys=True)}
+    table = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(about)
+    with atomic(path) as temporary:
+        pq.write_table(table, temporary, compression="zstd")
+
+
+def read(path):
+    """The frame and the provenance that ``write`` was given.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or damaged.
+    """
+    try:
+        table = pq.read_table(path)
+        provenance = json.loads(table.schema.metadata[b"ocrr"])
+    except FileNotFoundError as error:
+        raise InputError(f"{path} is missing: make it with `make paper`") from error
+    except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path} is damaged ({type(error).__name__}): make it anew with `make paper`") from error
+    return pd.DataFrame(table.to_pandas()), provenance

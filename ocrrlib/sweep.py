@@ -1,0 +1,166 @@
+"""A grid of runs: in parallel, resumable, one tidy frame in the end."""
+
+import os
+import time
+from contextlib import contextmanager
+from dataclasses import asdict
+
+import joblib
+import pandas as pd
+from tqdm.auto import tqdm
+
+from ocrrlib.cache import RunCache
+from ocrrlib.errors import InputError
+from ocrrlib.experiments import check_runs
+from ocrrlib.metrics import RUN
+from ocrrlib.policies import POLICIES
+from ocrrlib.provenance import closure, digest
+from ocrrlib.scenario import make_scenario
+from ocrrlib.stream import run_stream
+from ocrrlib.systems import SYSTEMS, make
+
+CACHE = "build/cache/runs"
+
+
+def depends_on(run, fingerprint):
+    """Everything that decides a run's result: names, numbers, code, libraries and data."""
+    entry = SYSTEMS[run.system]
+    code, libraries = closure(
+        "ocrrlib.stream", "ocrrlib.scenario", "ocrrlib.policies", f"ocrrlib.systems.{entry.module}"
+    )
+    return {
+        "run": asdict(run),
+        "system": [entry.module, entry.cls, entry.params],
+        "code": code,
+        "libraries": libraries,
+        "data": fingerprint,
+    }
+
+
+def run_group(runs, data, cache):
+    """Runs of one scenario, one after the other, so that they share work.
+
+    Parameters
+    ----------
+    runs : list of (Run, str)
+        Runs that differ in policy and system only, with their cache keys.
+    data : Embedded
+        Their dataset.
+    cache : RunCache
+        Where each is kept as soon as it is finished.
+
+    Returns
+    -------
+    list of (key, {"checkpoints": ..., "seconds": ...})
+    """
+    first, done = runs[0][0], []
+    scenario = make_scenario(data, first.seed, draw=first.draw, cap=first.cap, thin=first.thin)
+    for run, key in runs:
+        started = time.perf_counter()
+        try:
+            stream = run_stream(make(run.system, run.seed), scenario, POLICIES[run.policy])
+            checkpoints = [asdict(checkpoint) for checkpoint in stream]
+        except Exception as error:
+            raise RuntimeError(f"run failed: {run}: {error}") from error
+        finished = {"checkpoints": checkpoints, "seconds": time.perf_counter() - started}
+        cache.save(key, finished)
+        done.append((key, finished))
+    return done
+
+
+@contextmanager
+def _workers(jobs, dask):
+    """Where groups run: worker processes here, or the Dask cluster at this address."""
+    if dask:
+        try:
+            from distributed import Client
+        except ImportError as error:
+            raise InputError("DASK needs the optional Dask: pip install 'dask[distributed]'") from error
+        try:
+            client = Client(dask, timeout=10)
+        except (OSError, ValueError) as error:
+            raise InputError(f"no Dask scheduler answers at {dask}: start one with `dask scheduler`") from error
+        with client, joblib.parallel_config(backend="dask", n_jobs=-1):
+            yield
+    elif jobs == 1:
+        with joblib.parallel_config(backend="sequential"):
+            yield
+    else:
+        threads = max(1, (os.cpu_count() or 1) // jobs)
+        with joblib.parallel_config(backend="loky", n_jobs=jobs, inner_max_num_threads=threads):
+            yield
+
+
+def sweep(runs, datasets, jobs=1, dask=None, cache=CACHE, progress=True):
+    """Run a grid and return its checkpoints.
+
+    Parameters
+    ----------
+    runs : list of Run
+        What to run; finished runs found in the cache are not repeated.
+    datasets : dict of str to Embedded
+        The datasets that the runs name.
+    jobs : int
+        Worker processes, from 1 up.
+    dask : str, optional
+        Address of a Dask scheduler to use instead.
+    cache : path or None
+        Folder of finished runs.
+
+    Returns
+    -------
+    results : DataFrame
+        One row per checkpoint, in the order of ``runs``; the same whatever the workers.
+    seconds : list of float
+        Time of each run, as measured when it ran.
+
+    Raises
+    ------
+    InputError
+        If a run names what does not exist, or ``jobs`` is out of range.
+    """
+    check_runs(runs)
+    if jobs < 1:
+        raise InputError(f"{jobs} jobs are too few: give at least 1")
+    kept = RunCache(cache)
+    fingerprints = {name: data.fingerprint for name, data in datasets.items()}
+    keys = [digest(depends_on(run, fingerprints[run.dataset])) for run in runs]
+    found = {key: run for key in keys if (run := kept.load(key)) is not None}
+
+    groups = {}
+    for run, key in zip(runs, keys):
+        if key not in found:
+            family = SYSTEMS[run.system].family
+            groups.setdefault((family, run.dataset, run.seed, run.draw, run.cap, run.thin), []).append((run, key))
+    # River's runs and larger datasets first: what is long must not start last.
+    heavy = sorted(groups, key=lambda g: (g[0] == "river", len(datasets[g[1]].y_train)), reverse=True)
+    tasks = [joblib.delayed(run_group)(groups[g], datasets[groups[g][0][0].dataset], kept) for g in heavy]
+    with _workers(jobs, dask), tqdm(total=len(runs), initial=len(found), unit="run", disable=not progress) as bar:
+        for done in joblib.Parallel(return_as="generator_unordered", pre_dispatch="all")(tasks):
+            for key, finished in done:
+                found[key] = finished
+                if key not in kept:  # the worker has no folder in common with us
+                    kept.save(key, finished)
+            bar.update(len(done))
+
+    rows = [
+        {name: getattr(run, name) for name in RUN} | checkpoint
+        for run, key in zip(runs, keys)
+        for checkpoint in found[key]["checkpoints"]
+    ]
+    return pd.DataFrame(rows), [found[key]["seconds"] for key in keys]
+
+
+def provenance(runs, datasets, lock):
+    """What a sweep's results depend on, to be kept with them; ``lock`` is the hash of the lock file."""
+    fingerprints = {name: data.fingerprint for name, data in datasets.items()}
+    each = [depends_on(run, fingerprints[run.dataset]) for run in runs]
+    return {
+        "runs": len(runs),
+        "seeds": sorted({run.seed for run in runs}),
+        "parameters": digest([[e["run"], e["system"]] for e in each]),
+        "code": {module: value for e in each for module, value in e["code"].items()},
+        "libraries": {name: value for e in each for name, value in e["libraries"].items()},
+        "data": {run.dataset: fingerprints[run.dataset] for run in runs},
+        "lock": lock,
+    }
