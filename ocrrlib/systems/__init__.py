@@ -16,7 +16,7 @@ class Entry:
     module: str
     cls: str
     params: dict = field(default_factory=dict)
-    family: str = "embeddings"  # runs of one family are done together, to share work
+    family: str = "shared"  # runs of one family are done together, to share work
 
     def make(self, seed=0):
         """A fresh system."""
@@ -38,7 +38,7 @@ def _bounded(eviction):
 
 SYSTEMS = {
     "static_knn": Entry("static_knn", "StaticKNN", VOTE),
-    "static_linear": Entry("static_linear", "StaticLinear", HEAD),
+    "static_linear": Entry("static_linear", "StaticLinear", HEAD, family="known_head"),
     "online_linear": Entry("online_linear", "OnlineLinear", dict(lr=0.05, **HEAD)),
     "ewc": Entry("ewc", "EWC", dict(lr=0.05, strength=1000.0, fisher_rows=2000, **HEAD)),
     "a_gem": Entry("a_gem", "AGEM", dict(lr=0.05, memory=1000, memory_batch=64, **HEAD)),
