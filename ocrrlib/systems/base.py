@@ -48,10 +48,10 @@ class System:
         X, y = np.asarray(X), np.asarray(y)
         if X.ndim != 2 or y.shape != X.shape[:1]:
             raise InputError(f"fit needs X (n, d) and y (n,); got {X.shape} and {y.shape}")
-        self.dim, self.n_classes = X.shape[1], len(classes)
         self._check_rows(X)
-        if len(y) and not (y.dtype.kind in "iu" and 0 <= y.min() and y.max() < self.n_classes):
-            raise InputError(f"labels must be class ids from 0 to {self.n_classes - 1}")
+        if len(y) and not (y.dtype.kind in "iu" and 0 <= y.min() and y.max() < len(classes)):
+            raise InputError(f"labels must be class ids from 0 to {len(classes) - 1}")
+        self.dim, self.n_classes = X.shape[1], len(classes)
         self._fit(X.astype(np.float32, copy=False), y.astype(np.int64, copy=False))
         return self
 
@@ -77,11 +77,12 @@ class System:
         InputError
             If ``x`` is not a finite unit vector of the right length or ``y`` not a class id.
         """
-        if getattr(x, "shape", None) != (self.dim,):
-            raise InputError(f"correct needs one row of length {self.dim}; got shape {np.shape(x)}")
+        x = np.asarray(x, np.float32)
+        if x.shape != (self.dim,):
+            raise InputError(f"correct needs one row of length {self.dim}; got shape {x.shape}")
         if not 0.98 < x @ x < 1.02:  # false for NaN, too
-            self._check_rows(np.asarray(x)[None])
-        if not 0 <= y < self.n_classes:
+            self._check_rows(x[None])
+        if not (isinstance(y, (int, np.integer)) and 0 <= y < self.n_classes):
             raise InputError(f"label {y} is not a class id from 0 to {self.n_classes - 1}")
         self._correct(x, int(y))
 

@@ -1,0 +1,51 @@
+# Everything runs through here; `make help` lists what there is.
+# Parameters: make paper ENCODER=all-MiniLM-L6-v2 SEEDS=0,1,2 JOBS=2 PROFILE=paper|quick DASK=tcp://host:8786
+
+# An active conda or Binder environment is used as it is; otherwise .venv is made from the lock.
+ifneq ($(CONDA_PREFIX)$(NB_PYTHON_PREFIX),)
+PY := python
+READY :=
+else
+PY := .venv/bin/python
+READY := .venv/ready-$(shell cksum requirements.lock pyproject.toml | cksum | cut -d ' ' -f 1)
+endif
+
+BUILD = $(PY) notebooks/build.py
+
+.DEFAULT_GOAL := help
+.PHONY: help paper test status verify lab bench embed clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+
+paper: $(READY)  ## run the notebooks that are stale: results, tables, figures
+	@$(BUILD) paper $(MAKEOVERRIDES)
+
+test: $(READY)  ## run the whole test suite
+	$(PY) -m pytest
+
+status: $(READY)  ## say what is stale, and why
+	@$(BUILD) status $(MAKEOVERRIDES)
+
+verify: $(READY)  ## rebuild beside the published artefacts and name each one that differs
+	@$(BUILD) verify $(MAKEOVERRIDES)
+
+lab: $(READY)  ## open the notebooks in JupyterLab
+	$(PY) -m jupyterlab notebooks
+
+bench: $(READY)  ## measure speed and memory; writes build/bench.json
+	$(PY) -m tests.bench
+
+embed: $(READY)  ## encode the raw texts anew (OCRR_DATA_DIR or a network)
+	@$(BUILD) embed $(MAKEOVERRIDES)
+
+clean:  ## remove what builds leave behind; published artefacts stay
+	rm -rf build
+
+.venv/ready-%: requirements.lock pyproject.toml
+	@python3 -c 'import sys; sys.exit("error: Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'
+	python3 -m venv .venv
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	.venv/bin/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@rm -f .venv/ready-*
+	@touch $@

@@ -1,0 +1,1 @@
+"""Tables and figures from tidy results; nothing here runs an experiment."""

@@ -1,0 +1,213 @@
+"""The paper's tables: numbers as CSV, the same ones formatted as Markdown and LaTeX."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from ocrrlib.datasets import DATASETS
+from ocrrlib.files import write_text
+from ocrrlib.metrics import LEVELS, final, summarise
+from ocrrlib.report.style import POLICY_TITLES
+from ocrrlib.systems import SYSTEMS
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table twice: ``numbers`` for machines, ``text`` for readers."""
+
+    name: str
+    caption: str
+    numbers: pd.DataFrame
+    text: pd.DataFrame
+
+    def write(self, folder):
+        """Write ``<name>.csv``, ``.md`` and ``.tex`` into ``folder``."""
+        write_text(folder / f"{self.name}.csv", self.numbers.to_csv(index=False, lineterminator="\n"))
+        markdown = self.text.to_markdown(index=False, disable_numparse=True)
+        write_text(folder / f"{self.name}.md", f"{markdown}\n\n: {self.caption}\n")
+        latex = self.text.to_latex(
+            index=False,
+            escape=True,
+            caption=self.caption.replace("%", r"\%").replace("_", r"\_"),
+            label=f"tab:{self.name}",
+            position="htbp",
+        )
+        write_text(folder / f"{self.name}.tex", latex.replace("±", r"$\pm$").replace("→", r"$\to$"))
+
+    def _repr_markdown_(self):
+        return self.text.to_markdown(index=False, disable_numparse=True) + f"\n\n*{self.caption}*"
+
+
+def spread(mean, std, digits=3):
+    """``mean ± std``, one of each per row."""
+    return [f"{m:.{digits}f} ± {s:.{digits}f}" for m, s in zip(mean, std)]
+
+
+def reached(summary, level):
+    """Corrections to ``level`` %: the mean over the seeds that got there, and how many if not all."""
+    cells = []
+    for row in summary.to_dict("records"):
+        mean, count, seeds = row[f"to_{level}"], row[f"to_{level}_reached"], row["seeds"]
+        cells.append("never" if not count else f"{mean:.0f}" + (f" ({count}/{seeds})" if count < seeds else ""))
+    return cells
+
+
+def titles(summary):
+    """Columns that name a cell, as readers know them."""
+    return {
+        "Dataset": [DATASETS[name].title for name in summary["dataset"]],
+        "Policy": [POLICY_TITLES.get(name, name) for name in summary["policy"]],
+        "System": summary["system"],
+    }
+
+
+def _accuracies(summary):
+    return {
+        "Final novel": spread(summary["novel"], summary["novel_std"]),
+        "Final original": spread(summary["original"], summary["original_std"]),
+    }
+
+
+def _levels(summary):
+    return {f"→{level} %": reached(summary, level) for level in LEVELS}
+
+
+def _size(nbytes):
+    return [f"{value / 1e6:.2f}" for value in nbytes]
+
+
+def headline(full_sweep, storage_pareto):
+    """Table 1: Banking77, oracle; both experiments, each row saying which it is from."""
+    parts = []
+    for title, results in (("full sweep", full_sweep), ("storage sweep", storage_pareto)):
+        cell = results[(results["dataset"] == "banking77") & (results["policy"] == "oracle")]
+        parts.append(summarise(cell).assign(experiment=title))
+    summary = pd.concat(parts, ignore_index=True)
+    text = {
+        "System": summary["system"],
+        "Experiment": summary["experiment"],
+        "Entries": [f"{n:.0f}" for n in summary["stored_entries"]],
+        "MB": _size(summary["storage_bytes"]),
+    }
+    text |= _accuracies(summary) | _levels(summary)
+    caption = (
+        "Banking77, oracle policy: final accuracies (mean ± SD over seeds), what is stored at the end, and corrections "
+        "until N % novel accuracy is first seen (mean over the seeds that reach it; how many, if not all). The two "
+        "experiments draw test rows and stream order differently, so a system in both has two rows."
+    )
+    return Table("table1_headline", caption, summary, pd.DataFrame(text))
+
+
+def six_cells(full_sweep):
+    """The same for every dataset and policy of the full sweep."""
+    summary = summarise(full_sweep)
+    text = titles(summary) | _accuracies(summary)
+    text |= {"Corrections": [f"{n:.0f}" for n in summary["corrections"]]} | _levels(summary)
+    caption = "Full sweep: all datasets, policies and systems; as Table 1, with the corrections made in all."
+    return Table("table_six_cells", caption, summary, pd.DataFrame(text))
+
+
+def sparse_policies(full_sweep):
+    """Section 5.3: what is left when few mistakes are corrected."""
+    summary = summarise(full_sweep[full_sweep["policy"] != "oracle"])
+    text = {"System": list(dict.fromkeys(summary["system"]))}
+    for (dataset, policy), cell in summary.groupby(["dataset", "policy"], sort=False):
+        place = f"{DATASETS[dataset].title}, {POLICY_TITLES[policy]}"
+        text[f"{place}: novel"] = spread(cell["novel"], cell["novel_std"])
+        text[f"{place}: original"] = spread(cell["original"], cell["original_std"])
+    caption = "Sparse correction policies: final novel and original accuracy, mean ± SD over seeds."
+    return Table("table_sparse_policies", caption, summary, pd.DataFrame(text))
+
+
+def ranking(full_sweep):
+    """Section 5.4: rank by final novel accuracy under the oracle, and the substrate's lead in points."""
+    summary = summarise(full_sweep[full_sweep["policy"] == "oracle"])
+    by_cell = summary.groupby("dataset", sort=False)
+    summary["rank"] = by_cell["novel"].rank(ascending=False, method="min").astype(int)
+    leader = summary[summary["system"] == "substrate"].set_index("dataset")["novel"]
+    summary["lead_pp"] = 100 * (summary["dataset"].map(leader) - summary["novel"])
+    numbers = summary[["dataset", "system", "novel", "rank", "lead_pp"]]
+    text = {"System": list(dict.fromkeys(summary["system"]))}
+    for dataset, cell in numbers.groupby("dataset", sort=False):
+        title = DATASETS[dataset].title
+        text[f"{title}: novel"] = [f"{value:.3f}" for value in cell["novel"]]
+        text[f"{title}: rank"] = cell["rank"].tolist()
+        text[f"{title}: lead (pp)"] = [f"{value:+.1f}" for value in cell["lead_pp"]]
+    caption = (
+        "Across datasets, oracle policy: final novel accuracy, its rank among the systems, and by how many percentage "
+        "points the substrate leads."
+    )
+    return Table("table_ranking", caption, numbers, pd.DataFrame(text))
+
+
+def vote_ablation(results):
+    """Section 5.6: the substrate's vote rule, taken apart."""
+    summary = summarise(results)
+    text = {"Variant": summary["system"], **_accuracies(summary)}
+    text |= {"Corrections": [f"{n:.0f}" for n in summary["corrections"]]} | _levels(summary)
+    caption = "Vote-rule ablation, Banking77, oracle policy: final accuracies (mean ± SD) and corrections to N % novel."
+    return Table("table_vote_ablation", caption, summary, pd.DataFrame(text))
+
+
+def constraints(results):
+    """Section 3.1: what each system holds before and after the stream, and whether it grows."""
+    oracle = results[(results["dataset"] == "banking77") & (results["policy"] == "oracle")]
+    start = oracle[oracle["step"] == 0].groupby("system", sort=False)
+    end = final(oracle).groupby("system", sort=False)
+    numbers = pd.DataFrame(
+        {
+            "start_entries": start["stored_entries"].mean(),
+            "end_entries": end["stored_entries"].mean(),
+            "start_bytes": start["storage_bytes"].mean(),
+            "end_bytes": end["storage_bytes"].mean(),
+        }
+    ).reset_index()
+    numbers["grows"] = numbers["end_entries"] > numbers["start_entries"]
+    numbers["learns"] = ~numbers["system"].str.startswith("static_")
+    text = pd.DataFrame(
+        {
+            "System": numbers["system"],
+            "Sequential arrival": "yes",
+            "One update step per correction": np.where(numbers["learns"], "yes", "no update at all"),
+            "Bounded memory": np.where(numbers["grows"], "no, one entry per correction", "yes"),
+            "Entries, start → end": [
+                f"{a:.0f} → {b:.0f}" for a, b in zip(numbers["start_entries"], numbers["end_entries"])
+            ],
+            "MB, start → end": [
+                f"{a} → {b}" for a, b in zip(_size(numbers["start_bytes"]), _size(numbers["end_bytes"]))
+            ],
+        }
+    )
+    caption = "Streaming constraints: sequence and single steps hold by construction; memory is measured (Banking77)."
+    return Table("table_constraints", caption, numbers, text)
+
+
+def hyperparameters():
+    """Appendix B, from the registry that the code itself runs."""
+    rows = [
+        {"System": name, "Hyperparameters": ", ".join(f"{key} = {value}" for key, value in entry.params.items())}
+        for name, entry in SYSTEMS.items()
+    ]
+    frame = pd.DataFrame(rows)
+    caption = "Hyperparameters of all registered systems, as the code sets them."
+    return Table("table_hyperparameters", caption, frame, frame)
+
+
+def datasets(embedded):
+    """Sizes, licences and origins of the embedded datasets."""
+    rows = [
+        {
+            "Dataset": DATASETS[data.dataset].title,
+            "Classes": len(data.classes),
+            "Train rows": len(data.y_train),
+            "Test rows": len(data.y_test),
+            "Encoder": data.encoder,
+            "Dimension": data.X_train.shape[1],
+            "Licence": DATASETS[data.dataset].licence,
+            "Source": DATASETS[data.dataset].citation,
+        }
+        for data in embedded
+    ]
+    frame = pd.DataFrame(rows)
+    return Table("table_datasets", "The datasets as they are used.", frame, frame)
