@@ -20,6 +20,7 @@ import tempfile
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+import nbformat
 import papermill
 from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
@@ -178,8 +179,9 @@ def execute(notebook, parameters, target):
             failed = BUILD / "failed" / notebook.name
             failed.parent.mkdir(parents=True, exist_ok=True)
             shutil.move(running, failed)
+            place = 1 + [cell.source for cell in nbformat.read(notebook, as_version=4).cells].index(error.source)
             raise InputError(
-                f"{notebook.name}, cell {error.cell_index + 1}: {error.ename}: {error.evalue}\n"
+                f"{notebook.name}, cell {place}: {error.ename}: {error.evalue}\n"
                 f"  the notebook as far as it came: {failed.relative_to(ROOT)}"
             ) from error
         os.replace(running, target)
@@ -202,7 +204,18 @@ def paper(settings):
         execute(notebook, declared(notebook, settings), executed(notebook, settings))
         made = [path for path in artefacts(where) if before.get(path) != _version(path)]
         write_text(stamp, json.dumps(content | {"outputs": hashes(made, where)}, indent=1))
+    if where == ROOT:
+        refresh_readme()
     print(f"results, figures and tables: {where}/{{{','.join(ARTEFACTS)}}}")
+
+
+def refresh_readme():
+    """Put the headline table as it was just made into the README."""
+    readme = ROOT / "README.md"
+    table = (ROOT / "paper/tables/table1_headline.md").read_text(encoding="utf-8").split("\n\n")[0]
+    before, _, rest = readme.read_text(encoding="utf-8").partition("<!-- table1 -->")
+    _, _, after = rest.partition("<!-- /table1 -->")
+    write_text(readme, f"{before}<!-- table1 -->\n{table}\n<!-- /table1 -->{after}")
 
 
 def _version(path):

@@ -37,7 +37,15 @@ def _parsed(module):
             imports |= {f"{node.module}.{a.name}" for a in node.names if _path(f"{node.module}.{a.name}").exists()}
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node, clean=False):
             node.body = node.body[1:] or [ast.Pass()]
-    return hashlib.sha256(ast.unparse(tree).encode()).hexdigest(), imports
+    return digest(_structure(tree)), imports
+
+
+def _structure(node):
+    """A syntax tree as lists; unlike ``ast.unparse`` and ``ast.dump`` the same for every version of Python."""
+    if isinstance(node, ast.AST):
+        fields = [[name, _structure(value)] for name, value in ast.iter_fields(node) if value not in (None, [])]
+        return [type(node).__name__, *fields]
+    return [_structure(item) for item in node] if isinstance(node, list) else repr(node)
 
 
 @functools.cache

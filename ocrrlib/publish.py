@@ -42,7 +42,7 @@ def run_experiment(
 ):
     """Run an experiment, write ``<out>/data/results/<name>.parquet`` and return its checkpoints.
 
-    Times and the machine go to ``build/runs/<name>.json``, never into the results.
+    Times and the machine go to ``<out>/build/runs/<name>.json``, never into the results.
     """
     runs = grid(name, encoder, seeds, profile)
     datasets = _embedded(runs)
@@ -56,5 +56,5 @@ def run_experiment(
         "numpy": importlib.metadata.version("numpy"),
         "runs": [asdict(run) | {"seconds": round(s, 3)} for run, s in zip(runs, seconds)],
     }
-    write_text(ROOT / f"build/runs/{name}.json", json.dumps(times, indent=1))
+    write_text(Path(out) / f"build/runs/{name}.json", json.dumps(times, indent=1))
     return frame

@@ -149,6 +149,5 @@ class StandingQueries:
         if short.any():
             sims[short], slots[short] = top_k(self.Q[ids[short]], entries.X, entries.born, self.depth)
             born[short] = self._birth_numbers(slots[short])
-            self.whole[ids[short]] = entries.size <= self.depth
         self.sims[ids], self.slots[ids], self.born[ids] = sims, slots, born
         self.upto[ids] = entries.writes

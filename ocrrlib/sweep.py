@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 import joblib
 import pandas as pd
+from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from ocrrlib.cache import RunCache
@@ -84,7 +85,7 @@ def _workers(jobs, dask):
         with client, joblib.parallel_config(backend="dask", n_jobs=-1):
             yield
     elif jobs == 1:
-        with joblib.parallel_config(backend="sequential"):
+        with joblib.parallel_config(backend="sequential"), threadpool_limits(1):
             yield
     else:
         threads = max(1, (os.cpu_count() or 1) // jobs)
@@ -125,7 +126,11 @@ def sweep(runs, datasets, jobs=1, dask=None, cache=CACHE, progress=True):
         raise InputError(f"{jobs} jobs are too few: give at least 1")
     kept = RunCache(cache)
     fingerprints = {name: data.fingerprint for name, data in datasets.items()}
-    keys = [digest(depends_on(run, pick("dataset", run.dataset, fingerprints))) for run in runs]
+    for run in runs:
+        given = pick("dataset", run.dataset, datasets).encoder
+        if given != run.encoder:
+            raise InputError(f"{run.dataset} was embedded by {given!r}, but the runs name {run.encoder!r}: load it by that")
+    keys = [digest(depends_on(run, fingerprints[run.dataset])) for run in runs]
     found = {key: run for key in keys if (run := kept.load(key)) is not None}
 
     groups = {}

@@ -25,6 +25,8 @@ class System:
         Seed of whatever the method draws at random.
     """
 
+    dim = None  # length of a row, known once the system is fitted
+
     def __init__(self, seed=0):
         self.seed = seed
 
@@ -63,6 +65,7 @@ class System:
         InputError
             If a row has the wrong length or is not a finite unit vector.
         """
+        self._check_fitted()
         X = np.asarray(X, np.float32)
         if X.ndim != 2 or X.shape[1] != self.dim:
             raise InputError(f"predict needs rows of length {self.dim}; got shape {X.shape}")
@@ -77,6 +80,7 @@ class System:
         InputError
             If ``x`` is not a finite unit vector of the right length or ``y`` not a class id.
         """
+        self._check_fitted()
         x = np.asarray(x, np.float32)
         if x.shape != (self.dim,):
             raise InputError(f"correct needs one row of length {self.dim}; got shape {x.shape}")
@@ -96,6 +100,10 @@ class System:
         Must equal ``predict(Q[rows])`` at any time; systems with neighbours do less work for it.
         """
         return lambda rows: self._predict(Q[rows])
+
+    def _check_fitted(self):
+        if self.dim is None:
+            raise InputError("the system knows no classes yet: call fit first")
 
     @staticmethod
     def _check_rows(X):

@@ -5,6 +5,7 @@ it by rounding only, and results no longer depend on a machine's arithmetic.
 """
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from ocrrlib.shared import shared
 from ocrrlib.systems.base import Storage, System
@@ -35,12 +36,13 @@ def train_head(X, y, n_classes, seed, epochs, lr, weight_decay, batch):
     theta = np.hstack([weight, bias[:, None]]).astype(np.float64)
     inputs = np.hstack([X, np.ones((len(X), 1))])  # float64, with the bias as one more weight
     adam = AdamW(theta, lr, weight_decay)
-    for order in _orders(len(y), epochs, seed):
-        for start in range(0, len(y), batch):
-            rows = order[start : start + batch]
-            residual = softmax(inputs[rows] @ theta.T)
-            residual[np.arange(len(rows)), y[rows]] -= 1
-            adam.step((residual / len(rows)).T @ inputs[rows])
+    with threadpool_limits(1):  # the products are too small for more threads, which would wait for each other
+        for order in _orders(len(y), epochs, seed):
+            for start in range(0, len(y), batch):
+                rows = order[start : start + batch]
+                residual = softmax(inputs[rows] @ theta.T)
+                residual[np.arange(len(rows)), y[rows]] -= 1
+                adam.step((residual / len(rows)).T @ inputs[rows])
     return theta[:, :-1].copy(), theta[:, -1].copy()
 
 

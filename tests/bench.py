@@ -1,0 +1,152 @@
+"""Speed and memory of the whole, measured in one go: `make bench` writes build/bench.json.
+
+The last two figures come from a fresh clone of what is committed, with this
+environment.
+"""
+
+import json
+import os
+import platform
+import subprocess
+import tempfile
+import threading
+import time
+from collections import Counter
+
+import numpy as np
+import psutil
+
+from ocrrlib.embeddings import load
+from ocrrlib.experiments import grid
+from ocrrlib.files import ROOT, write_text
+from ocrrlib.policies import POLICIES
+from ocrrlib.scenario import make_scenario
+from ocrrlib.stream import run_stream
+from ocrrlib.sweep import sweep
+from ocrrlib.systems import make
+
+JOBS = 2
+TARGETS = {
+    "full_sweep_s": ("<=", 100),
+    "full_sweep_without_river_s": ("<=", 25),
+    "naive_ratio": (">=", 30),
+    "peak_rss_mb": ("<=", 2000),
+    "append_us": ("<=", 10),
+    "make_paper_s": ("<=", 300),
+    "make_test_s": ("<=", 480),
+}
+
+
+class PlainSubstrate:
+    """The substrate as one would first write it: one query at a time, all entries compared and sorted."""
+
+    def fit(self, X, y, classes):
+        self.X, self.y = list(X), y.tolist()
+
+    def predict_one(self, x):
+        cosines = self.matrix() @ x
+        best = np.argsort(-cosines, kind="stable")[:5]
+        band = [self.y[i] for i in best if cosines[i] >= cosines[best[0]] - 0.05]
+        return Counter(band).most_common(1)[0][0]
+
+    def matrix(self):
+        if not hasattr(self, "stacked") or len(self.stacked) < len(self.X):
+            self.stacked = np.stack(self.X)
+        return self.stacked
+
+    def correct(self, x, y):
+        self.X.append(x)
+        self.y.append(y)
+
+
+def plain_loop(scenario):
+    """The substrate's cell, row by row: stream, corrections, and both test sets every 50 items."""
+    s, system, finals = scenario, PlainSubstrate(), None
+    system.fit(s.X_initial, s.y_initial, s.classes)
+    for i in range(len(s.y_stream) + 1):
+        if i % 50 == 0 or i == len(s.y_stream):
+            finals = [
+                np.mean([system.predict_one(x) == y for x, y in zip(X, Y)])
+                for X, Y in ((s.X_novel, s.y_novel), (s.X_original, s.y_original))
+            ]
+        if i < len(s.y_stream) and system.predict_one(s.X_stream[i]) != s.y_stream[i]:
+            system.correct(s.X_stream[i], int(s.y_stream[i]))
+    return finals
+
+
+class PeakMemory:
+    """Highest resident memory of this process and its children together, in MB, while in the block."""
+
+    def __enter__(self):
+        self.peak, self.running = 0.0, True
+        self.thread = threading.Thread(target=self._sample)
+        self.thread.start()
+        return self
+
+    def _sample(self):
+        here = psutil.Process()
+        while self.running:
+            total = 0
+            for process in [here, *here.children(recursive=True)]:
+                try:
+                    total += process.memory_info().rss
+                except psutil.NoSuchProcess:
+                    continue  # it ended meanwhile
+            self.peak = max(self.peak, total / 1e6)
+            time.sleep(0.1)
+
+    def __exit__(self, *exception):
+        self.running = False
+        self.thread.join()
+
+
+def timed(function, *args, **kwargs):
+    started = time.perf_counter()
+    value = function(*args, **kwargs)
+    return time.perf_counter() - started, value
+
+
+def from_a_clone(*targets):
+    """Seconds of each make target in a fresh clone that uses this environment."""
+    with tempfile.TemporaryDirectory() as folder:
+        clone = f"{folder}/clone"
+        subprocess.run(["git", "clone", "--quiet", str(ROOT), clone], check=True)
+        os.symlink(ROOT / ".venv", f"{clone}/.venv")
+        environment = os.environ | {"PYTHONPATH": clone}
+        run = dict(cwd=clone, env=environment, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return [timed(subprocess.run, ["make", target], **run)[0] for target in targets]
+
+
+def main():
+    datasets = {name: load(name) for name in ("banking77", "clinc150")}
+    figures = {}
+    runs = grid("full_sweep")
+    with PeakMemory() as memory:
+        figures["full_sweep_s"], _ = timed(sweep, runs, datasets, jobs=JOBS, cache=None)
+    figures["peak_rss_mb"] = memory.peak
+    rest = [run for run in runs if run.system != "river_logreg"]
+    figures["full_sweep_without_river_s"], _ = timed(sweep, rest, datasets, jobs=JOBS, cache=None)
+
+    scenario = make_scenario(datasets["banking77"], 0)
+    fast, checkpoints = timed(lambda: list(run_stream(make("substrate"), scenario, POLICIES["oracle"])))
+    plain, finals = timed(plain_loop, scenario)
+    assert np.allclose(finals, [checkpoints[-1].novel_acc, checkpoints[-1].original_acc]), "the loops disagree"
+    figures["naive_ratio"] = plain / fast
+
+    substrate = make("substrate").fit(scenario.X_initial, scenario.y_initial, scenario.classes)
+    corrections = list(zip(scenario.X_stream, scenario.y_stream.tolist()))
+    seconds, _ = timed(lambda: [substrate.correct(x, y) for x, y in corrections])
+    figures["append_us"] = 1e6 * seconds / len(corrections)
+    figures["make_paper_s"], figures["make_test_s"] = from_a_clone("paper", "test")
+
+    figures = {name: round(figures[name], 2) for name in TARGETS}
+    machine = {"cores": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version()}
+    write_text(ROOT / "build/bench.json", json.dumps({"figures": figures, "jobs": JOBS} | machine, indent=1))
+    for name, value in figures.items():
+        sign, target = TARGETS[name]
+        met = value <= target if sign == "<=" else value >= target
+        print(f"{name:28} {value:10.2f}   target {sign} {target}{'' if met else '   MISSED'}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""The lock, pyproject.toml and environment.yml name one and the same environment; the build's files agree."""
+
+import re
+import sys
+import tomllib
+from importlib.metadata import version
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from ocrrlib.files import ROOT
+
+LOCK = {
+    canonicalize_name(line.split("==")[0]): line.split("==")[1]
+    for line in (ROOT / "requirements.lock").read_text().splitlines()
+}
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+REQUIRED = [*PROJECT["dependencies"], *(r for extra in PROJECT["optional-dependencies"].values() for r in extra)]
+
+
+def test_the_lock_has_plain_pinned_lines_only():
+    for line in (ROOT / "requirements.lock").read_text().splitlines():
+        assert re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+", line), line
+
+
+@pytest.mark.parametrize("requirement", REQUIRED)
+def test_the_lock_satisfies_what_the_project_requires(requirement):
+    wanted = Requirement(requirement)
+    assert wanted.specifier.contains(LOCK[canonicalize_name(wanted.name)])
+
+
+def test_the_environment_that_runs_this_is_the_locked_one():
+    for name in map(canonicalize_name, (Requirement(r).name for r in REQUIRED)):
+        assert version(name).split("+")[0] == LOCK[name], name
+
+
+def test_conda_reads_the_same_lock_and_a_python_that_the_project_allows():
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
+    (pip,) = [part["pip"] for part in environment["dependencies"] if isinstance(part, dict)]
+    assert pip == ["-r requirements.lock", "-e ."]
+    (python,) = [part for part in environment["dependencies"] if str(part).startswith("python=")]
+    assert Requirement(f"python{PROJECT['requires-python']}").specifier.contains(python.split("=")[1])
+    assert python.split("=")[1] == f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def test_every_library_that_the_code_imports_is_required():
+    imported = set()
+    for path in (ROOT / "ocrrlib").rglob("*.py"):
+        imported |= set(re.findall(r"^\s*(?:from|import) (\w+)", path.read_text(), re.MULTILINE))
+    names = {"sentence_transformers": "sentence-transformers", "huggingface_hub": "sentence-transformers"}
+    required = {canonicalize_name(Requirement(r).name) for r in REQUIRED}
+    for name in imported - set(sys.stdlib_module_names) - {"ocrrlib"}:
+        assert canonicalize_name(names.get(name, name)) in required, name
+
+
+def test_each_make_target_has_a_line_of_help():
+    makefile = (ROOT / "Makefile").read_text()
+    (phony,) = re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)
+    for target in phony.split():
+        assert re.search(rf"^{target}:.*## \w", makefile, re.MULTILINE), target
+
+
+def test_continuous_integration_calls_the_test_command_of_the_readme():
+    command = (ROOT / ".ci/run").read_text().splitlines()[-1]
+    assert command == "make test" and "make test" in (ROOT / "README.md").read_text()

@@ -1,0 +1,129 @@
+"""The paper's metrics equal plain-Python ones, run by run."""
+
+import math
+import statistics
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ocrrlib.metrics import CELL, LEVELS, RUN, corrections_to, final, summarise
+
+RUNS = [
+    (dataset, "encoder", policy, seed, system)
+    for dataset in ("banking77", "clinc150")
+    for policy in ("oracle", "random10")
+    for seed in (0, 1, 2)
+    for system in ("substrate", "ewc")
+]
+
+
+@st.composite
+def checkpoints(draw):
+    """Rows of a results frame, each run's in the order of its steps, runs mixed with each other."""
+    accuracies = st.integers(0, 20).map(lambda n: n / 20)  # levels are met exactly, too
+    items = st.tuples(st.sampled_from(RUNS), accuracies, accuracies, st.integers(0, 50), st.integers(0, 9))
+    rows, totals, steps = [], {}, {}
+    for run, novel, original, corrections, stored in draw(st.lists(items, min_size=1, max_size=40)):
+        totals[run] = totals.get(run, 0) + corrections
+        steps[run] = steps.get(run, -50) + 50
+        about = dict(step=steps[run], corrections=totals[run], novel_acc=novel, original_acc=original)
+        rows.append(dict(zip(RUN, run)) | about | dict(stored_entries=stored, storage_bytes=100 * stored))
+    return rows
+
+
+def by_run(rows):
+    runs = {}
+    for row in rows:
+        runs.setdefault(tuple(row[name] for name in RUN), []).append(row)
+    return runs
+
+
+def first_reached(run, level):
+    """Corrections at the first checkpoint with this novel accuracy, or None."""
+    return next((row["corrections"] for row in run if row["novel_acc"] >= level / 100), None)
+
+
+@given(checkpoints())
+def test_final_is_the_last_checkpoint_of_every_run(rows):
+    last = {run: checkpoints[-1] for run, checkpoints in by_run(rows).items()}
+    found = {tuple(row[name] for name in RUN): row for row in final(pd.DataFrame(rows)).to_dict("records")}
+    assert found == last
+
+
+@given(checkpoints(), st.sampled_from(LEVELS))
+def test_corrections_to_is_the_first_checkpoint_at_the_level_and_nan_where_there_is_none(rows, level):
+    found = corrections_to(pd.DataFrame(rows), level)
+    expected = {run: first_reached(checkpoints, level) for run, checkpoints in by_run(rows).items()}
+    assert list(found.index) == list(expected)
+    for run, value in expected.items():
+        assert math.isnan(found[run]) if value is None else found[run] == value
+
+
+@settings(max_examples=25)
+@given(checkpoints())
+def test_summarise_is_the_mean_and_population_spread_over_seeds(rows):
+    cells = {}
+    for run, own in by_run(rows).items():
+        named = dict(zip(RUN, run))
+        cells.setdefault(tuple(named[name] for name in CELL), []).append(own)
+    table = summarise(pd.DataFrame(rows)).set_index(CELL)
+    assert set(table.index) == set(cells) and len(table) == len(cells)
+    for cell, runs in cells.items():
+        found = table.loc[cell]
+        last = [own[-1] for own in runs]
+        assert found["seeds"] == len(runs)
+        for column in ("novel_acc", "original_acc"):
+            values = [row[column] for row in last]
+            assert found[column.removesuffix("_acc")] == pytest.approx(statistics.fmean(values))
+            assert found[column.replace("acc", "std")] == pytest.approx(statistics.pstdev(values), abs=1e-12)
+        for column in ("corrections", "stored_entries", "storage_bytes"):
+            assert found[column] == pytest.approx(statistics.fmean(row[column] for row in last))
+        for level in LEVELS:
+            reached = [value for own in runs if (value := first_reached(own, level)) is not None]
+            assert found[f"to_{level}_reached"] == len(reached)
+            if reached:
+                assert found[f"to_{level}"] == pytest.approx(statistics.fmean(reached))
+            else:
+                assert math.isnan(found[f"to_{level}"])
+
+
+def frame(*novel_by_seed, **columns):
+    """One system's runs, a list of novel accuracies per seed; ten corrections between checkpoints."""
+    rows = [
+        dict(zip(RUN, ("banking77", "encoder", "oracle", seed, "substrate")))
+        | dict(step=50 * i, corrections=10 * i, novel_acc=novel, original_acc=0.5, stored_entries=1, storage_bytes=8)
+        for seed, accuracies in enumerate(novel_by_seed)
+        for i, novel in enumerate(accuracies)
+    ]
+    return pd.DataFrame(rows).assign(**columns)
+
+
+def test_a_level_counts_from_its_first_checkpoint_even_if_lost_again():
+    assert corrections_to(frame([0.0, 0.5, 0.2, 0.9]), 50).tolist() == [10]
+    assert corrections_to(frame([0.7, 0.0]), 70).tolist() == [0]  # from the start, exactly
+
+
+def test_a_level_reached_by_some_seeds_is_averaged_over_those():
+    row = summarise(frame([0.0, 0.1], [0.0, 0.95, 0.95], [0.0, 0.0, 0.95])).iloc[0]
+    assert (row["to_90"], row["to_90_reached"], row["seeds"]) == (15, 2, 3)
+
+
+def test_a_level_never_reached_by_anyone_is_nan_with_a_count_of_nought():
+    row = summarise(frame([0.0, 0.05], [0.0, 0.0])).iloc[0]
+    assert all(np.isnan(row[f"to_{level}"]) and row[f"to_{level}_reached"] == 0 for level in LEVELS)
+
+
+def test_one_seed_has_no_spread():
+    row = summarise(frame([0.0, 0.4])).iloc[0]
+    assert (row["novel"], row["novel_std"]) == (0.4, 0)
+
+
+def test_the_summary_keeps_the_order_of_appearance_and_leaves_the_results_alone():
+    results = pd.concat([frame([0.1], [0.2], system=system, dataset=d) for d in ("z", "a") for system in ("s", "b")])
+    before = results.copy()
+    table = summarise(results)
+    assert list(zip(table["dataset"], table["system"])) == [("z", "s"), ("z", "b"), ("a", "s"), ("a", "b")]
+    pd.testing.assert_frame_equal(results, before)

@@ -1,0 +1,197 @@
+"""The notebooks: prose first, short cells, no stored outputs; each runs, and a failure leaves no finished-looking target."""
+
+import shutil
+import subprocess
+import sys
+
+import nbformat
+import pytest
+
+from notebooks import build
+from ocrrlib import results
+from ocrrlib.embeddings import load
+from ocrrlib.errors import InputError
+from ocrrlib.experiments import EXPERIMENTS, grid
+from ocrrlib.files import ROOT
+from ocrrlib.sweep import sweep
+
+NOTEBOOKS = build.notebooks()
+
+
+def cells(path, kind):
+    return [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == kind]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+class TestForm:
+    def test_prose_comes_first_and_asks_a_question(self, path):
+        first = nbformat.read(path, as_version=4).cells[0]
+        assert first.cell_type == "markdown" and "**Question.**" in first.source and "**What to expect.**" in first.source
+
+    def test_the_first_code_cell_holds_the_parameters(self, path):
+        assert cells(path, "code")[0].metadata.tags == ["parameters"]
+
+    def test_cells_are_short_and_define_nothing(self, path):
+        for cell in cells(path, "code"):
+            assert len(cell.source.splitlines()) <= 15
+            assert "def " not in cell.source and "lambda" not in cell.source
+
+    def test_there_are_no_stored_outputs(self, path):
+        assert not any(cell.outputs or cell.execution_count for cell in cells(path, "code"))
+
+    def test_parameters_default_to_the_published_settings(self, path):
+        known = build.papermill.inspect_notebook(path)
+        usual = build.asdict(build.Settings())
+        for name, about in known.items():
+            if name not in ("OUT", "JOBS"):
+                assert about["default"].strip('"') == usual[name]
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    """All notebooks, run by the build in its quick profile with one seed, into a folder of their own."""
+    out = tmp_path_factory.mktemp("quick")
+    run = build_command("paper", "PROFILE=quick", "SEEDS=0", "JOBS=2", f"OUT={out}")
+    assert run.returncode == 0, run.stdout + run.stderr
+    return out, run
+
+
+def build_command(*words, **environment):
+    command = [sys.executable, "notebooks/build.py", *words]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=build.os.environ | environment)
+
+
+def test_every_notebook_runs_and_writes_results_tables_and_figures(quick):
+    out, _ = quick
+    assert {path.stem for path in (out / "data/results").iterdir()} == set(EXPERIMENTS)
+    assert {path.suffix for path in (out / "paper/tables").iterdir()} == {".csv", ".md", ".tex"}
+    assert {path.suffix for path in (out / "figures").iterdir()} == {".pdf", ".png"}
+
+
+def test_long_work_shows_runs_done_and_time_left(quick):
+    _, run = quick
+    assert "/54 [" in run.stderr and "run/s" in run.stderr.replace("s/run", "run/s")
+
+
+def test_what_is_up_to_date_is_not_run_again_and_what_is_stale_is_named_with_its_reason(quick):
+    out, _ = quick
+    words = ("PROFILE=quick", "SEEDS=0", f"OUT={out}")
+    assert "stale" not in build_command("status", *words).stdout
+    again = build_command("paper", *words).stdout
+    assert again.count("up to date") == len(NOTEBOOKS) and "running" not in again
+    (out / "figures/fig2_recovery.png").unlink()
+    (out / "paper/tables/table_datasets.csv").write_text("changed by hand")
+    status = build_command("status", *words).stdout
+    assert "figures/fig2_recovery.png is missing" in status
+    assert "paper/tables/table_datasets.csv is not as it was made" in status
+    changed = build_command("status", "PROFILE=quick", "SEEDS=0", f"OUT={out}", "ENCODER=all-MiniLM-L6-v2").stdout
+    assert changed == status
+    rerun = build_command("paper", *words)
+    assert "02_full_sweep: running" in rerun.stdout and "03_storage_pareto: up to date" in rerun.stdout
+    assert "54/54 [00:00<?" in rerun.stderr, "finished runs come from the cache"
+
+
+def test_changed_parameters_make_a_notebook_stale(quick):
+    out, _ = quick
+    assert "parameters changed" in build_command("status", "PROFILE=quick", "SEEDS=1", f"OUT={out}").stdout
+
+
+def small_notebook(folder, name, *sources):
+    notebook = nbformat.v4.new_notebook()
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    notebook.cells = [nbformat.v4.new_code_cell("N = 1", metadata={"tags": ["parameters"]})]
+    notebook.cells += [nbformat.v4.new_code_cell(source) for source in sources]
+    nbformat.write(notebook, folder / name)
+    return folder / name
+
+
+def test_a_failing_cell_is_named_and_leaves_no_target(tmp_path, monkeypatch):
+    monkeypatch.setattr(build, "BUILD", build.ROOT / "build")
+    source = small_notebook(tmp_path, "fails.ipynb", "a = N", "raise RuntimeError('no luck')")
+    target = tmp_path / "executed" / "fails.ipynb"
+    target.parent.mkdir()
+    target.write_text("left over from an earlier run")
+    with pytest.raises(InputError, match=r"fails.ipynb, cell 3: RuntimeError: no luck"):
+        build.execute(source, {"N": 2}, target)
+    assert not any(target.parent.iterdir())
+
+
+def test_an_unknown_notebook_parameter_is_an_error_before_anything_runs(tmp_path):
+    source = small_notebook(tmp_path, "fine.ipynb", "N")
+    with pytest.raises(InputError, match="unknown parameter of fine.ipynb 'M'"):
+        build.execute(source, {"M": 2}, tmp_path / "target.ipynb")
+    assert not (tmp_path / "target.ipynb").exists()
+
+
+@pytest.mark.parametrize(
+    "word, said",
+    [
+        ("PROFILE=fast", "unknown profile 'fast'; there are: paper, quick"),
+        ("SEEDS=0,x", "not a list of integers"),
+        ("SEEDS=-1", "out of range"),
+        ("SEEDS=0,0", "different integers"),
+        ("JOBS=0", "JOBS=0 is out of range"),
+        ("JOBS=many", "out of range"),
+        ("ENCODER=no-such-encoder", "cannot load encoder 'no-such-encoder'"),
+        ("DASK=nowhere", "no scheduler's address"),
+        ("SEED=1", "unknown parameter 'SEED' (did you mean 'SEEDS'?)"),
+    ],
+)
+def test_a_bad_value_is_refused_in_one_line_before_anything_runs(word, said):
+    run = build_command("paper", word, HF_HUB_OFFLINE="1", OCRR_DATA_DIR="" if "ENCODER" not in word else "unused")
+    if "ENCODER" in word:
+        said = "OCRR_DATA_DIR must hold banking77/train.csv"  # its texts are looked for first
+    assert run.returncode == 1 and said in run.stderr and run.stdout == ""
+    assert len(run.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("target", ["paper", "status", "help"])
+def test_make_passes_its_parameters_on(target):
+    make = shutil.which("make")
+    run = subprocess.run([make, "--dry-run", target, "SEEDS=4"], cwd=ROOT, capture_output=True, text=True)
+    assert ("SEEDS=4" in run.stdout) == (target != "help")
+
+
+def test_published_results_follow_from_the_code_that_is_checked_out():
+    for name in EXPERIMENTS:
+        path = ROOT / f"data/results/{name}.parquet"
+        assert build.follows(path) == [], f"{path.name} is stale: run `make paper` and commit what it writes"
+
+
+def test_published_results_have_all_runs_and_no_time_or_machine_in_them():
+    columns = "dataset encoder policy seed system step corrections novel_acc original_acc stored_entries storage_bytes"
+    for name in EXPERIMENTS:
+        frame, _ = results.read(ROOT / f"data/results/{name}.parquet")
+        assert list(frame) == columns.split()
+        assert len(frame.drop_duplicates(list(frame)[:5])) == len(grid(name))
+
+
+def test_the_headline_table_of_the_readme_is_the_published_one():
+    table = (ROOT / "paper/tables/table1_headline.md").read_text().split("\n\n")[0]
+    assert table in (ROOT / "README.md").read_text()
+
+
+def test_readme_shows_a_published_figure():
+    assert "(figures/fig1_storage_pareto.png)" in (ROOT / "README.md").read_text()
+    assert (ROOT / "figures/fig1_storage_pareto.png").stat().st_size > 0
+
+
+SAMPLE = [
+    ("full_sweep", "banking77", "oracle", 0, "river_logreg"),
+    ("full_sweep", "clinc150", "random10", 2, "substrate"),
+    ("full_sweep", "clinc150", "random50", 1, "knn_lm"),
+    ("full_sweep", "banking77", "random50", 2, "a_gem"),
+    ("storage_pareto", "banking77", "oracle", 1, "bounded_reservoir_1000"),
+    ("storage_pareto", "banking77", "oracle", 2, "bounded_fifo_500"),
+    ("vote_ablation", "banking77", "oracle", 0, "substrate_sumsim"),
+]
+
+
+def test_published_rows_come_out_again_exactly():
+    for experiment, *run in SAMPLE:
+        names = ["dataset", "policy", "seed", "system"]
+        (again,) = [r for r in grid(experiment) if [getattr(r, name) for name in names] == run]
+        frame, _ = sweep([again], {again.dataset: load(again.dataset)}, cache=None, progress=False)
+        published, _ = results.read(ROOT / f"data/results/{experiment}.parquet")
+        rows = published[(published[names] == run).all(axis=1)].reset_index(drop=True)
+        assert frame.equals(rows), again

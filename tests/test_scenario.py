@@ -1,0 +1,150 @@
+"""Scenarios: the published draws digit for digit, and nothing of the held-out classes at the start."""
+
+import numpy as np
+import pytest
+
+from ocrrlib.errors import InputError
+from ocrrlib.scenario import DRAWS, PAPER_CAP, make_scenario
+
+
+def published(data, seed, anew, cap):
+    """Held-out ids and the row numbers of all four sets, drawn as the authors' code draws them."""
+    rng = np.random.default_rng(seed)
+    held = rng.choice(len(data.classes), 10, replace=False)
+    if anew:
+        rng = np.random.default_rng(seed)
+    is_held = set(held.tolist())
+    initial = np.array([row for row, id in enumerate(data.y_train.tolist()) if id not in is_held])
+    stream = np.array([row for row, id in enumerate(data.y_train.tolist()) if id in is_held])
+    original = np.array([row for row, id in enumerate(data.y_test.tolist()) if id not in is_held])
+    novel = np.array([row for row, id in enumerate(data.y_test.tolist()) if id in is_held])
+    if cap is not None and len(original) > cap:
+        original = original[rng.choice(len(original), cap, replace=False)]
+    if cap is not None and len(novel) > cap:
+        novel = novel[rng.choice(len(novel), cap, replace=False)]
+    return held, initial, stream[rng.permutation(len(stream))], novel, original
+
+
+@pytest.mark.parametrize("draw", ["fresh", "continued"])
+@pytest.mark.parametrize("cap", [PAPER_CAP, 60, None])  # 60 cuts the novel rows, too
+@pytest.mark.parametrize("seed", [0, 1, 2, 11])
+def test_draws_are_the_published_ones(banking, draw, cap, seed):
+    s = make_scenario(banking, seed, draw=draw, cap=cap)
+    held, initial, stream, novel, original = published(banking, seed, draw == "fresh", cap)
+    np.testing.assert_array_equal(s.held_out, held)
+    for name, split, drawn in [
+        ("initial", "train", initial),
+        ("stream", "train", stream),
+        ("novel", "test", novel),
+        ("original", "test", original),
+    ]:
+        np.testing.assert_array_equal(getattr(s, f"X_{name}"), getattr(banking, f"X_{split}")[drawn])
+        np.testing.assert_array_equal(getattr(s, f"y_{name}"), getattr(banking, f"y_{split}")[drawn])
+
+
+def test_there_are_two_draws_and_they_differ(banking):
+    assert set(DRAWS) == {"fresh", "continued"}
+    fresh, continued = (make_scenario(banking, 0, draw=draw) for draw in ("fresh", "continued"))
+    np.testing.assert_array_equal(fresh.held_out, continued.held_out)
+    assert not np.array_equal(fresh.y_stream, continued.y_stream)
+
+
+def test_class_ids_are_positions_among_the_sorted_names(banking):
+    assert list(banking.classes) == sorted(banking.classes) and len(banking.classes) == 77
+
+
+def test_seed_0_holds_out_the_classes_it_always_held_out(banking):
+    # As drawn by NumPy 2.4; another order of classes or another generator would show here.
+    assert [banking.classes[id] for id in make_scenario(banking, 0).held_out] == [
+        "top_up_by_card_charge",
+        "topping_up_by_card",
+        "lost_or_stolen_phone",
+        "extra_charge_on_statement",
+        "card_swallowed",
+        "age_limit",
+        "activate_my_card",
+        "change_pin",
+        "card_delivery_estimate",
+        "automatic_top_up",
+    ]
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+def test_whole_test_sets_without_a_cap(banking, draw):
+    s = make_scenario(banking, 0, draw=draw, cap=None)
+    assert len(s.y_novel) + len(s.y_original) == len(banking.y_test)
+    assert len(s.y_initial) + len(s.y_stream) == len(banking.y_train)
+    assert sorted(np.concatenate([s.y_novel, s.y_original])) == sorted(banking.y_test)
+
+
+@pytest.mark.parametrize("held_out", [1, 4, 11])
+@pytest.mark.parametrize("seed", range(5))
+def test_no_held_out_class_at_the_start(tiny, seed, held_out):
+    s = make_scenario(tiny, seed, held_out=held_out)
+    held = set(s.held_out.tolist())
+    assert len(held) == held_out
+    assert set(s.y_stream.tolist()) == set(s.y_novel.tolist()) == held
+    assert set(s.y_initial.tolist()) == set(s.y_original.tolist()) == set(range(12)) - held
+
+
+@pytest.mark.parametrize("cap, original, novel", [(400, 36, 36), (36, 36, 36), (35, 35, 35), (1, 1, 1)])
+def test_cap_limits_each_test_set(tiny, cap, original, novel):
+    s = make_scenario(tiny, 0, cap=cap, held_out=6)
+    assert (len(s.y_original), len(s.y_novel)) == (original, novel)
+
+
+def test_capped_rows_are_never_drawn_twice(tiny):
+    s = make_scenario(tiny, 0, cap=30, held_out=6)
+    assert len(np.unique(s.X_original, axis=0)) == len(np.unique(s.X_novel, axis=0)) == 30
+
+
+def test_thinning_keeps_every_so_many_th_training_row(tiny):
+    s = make_scenario(tiny, 3, held_out=4, thin=3)
+    held = np.isin(tiny.y_train[::3], s.held_out)
+    np.testing.assert_array_equal(s.X_initial, tiny.X_train[::3][~held])
+    assert sorted(s.y_stream) == sorted(tiny.y_train[::3][held])
+    assert len(s.y_novel) == 4 * 6 and len(s.y_original) == 8 * 6
+
+
+def test_same_seed_gives_the_same_scenario(tiny):
+    first, second = (make_scenario(tiny, 7, held_out=4, cap=20) for _ in range(2))
+    np.testing.assert_array_equal(first.queries, second.queries)
+    np.testing.assert_array_equal(first.X_initial, second.X_initial)
+    assert not np.array_equal(first.held_out, make_scenario(tiny, 8, held_out=4, cap=20).held_out)
+
+
+def test_queries_are_stream_then_novel_then_original(tiny):
+    s = make_scenario(tiny, 0, held_out=4)
+    np.testing.assert_array_equal(s.queries, np.concatenate([s.X_stream, s.X_novel, s.X_original]))
+
+
+def test_scenario_cannot_be_written_to_and_leaves_the_data_alone(tiny):
+    s = make_scenario(tiny, 0, held_out=4)
+    for array in (s.X_initial, s.y_initial, s.X_stream, s.y_stream, s.y_novel, s.y_original, s.queries):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+    assert tiny.X_train.flags.writeable and tiny.y_train.flags.writeable
+
+
+@pytest.mark.parametrize(
+    "wrong, clue",
+    [
+        (dict(draw="anew"), "fresh, continued"),
+        (dict(draw=None), "fresh, continued"),
+        (dict(seed=-1), "seed -1"),
+        (dict(seed=0.5), "seed 0.5"),
+        (dict(seed="0"), "seed '0'"),
+        (dict(seed=None), "seed None"),
+        (dict(held_out=0), "hold out 0 of 12"),
+        (dict(held_out=-1), "hold out -1 of 12"),
+        (dict(held_out=12), "hold out 12 of 12"),
+        (dict(cap=0), "cap of 0"),
+        (dict(cap=-5), "cap of -5"),
+        (dict(thin=0), "thin"),
+        (dict(thin=-1), "thin"),
+    ],
+)
+def test_what_is_out_of_range_is_refused_in_one_line(tiny, wrong, clue):
+    with pytest.raises(InputError, match=clue) as caught:
+        make_scenario(tiny, **{"seed": 0, "held_out": 4} | wrong)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,157 @@
+"""Exact search: cosines to the bit, ties to the newest, standing queries always up to date."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ocrrlib.embeddings import halve, widen
+from ocrrlib.entries import Entries
+from ocrrlib.search import BLOCK, GROUPS, StandingQueries, top_k
+
+from conftest import rows
+
+UNIT = 2.0**-24
+
+
+def brute_force(Q, X, born, k):
+    """All cosines as integers in units of 2**-48, then one full sort per query."""
+    whole_Q, whole_X = (Q.astype(np.float64) / UNIT).astype(np.int64), (X.astype(np.float64) / UNIT).astype(np.int64)
+    sims, slots = np.full((len(Q), k), -np.inf), np.full((len(Q), k), -1)
+    for i, query in enumerate(whole_Q):
+        products = (whole_X @ query).tolist()
+        order = sorted(range(len(X)), key=lambda slot: (-products[slot], -born[slot]))[:k]
+        sims[i, : len(order)] = [products[slot] * UNIT**2 for slot in order]
+        slots[i, : len(order)] = order
+    return sims, slots
+
+
+def pool(d, seed):
+    """A few rows and neighbours of theirs that differ by less than float32 products can tell."""
+    base = rows(4, d, seed)
+    nudged = base.astype(np.float64)
+    nudged[:, 0] += np.random.default_rng(seed).integers(1, 3, 4) * UNIT
+    return np.concatenate([base, nudged.astype(np.float32), -base[:1]])
+
+
+def assert_same(found, expected):
+    np.testing.assert_array_equal(found[1], expected[1])
+    np.testing.assert_array_equal(found[0], expected[0])
+
+
+sizes = st.one_of(st.integers(0, 40), st.integers(2 * GROUPS - 2, 2 * GROUPS + 130))
+
+
+@given(n=sizes, d=st.integers(1, 9), k=st.sampled_from([1, 3, 5, 20, GROUPS, GROUPS + 20]), seed=st.integers(0, 999))
+@settings(max_examples=60)
+def test_top_k_equals_a_full_sort_with_ties_to_the_newest(n, d, k, seed):
+    rng = np.random.default_rng(seed)
+    some = pool(d, seed)
+    X, Q = some[rng.integers(0, len(some), n)], np.concatenate([some[:6], rows(2, d, seed + 1)])
+    born = rng.permutation(3 * n)[:n]
+    assert_same(top_k(Q, X, born, k), brute_force(Q, X, born, k))
+
+
+def test_top_k_equals_a_full_sort_where_all_entries_differ():
+    X, Q = rows(2 * GROUPS + 77, 24, 0), rows(9, 24, 1)
+    born = np.random.default_rng(2).permutation(len(X))
+    assert_same(top_k(Q, X, born, 7), brute_force(Q, X, born, 7))
+
+
+def test_no_queries_have_no_neighbours():
+    sims, slots = top_k(rows(0, 4, 0), rows(5, 4, 1), np.arange(5), 3)
+    assert sims.shape == slots.shape == (0, 3)
+
+
+@st.composite
+def histories(draw):
+    """Entries to begin with, and what happens to them: writes, and questions in between."""
+    n, overwrites = draw(st.integers(0, 12)), draw(st.booleans())
+    operations = []
+    for _ in range(draw(st.integers(1, 25))):
+        kind = draw(st.sampled_from(["append", "overwrite", "ask"] if overwrites else ["append", "ask"]))
+        if kind == "ask":
+            operations.append((kind, draw(st.lists(st.integers(0, 8), max_size=9, unique=True))))
+        else:
+            operations.append((kind, draw(st.integers(0, 8)), draw(st.integers(0, 10**6))))
+    return n, operations
+
+
+@given(history=histories(), k=st.integers(1, 6), spare=st.sampled_from([0, 1, 4, 20]), seed=st.integers(0, 99))
+@settings(max_examples=150)
+def test_standing_queries_equal_top_k_after_any_writes(history, k, spare, seed):
+    n, operations = history
+    some = pool(5, seed)
+    entries = Entries(some[np.random.default_rng(seed).integers(0, len(some), n)], np.zeros(n, np.int64))
+    standing = StandingQueries(some, entries, k, spare)
+    for operation in [*operations, ("ask", range(len(some)))]:
+        if operation[0] == "ask":
+            ids = np.array(operation[1], np.int64)
+            found = standing.neighbours(ids)
+            assert_same(found, top_k(some[ids], entries.X, entries.born, k))
+            assert_same(found, brute_force(some[ids], entries.X, entries.born, k))
+        elif operation[0] == "append" or not entries.size:
+            entries.append(some[operation[1]], 0)
+        else:
+            entries.overwrite(operation[2] % entries.size, some[operation[1]], 0)
+
+
+@pytest.mark.parametrize("spare", [0, 3, 15])
+def test_standing_queries_hold_through_hundreds_of_overwrites(spare):
+    X, Q, new = rows(2 * GROUPS + 10, 6, 0), rows(30, 6, 1), rows(400, 6, 2)
+    entries, rng = Entries(X, np.zeros(len(X), np.int64)), np.random.default_rng(3)
+    standing = StandingQueries(Q, entries, 5, spare)
+    for x in new:
+        entries.overwrite(rng.integers(entries.size), x, 0)
+        ids = np.flatnonzero(rng.random(len(Q)) < 0.1)
+        assert_same(standing.neighbours(ids), top_k(Q[ids], entries.X, entries.born, 5))
+    assert_same(standing.neighbours(np.arange(len(Q))), brute_force(Q, entries.X, entries.born, 5))
+
+
+def test_standing_queries_do_not_share_what_they_learn():
+    X, Q = rows(20, 6, 0), rows(4, 6, 1)
+    first, second = (Entries(X, np.zeros(20, np.int64)) for _ in range(2))
+    ids, standing = np.arange(4), [StandingQueries(Q, entries, 3) for entries in (first, second)]
+    first.append(Q[0], 0)
+    assert standing[0].neighbours(ids)[1][0, 0] == 20
+    assert_same(standing[1].neighbours(ids), top_k(Q, X, second.born, 3))
+
+
+def test_cosines_are_the_same_bit_for_bit_in_any_batch_and_order(banking):
+    Q, X = banking.X_test[: BLOCK + 44], banking.X_train[:1500]
+    born, rng = np.arange(len(X)), np.random.default_rng(0)
+    sims, slots = top_k(Q, X, born, 5)
+    for size in (1, 7, 100):
+        parts = [top_k(Q[start : start + size], X, born, 5) for start in range(0, 60, size)]
+        np.testing.assert_array_equal(np.concatenate([part[0] for part in parts])[:60], sims[:60])
+    entry_order, dimension_order = rng.permutation(len(X)), rng.permutation(X.shape[1])
+    shuffled = top_k(Q[:, dimension_order], X[entry_order][:, dimension_order], born[entry_order], 5)
+    np.testing.assert_array_equal(shuffled[0], sims)
+    np.testing.assert_array_equal(entry_order[shuffled[1]], slots)
+    standing = StandingQueries(Q, Entries(X, np.zeros(len(X), np.int64)), 5).neighbours(np.arange(len(Q)))
+    np.testing.assert_array_equal(standing[0], sims)
+
+
+def test_cosines_are_the_true_sums_of_products(banking):
+    Q, X = banking.X_test[:20], banking.X_train[:300]
+    sims, slots = top_k(Q, X, np.arange(len(X)), 5)
+    for query, cosines, neighbours in zip(Q, sims, slots):
+        for cosine, slot in zip(cosines, neighbours):
+            assert cosine == math.fsum((query.astype(np.float64) * X[slot].astype(np.float64)).tolist())
+
+
+@given(n=st.integers(1, 5), d=st.integers(1, 400), seed=st.integers(0, 999))
+def test_widened_rows_are_unit_and_multiples_of_two_to_the_minus_24(n, d, seed):
+    X = widen(halve(np.random.default_rng(seed).normal(size=(n, d))))
+    assert X.dtype == np.float32
+    scaled = X.astype(np.float64) * 2**24
+    np.testing.assert_array_equal(scaled, np.round(scaled))
+    np.testing.assert_allclose((X.astype(np.float64) ** 2).sum(axis=1), 1, atol=1e-6)
+
+
+def test_committed_rows_are_multiples_of_two_to_the_minus_24(banking):
+    for X in (banking.X_train, banking.X_test):
+        scaled = X.astype(np.float64) * 2**24
+        np.testing.assert_array_equal(scaled, np.round(scaled))
