@@ -42,7 +42,7 @@ embed: $(READY)  ## encode the raw texts anew (OCRR_DATA_DIR or a network)
 clean:  ## remove what builds leave behind; published artefacts stay
 	rm -rf build
 
-.venv/ready-%: requirements.lock pyproject.toml
+.venv/ready-%:  # named by the content of the lock and of pyproject.toml
 	@python3 -c 'import sys; sys.exit("error: Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'
 	python3 -m venv .venv
 	.venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
