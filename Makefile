@@ -4,7 +4,7 @@
 # An active conda or Binder environment is used as it is; otherwise .venv is made from the lock.
 ifneq ($(CONDA_PREFIX)$(NB_PYTHON_PREFIX),)
 PY := python
-READY :=
+READY := active
 else
 PY := .venv/bin/python
 READY := .venv/ready-$(shell cksum requirements.lock pyproject.toml | cksum | cut -d ' ' -f 1)
@@ -41,6 +41,11 @@ embed: $(READY)  ## encode the raw texts anew (OCRR_DATA_DIR or a network)
 
 clean:  ## remove what builds leave behind; published artefacts stay
 	rm -rf build
+
+.PHONY: active
+active:
+	@$(PY) -c 'import ocrrlib, papermill' || \
+	{ echo 'error: the active environment lacks the packages: conda env create -f environment.yml; conda activate ocrr' >&2; exit 1; }
 
 .venv/ready-%:  # named by the content of the lock and of pyproject.toml
 	@python3 -c 'import sys; sys.exit("error: Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'

