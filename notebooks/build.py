@@ -162,8 +162,11 @@ def execute(notebook, parameters, target):
         pick(f"parameter of {notebook.name}", name, known)
     target.unlink(missing_ok=True)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".running-") as folder:
+    folders = tempfile.TemporaryDirectory(dir=target.parent, prefix=".running-"), tempfile.TemporaryDirectory()
+    with folders[0] as folder, folders[1] as sockets:
         running = Path(folder) / notebook.name
+        # Sockets in a folder of their own instead of ports: kernels cannot collide.
+        transport = Config({"KernelManager": {"transport": "ipc", "ip": f"{sockets}/kernel"}})
         try:
             papermill.execute_notebook(
                 notebook,
@@ -173,7 +176,7 @@ def execute(notebook, parameters, target):
                 cwd=ROOT,
                 progress_bar=False,
                 stderr_file=sys.stderr,
-                config=Config({"KernelManager": {"transport": "ipc"}}),  # no ports: kernels cannot collide
+                config=transport,
             )
         except PapermillExecutionError as error:
             failed = BUILD / "failed" / notebook.name

@@ -20,6 +20,4 @@ class Policy:
         return np.random.default_rng([seed, 1]).random(n) < self.p
 
 
-POLICIES = {
-    policy.name: policy for policy in (Policy("oracle", 1.0), Policy("random50", 0.5), Policy("random10", 0.1))
-}
+POLICIES = {policy.name: policy for policy in (Policy("oracle", 1.0), Policy("random50", 0.5), Policy("random10", 0.1))}

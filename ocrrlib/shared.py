@@ -11,7 +11,6 @@ from collections import OrderedDict
 
 import numpy as np
 
-
 _hashed = weakref.WeakValueDictionary()  # id of a read-only array -> the array, while it lives
 _digests = {}
 

@@ -129,7 +129,7 @@ def sweep(runs, datasets, jobs=1, dask=None, cache=CACHE, progress=True):
     for run in runs:
         given = pick("dataset", run.dataset, datasets).encoder
         if given != run.encoder:
-            raise InputError(f"{run.dataset} was embedded by {given!r}, but the runs name {run.encoder!r}: load it by that")
+            raise InputError(f"{run.dataset} was embedded by {given!r}, not by {run.encoder!r} as the runs say")
     keys = [digest(depends_on(run, fingerprints[run.dataset])) for run in runs]
     found = {key: run for key in keys if (run := kept.load(key)) is not None}
 

@@ -12,9 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from ocrrlib.embeddings import DEFAULT_ENCODER, Embedded, halve, path_of, read, widen
 
-settings.register_profile(
-    "repeatable", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
-)
+settings.register_profile("repeatable", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("repeatable")
 
 

@@ -1,7 +1,6 @@
 """Embeddings survive their file bit for bit, and a damaged file is never used."""
 
 import hashlib
-import json
 import os
 import socket
 from pathlib import Path

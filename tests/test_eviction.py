@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
+from conftest import rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ocrrlib.errors import InputError
 from ocrrlib.systems.bounded import EVICTIONS, FIFO, Bounded, Reservoir
-
-from conftest import rows
 
 
 def kept(eviction, writes):

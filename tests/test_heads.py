@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import clusters, rows
 
 from ocrrlib.systems.a_gem import AGEM
 from ocrrlib.systems.ewc import EWC
@@ -10,8 +11,6 @@ from ocrrlib.systems.lwf import LwF
 from ocrrlib.systems.online_linear import OnlineLinear
 from ocrrlib.systems.static_linear import StaticLinear
 from ocrrlib.torch_draws import TorchDraws
-
-from conftest import clusters, rows
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional

@@ -5,12 +5,11 @@ import struct
 
 import numpy as np
 import pytest
+from conftest import rows
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ocrrlib.ledger import GENESIS, Fault, Ledger, entry_hash
-
-from conftest import rows
 
 D = 6
 FIELDS = ("embedding", "label", "id", "previous", "hash")

@@ -1,4 +1,4 @@
-"""The notebooks: prose first, short cells, no stored outputs; each runs, and a failure leaves no finished-looking target."""
+"""The notebooks: prose first, short cells, no stored outputs; each runs, and a failure leaves no target."""
 
 import shutil
 import subprocess
@@ -26,7 +26,8 @@ def cells(path, kind):
 class TestForm:
     def test_prose_comes_first_and_asks_a_question(self, path):
         first = nbformat.read(path, as_version=4).cells[0]
-        assert first.cell_type == "markdown" and "**Question.**" in first.source and "**What to expect.**" in first.source
+        assert first.cell_type == "markdown"
+        assert "**Question.**" in first.source and "**What to expect.**" in first.source
 
     def test_the_first_code_cell_holds_the_parameters(self, path):
         assert cells(path, "code")[0].metadata.tags == ["parameters"]
@@ -121,6 +122,21 @@ def test_an_unknown_notebook_parameter_is_an_error_before_anything_runs(tmp_path
     with pytest.raises(InputError, match="unknown parameter of fine.ipynb 'M'"):
         build.execute(source, {"M": 2}, tmp_path / "target.ipynb")
     assert not (tmp_path / "target.ipynb").exists()
+
+
+def test_notebooks_can_run_at_the_same_time_and_leave_nothing_beside_their_targets(tmp_path):
+    before = set(ROOT.iterdir())
+    wait = "import time; time.sleep(1)"
+    sources = [small_notebook(tmp_path, f"{n}.ipynb", wait, f"a = {n}", f"assert a == {n}") for n in (1, 2)]
+    targets = [tmp_path / "executed" / source.name for source in sources]
+    program = (
+        "import sys; from pathlib import Path; from notebooks import build; "
+        "build.execute(Path(sys.argv[1]), {}, Path(sys.argv[2]))"
+    )
+    runs = [subprocess.Popen([sys.executable, "-c", program, *pair], cwd=ROOT) for pair in zip(sources, targets)]
+    assert [run.wait() for run in runs] == [0, 0]
+    assert sorted(targets[0].parent.iterdir()) == targets
+    assert set(ROOT.iterdir()) <= before | {ROOT / "build"}
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,13 @@ import math
 
 import numpy as np
 import pytest
+from conftest import rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ocrrlib.embeddings import halve, widen
 from ocrrlib.entries import Entries
 from ocrrlib.search import BLOCK, GROUPS, StandingQueries, top_k
-
-from conftest import rows
 
 UNIT = 2.0**-24
 

@@ -138,12 +138,8 @@ def test_results_and_cache_keys_do_not_depend_on_pythons_hash_seed(datasets, ref
 
 def test_a_dask_cluster_of_two_processes_gives_the_same_bytes(datasets, reference, tmp_path):
     distributed = pytest.importorskip("distributed", reason="Dask is optional")
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-    ) as cluster:
-        frame, _ = sweep.sweep(
-            RUNS, datasets, dask=cluster.scheduler_address, cache=tmp_path / "runs", progress=False
-        )
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
+        frame, _ = sweep.sweep(RUNS, datasets, dask=cluster.scheduler_address, cache=tmp_path / "runs", progress=False)
         with distributed.Client(cluster) as client:
             loaded = client.run(lambda: "ocrrlib.sweep" in sys.modules)
     assert as_bytes(frame, tmp_path) == reference[1]

@@ -111,5 +111,7 @@ class System:
         bad = np.flatnonzero(~(np.abs(squares - 1) < 0.02))
         if len(bad):
             value = squares[bad[0]]
-            what = "has a NaN or infinity" if not np.isfinite(value) else "is zero" if value == 0 else "is not normalised"
-            raise InputError(f"row {bad[0]} {what} (length {np.sqrt(value):.4g}); embeddings must be unit vectors")
+            why = (
+                "has a NaN or infinity" if not np.isfinite(value) else "is zero" if value == 0 else "is not normalised"
+            )
+            raise InputError(f"row {bad[0]} {why} (length {np.sqrt(value):.4g}); embeddings must be unit vectors")
