@@ -145,7 +145,7 @@ def declared(notebook, settings):
     InputError
         If the notebook declares one that is not known.
     """
-    values = asdict(settings) | {"OUT": str(settings.out), "SEEDS": settings.SEEDS}
+    values = asdict(settings) | {"OUT": "" if settings.out == ROOT else str(settings.out)}
     return {name: pick("notebook parameter", name, values) for name in papermill.inspect_notebook(notebook)}
 
 
