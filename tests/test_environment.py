@@ -3,11 +3,12 @@
 import re
 import sys
 import tomllib
-from importlib.metadata import version
+from importlib.metadata import metadata, version
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from ocrrlib.files import ROOT
@@ -57,11 +58,17 @@ def test_every_library_that_the_code_imports_is_required():
 
 def test_each_make_target_has_a_line_of_help():
     makefile = (ROOT / "Makefile").read_text()
-    (phony,) = re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)
-    for target in phony.split():
+    for target in re.search(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)[1].split():
         assert re.search(rf"^{target}:.*## \w", makefile, re.MULTILINE), target
 
 
 def test_continuous_integration_calls_the_test_command_of_the_readme():
     command = (ROOT / ".ci/run").read_text().splitlines()[-1]
     assert command == "make test" and "make test" in (ROOT / "README.md").read_text()
+
+
+def test_every_locked_package_runs_on_the_oldest_python_that_the_project_allows():
+    oldest = PROJECT["requires-python"].removeprefix(">=") + ".0"
+    for name in LOCK:
+        wanted = metadata(name).get("Requires-Python")
+        assert wanted is None or SpecifierSet(wanted).contains(oldest), name
