@@ -4,7 +4,6 @@
     python notebooks/build.py status [NAME=value ...]
     python notebooks/build.py embed  [ENCODER=value]
     python notebooks/build.py verify
-    python notebooks/build.py clean
 
 A notebook is stale when the content of anything that it depends on, or that it
 made, is not what it was when the notebook last succeeded; times do not matter.
@@ -283,13 +282,8 @@ def encode(settings):
         print(f"{path_of(name, settings.ENCODER)}: {len(data.y_train)} + {len(data.y_test)} rows")
 
 
-def clean(settings):
-    """Remove what builds leave behind; published artefacts stay."""
-    shutil.rmtree(BUILD, ignore_errors=True)
-
-
 def main():
-    commands = {"paper": paper, "status": status, "embed": encode, "verify": verify, "clean": clean}
+    commands = {"paper": paper, "status": status, "embed": encode, "verify": verify}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", choices=commands)
     parser.add_argument("settings", nargs="*", metavar="NAME=value")
