@@ -35,6 +35,8 @@ def _parsed(module):
         elif isinstance(node, ast.ImportFrom):
             imports.add(node.module)
             imports |= {f"{node.module}.{a.name}" for a in node.names if _path(f"{node.module}.{a.name}").exists()}
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "optional":
+            imports.add(node.args[0].value)  # imported by its name, where it is installed
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node, clean=False):
             node.body = node.body[1:] or [ast.Pass()]
     return digest(_structure(tree)), imports
@@ -65,8 +67,15 @@ def closure(*modules):
                     todo.append(name)
             elif top not in sys.stdlib_module_names:
                 library = owners.get(top, top)
-                libraries[library] = importlib.metadata.version(library).split("+")[0]
+                libraries[library] = _version(library)
     return dict(sorted(code.items())), dict(sorted(libraries.items()))
+
+
+def _version(library):
+    try:
+        return importlib.metadata.version(library).split("+")[0]
+    except importlib.metadata.PackageNotFoundError:
+        return "absent"
 
 
 @functools.cache

@@ -1,0 +1,66 @@
+"""What a correction and a prediction cost, through the public contract, one at a time (paper, section 5.7)."""
+
+import time
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from ocrrlib.scale import check_memory
+from ocrrlib.synthetic import Synthetic
+from ocrrlib.systems import make
+
+QUANTILES = {"median": 0.5, "low": 0.05, "high": 0.95}
+
+
+def microseconds(times, name):
+    """Median and 5-95 % of times in seconds, in microseconds, as ``<name>_median`` and so on."""
+    return {f"{name}_{key}": 1e6 * float(np.quantile(times, q)) for key, q in QUANTILES.items()}
+
+
+def timed(call, rounds):
+    """Seconds of each call with one of the argument tuples ``rounds``."""
+    times = []
+    for arguments in rounds:
+        started = time.perf_counter()
+        call(*arguments)
+        times.append(time.perf_counter() - started)
+    return times
+
+
+def of_system(name, scenario, items=300):
+    """Costs of one system on the first items of a stream: each is predicted, then corrected.
+
+    Returns
+    -------
+    dict with microseconds per prediction and correction, and bytes held in the end
+    """
+    s = scenario
+    with threadpool_limits(1):
+        system = make(name, s.seed, s.encoder).fit(s.X_initial, s.y_initial, s.classes)
+        predict, correct = [], []
+        for i in range(min(items, len(s.y_stream))):
+            predict += timed(system.predict, [(s.X_stream[i : i + 1],)])
+            correct += timed(system.correct, [(s.X_stream[i], int(s.y_stream[i]))])
+    costs = microseconds(predict, "predict") | microseconds(correct, "correct")
+    return {"system": name, **costs, "bytes": system.storage().bytes}
+
+
+def of_ledger(name, n, dim=384, items=200, classes=100, noise=0.12):
+    """The same for a substrate whose ledger holds ``n`` synthetic entries."""
+    check_memory(n, dim)
+    data = Synthetic(n, min(classes, n), noise, dim=dim)
+    X, y = data.rows(0, n), data.labels(0, n)
+    Q, labels = data.queries(items)
+    with threadpool_limits(1):
+        system = make(name).fit(X, y, range(data.classes))
+        system.predict(Q[:1])
+        predict = timed(system.predict, [(q[None],) for q in Q])
+        correct = timed(system.correct, list(zip(Q, labels.tolist())))
+    costs = microseconds(predict, "predict") | microseconds(correct, "correct")
+    return {"system": name, "entries": n, **costs, "bytes": system.storage().bytes}
+
+
+def copy_bandwidth(nbytes=2**29, repeats=5):
+    """Bytes a second that one thread reads or writes while it copies; the best of several copies."""
+    source, target = np.ones(nbytes, np.uint8), np.zeros(nbytes, np.uint8)
+    return 2 * nbytes / min(timed(np.copyto, [(target, source)] * repeats))

@@ -1,0 +1,245 @@
+"""Exact and approximate search side by side, on data of any size (paper, section 6.5)."""
+
+import time
+import warnings
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import psutil
+from threadpoolctl import threadpool_limits
+from tqdm import tqdm
+
+from ocrrlib.cache import RunCache
+from ocrrlib.errors import InputError
+from ocrrlib.files import ROOT, atomic
+from ocrrlib.indexes import HNSW, make_index
+from ocrrlib.provenance import closure, digest
+from ocrrlib.search import top_k
+from ocrrlib.synthetic import Synthetic
+from ocrrlib.voting import vote
+
+CHUNK = 65536  # rows generated, and searched exactly, at a time
+SEGMENT = 100_000  # rows that are saved at a time, at least
+FOLDER = ROOT / "build/indexes"
+CACHE = ROOT / "build/cache/scale"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One comparison: the data, the index and the queries.
+
+    More than one thread builds faster, but no two such indexes are the same.
+    """
+
+    n: int
+    classes: int
+    noise: float
+    seed: int = 0
+    queries: int = 1000
+    ef: int = 64
+    threads: int = 1
+
+    @property
+    def data(self):
+        return Synthetic(self.n, self.classes, self.noise, self.seed)
+
+
+def memory_needed(n, dim=384, M=16):
+    """Bytes that hnswlib takes for ``n`` rows while it builds.
+
+    Each entry has its row, 2M links and a label at the bottom, some links above,
+    a lock and a place in the table of labels.
+    """
+    return n * (4 * dim + 8 * M + 16 + 8 * M // (M - 1) + 110) + 4 * dim * CHUNK * 4
+
+
+def check_memory(n, dim=384):
+    """Refuse a scale that would not fit.
+
+    Raises
+    ------
+    InputError
+        If less memory is free than it needs.
+    """
+    need, free = memory_needed(n, dim), psutil.virtual_memory().available
+    if need > free:
+        raise InputError(f"{n:,} entries need {need / 1e9:.1f} GB and {free / 1e9:.1f} GB are free: choose fewer")
+
+
+def build(cell, folder=FOLDER, progress=False):
+    """The index over a cell's data, and the seconds that adding took.
+
+    It is saved after each tenth, and a stopped build goes on from there; it is loaded
+    again at once, so that a build that was not stopped comes out the same.
+    """
+    data, index = cell.data, HNSW(384, capacity=cell.n, seed=cell.seed, threads=cell.threads, ef=cell.ef)
+    tenth, seconds = max(cell.n // 10, SEGMENT), 0.0
+    code, libraries = closure("ocrrlib.indexes", "ocrrlib.synthetic")
+    key = digest([asdict(cell) | {"queries": 0, "ef": 0}, code, libraries])
+    for half in Path(folder).glob(f".{key}-*"):
+        half.unlink()  # a stop while it was written
+    parts = sorted(Path(folder).glob(f"{key}-*.bin"))
+    while parts:
+        try:
+            index.load(parts[-1], cell.n)
+            seconds = float(parts[-1].stem.split("-")[2])
+            break
+        except RuntimeError:
+            warnings.warn(f"{parts[-1]} is damaged: what it held is built again", stacklevel=2)
+            parts.pop().unlink()
+    for old in parts[:-1]:
+        old.unlink()
+    parts = parts[-1:]
+    with tqdm(total=cell.n, initial=index.size, unit="row", unit_scale=True, disable=not progress) as bar:
+        while index.size < cell.n:
+            end = min(index.size + tenth, cell.n)
+            while index.size < end:
+                rows = data.rows(index.size, min(index.size + CHUNK, end))
+                started = time.perf_counter()
+                index.add(rows)
+                seconds += time.perf_counter() - started
+                bar.update(len(rows))
+            if cell.n > tenth:
+                part = Path(folder) / f"{key}-{index.size:012d}-{seconds:.1f}.bin"
+                with atomic(part) as temporary:
+                    index.save(temporary)
+                for old in parts:
+                    old.unlink()
+                parts = [part]
+                index.load(part, cell.n)
+    return index, seconds
+
+
+def exact_neighbours(data, Q, k):
+    """The ``k`` nearest entries of each query, chunk by chunk, and the seconds that searching took."""
+    sims, slots = np.full((len(Q), k), -np.inf), np.full((len(Q), k), -1)
+    seconds, first = 0.0, 0
+    for rows in data.chunks(CHUNK):
+        started = time.perf_counter()
+        born = np.arange(first, first + len(rows))
+        near, places = top_k(Q, rows, born, k)
+        sims = np.concatenate([sims, near], axis=1)
+        slots = np.concatenate([slots, np.where(places >= 0, places + first, -1)], axis=1)
+        order = np.lexsort((-slots, -sims), axis=-1)[:, :k]
+        sims, slots = (np.take_along_axis(a, order, axis=1) for a in (sims, slots))
+        first += len(rows)
+        seconds += time.perf_counter() - started
+    return sims, slots, seconds
+
+
+def recall(found, true):
+    """Share of the true neighbours that were found, both (m, k) slots."""
+    return float((found[:, :, None] == true[:, None, :]).any(axis=1)[true >= 0].mean())
+
+
+def one_by_one(search, Q, k):
+    """Median milliseconds of a search with a single query."""
+    times = []
+    for q in Q:
+        started = time.perf_counter()
+        search(q[None], k)
+        times.append(time.perf_counter() - started)
+    return 1e3 * float(np.median(times))
+
+
+def compare(cell, k=5, folder=FOLDER, progress=False):
+    """Build, search both ways, let both vote.
+
+    Returns
+    -------
+    found : dict
+        Accuracies with and without the vote, recall, agreement: the same on every machine.
+    cost : dict
+        Seconds, milliseconds per query, bytes.
+    """
+    check_memory(cell.n)
+    data = cell.data
+    Q, y = data.queries(cell.queries)
+    with threadpool_limits(cell.threads):
+        index, build_s = build(cell, folder, progress)
+        sims, slots, exact_s = exact_neighbours(data, Q, k)
+        started = time.perf_counter()
+        near, places = index.search(Q, k)
+        batch_s = time.perf_counter() - started
+        single_ms = one_by_one(index.search, Q[:200], k)
+
+    def labels(which):
+        return np.where(which >= 0, which * cell.classes // cell.n, -1)
+
+    elected, elected_near = vote(sims, labels(slots)), vote(near, labels(places))
+    first, first_near = labels(slots[:, 0]), labels(places[:, 0])
+    found = {
+        "exact_acc": float(np.mean(elected == y)),
+        "hnsw_acc": float(np.mean(elected_near == y)),
+        "recall": recall(places, slots),
+        "agreement": float(np.mean(elected == elected_near)),
+        "exact_acc_k1": float(np.mean(first == y)),
+        "hnsw_acc_k1": float(np.mean(first_near == y)),
+    }
+    cost = {
+        "build_s": build_s,
+        "hnsw_ms": single_ms,
+        "hnsw_batch_ms": 1e3 * batch_s / len(Q),
+        "exact_batch_ms": 1e3 * exact_s / len(Q),
+        "bytes": index.nbytes,
+    }
+    return found, cost
+
+
+EFFORTS = {"ef": (8, 16, 32, 64, 128, 256, 512), "probes": (1, 2, 4, 8, 16, 32, 64), None: (None,)}
+
+
+def race(name, cell, k=5):
+    """One index on one thread: recall and queries a second for every effort, after one build.
+
+    Returns
+    -------
+    list of dict, one per effort
+    """
+    check_memory(cell.n)
+    data, lists = cell.data, int(cell.n**0.5)
+    settings = {"lists": lists} if name == "faiss_ivf" else {}
+    starts = np.linspace(0, cell.n - lists, 64).astype(int)  # rows of all classes, 64 for each list
+    sample = np.concatenate([data.rows(start, start + lists) for start in starts])
+    Q, _ = data.queries(cell.queries)
+    true = exact_neighbours(data, Q, k)[1]
+    with threadpool_limits(1):
+        index = make_index(name, data.dim, capacity=cell.n, seed=cell.seed, **settings)
+        started = time.perf_counter()
+        index.train(sample)
+        build_s, rows = time.perf_counter() - started, []
+        for chunk in data.chunks(CHUNK):
+            started = time.perf_counter()
+            index.add(chunk)
+            build_s += time.perf_counter() - started
+        for effort in EFFORTS[index.effort]:
+            if effort:
+                index.tune(effort)
+            started = time.perf_counter()
+            _, found = index.search(Q, k)
+            qps = len(Q) / (time.perf_counter() - started)
+            rows.append(dict(index=name, n=cell.n, effort=effort, recall=recall(found, true), qps=qps, build_s=build_s))
+    return [row | {"bytes": index.nbytes} for row in rows]
+
+
+def run_cells(cells, cache=CACHE, folder=FOLDER, progress=True):
+    """Compare every cell, one after the other; finished ones are found in the cache.
+
+    Returns
+    -------
+    found, cost : DataFrame
+        One row per cell each, see ``compare``.
+    """
+    kept, found, cost = RunCache(cache), [], []
+    code, libraries = closure("ocrrlib.scale")
+    for cell in tqdm(cells, unit="cell", disable=not progress):
+        key = digest([asdict(cell), code, libraries])
+        result = kept.load(key)
+        if result is None:
+            result = compare(cell, folder=folder, progress=progress and cell.n > 100_000)
+            kept.save(key, result)
+        found.append(asdict(cell) | result[0])
+        cost.append(asdict(cell) | result[1])
+    return pd.DataFrame(found), pd.DataFrame(cost)

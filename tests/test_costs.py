@@ -1,0 +1,79 @@
+"""Costs are measured through the public contract; no test depends on how long anything takes."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from ocrrlib import costs, scale
+from ocrrlib.errors import InputError
+from ocrrlib.scenario import make_scenario
+from ocrrlib.systems import SYSTEMS
+
+COLUMNS = {f"{what}_{value}" for what in ("predict", "correct") for value in ("median", "low", "high")}
+
+
+class Clock:
+    """A clock that tells what it is given."""
+
+    def __init__(self, *times):
+        self.times = iter(times)
+
+    def perf_counter(self):
+        return next(self.times)
+
+
+def test_each_call_is_timed_by_itself(monkeypatch):
+    monkeypatch.setattr(costs, "time", Clock(0, 1, 10, 13))
+    called = []
+    assert costs.timed(called.append, [("a",), ("b",)]) == [1, 3]
+    assert called == ["a", "b"]
+
+
+def test_quantiles_are_in_microseconds():
+    found = costs.microseconds(np.arange(101) * 1e-6, "predict")
+    assert found == pytest.approx({"predict_median": 50, "predict_low": 5, "predict_high": 95})
+
+
+@pytest.mark.parametrize("name", [name for name, entry in SYSTEMS.items() if entry.reads == "embeddings"])
+def test_every_system_is_predicted_and_corrected_once_per_item(name, tiny, monkeypatch):
+    calls = {"predict": [], "correct": []}
+    make = costs.make
+
+    def counted(*args):
+        system = make(*args)
+        for method in calls:
+            monkeypatch.setattr(system, method, count(getattr(system, method), calls[method]))
+        return system
+
+    def count(method, seen):
+        def call(*args):
+            seen.append(args)
+            return method(*args)
+
+        return call
+
+    monkeypatch.setattr(costs, "make", counted)
+    s = make_scenario(tiny, 0, held_out=4)
+    found = costs.of_system(name, s, items=7)
+    assert found.keys() == COLUMNS | {"system", "bytes"} and found["system"] == name and found["bytes"] > 0
+    assert [x.shape for (x,) in calls["predict"]] == [(1, s.X_stream.shape[1])] * 7
+    assert [y for _, y in calls["correct"]] == s.y_stream[:7].tolist()
+
+
+@pytest.mark.parametrize("name", ["substrate", "substrate_hnsw"])
+def test_a_ledger_of_any_size_is_measured(name):
+    small, large = (costs.of_ledger(name, n, dim=16, items=5, classes=10) for n in (50, 500))
+    assert small.keys() == COLUMNS | {"system", "entries", "bytes"}
+    assert (small["entries"], large["entries"]) == (50, 500) and large["bytes"] > 5 * small["bytes"]
+
+
+def test_a_ledger_that_does_not_fit_is_refused_before_it_is_made(monkeypatch):
+    monkeypatch.setattr(scale.psutil, "virtual_memory", lambda: SimpleNamespace(available=10**6))
+    with pytest.raises(InputError, match="10,000,000 entries need"):
+        costs.of_ledger("substrate", 10_000_000)
+
+
+def test_a_copy_reads_and_writes_every_byte(monkeypatch):
+    monkeypatch.setattr(costs, "time", Clock(0, 2, 10, 11, 20, 24))
+    assert costs.copy_bandwidth(nbytes=1000, repeats=3) == 2000 / 1
