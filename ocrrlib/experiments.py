@@ -3,7 +3,7 @@
 import operator
 from dataclasses import dataclass
 
-from ocrrlib.embeddings import DEFAULT_ENCODER
+from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.errors import InputError, pick
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import PAPER_CAP

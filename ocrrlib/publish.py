@@ -8,7 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ocrrlib import results
-from ocrrlib.embeddings import DEFAULT_ENCODER, load
+from ocrrlib.embeddings import load
+from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.experiments import SEEDS, grid
 from ocrrlib.files import ROOT, sha256, write_text
 from ocrrlib.provenance import digest

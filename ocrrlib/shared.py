@@ -18,10 +18,10 @@ _digests = {}
 def _content(array):
     """SHA-256 of an array's bytes; of one that cannot change, computed once."""
     if array.flags.writeable:
-        return hashlib.sha256(np.ascontiguousarray(array)).digest()
+        return hashlib.sha256(np.ascontiguousarray(array).view(np.uint8)).digest()
     if _hashed.get(id(array)) is not array:
         _hashed[id(array)] = array
-        _digests[id(array)] = hashlib.sha256(np.ascontiguousarray(array)).digest()
+        _digests[id(array)] = hashlib.sha256(np.ascontiguousarray(array).view(np.uint8)).digest()
     return _digests[id(array)]
 
 

@@ -1,7 +1,10 @@
 """A grid of runs: in parallel, resumable, one tidy frame in the end."""
 
+import asyncio
 import os
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict
 
@@ -22,6 +25,7 @@ from ocrrlib.stream import run_stream
 from ocrrlib.systems import SYSTEMS, make
 
 CACHE = ROOT / "build/cache/runs"
+PATIENCE = 10  # seconds that a scheduler has to answer
 
 
 def depends_on(run, fingerprint):
@@ -60,7 +64,7 @@ def run_group(runs, data, cache):
     for run, key in runs:
         started = time.perf_counter()
         try:
-            stream = run_stream(make(run.system, run.seed), scenario, POLICIES[run.policy])
+            stream = run_stream(make(run.system, run.seed, run.encoder), scenario, POLICIES[run.policy])
             checkpoints = [asdict(checkpoint) for checkpoint in stream]
         except Exception as error:
             raise RuntimeError(f"run failed: {run}: {error}") from error
@@ -70,19 +74,37 @@ def run_group(runs, data, cache):
     return done
 
 
+def check_scheduler(address):
+    """Refuse an address where no Dask scheduler answers.
+
+    Raises
+    ------
+    InputError
+        If none does, or Dask is not installed.
+    """
+    try:
+        from distributed import comm
+    except ImportError as error:
+        raise InputError("DASK needs the optional Dask: pip install 'dask[distributed]'") from error
+
+    async def greet():
+        (await comm.connect(address, timeout=PATIENCE)).abort()
+
+    try:
+        with ThreadPoolExecutor(1) as pool:  # a notebook's own thread has an event loop already
+            pool.submit(asyncio.run, greet()).result()
+    except (OSError, ValueError) as error:
+        raise InputError(f"no Dask scheduler answers at {address}: start one with `dask scheduler`") from error
+
+
 @contextmanager
 def _workers(jobs, dask):
     """Where groups run: worker processes here, or the Dask cluster at this address."""
     if dask:
-        try:
-            from distributed import Client
-        except ImportError as error:
-            raise InputError("DASK needs the optional Dask: pip install 'dask[distributed]'") from error
-        try:
-            client = Client(dask, timeout=10)
-        except (OSError, ValueError) as error:
-            raise InputError(f"no Dask scheduler answers at {dask}: start one with `dask scheduler`") from error
-        with client, joblib.parallel_config(backend="dask", n_jobs=-1):
+        check_scheduler(dask)
+        from distributed import Client
+
+        with Client(dask), joblib.parallel_config(backend="dask", n_jobs=-1):
             yield
     elif jobs == 1:
         with joblib.parallel_config(backend="sequential"), threadpool_limits(1):
@@ -91,6 +113,30 @@ def _workers(jobs, dask):
         threads = max(1, (os.cpu_count() or 1) // jobs)
         with joblib.parallel_config(backend="loky", n_jobs=jobs, inner_max_num_threads=threads):
             yield
+
+
+def _show(bar, done):
+    """Bring a bar to ``done`` runs, never back."""
+    bar.n = max(bar.n, done)
+    bar.refresh()
+
+
+@contextmanager
+def _counted(bar, keys, kept):
+    """Runs show in the bar as soon as they are kept; a group of long ones may take an hour."""
+    over = threading.Event()
+
+    def look():
+        while not over.wait(2):
+            _show(bar, sum(key in kept for key in keys))
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def sweep(runs, datasets, jobs=1, dask=None, cache=CACHE, progress=True):
@@ -141,13 +187,14 @@ def sweep(runs, datasets, jobs=1, dask=None, cache=CACHE, progress=True):
     # What is long must not start last: river's runs, then by size.
     heavy = sorted(groups, key=lambda g: (g[0] == "river", len(groups[g]) * len(datasets[g[1]].y_train)), reverse=True)
     tasks = [joblib.delayed(run_group)(groups[g], datasets[groups[g][0][0].dataset], kept) for g in heavy]
-    with _workers(jobs, dask), tqdm(total=len(runs), initial=len(found), unit="run", disable=not progress) as bar:
+    bar = tqdm(total=len(runs), initial=len(found), unit="run", disable=not progress)
+    with _workers(jobs, dask), bar, _counted(bar, keys, kept):
         for done in joblib.Parallel(return_as="generator_unordered", pre_dispatch="all")(tasks):
             for key, finished in done:
                 found[key] = finished
                 if key not in kept:  # the worker has no folder in common with us
                     kept.save(key, finished)
-            bar.update(len(done))
+            _show(bar, len(found))
 
     rows = [
         {name: getattr(run, name) for name in RUN} | checkpoint

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from ocrrlib.embeddings import DEFAULT_ENCODER, Embedded, halve, path_of, read, widen
+from ocrrlib.embeddings import Embedded, halve, path_of, read, widen
+from ocrrlib.encoders import DEFAULT_ENCODER
 
 settings.register_profile("repeatable", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("repeatable")

@@ -13,7 +13,8 @@ from hypothesis.extra import numpy as arrays
 
 from ocrrlib import embeddings
 from ocrrlib.datasets import DATASETS, Texts, load_texts
-from ocrrlib.embeddings import DEFAULT_ENCODER, embed, halve, load, path_of, read, recheck, save, slug, widen
+from ocrrlib.embeddings import embed, halve, load, path_of, read, recheck, save, widen
+from ocrrlib.encoders import DEFAULT_ENCODER, slug
 from ocrrlib.errors import InputError
 
 SIZES = {"banking77": (10_003, 3_080, 77), "clinc150": (15_250, 5_500, 151)}

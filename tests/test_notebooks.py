@@ -18,6 +18,9 @@ from ocrrlib.sweep import sweep
 NOTEBOOKS = build.notebooks()
 
 
+QUICK = ("PROFILE=quick", "SEEDS=0")
+
+
 def cells(path, kind):
     return [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == kind]
 
@@ -52,7 +55,7 @@ class TestForm:
 def quick(tmp_path_factory):
     """All notebooks, run by the build in its quick profile with one seed, into a folder of their own."""
     out = tmp_path_factory.mktemp("quick")
-    run = build_command("paper", "PROFILE=quick", "SEEDS=0", "JOBS=2", f"OUT={out}")
+    run = build_command("paper", *QUICK, "JOBS=2", f"OUT={out}")
     assert run.returncode == 0, run.stdout + run.stderr
     return out, run
 
@@ -76,7 +79,7 @@ def test_long_work_shows_runs_done_and_time_left(quick):
 
 def test_what_is_up_to_date_is_not_run_again_and_what_is_stale_is_named_with_its_reason(quick):
     out, _ = quick
-    words = ("PROFILE=quick", "SEEDS=0", f"OUT={out}")
+    words = (*QUICK, f"OUT={out}")
     assert "stale" not in build_command("status", *words).stdout
     again = build_command("paper", *words).stdout
     assert again.count("up to date") == len(NOTEBOOKS) and "running" not in again
@@ -85,7 +88,7 @@ def test_what_is_up_to_date_is_not_run_again_and_what_is_stale_is_named_with_its
     status = build_command("status", *words).stdout
     assert "figures/fig2_recovery.png is missing" in status
     assert "paper/tables/table_datasets.csv is not as it was made" in status
-    changed = build_command("status", "PROFILE=quick", "SEEDS=0", f"OUT={out}", "ENCODER=all-MiniLM-L6-v2").stdout
+    changed = build_command("status", *words, "ENCODER=all-MiniLM-L6-v2").stdout
     assert changed == status
     rerun = build_command("paper", *words)
     assert "02_full_sweep: running" in rerun.stdout and "03_storage_pareto: up to date" in rerun.stdout
@@ -94,7 +97,14 @@ def test_what_is_up_to_date_is_not_run_again_and_what_is_stale_is_named_with_its
 
 def test_changed_parameters_make_a_notebook_stale(quick):
     out, _ = quick
-    assert "parameters changed" in build_command("status", "PROFILE=quick", "SEEDS=1", f"OUT={out}").stdout
+    assert "parameters changed" in build_command("status", *QUICK, "SEEDS=1", f"OUT={out}").stdout
+
+
+def test_a_parameter_makes_only_those_notebooks_stale_that_declare_it(quick):
+    out, _ = quick
+    status = build_command("status", "PROFILE=quick", "SEEDS=1", f"OUT={out}").stdout
+    stale = {line.removesuffix(": stale") for line in status.splitlines() if line.endswith(": stale")}
+    assert stale == {path.stem for path in NOTEBOOKS if "SEEDS" in build.papermill.inspect_notebook(path)}
 
 
 def small_notebook(folder, name, *sources):
@@ -149,7 +159,7 @@ def test_notebooks_can_run_at_the_same_time_and_leave_nothing_beside_their_targe
         ("JOBS=0", "JOBS=0 is out of range"),
         ("JOBS=many", "out of range"),
         ("ENCODER=no-such-encoder", "cannot load encoder 'no-such-encoder'"),
-        ("DASK=nowhere", "no scheduler's address"),
+        ("DASK=nowhere", "no Dask scheduler answers at nowhere"),
         ("SEED=1", "unknown parameter 'SEED' (did you mean 'SEEDS'?)"),
     ],
 )

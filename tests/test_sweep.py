@@ -209,10 +209,10 @@ def test_a_failing_run_is_named_and_finished_ones_stay(datasets, tmp_path, count
     runs = [replace(RUNS[0], system=system) for system in ("static_knn", "substrate", "knn_lm")]
     make = sweep.make
 
-    def fails(name, seed):
+    def fails(name, seed, encoder):
         if name == "knn_lm":
             raise ZeroDivisionError("no temperature")
-        return make(name, seed)
+        return make(name, seed, encoder)
 
     monkeypatch.setattr(sweep, "make", fails)
     with pytest.raises(RuntimeError) as caught:
@@ -263,14 +263,8 @@ def test_less_than_one_job_is_an_input_error(datasets, jobs):
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nowhere", "smoke://signals"])
 def test_an_address_without_a_dask_scheduler_is_an_input_error_naming_it(datasets, monkeypatch, address):
-    distributed = pytest.importorskip("distributed", reason="Dask is optional")
-    client = distributed.Client
-
-    def impatient(address, timeout):
-        assert timeout <= 10  # seconds; no test should wait that long
-        return client(address, timeout=0.5)
-
-    monkeypatch.setattr(distributed, "Client", impatient)
+    pytest.importorskip("distributed", reason="Dask is optional")
+    monkeypatch.setattr(sweep, "PATIENCE", 0.5)
     with pytest.raises(InputError, match=f"no Dask scheduler answers at {address}: start one"):
         sweep.sweep(RUNS[:1], datasets, dask=address, cache=None, progress=False)
 

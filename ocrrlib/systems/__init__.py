@@ -17,15 +17,18 @@ class Entry:
     cls: str
     params: dict = field(default_factory=dict)
     family: str = "shared"  # runs of one family are done together, to share work
+    reads: str = "embeddings"  # or sentences
 
-    def make(self, seed=0):
-        """A fresh system."""
+    def make(self, seed=0, encoder=None):
+        """A fresh system; one that reads sentences encodes them by itself."""
         module = importlib.import_module(f"ocrrlib.systems.{self.module}")
-        return getattr(module, self.cls)(seed=seed, **self.params)
+        own = {"backbone": encoder} if encoder and self.reads == "sentences" else {}
+        return getattr(module, self.cls)(seed=seed, **own, **self.params)
 
 
 HEAD = dict(epochs=30, fit_lr=1e-2, weight_decay=1e-4, batch=256)
 VOTE = dict(k=5, margin=0.05)
+LORA = dict(rank=8, alpha=16, dropout=0.05, fit_lr=2e-4, weight_decay=1e-4, batch=16, max_length=64, lr=5e-4)
 BUDGETS = (100, 500, 1000, 5000)
 
 
@@ -34,6 +37,10 @@ def _bounded(eviction):
         f"bounded_{eviction}_{budget}": Entry("bounded", "Bounded", dict(budget=budget, eviction=eviction, **VOTE))
         for budget in BUDGETS
     }
+
+
+def _lora(epochs=2, **more):
+    return Entry("lora", "LoRA", dict(epochs=epochs, **LORA | more), family="lora", reads="sentences")
 
 
 SYSTEMS = {
@@ -48,6 +55,13 @@ SYSTEMS = {
     "substrate": Entry("substrate", "Substrate", VOTE),
     **_bounded("reservoir"),
     **_bounded("fifo"),
+    "substrate_hnsw": Entry("substrate_hnsw", "SubstrateHNSW", dict(M=16, ef_construction=200, ef=64, **VOTE)),
+    "lora": _lora(),
+    "lora_replay": _lora(replay=31, memory=1000),
+    "lora_replay_summed": _lora(replay=31, memory=1000, lr=32 * LORA["lr"]),  # the sum of 32 losses, not their mean
+    "lora_no_dropout": _lora(correct_with_dropout=False),
+    "lora_epochs_5": _lora(epochs=5),
+    "lora_epochs_10": _lora(epochs=10),
     "substrate_k1": Entry("substrate", "Substrate", dict(k=1, margin=0.05)),
     "substrate_sumsim": Entry("substrate", "Substrate", dict(k=5, rule="sumsim")),
     "substrate_count_only": Entry("substrate", "Substrate", dict(**VOTE, rule="count_only")),
@@ -55,12 +69,12 @@ SYSTEMS = {
 }
 
 
-def make(name, seed=0):
-    """A fresh system by its registry name.
+def make(name, seed=0, encoder=None):
+    """A fresh system by its registry name; ``encoder`` matters only to systems that read sentences.
 
     Raises
     ------
     InputError
         If there is no such system.
     """
-    return pick("system", name, SYSTEMS).make(seed)
+    return pick("system", name, SYSTEMS).make(seed, encoder)

@@ -25,10 +25,15 @@ class System:
         Seed of whatever the method draws at random.
     """
 
-    dim = None  # length of a row, known once the system is fitted
+    row_type, row_shape = np.float32, None  # the shape of one row is known once the system is fitted
 
     def __init__(self, seed=0):
         self.seed = seed
+
+    @property
+    def dim(self):
+        """Length of a row."""
+        return self.row_shape[0]
 
     def fit(self, X, y, classes):
         """Set the initial state, from the known classes only; a second call starts afresh.
@@ -48,13 +53,17 @@ class System:
             If shapes disagree, a row is not a finite unit vector, or a label is not a class id.
         """
         X, y = np.asarray(X), np.asarray(y)
-        if X.ndim != 2 or y.shape != X.shape[:1]:
-            raise InputError(f"fit needs X (n, d) and y (n,); got {X.shape} and {y.shape}")
         self._check_rows(X)
+        if y.shape != X.shape[:1]:
+            raise InputError(f"fit needs one label for each row; got {X.shape} and {y.shape}")
         if len(y) and not (y.dtype.kind in "iu" and 0 <= y.min() and y.max() < len(classes)):
             raise InputError(f"labels must be class ids from 0 to {len(classes) - 1}")
-        self.dim, self.n_classes = X.shape[1], len(classes)
-        self._fit(X.astype(np.float32, copy=False), y.astype(np.int64, copy=False))
+        self.row_shape, self.n_classes = X.shape[1:], len(classes)
+        try:
+            self._fit(X.astype(self.row_type, copy=False), y.astype(np.int64, copy=False))
+        except BaseException:
+            self.row_shape = None  # half fitted is not fitted
+            raise
         return self
 
     def predict(self, X):
@@ -66,11 +75,9 @@ class System:
             If a row has the wrong length or is not a finite unit vector.
         """
         self._check_fitted()
-        X = np.asarray(X, np.float32)
-        if X.ndim != 2 or X.shape[1] != self.dim:
-            raise InputError(f"predict needs rows of length {self.dim}; got shape {X.shape}")
-        self._check_rows(X)
-        return self._predict(X)
+        X = np.asarray(X)
+        self._check_rows(X, self.row_shape)
+        return self._predict(X.astype(self.row_type, copy=False))
 
     def correct(self, x, y):
         """Learn from one corrected example: x (d,), its class id y; one update step.
@@ -81,11 +88,7 @@ class System:
             If ``x`` is not a finite unit vector of the right length or ``y`` not a class id.
         """
         self._check_fitted()
-        x = np.asarray(x, np.float32)
-        if x.shape != (self.dim,):
-            raise InputError(f"correct needs one row of length {self.dim}; got shape {x.shape}")
-        if not 0.98 < x @ x < 1.02:  # false for NaN, too
-            self._check_rows(x[None])
+        x = self._one_row(x)
         if not (isinstance(y, (int, np.integer)) and 0 <= y < self.n_classes):
             raise InputError(f"label {y} is not a class id from 0 to {self.n_classes - 1}")
         self._correct(x, int(y))
@@ -102,11 +105,23 @@ class System:
         return lambda rows: self._predict(Q[rows])
 
     def _check_fitted(self):
-        if self.dim is None:
+        if self.row_shape is None:
             raise InputError("the system knows no classes yet: call fit first")
 
+    def _one_row(self, x):
+        x = np.asarray(x, np.float32)
+        if x.shape != self.row_shape:
+            raise InputError(f"correct needs one row of length {self.dim}; got shape {x.shape}")
+        if not 0.98 < x @ x < 1.02:  # false for NaN, too
+            self._check_rows(x[None])
+        return x
+
     @staticmethod
-    def _check_rows(X):
+    def _check_rows(X, shape=None):
+        if X.ndim != 2 or X.dtype.kind not in "fiu":
+            raise InputError(f"rows must be embeddings, (n, d) numbers; got {X.dtype} of shape {X.shape}")
+        if shape not in (None, X.shape[1:]):
+            raise InputError(f"rows must be of length {shape[0]}, as in fit; got shape {X.shape}")
         squares = np.einsum("nd,nd->n", X, X, dtype=np.float64)
         bad = np.flatnonzero(~(np.abs(squares - 1) < 0.02))
         if len(bad):
@@ -115,3 +130,21 @@ class System:
                 "has a NaN or infinity" if not np.isfinite(value) else "is zero" if value == 0 else "is not normalised"
             )
             raise InputError(f"row {bad[0]} {why} (length {np.sqrt(value):.4g}); embeddings must be unit vectors")
+
+
+class TextSystem(System):
+    """A system whose rows are sentences: wherever others take X (n, d), it takes n strings."""
+
+    row_type = np.str_
+
+    def _one_row(self, x):
+        self._check_rows(np.asarray([x]))
+        return str(x)
+
+    @staticmethod
+    def _check_rows(X, shape=()):
+        if X.ndim != 1 or X.dtype.kind not in "UT" and not all(isinstance(x, str) for x in X):
+            raise InputError(f"rows must be sentences, (n,) strings; got {X.dtype} of shape {X.shape}")
+        empty = [place for place, x in enumerate(X) if not x.strip()]
+        if empty:
+            raise InputError(f"row {empty[0]} is an empty sentence")

@@ -1,0 +1,246 @@
+"""``lora``: low-rank adapters on a transformer, one SGD step per correction (paper, section 4.5; Hu et al. 2022)."""
+
+import warnings
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from peft import LoraConfig, get_peft_model
+from torch.nn.functional import cross_entropy
+
+from ocrrlib.encoders import DEFAULT_ENCODER, load_backbone, load_tokeniser
+from ocrrlib.errors import InputError
+from ocrrlib.shared import shared
+from ocrrlib.systems.base import Storage, TextSystem
+
+# What the query and value projections are called in BERT, DeBERTa, RoBERTa, LLaMA, OPT and DistilBERT.
+QUERIES_AND_VALUES = {"query", "value", "query_proj", "value_proj", "q_proj", "v_proj", "q_lin", "v_lin"}
+
+
+@contextmanager
+def one_thread():
+    """On a CPU sums depend on the number of threads; results should not."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+@contextmanager
+def torch_seed(seed):
+    """What torch draws in the block follows from ``seed``; what it draws elsewhere is not touched."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        yield
+
+
+def attention_targets(backbone):
+    """Names of a transformer's query and value projections, as its own modules call them.
+
+    Raises
+    ------
+    InputError
+        If it has none that is known.
+    """
+    linear = {name.rsplit(".", 1)[-1] for name, m in backbone.named_modules() if isinstance(m, torch.nn.Linear)}
+    if not linear & QUERIES_AND_VALUES:
+        raise InputError(f"no query and value projections found; the backbone's linear layers are: {sorted(linear)}")
+    return sorted(linear & QUERIES_AND_VALUES)
+
+
+class Classifier(torch.nn.Module):
+    """An adapted backbone and a linear head over its first token; adapters and head are new."""
+
+    def __init__(self, backbone, n_classes, rank, alpha, dropout):
+        super().__init__()
+        hidden = backbone.config.hidden_size
+        config = LoraConfig(r=rank, lora_alpha=alpha, lora_dropout=dropout, target_modules=attention_targets(backbone))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="`is_gradient_checkpointing`")  # peft asks by the old name
+            self.backbone, self.head = get_peft_model(backbone, config), torch.nn.Linear(hidden, n_classes)
+
+    def forward(self, tokens, mask):
+        """Logits (m, C) of token rows (m, length), where ``mask`` is true."""
+        fast = tokens.is_cuda and torch.cuda.is_bf16_supported()
+        with torch.autocast(tokens.device.type, torch.bfloat16, enabled=fast):
+            first = self.backbone(input_ids=tokens, attention_mask=mask).last_hidden_state[:, 0]
+        return self.head(first.float())
+
+    def learnt(self):
+        """Adapters and head, by name."""
+        return {name: p for name, p in self.named_parameters() if p.requires_grad}
+
+
+def tokenise(X, backbone, max_length):
+    """Sentences (n,) as token numbers (n, max_length) int64, and how many of each row count, (n,)."""
+    read = load_tokeniser(backbone)
+    rows = read(X.tolist(), truncation=True, max_length=max_length)["input_ids"] if len(X) else []
+    tokens = np.zeros((len(rows), max_length), np.int64)
+    for place, row in enumerate(rows):
+        tokens[place, : len(row)] = row
+    return tokens, np.array([len(row) for row in rows], np.int64)
+
+
+tokenise_once = shared(keep=4)(tokenise)  # what a scenario holds, for all runs
+
+
+def by_length(lengths, rows, size):
+    """Batches of ``rows``, of neighbours in length, so that little is padded."""
+    order = rows[np.argsort(lengths[rows], kind="stable")]
+    return [order[start : start + size] for start in range(0, len(order), size)]
+
+
+def logits(model, tokens, lengths):
+    """Logits (m, C) of token rows, cut to the longest of them."""
+    device, longest = model.head.weight.device, int(lengths.max())
+    mask = np.arange(longest) < lengths[:, None]
+    return model(torch.tensor(tokens[:, :longest], device=device), torch.tensor(mask, device=device))
+
+
+def untrained(backbone, n_classes, seed, rank, alpha, dropout, device):
+    """A classifier with fresh adapters and head, the same for the same seed."""
+    with torch_seed(seed):
+        return Classifier(load_backbone(backbone), n_classes, rank, alpha, dropout).to(device)
+
+
+class Training:
+    """The initial training with AdamW, one epoch after the other, and what was learnt after each.
+
+    ``adapter`` is rank, alpha and dropout.  Rows are shuffled, then sorted by length
+    within stretches of 50 batches, and the batches shuffled again.
+    """
+
+    def __init__(self, X, y, n_classes, seed, backbone, adapter, max_length, lr, weight_decay, batch, device):
+        self.tokens, self.lengths = tokenise_once(X, backbone, max_length)
+        self.y, self.seed, self.batch = torch.tensor(y, device=device), seed, batch
+        self.model = untrained(backbone, n_classes, seed, *adapter, device).train()
+        self.optimiser = torch.optim.AdamW(self.model.learnt().values(), lr=lr, weight_decay=weight_decay)
+        self.states = [self._state()]
+
+    def after(self, epochs):
+        """Adapters and head after so many epochs, as a dictionary of tensors."""
+        while len(self.states) <= epochs:
+            with torch_seed(np.random.SeedSequence([self.seed, len(self.states)]).generate_state(1)[0].item()):
+                self._epoch(np.random.default_rng([self.seed, len(self.states)]))
+            self.states.append(self._state())
+        return self.states[epochs]
+
+    def _state(self):
+        return {name: p.detach().clone() for name, p in self.model.learnt().items()}
+
+    def _epoch(self, rng):
+        order, size = rng.permutation(len(self.y)), 50 * self.batch
+        stretches = [order[start : start + size] for start in range(0, len(order), size)]
+        batches = [rows for stretch in stretches for rows in by_length(self.lengths, stretch, self.batch)]
+        for place in rng.permutation(len(batches)):
+            rows = batches[place]
+            self.optimiser.zero_grad()
+            cross_entropy(logits(self.model, self.tokens[rows], self.lengths[rows]), self.y[rows]).backward()
+            self.optimiser.step()
+
+
+training = shared(keep=1)(Training)  # variants go on from where the last one stopped
+
+
+class LoRA(TextSystem):
+    """Reads sentences, not embeddings.
+
+    Parameters
+    ----------
+    backbone : str
+        The packaged default, a folder, or a name on the hub.
+    rank, alpha, dropout
+        Of the adapters, on all query and value projections.
+    epochs, fit_lr, weight_decay, batch
+        Initial training with AdamW.
+    max_length : int
+        Tokens of a sentence that are read.
+    lr : float
+        Step of plain SGD per correction, on adapters and head.
+    correct_with_dropout : bool
+        Whether a correction's step is taken in training mode, as in the paper.
+    replay : int
+        Remembered rows that join each correction; ``memory`` initial rows are remembered.
+    """
+
+    def __init__(
+        self,
+        seed=0,
+        backbone=DEFAULT_ENCODER,
+        rank=8,
+        alpha=16,
+        dropout=0.05,
+        epochs=2,
+        fit_lr=2e-4,
+        weight_decay=1e-4,
+        batch=16,
+        max_length=64,
+        lr=5e-4,
+        correct_with_dropout=True,
+        replay=0,
+        memory=0,
+    ):
+        super().__init__(seed)
+        self.backbone, self.adapter, self.max_length = backbone, (rank, alpha, dropout), max_length
+        self.epochs, self.fitting = epochs, dict(lr=fit_lr, weight_decay=weight_decay, batch=batch)
+        self.lr, self.correct_with_dropout = lr, correct_with_dropout
+        self.replay, self.memory = replay, memory
+        self.device = "cuda" if torch.cuda.is_available() else "cpu"
+
+    @one_thread()
+    def _fit(self, X, y):
+        kind = (self.n_classes, self.seed, self.backbone, self.adapter, self.max_length)
+        try:
+            trained = training(X, y, *kind, **self.fitting, device=self.device).after(self.epochs)
+        except BaseException:
+            training.forget()  # it may have stopped in the middle of an epoch
+            raise
+        self.model = untrained(self.backbone, self.n_classes, self.seed, *self.adapter, self.device)
+        self.model.load_state_dict(trained, strict=False)
+        self.rng, self.steps = np.random.default_rng(self.seed), 0
+        kept = self.rng.choice(len(X), min(self.memory, len(X)), replace=False)
+        tokens, lengths = tokenise_once(X, self.backbone, self.max_length)
+        self.remembered = tokens[kept], lengths[kept], y[kept]
+
+    def _predict(self, X):
+        return self._answer(*tokenise(X, self.backbone, self.max_length))
+
+    def watch(self, Q):
+        tokens, lengths = tokenise_once(Q, self.backbone, self.max_length)
+        return lambda rows: self._answer(tokens[rows], lengths[rows])
+
+    @one_thread()
+    @torch.inference_mode()
+    def _answer(self, tokens, lengths):
+        self.model.eval()
+        answers = np.empty(len(tokens), np.int64)
+        for rows in by_length(lengths, np.arange(len(tokens)), 64):
+            answers[rows] = logits(self.model, tokens[rows], lengths[rows]).argmax(dim=1).cpu().numpy()
+        return answers
+
+    @one_thread()
+    def _correct(self, x, y):
+        again = self.rng.choice(len(self.remembered[2]), min(self.replay, len(self.remembered[2])), replace=False)
+        new = (*tokenise(np.array([x]), self.backbone, self.max_length), [y])
+        tokens, lengths, labels = (np.concatenate([a, b[again]]) for a, b in zip(new, self.remembered))
+        learnt = list(self.model.learnt().values())
+        self.model.train(self.correct_with_dropout)
+        self.model.zero_grad()
+        with torch_seed(self.seed * 1_000_003 + self.steps):  # of the dropout, so that a run can be repeated
+            for rows in by_length(lengths, np.arange(len(labels)), 8):
+                out = logits(self.model, tokens[rows], lengths[rows])
+                loss = cross_entropy(out, torch.tensor(labels[rows], device=self.device), reduction="sum")
+                (loss / len(labels)).backward()
+        with torch.no_grad():
+            for p in learnt:
+                p -= self.lr * p.grad
+        self.steps += 1
+
+    def storage(self):
+        """The frozen backbone is not counted, nor is the encoder of systems that read embeddings."""
+        self._check_fitted()
+        learnt = sum(p.numel() for p in self.model.learnt().values())
+        kept = sum(part.nbytes for part in self.remembered)
+        return Storage(4 * learnt + kept, len(self.remembered[2]), learnt)
