@@ -17,11 +17,12 @@ from ocrrlib.files import ROOT, atomic
 from ocrrlib.indexes import HNSW, make_index
 from ocrrlib.provenance import closure, digest
 from ocrrlib.search import top_k
-from ocrrlib.synthetic import Synthetic
+from ocrrlib.synthetic import Synthetic, to_grid
 from ocrrlib.voting import vote
 
 CHUNK = 65536  # rows generated, and searched exactly, at a time
 SEGMENT = 100_000  # rows that are saved at a time, at least
+EFFORTS = {"ef": (8, 16, 32, 64, 128, 256, 512), "probes": (1, 2, 4, 8, 16, 32, 64), None: (None,)}
 FOLDER = ROOT / "build/indexes"
 CACHE = ROOT / "build/cache/scale"
 
@@ -134,6 +135,32 @@ def recall(found, true):
     return float((found[:, :, None] == true[:, None, :]).any(axis=1)[true >= 0].mean())
 
 
+def judge(exact, near, labels, y):
+    """What two searches, each (sims, slots), lead to: accuracies with and without the vote, recall, agreement."""
+    elected, first = {}, {}
+    for name, (sims, slots) in (("exact", exact), ("hnsw", near)):
+        known = np.where(slots >= 0, labels[slots], -1)
+        elected[name], first[name] = vote(sims, known), known[:, 0]
+    return {
+        "exact_acc": float(np.mean(elected["exact"] == y)),
+        "hnsw_acc": float(np.mean(elected["hnsw"] == y)),
+        "recall": recall(near[1], exact[1]),
+        "agreement": float(np.mean(elected["exact"] == elected["hnsw"])),
+        "exact_acc_k1": float(np.mean(first["exact"] == y)),
+        "hnsw_acc_k1": float(np.mean(first["hnsw"] == y)),
+    }
+
+
+def on_ledger(X, labels, Q, y, k=5, efforts=EFFORTS["ef"]):
+    """The same for entries X (n, d) that are at hand, with their labels (n,): one dict per ``ef``.
+
+    Rows are put on the grid of ``ocrrlib.synthetic``, so that all machines agree.
+    """
+    X, Q = to_grid(X), to_grid(Q)
+    index, exact = make_index("hnswlib", X.shape[1], capacity=len(X)).add(X), top_k(Q, X, np.arange(len(X)), k)
+    return [{"ef": ef} | judge(exact, index.tune(ef).search(Q, k), labels, y) for ef in efforts]
+
+
 def one_by_one(search, Q, k):
     """Median milliseconds of a search with a single query."""
     times = []
@@ -165,19 +192,8 @@ def compare(cell, k=5, folder=FOLDER, progress=False):
         batch_s = time.perf_counter() - started
         single_ms = one_by_one(index.search, Q[:200], k)
 
-    def labels(which):
-        return np.where(which >= 0, which * cell.classes // cell.n, -1)
-
-    elected, elected_near = vote(sims, labels(slots)), vote(near, labels(places))
-    first, first_near = labels(slots[:, 0]), labels(places[:, 0])
-    found = {
-        "exact_acc": float(np.mean(elected == y)),
-        "hnsw_acc": float(np.mean(elected_near == y)),
-        "recall": recall(places, slots),
-        "agreement": float(np.mean(elected == elected_near)),
-        "exact_acc_k1": float(np.mean(first == y)),
-        "hnsw_acc_k1": float(np.mean(first_near == y)),
-    }
+    labels = data.labels(0, cell.n)
+    found = judge((sims, slots), (near, places), labels, y)
     cost = {
         "build_s": build_s,
         "hnsw_ms": single_ms,
@@ -186,9 +202,6 @@ def compare(cell, k=5, folder=FOLDER, progress=False):
         "bytes": index.nbytes,
     }
     return found, cost
-
-
-EFFORTS = {"ef": (8, 16, 32, 64, 128, 256, 512), "probes": (1, 2, 4, 8, 16, 32, 64), None: (None,)}
 
 
 def race(name, cell, k=5):

@@ -585,3 +585,16 @@ def test_what_a_stop_while_saving_left_is_removed(short_parts, tmp_path):
     left.write_bytes(b"half")
     build(CELL, tmp_path)
     assert not left.exists() and part.exists()
+
+
+def test_on_a_ledger_at_hand_every_effort_is_judged_against_exact_search():
+    data = Synthetic(600, 6, 0.2, dim=32)
+    Q, y = data.queries(50)
+    X, labels = data.rows(0, 600), data.labels(0, 600)
+    rows = scale.on_ledger(X, labels, Q, y, efforts=(5, 50, 600))
+    assert [row["ef"] for row in rows] == [5, 50, 600]
+    sims, slots = top_k(Q, X, np.arange(600), 5)
+    assert {row["exact_acc"] for row in rows} == {np.mean(vote(sims, labels[slots]) == y)}
+    assert {row["exact_acc_k1"] for row in rows} == {np.mean(labels[slots[:, 0]] == y)}
+    assert rows[0]["recall"] <= rows[1]["recall"] <= rows[2]["recall"] == 1.0
+    assert rows[2]["agreement"] == 1.0 and rows[2]["hnsw_acc"] == rows[2]["exact_acc"]
