@@ -21,6 +21,7 @@ from ocrrlib.synthetic import Synthetic, to_grid
 from ocrrlib.voting import vote
 
 CHUNK = 65536  # rows generated, and searched exactly, at a time
+HELD = 1_000_000  # entries up to which all rows are held at once, to time an exact search for one query
 SEGMENT = 100_000  # rows that are saved at a time, at least
 EFFORTS = {"ef": (8, 16, 32, 64, 128, 256, 512), "probes": (1, 2, 4, 8, 16, 32, 64), None: (None,)}
 FOLDER = ROOT / "build/indexes"
@@ -41,10 +42,11 @@ class Cell:
     queries: int = 1000
     ef: int = 64
     threads: int = 1
+    in_turn: bool = False
 
     @property
     def data(self):
-        return Synthetic(self.n, self.classes, self.noise, self.seed)
+        return Synthetic(self.n, self.classes, self.noise, self.seed, in_turn=self.in_turn)
 
 
 def memory_needed(n, dim=384, M=16):
@@ -179,7 +181,7 @@ def compare(cell, k=5, folder=FOLDER, progress=False):
     found : dict
         Accuracies with and without the vote, recall, agreement: the same on every machine.
     cost : dict
-        Seconds, milliseconds per query, bytes.
+        Seconds, milliseconds per query (one at a time, and in a batch), bytes of the index and of the process.
     """
     check_memory(cell.n)
     data = cell.data
@@ -190,16 +192,22 @@ def compare(cell, k=5, folder=FOLDER, progress=False):
         started = time.perf_counter()
         near, places = index.search(Q, k)
         batch_s = time.perf_counter() - started
-        single_ms = one_by_one(index.search, Q[:200], k)
+        hnsw_ms = one_by_one(index.search, Q[:200], k)
+        nbytes, resident = index.nbytes, psutil.Process().memory_info().rss
+        del index  # the rows themselves may need its room
+        held = make_index("exact", data.dim, capacity=1).add(data.rows(0, cell.n)) if cell.n <= HELD else None
+        exact_ms = one_by_one(held.search, Q[:50], k) if held else np.nan
 
     labels = data.labels(0, cell.n)
     found = judge((sims, slots), (near, places), labels, y)
     cost = {
         "build_s": build_s,
-        "hnsw_ms": single_ms,
+        "hnsw_ms": hnsw_ms,
+        "exact_ms": exact_ms,
         "hnsw_batch_ms": 1e3 * batch_s / len(Q),
         "exact_batch_ms": 1e3 * exact_s / len(Q),
-        "bytes": index.nbytes,
+        "bytes": nbytes,
+        "resident": resident,
     }
     return found, cost
 

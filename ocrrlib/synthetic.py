@@ -24,7 +24,7 @@ def to_grid(X):
 
 @dataclass(frozen=True)
 class Synthetic:
-    """``n`` entries, class after class in equal shares.
+    """``n`` entries, class after class, in equal shares.
 
     Attributes
     ----------
@@ -32,6 +32,8 @@ class Synthetic:
         Standard deviation that is added to each coordinate of a unit centre, before normalising.
     seed : int
         Seed of everything that is drawn.
+    in_turn : bool
+        Whether classes come in turn, one entry each, instead of one class after the other.
     """
 
     n: int
@@ -39,6 +41,7 @@ class Synthetic:
     noise: float
     seed: int = 0
     dim: int = 384
+    in_turn: bool = False
 
     def __post_init__(self):
         if not 1 <= self.classes <= self.n:
@@ -48,7 +51,8 @@ class Synthetic:
 
     def labels(self, start, stop):
         """Class ids (stop - start,) of entries."""
-        return np.arange(start, stop) * self.classes // self.n
+        places = np.arange(start, stop)
+        return places % self.classes if self.in_turn else places * self.classes // self.n
 
     def rows(self, start, stop):
         """Entries ``start`` to ``stop``, (stop - start, d) float32; the same whatever the chunks."""

@@ -406,21 +406,28 @@ def test_what_is_found_is_the_same_twice_and_holds_no_times(tmp_path, clock):
     scale.time.perf_counter = lambda ticks=itertools.count(): 3.0 * next(ticks)
     again, slower = compare(CELL, folder=tmp_path / "b")
     assert found == again
-    assert {name: 3 * value for name, value in cost.items() if name != "bytes"} == {
-        name: value for name, value in slower.items() if name != "bytes"
+    sizes = ("bytes", "resident")
+    assert {name: 3 * value for name, value in cost.items() if name not in sizes} == {
+        name: value for name, value in slower.items() if name not in sizes
     }
     assert cost["bytes"] == slower["bytes"] == build(CELL, tmp_path / "a")[0].nbytes
 
 
 def test_costs_are_seconds_milliseconds_a_query_and_bytes(tmp_path, clock):
     _, cost = compare(CELL, folder=tmp_path)
-    assert cost.pop("bytes") > 4 * 384 * CELL.n
+    assert cost.pop("resident") > cost.pop("bytes") > 4 * 384 * CELL.n
     assert cost == {
         "build_s": 1.0,
         "hnsw_ms": 1000.0,
+        "exact_ms": 1000.0,
         "hnsw_batch_ms": pytest.approx(1000 / CELL.queries),
         "exact_batch_ms": pytest.approx(1000 / CELL.queries),
     }
+
+
+def test_a_single_query_is_timed_exactly_only_where_all_rows_may_be_held(tmp_path, monkeypatch):
+    monkeypatch.setattr(scale, "HELD", CELL.n - 1)
+    assert np.isnan(compare(CELL, folder=tmp_path)[1]["exact_ms"])
 
 
 def test_what_is_found_can_be_kept_as_text(tmp_path):
@@ -557,8 +564,9 @@ def test_a_table_of_real_comparisons_comes_back_whole_from_the_cache(tmp_path, m
     pd.testing.assert_frame_equal(first[0], fresh[0], check_exact=True)
     monkeypatch.setattr(scale, "compare", None)
     assert_same_tables(table(cells, tmp_path), first)
-    assert list(first[0].columns[7:]) == ["exact_acc", "hnsw_acc", "recall", "agreement", "exact_acc_k1", "hnsw_acc_k1"]
-    assert list(first[1].columns[7:]) == ["build_s", "hnsw_ms", "hnsw_batch_ms", "exact_batch_ms", "bytes"]
+    assert list(first[0].columns[len(asdict(CELL)) :]) == ["exact_acc", "hnsw_acc", "recall", "agreement", "exact_acc_k1", "hnsw_acc_k1"]
+    costs = ["build_s", "hnsw_ms", "exact_ms", "hnsw_batch_ms", "exact_batch_ms", "bytes", "resident"]
+    assert list(first[1].columns[len(asdict(CELL)) :]) == costs
     assert (first[0].iloc[:, :7] == first[1].iloc[:, :7]).all(axis=None)
 
 

@@ -306,3 +306,16 @@ def test_one_class_and_a_class_for_every_entry_can_be_had(classes):
 def test_no_queries_are_none():
     Q, labels = DATA.queries(0)
     assert Q.shape == (0, DATA.dim) and Q.dtype == np.float32 and labels.shape == (0,)
+
+
+@pytest.mark.parametrize("size", [1, 7, 5000])
+def test_classes_that_come_in_turn_are_the_same_rows_whatever_the_chunks(size):
+    data = Synthetic(5000, 6, 0.1, dim=8, in_turn=True)
+    np.testing.assert_array_equal(data.labels(0, 9), [0, 1, 2, 3, 4, 5, 0, 1, 2])
+    chunks = [data.rows(start, min(start + size, 100)) for start in range(0, 100, size)]
+    np.testing.assert_array_equal(
+        np.concatenate(chunks), data.rows(0, 5000)[:100] if size == 5000 else data.rows(0, 100)
+    )
+    centres = Synthetic(6, 6, 0, dim=8).rows(0, 6)
+    nearest = (data.rows(0, 5000) @ centres.T).argmax(axis=1)
+    assert np.mean(nearest == data.labels(0, 5000)) > 0.9
