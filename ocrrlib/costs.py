@@ -1,11 +1,9 @@
 """What a correction and a prediction cost, through the public contract, one at a time (paper, section 5.7)."""
 
-import time
-
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ocrrlib.scale import check_memory
+from ocrrlib.scale import check_memory, timed
 from ocrrlib.synthetic import Synthetic
 from ocrrlib.systems import make
 
@@ -15,16 +13,6 @@ QUANTILES = {"median": 0.5, "low": 0.05, "high": 0.95}
 def microseconds(times, name):
     """Median and 5-95 % of times in seconds, in microseconds, as ``<name>_median`` and so on."""
     return {f"{name}_{key}": 1e6 * float(np.quantile(times, q)) for key, q in QUANTILES.items()}
-
-
-def timed(call, rounds):
-    """Seconds of each call with one of the argument tuples ``rounds``."""
-    times = []
-    for arguments in rounds:
-        started = time.perf_counter()
-        call(*arguments)
-        times.append(time.perf_counter() - started)
-    return times
 
 
 def of_system(name, scenario, items=300):

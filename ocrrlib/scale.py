@@ -23,7 +23,7 @@ from ocrrlib.voting import vote
 CHUNK = 65536  # rows generated, and searched exactly, at a time
 HELD = 1_000_000  # entries up to which all rows are held at once, to time an exact search for one query
 SEGMENT = 100_000  # rows that are saved at a time, at least
-EFFORTS = {"ef": (8, 16, 32, 64, 128, 256, 512), "probes": (1, 2, 4, 8, 16, 32, 64), None: (None,)}
+EFFORTS = (8, 16, 32, 64, 128, 256, 512)  # values of ``ef``
 FOLDER = ROOT / "build/indexes"
 CACHE = ROOT / "build/cache/scale"
 
@@ -77,7 +77,8 @@ def build(cell, folder=FOLDER, progress=False):
     It is saved after each tenth, and a stopped build goes on from there; it is loaded
     again at once, so that a build that was not stopped comes out the same.
     """
-    data, index = cell.data, HNSW(384, capacity=cell.n, seed=cell.seed, threads=cell.threads, ef=cell.ef)
+    data = cell.data
+    index = HNSW(data.dim, capacity=cell.n, seed=cell.seed, threads=cell.threads, ef=cell.ef)
     tenth, seconds = max(cell.n // 10, SEGMENT), 0.0
     code, libraries = closure("ocrrlib.indexes", "ocrrlib.synthetic")
     key = digest([asdict(cell) | {"queries": 0, "ef": 0}, code, libraries])
@@ -153,7 +154,7 @@ def judge(exact, near, labels, y):
     }
 
 
-def on_ledger(X, labels, Q, y, k=5, efforts=EFFORTS["ef"]):
+def on_ledger(X, labels, Q, y, k=5, efforts=EFFORTS):
     """The same for entries X (n, d) that are at hand, with their labels (n,): one dict per ``ef``.
 
     Rows are put on the grid of ``ocrrlib.synthetic``, so that all machines agree.
@@ -163,14 +164,19 @@ def on_ledger(X, labels, Q, y, k=5, efforts=EFFORTS["ef"]):
     return [{"ef": ef} | judge(exact, index.tune(ef).search(Q, k), labels, y) for ef in efforts]
 
 
+def timed(call, rounds):
+    """Seconds of each call with one of the argument tuples ``rounds``."""
+    times = []
+    for arguments in rounds:
+        started = time.perf_counter()
+        call(*arguments)
+        times.append(time.perf_counter() - started)
+    return times
+
+
 def one_by_one(search, Q, k):
     """Median milliseconds of a search with a single query."""
-    times = []
-    for q in Q:
-        started = time.perf_counter()
-        search(q[None], k)
-        times.append(time.perf_counter() - started)
-    return 1e3 * float(np.median(times))
+    return 1e3 * float(np.median(timed(search, [(q[None], k) for q in Q])))
 
 
 def compare(cell, k=5, folder=FOLDER, progress=False):
@@ -210,39 +216,6 @@ def compare(cell, k=5, folder=FOLDER, progress=False):
         "resident": resident,
     }
     return found, cost
-
-
-def race(name, cell, k=5):
-    """One index on one thread: recall and queries a second for every effort, after one build.
-
-    Returns
-    -------
-    list of dict, one per effort
-    """
-    check_memory(cell.n)
-    data, lists = cell.data, int(cell.n**0.5)
-    settings = {"lists": lists} if name == "faiss_ivf" else {}
-    starts = np.linspace(0, cell.n - lists, 64).astype(int)  # rows of all classes, 64 for each list
-    sample = np.concatenate([data.rows(start, start + lists) for start in starts])
-    Q, _ = data.queries(cell.queries)
-    true = exact_neighbours(data, Q, k)[1]
-    with threadpool_limits(1):
-        index = make_index(name, data.dim, capacity=cell.n, seed=cell.seed, **settings)
-        started = time.perf_counter()
-        index.train(sample)
-        build_s, rows = time.perf_counter() - started, []
-        for chunk in data.chunks(CHUNK):
-            started = time.perf_counter()
-            index.add(chunk)
-            build_s += time.perf_counter() - started
-        for effort in EFFORTS[index.effort]:
-            if effort:
-                index.tune(effort)
-            started = time.perf_counter()
-            _, found = index.search(Q, k)
-            qps = len(Q) / (time.perf_counter() - started)
-            rows.append(dict(index=name, n=cell.n, effort=effort, recall=recall(found, true), qps=qps, build_s=build_s))
-    return [row | {"bytes": index.nbytes} for row in rows]
 
 
 def run_cells(cells, cache=CACHE, folder=FOLDER, progress=True):

@@ -1,6 +1,7 @@
 """What tests share: the committed Banking77 embeddings, a tiny dataset that can be learnt, exact unit rows."""
 
 import os
+import socket
 
 # Before NumPy is there: on a machine with other work, waiting BLAS threads make small products ten times slower.
 for library in ("OPENBLAS", "MKL", "OMP"):
@@ -10,8 +11,18 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from ocrrlib.datasets import Texts
 from ocrrlib.embeddings import Embedded, halve, path_of, read, widen
 from ocrrlib.encoders import DEFAULT_ENCODER
+from ocrrlib.systems import SYSTEMS
+
+EMBEDDED = [name for name, entry in SYSTEMS.items() if entry.reads == "embeddings"]
+TEXTS = Texts(
+    train=["lost card", "no pin", "card gone", "where is my card"],
+    train_labels=["lost", "pin", "lost", "arrival"],
+    test=["new pin", "card is late"],
+    test_labels=["pin", "arrival"],
+)
 
 settings.register_profile("repeatable", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("repeatable")
@@ -44,3 +55,30 @@ def tiny():
     X_test, y_test = clusters(n_classes, 6, d, seed=1)
     names = tuple(f"class {id:02d}" for id in range(n_classes))
     return Embedded("tiny", "drawn at random", names, X_train, y_train, X_test, y_test)
+
+
+def assert_watched_equals_predicted(system, s, pairs, halfway):
+    """Whatever rows are asked for, in any order, some twice, before and after each of these corrections."""
+    rng, everything = np.random.default_rng(1), np.arange(len(s.queries))
+    early, late = system.watch(s.queries), None
+    for i, pair in enumerate(pairs):
+        for _ in range(rng.integers(0, 3)):
+            rows = rng.integers(0, len(everything), rng.integers(1, 12))
+            np.testing.assert_array_equal(early(rows), system.predict(s.queries[rows]))
+        if i == halfway:
+            late = system.watch(s.queries)
+        system.correct(*pair)
+    for answers in (early, late):
+        np.testing.assert_array_equal(answers(everything), system.predict(s.queries))
+        assert answers(everything[:0]).shape == (0,)
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    constants = pytest.importorskip("huggingface_hub.constants")
+
+    def unreachable(*args, **kwargs):
+        raise socket.gaierror("no network")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unreachable)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)  # it reads the variable once, on import

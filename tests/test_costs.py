@@ -4,11 +4,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from conftest import EMBEDDED
 
 from ocrrlib import costs, scale
 from ocrrlib.errors import InputError
 from ocrrlib.scenario import make_scenario
-from ocrrlib.systems import SYSTEMS
 
 COLUMNS = {f"{what}_{value}" for what in ("predict", "correct") for value in ("median", "low", "high")}
 
@@ -24,7 +24,7 @@ class Clock:
 
 
 def test_each_call_is_timed_by_itself(monkeypatch):
-    monkeypatch.setattr(costs, "time", Clock(0, 1, 10, 13))
+    monkeypatch.setattr(scale, "time", Clock(0, 1, 10, 13))
     called = []
     assert costs.timed(called.append, [("a",), ("b",)]) == [1, 3]
     assert called == ["a", "b"]
@@ -35,7 +35,7 @@ def test_quantiles_are_in_microseconds():
     assert found == pytest.approx({"predict_median": 50, "predict_low": 5, "predict_high": 95})
 
 
-@pytest.mark.parametrize("name", [name for name, entry in SYSTEMS.items() if entry.reads == "embeddings"])
+@pytest.mark.parametrize("name", EMBEDDED)
 def test_every_system_is_predicted_and_corrected_once_per_item(name, tiny, monkeypatch):
     calls = {"predict": [], "correct": []}
     make = costs.make
@@ -75,5 +75,5 @@ def test_a_ledger_that_does_not_fit_is_refused_before_it_is_made(monkeypatch):
 
 
 def test_a_copy_reads_and_writes_every_byte(monkeypatch):
-    monkeypatch.setattr(costs, "time", Clock(0, 2, 10, 11, 20, 24))
+    monkeypatch.setattr(scale, "time", Clock(0, 2, 10, 11, 20, 24))
     assert costs.copy_bandwidth(nbytes=1000, repeats=3) == 2000 / 1

@@ -2,11 +2,11 @@
 
 import hashlib
 import os
-import socket
 from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import TEXTS
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -18,12 +18,6 @@ from ocrrlib.encoders import DEFAULT_ENCODER, slug
 from ocrrlib.errors import InputError
 
 SIZES = {"banking77": (10_003, 3_080, 77), "clinc150": (15_250, 5_500, 151)}
-TEXTS = Texts(
-    train=["lost card", "no pin", "card gone", "where is my card"],
-    train_labels=["lost", "pin", "lost", "arrival"],
-    test=["new pin", "card is late"],
-    test_labels=["pin", "arrival"],
-)
 
 
 class ToyModel:
@@ -38,15 +32,6 @@ class ToyModel:
 def encoder(monkeypatch):
     monkeypatch.setattr(embeddings, "load_encoder", lambda name: ToyModel())
     return "toy/model"
-
-
-@pytest.fixture
-def no_network(monkeypatch):
-    def unreachable(*args, **kwargs):
-        raise socket.gaierror("no network")
-
-    monkeypatch.setattr(socket, "getaddrinfo", unreachable)
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
 
 
 def rows(n, d=8, seed=0):
@@ -248,11 +233,8 @@ def test_an_unknown_dataset_lists_those_that_exist(tmp_path):
         load("banking", folder=tmp_path)
 
 
-def test_an_unknown_encoder_without_a_network_is_one_clear_error(tmp_path, no_network, monkeypatch):
+def test_an_unknown_encoder_without_a_network_is_one_clear_error(tmp_path, no_network):
     pytest.importorskip("sentence_transformers", reason="encoding needs sentence-transformers")
-    import huggingface_hub.constants
-
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)  # it reads the variable once, on import
     with pytest.raises(InputError) as caught:
         embed("banking77", "no-such/encoder", tmp_path, texts=TEXTS)
     message = str(caught.value)

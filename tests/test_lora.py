@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import assert_watched_equals_predicted
 from hypothesis import given
 from hypothesis import strategies as st
 from test_systems import assert_ids, assert_refused, teach
@@ -218,18 +219,7 @@ def test_batch_equals_row_by_row(system, s):
 
 
 def test_watched_queries_equal_predict_at_any_time(system, s):
-    rng = np.random.default_rng(1)
-    everything = np.arange(len(s.queries))
-    early, late = system.watch(s.queries), None
-    for i, pair in enumerate(corrections(s, 4)):
-        rows = rng.integers(0, len(everything), rng.integers(1, 12))  # in any order, some twice
-        np.testing.assert_array_equal(early(rows), system.predict(s.queries[rows]))
-        if i == 2:
-            late = system.watch(s.queries)
-        teach(system, [pair])
-    for answers in (early, late):
-        np.testing.assert_array_equal(answers(everything), system.predict(s.queries))
-        assert answers(everything[:0]).shape == (0,)
+    assert_watched_equals_predicted(system, s, corrections(s, 4), halfway=2)
 
 
 def test_no_sentences_get_no_answers(system, s):

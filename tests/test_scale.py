@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from ocrrlib import provenance, scale, synthetic
 from ocrrlib.errors import InputError
 from ocrrlib.indexes import INDEXES
-from ocrrlib.scale import Cell, build, check_memory, compare, exact_neighbours, memory_needed, race, recall, run_cells
+from ocrrlib.race import EFFORTS, race
+from ocrrlib.scale import Cell, build, check_memory, compare, exact_neighbours, memory_needed, recall, run_cells
 from ocrrlib.search import top_k
 from ocrrlib.synthetic import Synthetic
 from ocrrlib.voting import vote
@@ -448,7 +449,7 @@ def test_a_race_has_the_recall_of_every_effort(name):
     if name in ("exact", "faiss_flat"):
         assert len(table) == 1 and table.recall[0] == 1.0
     else:
-        assert tuple(table.effort) == scale.EFFORTS[INDEXES[name].effort]
+        assert tuple(table.effort) == EFFORTS[INDEXES[name].effort]
         assert table.recall.iloc[0] < 0.9 and table.recall.iloc[-1] > 0.98 and table.recall.diff().min() > -0.02
 
 
@@ -564,7 +565,14 @@ def test_a_table_of_real_comparisons_comes_back_whole_from_the_cache(tmp_path, m
     pd.testing.assert_frame_equal(first[0], fresh[0], check_exact=True)
     monkeypatch.setattr(scale, "compare", None)
     assert_same_tables(table(cells, tmp_path), first)
-    assert list(first[0].columns[len(asdict(CELL)) :]) == ["exact_acc", "hnsw_acc", "recall", "agreement", "exact_acc_k1", "hnsw_acc_k1"]
+    assert list(first[0].columns[len(asdict(CELL)) :]) == [
+        "exact_acc",
+        "hnsw_acc",
+        "recall",
+        "agreement",
+        "exact_acc_k1",
+        "hnsw_acc_k1",
+    ]
     costs = ["build_s", "hnsw_ms", "exact_ms", "hnsw_batch_ms", "exact_batch_ms", "bytes", "resident"]
     assert list(first[1].columns[len(asdict(CELL)) :]) == costs
     assert (first[0].iloc[:, :7] == first[1].iloc[:, :7]).all(axis=None)

@@ -1,28 +1,21 @@
 """Sentences stand in the same places as their embeddings, and are known by what pins them."""
 
 import os
-import socket
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import TEXTS
 
 from ocrrlib import embeddings, sentences
-from ocrrlib.datasets import DATASETS, Texts
+from ocrrlib.datasets import DATASETS
 from ocrrlib.embeddings import embed, load
 from ocrrlib.encoders import DEFAULT_ENCODER, load_backbone, load_tokeniser
 from ocrrlib.errors import InputError
 from ocrrlib.scenario import make_scenario
 from ocrrlib.sentences import fingerprint, load_sentences
 from ocrrlib.systems import make
-
-TEXTS = Texts(
-    train=["lost card", "no pin", "card gone", "where is my card"],
-    train_labels=["lost", "pin", "lost", "arrival"],
-    test=["new pin", "card is late"],
-    test_labels=["pin", "arrival"],
-)
 
 
 class ToyModel:
@@ -35,17 +28,6 @@ class ToyModel:
 @pytest.fixture
 def no_texts(monkeypatch, tmp_path):
     monkeypatch.setenv("OCRR_DATA_DIR", str(tmp_path / "none"))
-
-
-@pytest.fixture
-def no_network(monkeypatch):
-    constants = pytest.importorskip("huggingface_hub.constants")
-
-    def unreachable(*args, **kwargs):
-        raise socket.gaierror("no network")
-
-    monkeypatch.setattr(socket, "getaddrinfo", unreachable)
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)  # it reads the variable once, on import
 
 
 @pytest.fixture

@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from conftest import EMBEDDED
 
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import EVERY, Checkpoint, run_stream
-from ocrrlib.systems import BUDGETS, SYSTEMS, make
+from ocrrlib.systems import BUDGETS, make
 
 ITEMS, CAP = 130, 60
 VARIANTS = {
@@ -21,7 +22,6 @@ VARIANTS = {
     "substrate_no_recency": ("no_recency", 5),
 }
 BOUNDED = {f"bounded_{kind}_{budget}": (kind, budget) for kind in ("reservoir", "fifo") for budget in BUDGETS}
-EMBEDDED = [name for name, entry in SYSTEMS.items() if entry.reads == "embeddings"]
 LEDGERS = [*VARIANTS, *BOUNDED, "knn_lm"]
 HEADS = ["online_linear", "ewc", "a_gem", "lwf", "static_linear"]
 

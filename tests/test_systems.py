@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from conftest import EMBEDDED, assert_watched_equals_predicted
 
 from ocrrlib.errors import InputError
 from ocrrlib.scenario import make_scenario
@@ -12,7 +13,6 @@ from ocrrlib.systems.base import Storage
 
 STATIC = {"static_knn", "static_linear"}
 NEIGHBOURS = {name for name in SYSTEMS if name.startswith(("substrate", "bounded"))}
-EMBEDDED = [name for name, entry in SYSTEMS.items() if entry.reads == "embeddings"]
 every_system = pytest.mark.parametrize("name", EMBEDDED)  # tests/test_lora.py has the same for the others
 
 
@@ -165,19 +165,7 @@ def test_fit_again_may_change_dimension_and_classes(name, s):
 
 @every_system
 def test_watched_queries_equal_predict_at_any_time(name, s):
-    system, rng = fitted(name, s), np.random.default_rng(1)
-    everything = np.arange(len(s.queries))
-    early, late = system.watch(s.queries), None
-    for i, pair in enumerate(corrections(s, 80)):
-        for _ in range(rng.integers(0, 3)):
-            rows = rng.integers(0, len(everything), rng.integers(1, 12))  # in any order, some twice
-            np.testing.assert_array_equal(early(rows), system.predict(s.queries[rows]))
-        if i == 40:
-            late = system.watch(s.queries)
-        teach(system, [pair])
-    for answers in (early, late):
-        np.testing.assert_array_equal(answers(everything), system.predict(s.queries))
-        assert answers(everything[:0]).shape == (0,)
+    assert_watched_equals_predicted(fitted(name, s), s, corrections(s, 80), halfway=40)
 
 
 @every_system
