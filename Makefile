@@ -1,5 +1,6 @@
 # Everything runs through here; `make help` lists what there is.
 # Parameters: make paper ENCODER=all-MiniLM-L6-v2 SEEDS=0,1,2 JOBS=2 PROFILE=paper|quick DASK=tcp://host:8786
+#             LORA=published|live BACKBONE=all-MiniLM-L6-v2 SCALES=10k,100k TIMES=published|live
 
 # An active conda or Binder environment is used as it is; otherwise .venv is made from the lock.
 ifneq ($(CONDA_PREFIX)$(NB_PYTHON_PREFIX),)
@@ -13,7 +14,7 @@ endif
 BUILD = $(PY) notebooks/build.py
 
 .DEFAULT_GOAL := help
-.PHONY: help paper test status verify lab bench embed clean
+.PHONY: help paper lora scale compute test status verify lab bench embed clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -23,6 +24,15 @@ paper: $(READY)  ## run the notebooks that are stale: results, tables, figures
 
 test: $(READY)  ## run the whole test suite
 	$(PY) -m pytest
+
+lora: $(READY)  ## run LoRA anew (hours on a CPU; goes on where it was stopped)
+	@$(BUILD) lora $(MAKEOVERRIDES)
+
+scale: $(READY)  ## compare exact search and HNSW up to 10 million entries anew (hours; SCALES=10k,1M for parts)
+	@$(BUILD) scale $(MAKEOVERRIDES)
+
+compute: $(READY)  ## measure the cost of corrections and predictions anew, on a machine at rest
+	@$(BUILD) compute $(MAKEOVERRIDES)
 
 status: $(READY)  ## say what is stale, and why
 	@$(BUILD) status $(MAKEOVERRIDES)

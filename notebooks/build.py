@@ -1,6 +1,7 @@
 """Run the numbered notebooks and say what is stale: what `make` calls.
 
     python notebooks/build.py paper  [NAME=value ...]
+    python notebooks/build.py lora | scale | compute [NAME=value ...]
     python notebooks/build.py status [NAME=value ...]
     python notebooks/build.py embed  [ENCODER=value]
     python notebooks/build.py verify
@@ -16,7 +17,8 @@ import os
 import shutil
 import sys
 import tempfile
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
+from fnmatch import fnmatch
 from pathlib import Path
 
 import nbformat
@@ -27,15 +29,26 @@ from traitlets.config import Config
 from ocrrlib import results
 from ocrrlib.datasets import DATASETS, load_texts
 from ocrrlib.embeddings import embed, path_of
-from ocrrlib.encoders import DEFAULT_ENCODER, load_encoder, slug
+from ocrrlib.encoders import DEFAULT_ENCODER, load_encoder, load_tokeniser, slug
 from ocrrlib.errors import InputError, pick
-from ocrrlib.experiments import EXPERIMENTS, PROFILES, SEEDS, grid, parse_seeds
+from ocrrlib.experiments import EXPERIMENTS, PROFILES, PUBLISHED_ONLY, SEEDS, grid, parse_seeds
 from ocrrlib.files import ROOT, sha256, write_text
-from ocrrlib.publish import LOCK, about
+from ocrrlib.provenance import digest
+from ocrrlib.publish import LOCK, STUDIES, about, made_by
+from ocrrlib.scale import check_memory
+from ocrrlib.scale_plan import LIVE, PARTS, cells
 from ocrrlib.sweep import check_scheduler
 
 NOTEBOOKS = ROOT / "notebooks"
 BUILD = ROOT / "build"
+SOURCES = {"published": "as committed", "live": "run now"}
+# What takes long or measures time is shown as published, unless a target of its own runs it anew.
+PUBLISHED = {"LORA": ("lora",), "TIMES": ("scale_costs", "race", "costs", "growth")}
+ANEW = {
+    "lora": ("04_*", {"LORA": "live"}),
+    "scale": ("06_*", {"TIMES": "live", "SCALES": ",".join(PARTS)}),
+    "compute": ("07_*", {"TIMES": "live"}),
+}
 ARTEFACTS = ("data/results", "figures", "paper/tables")
 
 
@@ -48,6 +61,10 @@ class Settings:
     JOBS: int = os.cpu_count() or 1
     PROFILE: str = "paper"
     DASK: str = ""
+    BACKBONE: str = DEFAULT_ENCODER
+    LORA: str = "published"
+    SCALES: str = LIVE
+    TIMES: str = "published"
     OUT: str = ""
 
     @classmethod
@@ -70,6 +87,12 @@ class Settings:
         pick("profile", settings.PROFILE, PROFILES)
         if settings.DASK:
             check_scheduler(settings.DASK)
+        pick("source of LoRA's results", settings.LORA, SOURCES)
+        if settings.LORA == "live":
+            load_texts("banking77")
+            load_tokeniser(settings.BACKBONE)
+        pick("source of times", settings.TIMES, SOURCES)
+        check_memory(max((cell.n for cell in cells(settings.SCALES, settings.PROFILE)), default=0))
         for dataset in DATASETS:
             if not path_of(dataset, settings.ENCODER).exists():
                 load_texts(dataset)  # they must be encoded, so the texts and the encoder must be there
@@ -80,9 +103,10 @@ class Settings:
     def variant(self):
         """Empty for the published settings; else a name for everything that these settings make."""
         usual = Settings()
-        if (self.ENCODER, self.SEEDS, self.PROFILE) == (usual.ENCODER, usual.SEEDS, usual.PROFILE):
+        if self == replace(usual, **{n: getattr(self, n) for n in ("JOBS", "DASK", "LORA", "SCALES", "TIMES", "OUT")}):
             return ""
-        return f"{slug(self.ENCODER)}_seeds-{self.SEEDS.replace(',', '-')}_{self.PROFILE}"
+        backbone = "" if self.BACKBONE == usual.BACKBONE else f"_{slug(self.BACKBONE)}"
+        return f"{slug(self.ENCODER)}{backbone}_seeds-{self.SEEDS.replace(',', '-')}_{self.PROFILE}"
 
     @property
     def out(self):
@@ -110,6 +134,8 @@ def inputs(notebook, settings):
     files = [notebook, LOCK, *(ROOT / "ocrrlib").rglob("*.py")]
     files += [path for d in DATASETS if (path := path_of(d, settings.ENCODER)).exists()]
     parameters = {n: v for n, v in declared(notebook, settings).items() if n not in ("JOBS", "DASK", "OUT")}
+    shown = [name for source, names in PUBLISHED.items() if parameters.get(source) == "published" for name in names]
+    files += [path for name in shown if (path := ROOT / f"data/results/{name}.parquet").exists()]
     return hashes(files, ROOT) | {"parameters": json.dumps(parameters)}
 
 
@@ -191,10 +217,10 @@ def execute(notebook, parameters, target):
         os.replace(running, target)
 
 
-def paper(settings):
-    """Run every stale notebook, in order."""
+def paper(settings, which="*"):
+    """Run every stale notebook, in order, or those whose names match."""
     where = settings.out
-    for notebook in notebooks():
+    for notebook in (path for path in notebooks() if fnmatch(path.stem, which)):
         reasons = stale(notebook, settings)
         if not reasons:
             print(f"{notebook.stem}: up to date", flush=True)
@@ -244,9 +270,13 @@ def status(settings):
 
 def follows(path):
     """Why a published result file does not follow from what is checked out; empty if it does."""
-    _, kept = results.read(path)
+    frame, kept = results.read(path)
+    if path.stem in STUDIES:
+        old = frame[frame["made_by"] != digest(made_by(path.stem))[:12]]
+        return [f"{len(old)} of {len(frame)} rows were made by other code"] if len(old) else []
     now, reasons = about(grid(path.stem)), []
-    for part in sorted(kept | now):
+    known = ("lock",) if path.stem in PUBLISHED_ONLY else ()  # the versions that matter are in ``libraries``
+    for part in sorted((kept | now).keys() - known):
         a, b = kept.get(part), now.get(part)
         if isinstance(a, dict) and isinstance(b, dict):
             reasons += [f"{part}: {key} differs" for key in sorted(a | b) if a.get(key) != b.get(key)]
@@ -259,7 +289,7 @@ def verify(settings):
     """Rebuild everything beside the published artefacts and compare; name each one that differs."""
     different = 0
     for path in sorted((ROOT / "data/results").glob("*.parquet")):
-        if path.stem in EXPERIMENTS:
+        if path.stem in (*EXPERIMENTS, *STUDIES):
             for reason in follows(path):
                 different += 1
                 print(f"{path.relative_to(ROOT)} does not follow from what is checked out: {reason}")
@@ -285,14 +315,16 @@ def encode(settings):
 
 
 def main():
-    commands = {"paper": paper, "status": status, "embed": encode, "verify": verify}
+    commands = {"paper": paper, **dict.fromkeys(ANEW, paper), "status": status, "embed": encode, "verify": verify}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", choices=commands)
     parser.add_argument("settings", nargs="*", metavar="NAME=value")
     arguments = parser.parse_args()
     os.chdir(ROOT)
     try:
-        commands[arguments.command](Settings.parse(arguments.settings))
+        which, live = ANEW.get(arguments.command, ("*", {}))
+        settings = Settings.parse([*(f"{name}={value}" for name, value in live.items()), *arguments.settings])
+        commands[arguments.command](settings, **({"which": which} if live else {}))
     except InputError as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:

@@ -1,12 +1,25 @@
 """What a correction and a prediction cost, through the public contract, one at a time (paper, section 5.7)."""
 
+import warnings
+
 import numpy as np
+import pandas as pd
 from threadpoolctl import threadpool_limits
+from tqdm import tqdm
 
+from ocrrlib.embeddings import load
+from ocrrlib.encoders import DEFAULT_ENCODER
+from ocrrlib.errors import InputError, pick
+from ocrrlib.experiments import FULL_SWEEP, PROFILES
 from ocrrlib.scale import check_memory, timed
+from ocrrlib.scenario import make_scenario
+from ocrrlib.sentences import load_sentences
 from ocrrlib.synthetic import Synthetic
-from ocrrlib.systems import make
+from ocrrlib.systems import SYSTEMS, make
 
+MEASURED = (*FULL_SWEEP, "bounded_reservoir_1000", "bounded_fifo_1000", "substrate_hnsw", "lora", "lora_replay")
+LEDGERS = ("substrate", "substrate_hnsw")
+SIZES = (1_000, 10_000, 100_000, 1_000_000)
 QUANTILES = {"median": 0.5, "low": 0.05, "high": 0.95}
 
 
@@ -52,3 +65,33 @@ def copy_bandwidth(nbytes=2**29, repeats=5):
     """Bytes a second that one thread reads or writes while it copies; the best of several copies."""
     source, target = np.ones(nbytes, np.uint8), np.zeros(nbytes, np.uint8)
     return 2 * nbytes / min(timed(np.copyto, [(target, source)] * repeats))
+
+
+def of_systems(profile="paper", progress=True):
+    """Costs of all systems on the start of Banking77's stream, as a table.
+
+    Systems that read sentences are left out, with a warning, where the texts are
+    missing, and in the quick profile.
+    """
+    quick = pick("profile", profile, PROFILES) is PROFILES["quick"]
+    rows, scenarios = [], {}
+    for name in tqdm(MEASURED, unit="system", disable=not progress):
+        reads = SYSTEMS[name].reads
+        if quick and reads == "sentences":
+            continue
+        try:
+            if reads not in scenarios:
+                data = (load_sentences if reads == "sentences" else load)("banking77", DEFAULT_ENCODER)
+                scenarios[reads] = make_scenario(data, 0, **PROFILES[profile])
+            rows.append(of_system(name, scenarios[reads], 5 if quick else 100 if reads == "sentences" else 300))
+        except InputError as error:
+            warnings.warn(f"{name} is left out: {error}", stacklevel=2)
+    return pd.DataFrame(rows)
+
+
+def of_ledgers(profile="paper", progress=True):
+    """Costs of substrates with ledgers of growing size, and what one core copies at that time, as a table."""
+    sizes = (100, 1000) if pick("profile", profile, PROFILES) is PROFILES["quick"] else SIZES
+    pairs = [(name, n) for n in sizes for name in LEDGERS]
+    rows = [of_ledger(name, n) for name, n in tqdm(pairs, unit="ledger", disable=not progress)]
+    return pd.DataFrame(rows).assign(bandwidth=copy_bandwidth())

@@ -7,25 +7,40 @@ import platform
 from dataclasses import asdict
 from pathlib import Path
 
-from ocrrlib import results
+import pandas as pd
+
+from ocrrlib import results, sentences
+from ocrrlib.costs import MEASURED
 from ocrrlib.embeddings import load
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.experiments import SEEDS, grid
 from ocrrlib.files import ROOT, sha256, write_text
-from ocrrlib.provenance import digest
+from ocrrlib.provenance import closure, digest
 from ocrrlib.sweep import CACHE, depends_on, sweep
+from ocrrlib.systems import SYSTEMS
 
 LOCK = ROOT / "requirements.lock"
 
 
-def _embedded(runs):
-    return {name: load(name, encoder) for name, encoder in dict.fromkeys((r.dataset, r.encoder) for r in runs)}
+def _pairs(runs):
+    return dict.fromkeys((run.dataset, run.encoder) for run in runs)
 
 
-def about(runs, datasets=None):
+def _fingerprints(runs):
+    if reads(runs) == "sentences":
+        return {dataset: sentences.fingerprint(dataset, encoder) for dataset, encoder in _pairs(runs)}
+    return {dataset: load(dataset, encoder).fingerprint for dataset, encoder in _pairs(runs)}
+
+
+def reads(runs):
+    """What the systems of these runs read: embeddings or sentences."""
+    (what,) = {SYSTEMS[run.system].reads for run in runs}
+    return what
+
+
+def about(runs, fingerprints=None):
     """What the results of these runs depend on: hashes of code, parameters, data and lock; seeds; versions."""
-    datasets = datasets or _embedded(runs)
-    fingerprints = {name: data.fingerprint for name, data in datasets.items()}
+    fingerprints = fingerprints or _fingerprints(runs)
     each = [depends_on(run, fingerprints[run.dataset]) for run in runs]
     return {
         "runs": len(runs),
@@ -46,9 +61,11 @@ def run_experiment(
     Times and the machine go to ``<out>/build/runs/<name>.json``, never into the results.
     """
     runs = grid(name, encoder, seeds, profile)
-    datasets = _embedded(runs)
+    get = sentences.load_sentences if reads(runs) == "sentences" else load
+    datasets = {dataset: get(dataset, encoder) for dataset, encoder in _pairs(runs)}
     frame, seconds = sweep(runs, datasets, jobs=jobs, dask=dask, cache=cache)
-    results.write(frame, about(runs, datasets), Path(out) / f"data/results/{name}.parquet")
+    fingerprints = {dataset: data.fingerprint for dataset, data in datasets.items()}
+    results.write(frame, about(runs, fingerprints), Path(out) / f"data/results/{name}.parquet")
     times = {
         "python": platform.python_version(),
         "machine": platform.machine(),
@@ -59,3 +76,44 @@ def run_experiment(
     }
     write_text(Path(out) / f"build/runs/{name}.json", json.dumps(times, indent=1))
     return frame
+
+
+def published(name, out=ROOT):
+    """Results as published; copied to ``out``, so that all of them stand together."""
+    frame, provenance = results.read(ROOT / f"data/results/{name}.parquet")
+    if Path(out) != ROOT:
+        results.write(frame, provenance, Path(out) / f"data/results/{name}.parquet")
+    return frame
+
+
+_MEASURED = ("ocrrlib.costs", *dict.fromkeys(f"ocrrlib.systems.{SYSTEMS[name].module}" for name in MEASURED))
+# Measurements that are not streams: where their code is, and what names a row.
+STUDIES = {
+    "scale": (["ocrrlib.scale"], ["classes", "noise", "n", "seed"]),
+    "scale_costs": (["ocrrlib.scale"], ["classes", "noise", "n", "seed"]),
+    "race": (["ocrrlib.race"], ["n", "index", "effort"]),
+    "costs": (_MEASURED, ["system"]),
+    "growth": (_MEASURED, ["system", "entries"]),
+}
+
+
+def made_by(name):
+    """Hashes of the code and the versions of the libraries that a study's rows come from."""
+    code, libraries = closure(*STUDIES[name][0])
+    return {"code": code, "libraries": libraries}
+
+
+def publish_study(name, fresh, out=ROOT, keep=True):
+    """Write a study's rows and return them: the fresh ones and, with ``keep``, the published ones beside them.
+
+    Each row says by which code it was made.
+    """
+    names, path = STUDIES[name][1], ROOT / f"data/results/{name}.parquet"
+    about = made_by(name)
+    rows = [fresh.assign(made_by=digest(about)[:12])]
+    if keep and path.exists():
+        rows.append(results.read(path)[0])
+    joined = pd.concat([part for part in rows if len(part)], ignore_index=True)
+    joined = joined.drop_duplicates(names).sort_values(names, kind="stable", ignore_index=True)
+    results.write(joined, about, Path(out) / f"data/results/{name}.parquet")
+    return joined

@@ -8,13 +8,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import psutil
+from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from ocrrlib.cache import RunCache
 from ocrrlib.errors import InputError
 from ocrrlib.files import ROOT, atomic
-from ocrrlib.indexes import HNSW, make_index
+from ocrrlib.indexes.exact import Exact
+from ocrrlib.indexes.hnsw import HNSW
 from ocrrlib.provenance import closure, digest
 from ocrrlib.search import top_k
 from ocrrlib.synthetic import Synthetic, to_grid
@@ -80,7 +82,7 @@ def build(cell, folder=FOLDER, progress=False):
     data = cell.data
     index = HNSW(data.dim, capacity=cell.n, seed=cell.seed, threads=cell.threads, ef=cell.ef)
     tenth, seconds = max(cell.n // 10, SEGMENT), 0.0
-    code, libraries = closure("ocrrlib.indexes", "ocrrlib.synthetic")
+    code, libraries = closure("ocrrlib.indexes.hnsw", "ocrrlib.synthetic")
     key = digest([asdict(cell) | {"queries": 0, "ef": 0}, code, libraries])
     for half in Path(folder).glob(f".{key}-*"):
         half.unlink()  # a stop while it was written
@@ -160,7 +162,7 @@ def on_ledger(X, labels, Q, y, k=5, efforts=EFFORTS):
     Rows are put on the grid of ``ocrrlib.synthetic``, so that all machines agree.
     """
     X, Q = to_grid(X), to_grid(Q)
-    index, exact = make_index("hnswlib", X.shape[1], capacity=len(X)).add(X), top_k(Q, X, np.arange(len(X)), k)
+    index, exact = HNSW(X.shape[1], capacity=len(X)).add(X), top_k(Q, X, np.arange(len(X)), k)
     return [{"ef": ef} | judge(exact, index.tune(ef).search(Q, k), labels, y) for ef in efforts]
 
 
@@ -201,7 +203,7 @@ def compare(cell, k=5, folder=FOLDER, progress=False):
         hnsw_ms = one_by_one(index.search, Q[:200], k)
         nbytes, resident = index.nbytes, psutil.Process().memory_info().rss
         del index  # the rows themselves may need its room
-        held = make_index("exact", data.dim, capacity=1).add(data.rows(0, cell.n)) if cell.n <= HELD else None
+        held = Exact(data.dim, capacity=1).add(data.rows(0, cell.n)) if cell.n <= HELD else None
         exact_ms = one_by_one(held.search, Q[:50], k) if held else np.nan
 
     labels = data.labels(0, cell.n)
@@ -218,22 +220,29 @@ def compare(cell, k=5, folder=FOLDER, progress=False):
     return found, cost
 
 
-def run_cells(cells, cache=CACHE, folder=FOLDER, progress=True):
-    """Compare every cell, one after the other; finished ones are found in the cache.
+def run_cells(cells, cache=CACHE, folder=FOLDER, progress=True, jobs=1):
+    """Compare every cell; finished ones are found in the cache.
+
+    With more than one job at a time, what is found is the same and what it costs is not worth much.
 
     Returns
     -------
     found, cost : DataFrame
         One row per cell each, see ``compare``.
     """
-    kept, found, cost = RunCache(cache), [], []
-    code, libraries = closure("ocrrlib.scale")
-    for cell in tqdm(cells, unit="cell", disable=not progress):
-        key = digest([asdict(cell), code, libraries])
-        result = kept.load(key)
-        if result is None:
-            result = compare(cell, folder=folder, progress=progress and cell.n > 100_000)
-            kept.save(key, result)
-        found.append(asdict(cell) | result[0])
-        cost.append(asdict(cell) | result[1])
-    return pd.DataFrame(found), pd.DataFrame(cost)
+    kept, keys = RunCache(cache), [digest([asdict(cell), *closure("ocrrlib.scale")]) for cell in cells]
+    results = {key: kept.load(key) for key in keys}
+    todo = {key: cell for key, cell in zip(keys, cells) if results[key] is None}
+    work = (delayed(_kept)(kept, key, cell, folder, progress and jobs == 1) for key, cell in todo.items())
+    done = Parallel(n_jobs=jobs, return_as="generator_unordered")(work)
+    for key, result in tqdm(done, total=len(cells), initial=len(cells) - len(todo), unit="cell", disable=not progress):
+        results[key] = result
+    pairs = [[asdict(cell) | part for part in results[key]] for key, cell in zip(keys, cells)]
+    return tuple(pd.DataFrame([pair[i] for pair in pairs]) for i in range(2))
+
+
+def _kept(cache, key, cell, folder, progress):
+    """Compare a cell and save the result at once, so that a stop loses no other."""
+    result = compare(cell, folder=folder, progress=progress and cell.n > SEGMENT)
+    cache.save(key, result)
+    return key, result

@@ -77,3 +77,39 @@ def test_a_ledger_that_does_not_fit_is_refused_before_it_is_made(monkeypatch):
 def test_a_copy_reads_and_writes_every_byte(monkeypatch):
     monkeypatch.setattr(scale, "time", Clock(0, 2, 10, 11, 20, 24))
     assert costs.copy_bandwidth(nbytes=1000, repeats=3) == 2000 / 1
+
+
+# --- all systems, all sizes
+
+
+def test_all_systems_are_measured_that_can_be(monkeypatch):
+    monkeypatch.setattr(costs, "MEASURED", ("static_linear", "substrate", "lora"))
+
+    def no_texts(*_):
+        raise InputError("no texts here")
+
+    monkeypatch.setattr(costs, "load_sentences", no_texts)
+    monkeypatch.setattr(costs, "PROFILES", {"paper": dict(cap=60, thin=24), "quick": {}})
+    with pytest.warns(UserWarning, match="lora is left out: no texts here"):
+        table = costs.of_systems("paper", progress=False)
+    assert list(table["system"]) == ["static_linear", "substrate"]
+
+
+def test_the_quick_profile_measures_every_system_that_reads_embeddings():
+    table = costs.of_systems("quick", progress=False)
+    assert set(table["system"]) == set(costs.MEASURED) & set(EMBEDDED)
+    assert set(costs.MEASURED) - set(EMBEDDED) == {"lora", "lora_replay"}
+
+
+def test_ledgers_of_all_sizes_are_measured_beside_the_bandwidth():
+    table = costs.of_ledgers("quick", progress=False)
+    assert list(zip(table["system"], table["entries"])) == [(s, n) for n in (100, 1000) for s in costs.LEDGERS]
+    assert table["bandwidth"].nunique() == 1 and table["bandwidth"].iloc[0] > 1e8
+
+
+@pytest.mark.parametrize("measure", [costs.of_systems, costs.of_ledgers])
+def test_an_unknown_profile_is_refused_before_anything_runs(measure, monkeypatch):
+    monkeypatch.setattr(costs, "of_system", None)
+    monkeypatch.setattr(costs, "of_ledger", None)
+    with pytest.raises(InputError, match="unknown profile"):
+        measure("fast")

@@ -38,6 +38,7 @@ def test_only_the_full_sweep_seeds_its_generator_anew():
     assert {name: {run.draw for run in grid(name)} for name in EXPERIMENTS} == {
         "full_sweep": {"fresh"},
         "storage_pareto": {"continued"},
+        "lora": {"continued"},
         "vote_ablation": {"continued"},
     }
 

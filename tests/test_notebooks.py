@@ -3,22 +3,37 @@
 import shutil
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import nbformat
 import pytest
 
 from notebooks import build
 from ocrrlib import results
+from ocrrlib.datasets import load_texts
 from ocrrlib.embeddings import load
 from ocrrlib.errors import InputError
 from ocrrlib.experiments import EXPERIMENTS, grid
 from ocrrlib.files import ROOT
+from ocrrlib.publish import STUDIES
+from ocrrlib.scale import check_memory
+from ocrrlib.scale_plan import PARTS
+from ocrrlib.scale_plan import cells as comparisons
 from ocrrlib.sweep import sweep
 
 NOTEBOOKS = build.notebooks()
 
 
-QUICK = ("PROFILE=quick", "SEEDS=0")
+def texts_are_here():
+    try:
+        load_texts("banking77")
+    except InputError:
+        return False
+    return True
+
+
+LORA = "LORA=live" if texts_are_here() else "LORA=published"
+QUICK = ("PROFILE=quick", "SEEDS=0", LORA, "TIMES=live", "SCALES=10k,map,race_100k")
 
 
 def cells(path, kind):
@@ -67,7 +82,7 @@ def build_command(*words, **environment):
 
 def test_every_notebook_runs_and_writes_results_tables_and_figures(quick):
     out, _ = quick
-    assert {path.stem for path in (out / "data/results").iterdir()} == set(EXPERIMENTS)
+    assert {path.stem for path in (out / "data/results").iterdir()} == {*EXPERIMENTS, *STUDIES}
     assert {path.suffix for path in (out / "paper/tables").iterdir()} == {".csv", ".md", ".tex"}
     assert {path.suffix for path in (out / "figures").iterdir()} == {".pdf", ".png"}
 
@@ -102,9 +117,8 @@ def test_changed_parameters_make_a_notebook_stale(quick):
 
 def test_a_parameter_makes_only_those_notebooks_stale_that_declare_it(quick):
     out, _ = quick
-    status = build_command("status", "PROFILE=quick", "SEEDS=1", f"OUT={out}").stdout
-    stale = {line.removesuffix(": stale") for line in status.splitlines() if line.endswith(": stale")}
-    assert stale == {path.stem for path in NOTEBOOKS if "SEEDS" in build.papermill.inspect_notebook(path)}
+    status = build_command("status", *QUICK[:2], "BACKBONE=other", "LORA=published", f"OUT={out}").stdout
+    assert [line for line in status.splitlines() if line.endswith(": stale")] == ["04_lora: stale"]
 
 
 def small_notebook(folder, name, *sources):
@@ -159,19 +173,52 @@ def test_notebooks_can_run_at_the_same_time_and_leave_nothing_beside_their_targe
         ("JOBS=0", "JOBS=0 is out of range"),
         ("JOBS=many", "out of range"),
         ("ENCODER=no-such-encoder", "cannot load encoder 'no-such-encoder'"),
+        ("LORA=fresh", "unknown source of LoRA's results 'fresh'; there are: published, live"),
+        ("LORA=live", "OCRR_DATA_DIR must hold banking77/train.csv"),
+        ("TIMES=new", "unknown source of times 'new'; there are: published, live"),
+        ("SCALES=5k", "unknown part of the scale experiment '5k'"),
         ("DASK=nowhere", "no Dask scheduler answers at nowhere"),
         ("SEED=1", "unknown parameter 'SEED' (did you mean 'SEEDS'?)"),
     ],
 )
 def test_a_bad_value_is_refused_in_one_line_before_anything_runs(word, said):
-    run = build_command("paper", word, HF_HUB_OFFLINE="1", OCRR_DATA_DIR="" if "ENCODER" not in word else "unused")
-    if "ENCODER" in word:
+    needs_texts = "ENCODER" in word or "LORA=live" in word
+    run = build_command("paper", word, HF_HUB_OFFLINE="1", OCRR_DATA_DIR="unused" if needs_texts else "")
+    if needs_texts:
         said = "OCRR_DATA_DIR must hold banking77/train.csv"  # its texts are looked for first
     assert run.returncode == 1 and said in run.stderr and run.stdout == ""
     assert len(run.stderr.strip().splitlines()) == 1
 
 
-@pytest.mark.parametrize("target", ["paper", "status", "help"])
+def test_a_scale_that_does_not_fit_is_refused_before_anything_runs(monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=10**9))
+        with pytest.raises(InputError, match="10,000,000 entries need"):
+            build.Settings.parse(["SCALES=10k,10M"])
+        build.Settings.parse(["SCALES=10M", "PROFILE=quick"])
+    check_memory(0)
+
+
+@pytest.mark.parametrize(
+    "command, which, live",
+    [("lora", "04_*", {"LORA": "live"}), ("scale", "06_*", {"TIMES": "live"}), ("compute", "07_*", {"TIMES": "live"})],
+)
+def test_what_is_shown_as_published_has_a_command_that_runs_it_anew(command, which, live, monkeypatch):
+    called = {}
+    monkeypatch.setattr(build, "paper", lambda settings, which: called.update(settings=settings, which=which))
+    monkeypatch.setattr(build, "load_texts", lambda _: None)
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=10**12))
+    monkeypatch.setattr(sys, "argv", ["build.py", command, "SEEDS=4"])
+    build.main()
+    assert called["which"] == which and len([path for path in NOTEBOOKS if path.match(f"{which}.ipynb")]) == 1
+    assert live.items() <= build.asdict(called["settings"]).items() and called["settings"].SEEDS == "4"
+    assert called["settings"].SCALES == (",".join(PARTS) if command == "scale" else build.Settings().SCALES)
+    monkeypatch.setattr(sys, "argv", ["build.py", command, "SCALES=1M"])
+    build.main()
+    assert called["settings"].SCALES == "1M"
+
+
+@pytest.mark.parametrize("target", ["paper", "lora", "scale", "compute", "status", "help"])
 def test_make_passes_its_parameters_on(target):
     make = shutil.which("make")
     run = subprocess.run([make, "--dry-run", target, "SEEDS=4"], cwd=ROOT, capture_output=True, text=True)
@@ -179,9 +226,19 @@ def test_make_passes_its_parameters_on(target):
 
 
 def test_published_results_follow_from_the_code_that_is_checked_out():
-    for name in EXPERIMENTS:
+    for name in (*EXPERIMENTS, *STUDIES):
         path = ROOT / f"data/results/{name}.parquet"
-        assert build.follows(path) == [], f"{path.name} is stale: run `make paper` and commit what it writes"
+        assert build.follows(path) == [], f"{path.name} is stale: make it anew and commit it"
+
+
+def test_published_comparisons_are_those_planned_and_hold_no_times():
+    names = ["n", "classes", "noise", "seed", "queries", "ef", "threads", "in_turn"]
+    planned = sorted(tuple(build.asdict(cell)[name] for name in names) for cell in comparisons(",".join(PARTS)))
+    for study in ("scale", "scale_costs"):
+        frame, _ = results.read(ROOT / f"data/results/{study}.parquet")
+        assert sorted(frame[names].itertuples(index=False, name=None)) == planned
+    found, _ = results.read(ROOT / "data/results/scale.parquet")
+    assert not {"build_s", "hnsw_ms", "bytes", "resident"} & set(found)
 
 
 def test_published_results_have_all_runs_and_no_time_or_machine_in_them():

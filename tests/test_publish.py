@@ -6,6 +6,7 @@ import platform
 import re
 import sys
 
+import pandas as pd
 import pytest
 
 from ocrrlib import publish, results
@@ -91,3 +92,88 @@ def test_bad_input_leaves_no_result_behind(published, wrong, tmp_path, monkeypat
     with pytest.raises(InputError):
         published(**wrong)
     assert not (tmp_path / "data").exists()
+
+
+def test_what_is_shown_as_published_is_copied_byte_for_byte(published, tmp_path):
+    frame, path = published()
+    assert publish.published("vote_ablation", tmp_path).equals(frame)  # in its own place: nothing to copy
+    again = tmp_path / "elsewhere"
+    assert publish.published("vote_ablation", again).equals(frame)
+    assert (again / "data/results/vote_ablation.parquet").read_bytes() == path.read_bytes()
+
+
+def test_what_was_never_published_is_one_clear_error(published, tmp_path):
+    with pytest.raises(InputError, match="lora.parquet is missing"):
+        publish.published("lora", tmp_path)
+
+
+def test_runs_of_systems_that_read_different_things_are_not_mixed(published):
+    runs = [*grid("vote_ablation"), *grid("lora")]
+    assert publish.reads(grid("lora")) == "sentences"
+    with pytest.raises(ValueError):
+        publish.reads(runs)
+
+
+def test_provenance_of_runs_on_sentences_needs_no_sentences(published, monkeypatch, tmp_path):
+    monkeypatch.setenv("OCRR_DATA_DIR", str(tmp_path / "nothing"))
+    about = publish.about(grid("lora", seeds="0"))
+    assert {"ocrrlib.systems.lora", "ocrrlib.encoders"} <= about["code"].keys()
+    assert {"torch", "peft", "transformers"} <= about["libraries"].keys()
+
+
+# --- studies: measurements that are not streams
+
+
+@pytest.fixture
+def study(tmp_path, monkeypatch):
+    """Publish rows of growing ledgers; ``keep`` joins them with those of the last time."""
+    monkeypatch.setattr(publish, "ROOT", tmp_path)
+
+    def write(rows, **keywords):
+        frame = pd.DataFrame(rows, columns=["system", "entries", "predict_median"])
+        return publish.publish_study("growth", frame, tmp_path, **keywords)
+
+    return write
+
+
+def test_fresh_rows_replace_those_published_and_the_others_stay(study):
+    study([("substrate", 1000, 1.0), ("substrate", 100, 2.0)])
+    joined = study([("substrate", 1000, 3.0), ("substrate_hnsw", 100, 4.0)])
+    assert joined.iloc[:, :3].to_numpy().tolist() == [
+        ["substrate", 100, 2.0],
+        ["substrate", 1000, 3.0],
+        ["substrate_hnsw", 100, 4.0],
+    ]
+    assert len(study([("substrate", 5, 1.0)], keep=False)) == 1
+
+
+def test_the_same_rows_make_the_same_file_in_whatever_order_and_parts(study, tmp_path):
+    rows = [("a", 1, 0.1), ("a", 2, 0.2), ("b", 1, 0.3)]
+    study(rows)
+    whole = (tmp_path / "data/results/growth.parquet").read_bytes()
+    study(rows[2:], keep=False)
+    study(rows[1::-1])
+    assert (tmp_path / "data/results/growth.parquet").read_bytes() == whole
+
+
+def test_nothing_fresh_leaves_what_is_published(study):
+    first = study([("substrate", 1000, 1.0)])
+    assert study([]).equals(first)
+
+
+def test_a_row_says_by_which_code_it_was_made(study, monkeypatch):
+    study([("substrate", 1000, 1.0)])
+    monkeypatch.setattr(publish, "made_by", lambda name: {"code": {name: "changed"}})
+    joined = study([("substrate", 100, 2.0)])
+    assert joined["made_by"].nunique() == 2
+
+
+@pytest.mark.parametrize("name", publish.STUDIES)
+def test_a_study_depends_on_its_code_and_libraries(name):
+    about = publish.made_by(name)
+    assert "numpy" in about["libraries"] and "ocrrlib.synthetic" in about["code"]
+    assert ("faiss-cpu" in about["libraries"]) == (not name.startswith("scale"))
+    assert {"ocrrlib.systems.substrate", "ocrrlib.systems.lora"} <= about["code"].keys() or name not in (
+        "costs",
+        "growth",
+    )

@@ -135,7 +135,7 @@ def test_nothing_is_drawn_or_built_that_does_not_fit(monkeypatch, use):
         raise AssertionError("it was begun")
 
     free_memory(monkeypatch, 10**6)
-    for name in ("HNSW", "make_index", "Synthetic"):
+    for name in ("HNSW", "Exact", "Synthetic"):
         monkeypatch.setattr(scale, name, refuse)
     with pytest.raises(InputError, match="choose fewer"):
         use(CELL)
@@ -330,7 +330,7 @@ def changed(monkeypatch):
     provenance.closure.cache_clear()
 
 
-@pytest.mark.parametrize("name", ["ocrrlib.indexes", "ocrrlib.synthetic", "numpy", "hnswlib"])
+@pytest.mark.parametrize("name", ["ocrrlib.indexes.hnsw", "ocrrlib.synthetic", "numpy", "hnswlib"])
 def test_no_part_of_other_code_is_used(uninterrupted, tmp_path, adds, changed, name):
     changed(name)
     build(CELL, tmp_path / "whole")
@@ -531,7 +531,7 @@ def test_another_cell_is_compared_anew(compared, tmp_path, change):
 
 
 @pytest.mark.parametrize(
-    "name", ["ocrrlib.scale", "ocrrlib.indexes", "ocrrlib.voting", "ocrrlib.search", "numpy", "hnswlib"]
+    "name", ["ocrrlib.scale", "ocrrlib.indexes.hnsw", "ocrrlib.voting", "ocrrlib.search", "numpy", "hnswlib"]
 )
 def test_other_code_compares_anew(compared, tmp_path, changed, name):
     table([CELL], tmp_path)
@@ -614,3 +614,11 @@ def test_on_a_ledger_at_hand_every_effort_is_judged_against_exact_search():
     assert {row["exact_acc_k1"] for row in rows} == {np.mean(labels[slots[:, 0]] == y)}
     assert rows[0]["recall"] <= rows[1]["recall"] <= rows[2]["recall"] == 1.0
     assert rows[2]["agreement"] == 1.0 and rows[2]["hnsw_acc"] == rows[2]["exact_acc"]
+
+
+def test_what_is_found_does_not_depend_on_the_jobs(tmp_path, monkeypatch):
+    monkeypatch.setattr(synthetic, "BLOCK", 4096)  # as in the workers
+    cells = [Cell(300, 30, 0.15, seed=seed, queries=20, ef=5) for seed in range(3)]
+    one = run_cells(cells, cache=tmp_path / "one", folder=tmp_path, progress=False)[0]
+    two = run_cells(cells, cache=tmp_path / "two", folder=tmp_path, progress=False, jobs=2)[0]
+    assert two.equals(one) and len(files(tmp_path / "two")) >= 3

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from conftest import TEXTS
 
-from ocrrlib import embeddings, sentences
+from ocrrlib import embeddings, publish, sentences
 from ocrrlib.datasets import DATASETS
 from ocrrlib.embeddings import embed, load
 from ocrrlib.encoders import DEFAULT_ENCODER, load_backbone, load_tokeniser
 from ocrrlib.errors import InputError
+from ocrrlib.experiments import grid
 from ocrrlib.scenario import make_scenario
 from ocrrlib.sentences import fingerprint, load_sentences
 from ocrrlib.systems import make
@@ -141,3 +142,9 @@ def test_a_system_says_which_backbone_cannot_be_loaded(no_network):
     system = make("lora", encoder="no-such/backbone")
     with pytest.raises(InputError, match="cannot load backbone 'no-such/backbone'"):
         system.fit(np.array(TEXTS.train), np.array([1, 2, 1, 0]), TEXTS.classes)
+
+
+def test_what_results_depend_on_is_known_without_texts(no_texts):
+    runs = grid("lora", seeds="0")
+    assert publish.reads(runs) == "sentences"
+    assert publish.about(runs)["data"] == {"banking77": fingerprint("banking77", DEFAULT_ENCODER)}

@@ -6,7 +6,7 @@ from matplotlib.lines import Line2D
 
 from ocrrlib.datasets import DATASETS
 from ocrrlib.metrics import final, summarise
-from ocrrlib.report.style import POLICY_TITLES, WIDTH, style_of
+from ocrrlib.report.style import PALETTE, POLICY_TITLES, WIDTH, style_of
 
 AXES = {"novel": "novel accuracy", "original": "original accuracy"}
 
@@ -171,10 +171,10 @@ def _fill_legend(figure):
 
 VARIANTS = {  # colour and line width; wide lines lie under narrow ones, so that equal curves all show
     "substrate": (style_of("substrate")[0], 6),
-    "substrate_count_only": ("#0072B2", 3.5),
-    "substrate_no_recency": ("#009E73", 1.2),
-    "substrate_k1": ("#000000", 1.4),
-    "substrate_sumsim": ("#CC79A7", 1.4),
+    "substrate_count_only": (PALETTE["blue"], 3.5),
+    "substrate_no_recency": (PALETTE["green"], 1.2),
+    "substrate_k1": (PALETTE["black"], 1.4),
+    "substrate_sumsim": (PALETTE["pink"], 1.4),
 }
 
 
@@ -193,4 +193,49 @@ def ablation(results):
     _dots(ends, results, systems, VARIANTS.get)
     ends.set_xlabel("final accuracy")
     _fill_legend(figure)
+    return figure
+
+
+LORAS = {  # colour and line style
+    "lora": (style_of("lora")[0], "-"),
+    "lora_no_dropout": (PALETTE["pink"], "--"),
+    "lora_epochs_5": (PALETTE["sky"], "-"),
+    "lora_epochs_10": (PALETTE["blue"], "-"),
+    "lora_replay": (PALETTE["green"], "-"),
+    "lora_replay_summed": (PALETTE["orange"], "-"),
+}
+
+
+def lora(results, substrate):
+    """Figure 6: LoRA and the substrate on one slice; thin lines are seeds, thick ones their mean."""
+    figure, panels = plt.subplots(1, 2, figsize=(WIDTH, 3.3), sharey=True)
+    both = {"lora": results[results["system"] == "lora"], "substrate": substrate}
+    for axes, (axis, title) in zip(panels, AXES.items()):
+        for system, cell in both.items():
+            grid, curves = _mean_curve([run for _, run in cell.groupby("seed")], f"{axis}_acc")
+            colour, marker = style_of(system)
+            axes.plot(grid, curves.T, color=colour, linewidth=0.6, alpha=0.6)
+            axes.plot(
+                grid, curves.mean(axis=0), color=colour, marker=marker, markersize=6, markevery=(9, 60), linewidth=2
+            )
+        axes.set(xlabel="corrections", title=title)
+        _unit(axes, "y")
+    panels[0].set_ylabel("accuracy")
+    _legend(figure, list(both), 2)
+    return figure
+
+
+def lora_variants(results):
+    """What decides LoRA's curves: longer training, dropout, replay; means over seeds, bands from lowest to highest."""
+    figure, panels = plt.subplots(1, 2, figsize=(WIDTH, 3.5), sharey=True)
+    for axes, (axis, title) in zip(panels, AXES.items()):
+        for system, cell in results.groupby("system", sort=False):
+            grid, curves = _mean_curve([run for _, run in cell.groupby("seed")], f"{axis}_acc")
+            colour, line = LORAS[system]
+            axes.fill_between(grid, curves.min(axis=0), curves.max(axis=0), color=colour, alpha=0.12, linewidth=0)
+            axes.plot(grid, curves.mean(axis=0), color=colour, linestyle=line, label=system)
+        axes.set(xlabel="corrections", title=title)
+        _unit(axes, "y")
+    panels[0].set_ylabel("accuracy")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure

@@ -8,25 +8,41 @@ WIDTH = 7.0  # inches, the text width of a page
 
 # Okabe and Ito's colours, told apart under all common colour vision deficiencies;
 # every system has a marker of its own, too, so that figures also read in grey.
-STYLES = {
-    "substrate": ("#D55E00", "*"),
-    "knn_lm": ("#0072B2", "s"),
-    "river_logreg": ("#CC79A7", "X"),
-    "online_linear": ("#009E73", "o"),
-    "a_gem": ("#E69F00", "^"),
-    "ewc": ("#56B4E9", "v"),
-    "lwf": ("#B39B00", "D"),
-    "static_linear": ("#000000", "P"),
-    "static_knn": ("#808080", "p"),
-    "bounded_reservoir": ("#882255", "h"),
-    "bounded_fifo": ("#332288", "d"),
+PALETTE = {
+    "vermilion": "#D55E00",
+    "blue": "#0072B2",
+    "pink": "#CC79A7",
+    "green": "#009E73",
+    "orange": "#E69F00",
+    "sky": "#56B4E9",
+    "olive": "#B39B00",
+    "brown": "#661100",
+    "black": "#000000",
+    "grey": "#808080",
+    "wine": "#882255",
+    "indigo": "#332288",
+}
+LOOKS = {
+    "substrate": ("vermilion", "*"),
+    "knn_lm": ("blue", "s"),
+    "river_logreg": ("pink", "X"),
+    "online_linear": ("green", "o"),
+    "a_gem": ("orange", "^"),
+    "ewc": ("sky", "v"),
+    "lwf": ("olive", "D"),
+    "lora": ("brown", ">"),
+    "static_linear": ("black", "P"),
+    "static_knn": ("grey", "p"),
+    "bounded_reservoir": ("wine", "h"),
+    "bounded_fifo": ("indigo", "d"),
 }
 POLICY_TITLES = {"oracle": "oracle", "random50": "random-50", "random10": "random-10"}
 
 
 def style_of(system):
     """Colour and marker of a system; all budgets of one eviction share theirs."""
-    return STYLES[system if system in STYLES else system.rsplit("_", 1)[0]]
+    colour, marker = LOOKS[system if system in LOOKS else system.rsplit("_", 1)[0]]
+    return PALETTE[colour], marker
 
 
 def apply():

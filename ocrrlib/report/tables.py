@@ -77,10 +77,12 @@ def _size(nbytes):
     return [f"{value / 1e6:.2f}" for value in nbytes]
 
 
-def headline(full_sweep, storage_pareto):
-    """Table 1: Banking77, oracle; both experiments, each row saying which it is from."""
-    parts = []
-    for title, results in (("full sweep", full_sweep), ("storage sweep", storage_pareto)):
+def headline(full_sweep, storage_pareto, lora=None):
+    """Table 1: Banking77, oracle; all experiments, each row saying which it is from."""
+    parts, experiments = [], {"full sweep": full_sweep, "storage sweep": storage_pareto, "LoRA": lora}
+    for title, results in experiments.items():
+        if results is None:
+            continue
         cell = results[(results["dataset"] == "banking77") & (results["policy"] == "oracle")]
         parts.append(summarise(cell).assign(experiment=title))
     summary = pd.concat(parts, ignore_index=True)
@@ -93,8 +95,8 @@ def headline(full_sweep, storage_pareto):
     text |= _accuracies(summary) | _levels(summary)
     caption = (
         "Banking77, oracle policy: final accuracies (mean ± SD over seeds), what is stored at the end, and corrections "
-        "until N % novel accuracy is first seen (mean over the seeds that reach it; how many, if not all). The two "
-        "experiments draw test rows and stream order differently, so a system in both has two rows."
+        "until N % novel accuracy is first seen (mean over the seeds that reach it; how many, if not all). The full "
+        "sweep draws test rows and stream order differently from the others, so a system may have two rows."
     )
     return Table("table1_headline", caption, summary, pd.DataFrame(text))
 
@@ -148,6 +150,36 @@ def vote_ablation(results):
     text |= {"Corrections": [f"{n:.0f}" for n in summary["corrections"]]} | _levels(summary)
     caption = "Vote-rule ablation, Banking77, oracle policy: final accuracies (mean ± SD) and corrections to N % novel."
     return Table("table_vote_ablation", caption, summary, pd.DataFrame(text))
+
+
+def lora(results, substrate):
+    """Section 5.5: LoRA and its variants beside the substrate, before and after the stream."""
+    both = pd.concat([results, substrate], ignore_index=True)
+    summary = summarise(both)
+    start = both[both["step"] == 0].groupby("system", sort=False)["original_acc"]
+    summary["start"], summary["start_std"] = start.mean().to_numpy(), start.std(ddof=0).to_numpy()
+    text = {"System": summary["system"], "Original at the start": spread(summary["start"], summary["start_std"])}
+    text |= _accuracies(summary) | {"Corrections": [f"{n:.0f}" for n in summary["corrections"]]} | _levels(summary)
+    caption = (
+        "LoRA and its variants on Banking77, oracle policy, with the substrate on the same draws: original accuracy "
+        "before the stream, final accuracies (mean ± SD over seeds) and corrections to N % novel."
+    )
+    return Table("table_lora", caption, summary, pd.DataFrame(text))
+
+
+def parameters(models):
+    """Section 4.5: parameters of adapted backbones, by part; ``models`` are LoRA classifiers by name."""
+    rows = []
+    for name, model in models.items():
+        counts = {n: p.numel() for n, p in model.named_parameters()}
+        adapters = sum(count for n, count in counts.items() if "lora_" in n)
+        head = sum(count for n, count in counts.items() if n.startswith("head."))
+        rows.append((name, sum(counts.values()) - adapters - head, adapters, head, adapters + head))
+    columns = ["backbone", "frozen", "adapters", "head", "trained"]
+    numbers = pd.DataFrame(rows, columns=columns)
+    text = numbers.assign(**{name: [f"{count:,}" for count in numbers[name]] for name in columns[1:]})
+    caption = "Parameters of the backbone, of the adapters and of the head for 77 classes, counted in the models."
+    return Table("table_parameters", caption, numbers, text.rename(columns=str.capitalize))
 
 
 def constraints(results):

@@ -1,0 +1,105 @@
+"""Section 5.7: what corrections and predictions cost, as tables and figures."""
+
+import matplotlib.pyplot as plt
+import pandas as pd
+
+from ocrrlib.costs import MEASURED
+from ocrrlib.report.style import PALETTE, WIDTH
+from ocrrlib.report.tables import Table
+
+# Per correction, in µs (section 5.7; LoRA's on an RTX 4090).
+PAPER = dict(substrate=10, knn_lm=10, online_linear=1e3, ewc=1e3, lwf=1e3, a_gem=3e3, river_logreg=5e3, lora=5e4)
+ENTRY_BYTES = 4 * 384  # what an exact search must read of an entry
+
+
+def _time(us):
+    """Microseconds with a unit that fits."""
+    return f"{us:.1f} µs" if us < 100 else f"{us:.0f} µs" if us < 1e3 else f"{us / 1e3:.1f} ms"
+
+
+def _range(rows, what):
+    """Medians with their 5-95 %."""
+    return [
+        f"{_time(middle)} ({_time(low)}-{_time(high)})"
+        for middle, low, high in zip(*(rows[f"{what}_{part}"] for part in ("median", "low", "high")))
+    ]
+
+
+def per_item(costs):
+    """The paper's table of costs beside ours."""
+    numbers = costs.set_index("system").reindex([name for name in MEASURED if name in set(costs["system"])])
+    numbers = numbers.drop(columns="made_by", errors="ignore").reset_index()
+    text = {
+        "System": numbers["system"],
+        "Correction": _range(numbers, "correct"),
+        "Paper": [f"~{_time(PAPER[name])}" if name in PAPER else "" for name in numbers["system"]],
+        "Prediction": _range(numbers, "predict"),
+        "MB held": [f"{value / 1e6:.2f}" for value in numbers["bytes"]],
+    }
+    caption = (
+        "Time of one correction and of one prediction through the public contract, on one core: median and 5-95 % over "
+        "the start of Banking77's stream. The paper's are for 1024 dimensions, LoRA's for DeBERTa-v3-large on a GPU."
+    )
+    return Table("table_costs", caption, numbers, pd.DataFrame(text))
+
+
+def with_floor(growth):
+    """Growth with the least time that reading all entries takes, and how far above it exact search is."""
+    floor = 1e6 * growth["entries"] * ENTRY_BYTES / growth["bandwidth"]
+    exact = growth["system"] == "substrate"
+    return growth.assign(floor=floor, times_floor=(growth["predict_median"] / floor).where(exact))
+
+
+def ledger_growth(growth):
+    """Costs by size of the ledger."""
+    numbers = with_floor(growth).sort_values(["entries", "system"], ignore_index=True)
+    numbers = numbers.drop(columns="made_by", errors="ignore")
+    text = {
+        "Entries": [f"{n:,}" for n in numbers["entries"]],
+        "System": numbers["system"],
+        "Correction": _range(numbers, "correct"),
+        "Prediction": _range(numbers, "predict"),
+        "Bandwidth floor": [_time(value) for value in numbers["floor"]],
+        "Prediction ÷ floor": ["" if pd.isna(value) else f"{value:.2f}" for value in numbers["times_floor"]],
+        "MB held": [f"{value / 1e6:,.1f}" for value in numbers["bytes"]],
+    }
+    caption = (
+        "Costs by size of the ledger, on one core. The floor is the time to read every entry once, at the bandwidth of "
+        "a memory copy measured in the same run."
+    )
+    return Table("table_growth", caption, numbers, pd.DataFrame(text))
+
+
+def growth(rows):
+    """One prediction and one correction against the size of the ledger, with the floor drawn in."""
+    rows = with_floor(rows)
+    figure, panels = plt.subplots(1, 2, figsize=(WIDTH, 3.3), sharey=True)
+    looks = {"substrate": ("vermilion", "*"), "substrate_hnsw": ("blue", "o")}
+    for axes, (what, title) in zip(panels, {"predict": "one prediction", "correct": "one correction"}.items()):
+        for system, (colour, marker) in looks.items():
+            one = rows[rows["system"] == system].sort_values("entries")
+            axes.fill_between(
+                one["entries"], one[f"{what}_low"], one[f"{what}_high"], color=PALETTE[colour], alpha=0.15, linewidth=0
+            )
+            axes.plot(one["entries"], one[f"{what}_median"], color=PALETTE[colour], marker=marker, label=system)
+        axes.set(xscale="log", yscale="log", xlabel="entries", title=title)
+    floor = rows.drop_duplicates("entries").sort_values("entries")
+    panels[0].plot(
+        floor["entries"], floor["floor"], color=PALETTE["grey"], linestyle="--", linewidth=1, label="bandwidth floor"
+    )
+    panels[0].set_ylabel("µs")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
+
+
+def lines(costs, growth):
+    """What the tables say, in sentences."""
+    own = costs.set_index("system")["correct_median"]
+    for name in own.index.intersection(["online_linear", "ewc", "lwf", "a_gem", "river_logreg", "lora"]):
+        yield f"one correction: {name} takes {own[name] / own['substrate']:,.0f} times as long as the substrate"
+    exact = with_floor(growth).dropna(subset="times_floor").sort_values("entries")
+    for row in exact.to_dict("records"):
+        yield (
+            f"{row['entries']:,} entries: an append takes {_time(row['correct_median'])}, an exact search "
+            f"{_time(row['predict_median'])}, {row['times_floor']:.2f} times the bandwidth floor"
+        )

@@ -1,0 +1,271 @@
+"""Section 6.5: exact and approximate search, as tables and figures."""
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import seaborn as sns
+
+from ocrrlib.datasets import DATASETS
+from ocrrlib.report.style import PALETTE, WIDTH
+from ocrrlib.report.tables import Table, spread
+
+# The paper's table: entries -> recall@5, exact accuracy, accuracy with HNSW, ms per query (section 6.5).
+PAPER = {
+    10_000: (0.692, 1.0, 1.0, 0.99),
+    100_000: (0.542, 1.0, 1.0, 0.63),
+    1_000_000: (0.390, 1.0, 0.99, 0.78),
+    10_000_000: (0.226, 1.0, 0.99, 0.89),
+}
+SETTING = ["classes", "noise"]
+FOUND = ["exact_acc", "hnsw_acc", "exact_acc_k1", "hnsw_acc_k1", "recall", "agreement"]
+
+
+def _scales(found, settings):
+    """Rows of the settings that are followed over all scales."""
+    return found[found.set_index(SETTING).index.isin(settings)]
+
+
+def count(n):
+    """10000 as 10k, 1000000 as 1M."""
+    return f"{n // 10**6}M" if n >= 10**6 else f"{n // 1000}k" if n >= 1000 else str(n)
+
+
+def comparison(found, costs, settings):
+    """The paper's table, for every setting: what is found (mean ± SD over data seeds) and what it costs."""
+    columns = [*SETTING, "n"]
+    numbers = _scales(found, settings).groupby(columns)[FOUND].agg(["mean", lambda x: x.std(ddof=0)])
+    numbers.columns = [name if part == "mean" else f"{name}_std" for name, part in numbers.columns]
+    numbers["seeds"] = _scales(found, settings).groupby(columns).size()
+    numbers = numbers.join(_scales(costs, settings).groupby(columns).median(numeric_only=True).drop(columns="seed"))
+    numbers = numbers[[c for c in numbers if c not in ("queries", "ef", "threads", "in_turn")]].reset_index()
+    numbers = numbers.sort_values(["classes", "n"], ascending=[False, True], ignore_index=True)
+    gap = 100 * (numbers["exact_acc"] - numbers["hnsw_acc"])
+    text = {
+        "Classes, noise": [f"{c}, {z:g}" for c, z in zip(numbers["classes"], numbers["noise"])],
+        "Entries": map(count, numbers["n"]),
+        "Exact": spread(numbers["exact_acc"], numbers["exact_acc_std"]),
+        "HNSW": spread(numbers["hnsw_acc"], numbers["hnsw_acc_std"]),
+        "Gap (pp)": [f"{value:+.1f}" for value in gap],
+        "HNSW, k = 1": [f"{value:.3f}" for value in numbers["hnsw_acc_k1"]],
+        "Recall@5": spread(numbers["recall"], numbers["recall_std"]),
+        "Agreement": [f"{value:.3f}" for value in numbers["agreement"]],
+        "Seeds": numbers["seeds"],
+    }
+    caption = (
+        "Exact and HNSW search (M = 16, ef_construction = 200, ef = 64) on synthetic classes: accuracy of the vote, "
+        "and without one (k = 1); share of the five nearest entries that HNSW finds; how often both votes agree. "
+        "Mean ± SD over data seeds."
+    )
+    return Table("table_scale", caption, numbers, pd.DataFrame(text))
+
+
+def scale_costs(costs, settings):
+    """What both searches take, at every scale: medians over data seeds."""
+    numbers = _scales(costs, settings).groupby([*SETTING, "n"]).median(numeric_only=True).reset_index()
+    numbers = numbers.sort_values(["classes", "n"], ascending=[False, True], ignore_index=True)
+    numbers = numbers.drop(columns=["seed", "queries", "ef", "in_turn"])
+    milliseconds = {
+        "Exact, one (ms)": "exact_ms",
+        "Exact, batch (ms)": "exact_batch_ms",
+        "HNSW, one (ms)": "hnsw_ms",
+        "HNSW, batch (ms)": "hnsw_batch_ms",
+    }
+    text = {
+        "Classes, noise": [f"{c}, {z:g}" for c, z in zip(numbers["classes"], numbers["noise"])],
+        "Entries": map(count, numbers["n"]),
+        **{title: ["" if pd.isna(v) else f"{v:.3f}" for v in numbers[name]] for title, name in milliseconds.items()},
+        "Paper, HNSW (ms)": [f"{PAPER[n][3]:.2f}" if n in PAPER else "" for n in numbers["n"]],
+        "Build (s)": [f"{value:.0f}" for value in numbers["build_s"]],
+        "Threads": [f"{value:.0f}" for value in numbers["threads"]],
+        "Index (GB)": [f"{value / 1e9:.2f}" for value in numbers["bytes"]],
+        "Process (GB)": [f"{value / 1e9:.2f}" for value in numbers["resident"]],
+    }
+    caption = (
+        "Cost of the two searches: milliseconds per query, asked for one at a time (median) and in a batch of 1,000; "
+        "time to build; memory. Exact search for one query is timed where all rows may be held at once."
+    )
+    return Table("table_scale_costs", caption, numbers, pd.DataFrame(text))
+
+
+def decline(found, settings):
+    """Recall and accuracies against the number of entries, beside the paper's."""
+    figure, panels = plt.subplots(1, len(settings), figsize=(WIDTH, 3.3), sharey=True, squeeze=False)
+    lines = {
+        "recall": ("recall@5", PALETTE["blue"], "-", "o"),
+        "exact_acc": ("exact, vote", PALETTE["black"], "-", "s"),
+        "hnsw_acc": ("HNSW, vote", PALETTE["vermilion"], "-", "D"),
+        "hnsw_acc_k1": ("HNSW, k = 1", PALETTE["orange"], "--", "^"),
+    }
+    for axes, (classes, noise) in zip(panels[0], settings):
+        cell = _scales(found, [(classes, noise)]).groupby("n")
+        for name, (label, colour, line, marker) in lines.items():
+            mean = cell[name].mean()
+            axes.errorbar(
+                mean.index, mean, cell[name].std(ddof=0), color=colour, linestyle=line, marker=marker, label=label
+            )
+        for place, (label, colour) in enumerate(
+            {"paper: recall@5": PALETTE["blue"], "paper: HNSW": PALETTE["vermilion"]}.items()
+        ):
+            values = [paper[2 * place] for paper in PAPER.values()]
+            axes.plot(list(PAPER), values, color=colour, linestyle=":", marker="x", linewidth=1, label=label)
+        axes.set(xscale="log", xlabel="entries", title=f"{classes} classes, noise {noise:g}", ylim=(-0.04, 1.04))
+    figure.legend(*panels[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
+
+
+def noise_map(found):
+    """Exact accuracy, recall and what HNSW loses, over noise, classes and entries per class."""
+    cells = found[(found["seed"] == 0) & (found["n"] <= 100_000)].assign(
+        each=found["n"] // found["classes"], lost=100 * (found["exact_acc"] - found["hnsw_acc"])
+    )
+    shown = {"exact_acc": ("exact accuracy", "viridis", (0, 1)), "recall": ("recall@5", "viridis", (0, 1))}
+    shown["lost"] = ("lost by HNSW (pp)", "rocket_r", (0, 20))
+    classes = sorted(cells["classes"].unique())
+    size = (WIDTH, 1.8 * len(shown))
+    figure, panels = plt.subplots(len(shown), len(classes), figsize=size, sharex=True, sharey=True, squeeze=False)
+    for line, (row, (name, (title, colours, (low, high)))) in enumerate(zip(panels, shown.items())):
+        for place, (axes, number) in enumerate(zip(row, classes)):
+            square = cells[cells["classes"] == number].pivot_table(index="each", columns="noise", values=name)
+            square = square.reindex(sorted(cells["each"].unique(), reverse=True))
+            sns.heatmap(
+                square,
+                ax=axes,
+                cmap=colours,
+                vmin=low,
+                vmax=high,
+                annot=True,
+                fmt=".0f" if name == "lost" else ".2f",
+                annot_kws={"fontsize": 5.5},
+                cbar=False,
+            )
+            axes.set(xlabel="" if line + 1 < len(shown) else "noise", ylabel="" if place else "entries per class")
+            axes.set_title(f"{title}, {number} classes", fontsize=7)
+            axes.tick_params(labelsize=6.5, length=0, rotation=0)
+    return figure
+
+
+def efforts(ledgers):
+    """Recall and accuracies against ``ef`` on ledgers after a stream, in the mean over seeds."""
+    names = list(dict.fromkeys(ledgers["dataset"]))
+    figure, panels = plt.subplots(2, len(names), figsize=(WIDTH, 4.4), sharex=True, sharey="row", squeeze=False)
+    for (above, below), name in zip(panels.T, names):
+        mean = ledgers[ledgers["dataset"] == name].groupby("ef").mean(numeric_only=True)
+        above.plot(mean["recall"], color=PALETTE["blue"], marker="o", label="recall@5")
+        below.plot(mean["exact_acc"], color=PALETTE["black"], label="exact, vote")
+        below.plot(mean["exact_acc_k1"], color=PALETTE["grey"], linestyle="--", label="exact, k = 1")
+        below.plot(mean["hnsw_acc"], color=PALETTE["vermilion"], marker="D", label="HNSW, vote")
+        below.plot(mean["hnsw_acc_k1"], color=PALETTE["orange"], linestyle="--", marker="^", label="HNSW, k = 1")
+        above.set_title(DATASETS[name].title)
+        below.set_xscale("log", base=2)
+        below.set_xlabel("ef")
+    panels[0, 0].set_ylabel("recall@5")
+    panels[1, 0].set_ylabel("accuracy")
+    figure.legend(*panels[1, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    return figure
+
+
+def ledger_search(ledgers):
+    """The same as a table, in the mean over seeds."""
+    numbers = ledgers.groupby(["dataset", "ef"], sort=False)[["entries", *FOUND]].mean().reset_index()
+    text = {"Dataset": [DATASETS[name].title for name in numbers["dataset"]], "ef": numbers["ef"]}
+    text["Entries"] = [f"{value:.0f}" for value in numbers["entries"]]
+    titles = {"Exact": "exact_acc", "HNSW": "hnsw_acc", "Exact, k = 1": "exact_acc_k1", "HNSW, k = 1": "hnsw_acc_k1"}
+    titles |= {"Recall@5": "recall", "Agreement": "agreement"}
+    text |= {title: [f"{value:.4f}" for value in numbers[name]] for title, name in titles.items()}
+    caption = (
+        "HNSW on the substrate's ledger after a whole stream (oracle policy): accuracy over all test rows and recall, "
+        "by search effort; mean over seeds."
+    )
+    return Table("table_ledger_search", caption, numbers, pd.DataFrame(text))
+
+
+RACERS = {
+    "exact": ("black", "P"),
+    "faiss_flat": ("grey", "X"),
+    "hnswlib": ("vermilion", "o"),
+    "faiss_hnsw": ("blue", "s"),
+    "usearch": ("green", "D"),
+    "faiss_ivf": ("orange", "^"),
+}
+
+
+def race(rows):
+    """Recall against queries a second on one thread, for every index; up and to the right is better."""
+    sizes = sorted(rows["n"].unique())
+    figure, panels = plt.subplots(1, len(sizes), figsize=(WIDTH, 3.5), sharey=True, squeeze=False)
+    for axes, n in zip(panels[0], sizes):
+        for name, (colour, marker) in RACERS.items():
+            one = rows[(rows["n"] == n) & (rows["index"] == name)].sort_values("recall")
+            axes.plot(one["recall"], one["qps"], color=PALETTE[colour], marker=marker, markersize=4, label=name)
+        axes.set(yscale="log", xlabel="recall@5", title=f"{n:,} entries")
+    panels[0][0].set_ylabel("queries a second, one thread")
+    figure.legend(*panels[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
+
+
+def equal_recall(rows, target=0.9):
+    """The fastest setting of every index that reaches a recall."""
+    reached = rows[rows["recall"] >= target].sort_values("qps", ascending=False)
+    best = reached.drop_duplicates(["n", "index"]).set_index(["n", "index"])
+    places = [(n, name) for n in sorted(rows["n"].unique()) for name in RACERS if name in set(rows["index"])]
+    whole = rows.drop_duplicates(["n", "index"]).set_index(["n", "index"])
+    numbers = best.reindex(places).drop(columns="made_by", errors="ignore")
+    numbers[["build_s", "bytes"]] = whole.reindex(places)[["build_s", "bytes"]]
+    numbers = numbers.reset_index(names=["n", "index"])
+    missed = numbers["qps"].isna()
+    text = {
+        "Entries": map(count, numbers["n"]),
+        "Index": numbers["index"],
+        "Effort": ["" if pd.isna(value) else f"{value:.0f}" for value in numbers["effort"]],
+        "Recall@5": ["not reached" if m else f"{v:.3f}" for v, m in zip(numbers["recall"], missed)],
+        "Queries a second": ["" if m else f"{v:,.0f}" for v, m in zip(numbers["qps"], missed)],
+        "Build (s)": [f"{value:.1f}" for value in numbers["build_s"]],
+        "Index (GB)": [f"{value / 1e9:.2f}" for value in numbers["bytes"]],
+    }
+    caption = (
+        f"All indexes on the same data and one thread: the fastest setting with a recall@5 of at least {target:g} "
+        "(batch of 1,000 queries), and what a build takes."
+    )
+    return Table("table_race", caption, numbers, pd.DataFrame(text))
+
+
+def vote_or_distance(found):
+    """Cells with the paper's pattern, low recall at high accuracy, with and without a vote."""
+    rows = found[(found["recall"] <= 0.7) & (found["exact_acc"] >= 0.99)]
+    columns = ["classes", "noise", "n", "recall", "exact_acc", "hnsw_acc", "exact_acc_k1", "hnsw_acc_k1"]
+    numbers = rows.groupby(columns[:3])[columns[3:]].mean().reset_index().sort_values(columns[:3], ignore_index=True)
+    text = {
+        "Classes": numbers["classes"],
+        "Noise": [f"{value:g}" for value in numbers["noise"]],
+        "Entries per class": [f"{n // c:,}" for n, c in zip(numbers["n"], numbers["classes"])],
+        "Recall@5": [f"{value:.3f}" for value in numbers["recall"]],
+    }
+    titles = {"Exact": "exact_acc", "HNSW": "hnsw_acc", "Exact, k = 1": "exact_acc_k1", "HNSW, k = 1": "hnsw_acc_k1"}
+    text |= {title: [f"{value:.3f}" for value in numbers[name]] for title, name in titles.items()}
+    caption = (
+        "All settings in which exact search is right for at least 99 % of queries and HNSW misses at least 30 % of "
+        "their neighbours: accuracy with the vote and with the nearest entry alone."
+    )
+    return Table("table_vote_or_distance", caption, numbers, pd.DataFrame(text))
+
+
+def lines(found, ledgers):
+    """What the tables say, in sentences."""
+    low = vote_or_distance(found).numbers
+    kept = low[low["hnsw_acc"] >= 0.99]
+    gained = 100 * (low["hnsw_acc"] - low["hnsw_acc_k1"])
+    yield f"{len(low)} settings have recall <= 0.7 where exact search is right for 99 % or more"
+    yield f"in {len(kept)} of them HNSW is right for 99 % or more, too: the paper's pattern"
+    if len(low):
+        worst = low.loc[low["hnsw_acc"].idxmin()]
+        yield (
+            f"it is least right, {worst['hnsw_acc']:.3f}, for {worst['n']:,.0f} entries of {worst['classes']:.0f} "
+            f"classes with noise {worst['noise']:g} (recall {worst['recall']:.3f})"
+        )
+        yield f"the vote adds {gained.min():+.1f} to {gained.max():+.1f} pp to the nearest entry's answer there"
+    for name, cell in ledgers.groupby("dataset", sort=False):
+        least = cell[cell["ef"] == cell["ef"].min()]
+        lost = 100 * (least["exact_acc"] - least["hnsw_acc"]).mean()
+        yield (
+            f"{DATASETS[name].title}: with ef = {least['ef'].iloc[0]} recall is {least['recall'].mean():.3f} "
+            f"and {lost:.1f} pp of accuracy are lost"
+        )
