@@ -99,8 +99,11 @@ def races(parts, profile="paper", cache=CACHE, progress=True):
 
 
 def after_stream(dataset, encoder, seed, profile="paper"):
-    """Approximate search on the substrate's ledger after a whole stream, at every effort: a list of dict."""
-    size = PROFILES[profile]
+    """Approximate search on the substrate's ledger after a whole stream, at every effort: a list of dict.
+
+    Queries are all test rows, without the cap of the stream's own evaluations.
+    """
+    size = pick("profile", profile, PROFILES) | ({"cap": None} if profile == "paper" else {})
     scenario, system = make_scenario(load(dataset, encoder), seed, **size), make("substrate")
     for _ in run_stream(system, scenario, POLICIES["oracle"]):
         pass

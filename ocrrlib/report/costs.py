@@ -34,11 +34,12 @@ def per_item(costs):
         "Correction": _range(numbers, "correct"),
         "Paper": [f"~{_time(PAPER[name])}" if name in PAPER else "" for name in numbers["system"]],
         "Prediction": _range(numbers, "predict"),
+        "One seed (s)": [f"{value:.1f}" for value in numbers["seed_s"]],
         "MB held": [f"{value / 1e6:.2f}" for value in numbers["bytes"]],
     }
     caption = (
         "Time of one correction and of one prediction through the public contract, on one core: median and 5-95 % over "
-        "the start of Banking77's stream. The paper's are for 1024 dimensions, LoRA's for DeBERTa-v3-large on a GPU."
+        "the start of Banking77's stream; and of a whole run with one seed. The paper's are for 1024 dimensions, LoRA's for DeBERTa-v3-large on a GPU."
     )
     return Table("table_costs", caption, numbers, pd.DataFrame(text))
 
