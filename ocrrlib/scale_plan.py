@@ -21,7 +21,7 @@ from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import make
 
-SETTINGS = ((100, 0.1), (10, 0.15))  # classes and noise: far apart, and less so
+SETTINGS = ((100, 0.1), (10, 0.15), (2, 0.125))  # classes and noise
 CLASSES, PER_CLASS, NOISE = (2, 10, 100, 1000), (10, 100, 1000, 10_000), (0.05, 0.1, 0.125, 0.15, 0.2, 0.3)
 
 

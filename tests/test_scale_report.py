@@ -72,7 +72,7 @@ def test_low_recall_where_exact_search_is_right_is_listed_with_and_without_a_vot
     ledgers = pd.DataFrame([dict(dataset="banking77", ef=8, exact_acc=0.9, hnsw_acc=0.85, recall=0.5)])
     said = "\n".join(scale.lines(FOUND, ledgers))
     assert "3 settings" in said and "in 2 of them" in said and "0.900, for 10,000 entries of 100 classes" in said
-    assert "-0.0 to +2.0 pp" in said or "+0.0 to +2.0 pp" in said
+    assert "+0.0 to +2.0 pp" in said
     assert "Banking77: with ef = 8 recall is 0.500 and 5.0 pp of accuracy are lost" in said
 
 
@@ -121,14 +121,14 @@ def test_the_cost_table_sets_the_papers_figure_beside_ours():
     text = costs.per_item(rows).text.set_index("System")
     assert text.loc["substrate", ["Correction", "Paper"]].tolist() == ["5.0 µs (2.5 µs-10.0 µs)", "~10.0 µs"]
     assert text.loc["a_gem", "Paper"] == "~3.0 ms"
-    assert "one correction: a_gem takes 40 times as long as the substrate" in costs.lines(rows, ledger_rows())
+    assert "one correction: a_gem takes 40.0 times as long as the substrate" in costs.lines(rows, ledger_rows())
 
 
 def test_every_figure_draws_every_row():
     ledgers = pd.concat([FOUND.assign(dataset="banking77", ef=ef) for ef in (8, 16)])
     assert len(scale.decline(FOUND, SETTINGS).axes) == 2
     assert len(scale.noise_map(FOUND).axes) == 3 * 3
-    assert len(scale.efforts(ledgers).axes) == 2
+    assert len(scale.efforts(ledgers).axes) == 2  # recall above, accuracies below
     (axes,) = scale.race(RACE).axes
     assert sum(len(line.get_xdata()) for line in axes.lines) == len(RACE)
     assert [len(axes.lines) for axes in costs.growth(ledger_rows()).axes] == [3, 2]

@@ -148,7 +148,7 @@ def noise_map(found):
 def efforts(ledgers):
     """Recall and accuracies against ``ef`` on ledgers after a stream, in the mean over seeds."""
     names = list(dict.fromkeys(ledgers["dataset"]))
-    figure, panels = plt.subplots(2, len(names), figsize=(WIDTH, 4.4), sharex=True, sharey="row", squeeze=False)
+    figure, panels = plt.subplots(2, len(names), figsize=(WIDTH, 4.4), sharex=True, squeeze=False)
     for (above, below), name in zip(panels.T, names):
         mean = ledgers[ledgers["dataset"] == name].groupby("ef").mean(numeric_only=True)
         above.plot(mean["recall"], color=PALETTE["blue"], marker="o", label="recall@5")
@@ -254,7 +254,7 @@ def lines(found, ledgers):
     """What the tables say, in sentences."""
     low = vote_or_distance(found).numbers
     kept = low[low["hnsw_acc"] >= 0.99]
-    gained = 100 * (low["hnsw_acc"] - low["hnsw_acc_k1"])
+    gained = (100 * (low["hnsw_acc"] - low["hnsw_acc_k1"])).round(1) + 0.0  # no minus zero
     yield f"{len(low)} settings have recall <= 0.7 where exact search is right for 99 % or more"
     yield f"in {len(kept)} of them HNSW is right for 99 % or more, too: the paper's pattern"
     if len(low):
@@ -268,7 +268,7 @@ def lines(found, ledgers):
     best = found.loc[more.idxmax()]
     yield (
         f"HNSW is right more often than exact search by up to {100 * more.max():.1f} pp ({best['n']:,.0f} entries of "
-        f"{best['classes']:.0f} classes with noise {best['noise']:g}): it prefers entries that many others are near to"
+        f"{best['classes']:.0f} classes with noise {best['noise']:g})"
     )
     for name, cell in ledgers.groupby("dataset", sort=False):
         least = cell[cell["ef"] == cell["ef"].min()]
