@@ -12,11 +12,19 @@ from ocrrlib.shared import shared
 
 BLOCK = 256  # queries searched at once
 GROUPS = 256  # groups of entries whose best cosines bound the k-th best
+CACHED = 2**24  # bytes of entries that a processor's cache may hold
 
 
 def rounding_slack(d):
     """More than the float32 rounding of two dot products of unit rows of length ``d`` can differ."""
     return d * 2.0**-22
+
+
+def _rough_cosines(Q, X):
+    """Cosines in float32, (m, n): they find candidates, float64 decides."""
+    if len(Q) == 1 and X.nbytes > CACHED:
+        return np.einsum("nd,d->n", X, Q[0])[None]  # BLAS reads main memory at half the rate for one query
+    return Q @ X.T
 
 
 def _kth_best(rows, values, k, m):
@@ -29,7 +37,7 @@ def _kth_best(rows, values, k, m):
 
 def _block_top_k(Q, X, born, k):
     m, n = len(Q), len(X)
-    rough = Q @ X.T  # float32 finds candidates, float64 decides
+    rough = _rough_cosines(Q, X)
     slack = rounding_slack(Q.shape[1])
     bound = np.full(m, -np.inf)
     if n >= GROUPS * 2 and k <= GROUPS:

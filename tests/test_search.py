@@ -8,6 +8,7 @@ from conftest import rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ocrrlib import search
 from ocrrlib.embeddings import halve, widen
 from ocrrlib.entries import Entries
 from ocrrlib.search import BLOCK, GROUPS, StandingQueries, top_k
@@ -51,6 +52,16 @@ def test_top_k_equals_a_full_sort_with_ties_to_the_newest(n, d, k, seed):
     X, Q = some[rng.integers(0, len(some), n)], np.concatenate([some[:6], rows(2, d, seed + 1)])
     born = rng.permutation(3 * n)[:n]
     assert_same(top_k(Q, X, born, k), brute_force(Q, X, born, k))
+
+
+def test_one_query_at_a_time_finds_the_same_whether_or_not_the_entries_fit_a_cache(monkeypatch):
+    some = pool(24, 3)
+    X = np.concatenate([rows(2 * GROUPS + 77, 24, 0), some, some])
+    Q, born = np.concatenate([rows(9, 24, 1), some]), np.random.default_rng(2).permutation(len(X))
+    for cached in (0, X.nbytes):
+        monkeypatch.setattr(search, "CACHED", cached)
+        each = [top_k(q[None], X, born, 7) for q in Q]
+        assert_same([np.concatenate(part) for part in zip(*each)], brute_force(Q, X, born, 7))
 
 
 def test_top_k_equals_a_full_sort_where_all_entries_differ():

@@ -39,8 +39,8 @@ def per_item(costs):
     }
     caption = (
         "Time of one correction and of one prediction through the public contract, on one core: median and 5-95 % over "
-        "the start of Banking77's stream; and of a whole run with one seed. The paper's are for 1024 dimensions, LoRA's "
-        "for DeBERTa-v3-large on a GPU."
+        "the start of Banking77's stream; and of a whole run with one seed. The paper's are for 1024 dimensions, and "
+        "LoRA's for DeBERTa-v3-large on a GPU."
     )
     return Table("table_costs", caption, numbers, pd.DataFrame(text))
 
