@@ -11,16 +11,22 @@ PY := .venv/bin/python
 READY := .venv/ready-$(shell cksum requirements.lock pyproject.toml | cksum | cut -d ' ' -f 1)
 endif
 
-BUILD = $(PY) notebooks/build.py
+BUILD = $(PY) -m notebooks.build
 
 .DEFAULT_GOAL := help
-.PHONY: help paper lora scale compute test status verify lab bench embed clean
+.PHONY: help paper site arxiv lora scale compute test status verify lab bench embed clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
 
-paper: $(READY)  ## run the notebooks that are stale: results, tables, figures
+paper: $(READY)  ## run the notebooks that are stale, then set the paper: results, tables, figures, PDF, HTML
 	@$(BUILD) paper $(MAKEOVERRIDES)
+
+site: paper  ## build the pages that show all of it, into build/site
+	@$(PY) -m pages.build
+
+arxiv: paper  ## pack the paper for arXiv: LaTeX, figures, references
+	@$(BUILD) arxiv
 
 test: $(READY)  ## run the whole test suite
 	$(PY) -m pytest

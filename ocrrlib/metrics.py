@@ -47,3 +47,25 @@ def summarise(results):
         columns[f"to_{level}"] = groups[f"to_{level}"].mean()
         columns[f"to_{level}_reached"] = groups[f"to_{level}"].count()
     return pd.DataFrame(columns).reset_index()
+
+
+def by_cell(results):
+    """What every cell comes to, to be looked up by name.
+
+    Returns
+    -------
+    dict
+        ``[dataset][policy][system]`` holds means over seeds: ``novel``, ``original`` and their
+        ``_std``, ``start_novel`` and ``start_original`` before the stream, ``corrections``,
+        ``entries``, ``mb``, and ``to_N``, which is None where no seed reached N %.
+    """
+    start = results[results["step"] == 0].groupby(CELL)[["novel_acc", "original_acc"]].mean()
+    found = {}
+    for row in summarise(results).to_dict("records"):
+        dataset, policy, system = place = tuple(row[name] for name in CELL)
+        cell = {key: row[key] for key in ("novel", "novel_std", "original", "original_std", "corrections", "seeds")}
+        cell |= {"entries": row["stored_entries"], "mb": row["storage_bytes"] / 1e6}
+        cell |= dict(zip(("start_novel", "start_original"), start.loc[place].tolist()))
+        cell |= {f"to_{n}": row[f"to_{n}"] if row[f"to_{n}_reached"] else None for n in LEVELS}
+        found.setdefault(dataset, {}).setdefault(policy, {})[system] = cell
+    return found

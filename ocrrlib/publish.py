@@ -89,6 +89,7 @@ def published(name, out=ROOT):
 _MEASURED = ("ocrrlib.costs", *dict.fromkeys(f"ocrrlib.systems.{SYSTEMS[name].module}" for name in MEASURED))
 # Measurements that are not streams: where their code is, and what names a row.
 STUDIES = {
+    "parameters": (["ocrrlib.parameters"], ["backbone"]),
     "scale": (["ocrrlib.scale"], ["classes", "noise", "n", "seed"]),
     "scale_costs": (["ocrrlib.scale"], ["classes", "noise", "n", "seed"]),
     "race": (["ocrrlib.race"], ["n", "index", "effort"]),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ocrrlib.metrics import CELL, LEVELS, RUN, corrections_to, final, summarise
+from ocrrlib.metrics import CELL, LEVELS, RUN, by_cell, corrections_to, final, summarise
 
 RUNS = [
     (dataset, "encoder", policy, seed, system)
@@ -127,3 +127,22 @@ def test_the_summary_keeps_the_order_of_appearance_and_leaves_the_results_alone(
     table = summarise(results)
     assert list(zip(table["dataset"], table["system"])) == [("z", "s"), ("z", "b"), ("a", "s"), ("a", "b")]
     pd.testing.assert_frame_equal(results, before)
+
+
+@given(checkpoints())
+def test_a_cell_looked_up_by_name_says_what_the_summary_says(rows):
+    frame = pd.DataFrame(rows)
+    cells = by_cell(frame)
+    for row in summarise(frame).to_dict("records"):
+        cell = cells[row["dataset"]][row["policy"]][row["system"]]
+        assert {name: cell[name] for name in ("novel", "original_std", "corrections", "seeds")} == {
+            name: row[name] for name in ("novel", "original_std", "corrections", "seeds")
+        }
+        first = [
+            r[0]["original_acc"]
+            for key, r in by_run(rows).items()
+            if tuple(key[i] for i in (0, 2, 4)) == tuple(row[name] for name in CELL)
+        ]
+        assert cell["start_original"] == pytest.approx(statistics.fmean(first))
+        for level in LEVELS:
+            assert (cell[f"to_{level}"] is None) == (row[f"to_{level}_reached"] == 0)

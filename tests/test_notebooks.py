@@ -1,14 +1,21 @@
 """The notebooks: prose first, short cells, no stored outputs; each runs, and a failure leaves no target."""
 
+import json
+import os
 import shutil
 import subprocess
 import sys
+from dataclasses import asdict
 from types import SimpleNamespace
 
 import nbformat
+import papermill
 import pytest
 
 from notebooks import build
+from notebooks.run import SHOWN, artefacts, execute, notebooks
+from notebooks.settings import PUBLISHED, Settings
+from notebooks.verify import changes, follows
 from ocrrlib import results
 from ocrrlib.datasets import load_texts
 from ocrrlib.embeddings import load
@@ -21,7 +28,7 @@ from ocrrlib.scale_plan import PARTS
 from ocrrlib.scale_plan import cells as comparisons
 from ocrrlib.sweep import sweep
 
-NOTEBOOKS = build.notebooks()
+NOTEBOOKS = notebooks()
 
 
 def texts_are_here():
@@ -59,8 +66,8 @@ class TestForm:
         assert not any(cell.outputs or cell.execution_count for cell in cells(path, "code"))
 
     def test_parameters_default_to_the_published_settings(self, path):
-        known = build.papermill.inspect_notebook(path)
-        usual = build.asdict(build.Settings())
+        known = papermill.inspect_notebook(path)
+        usual = asdict(Settings())
         for name, about in known.items():
             if name not in ("OUT", "JOBS"):
                 assert about["default"].strip('"') == usual[name]
@@ -76,8 +83,8 @@ def quick(tmp_path_factory):
 
 
 def build_command(*words, **environment):
-    command = [sys.executable, "notebooks/build.py", *words]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=build.os.environ | environment)
+    command = [sys.executable, "-m", "notebooks.build", *words]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=os.environ | environment)
 
 
 def test_every_notebook_runs_and_writes_results_tables_and_figures(quick):
@@ -117,8 +124,29 @@ def test_changed_parameters_make_a_notebook_stale(quick):
 
 def test_a_parameter_makes_only_those_notebooks_stale_that_declare_it(quick):
     out, _ = quick
-    status = build_command("status", *QUICK[:2], "BACKBONE=other", "LORA=published", f"OUT={out}").stdout
+    status = build_command("status", *QUICK, "BACKBONE=other", "LORA=published", f"OUT={out}").stdout
     assert [line for line in status.splitlines() if line.endswith(": stale")] == ["04_lora: stale"]
+
+
+def test_values_that_were_changed_by_hand_make_stale_only_the_notebook_that_they_come_from(quick):
+    out, _ = quick
+    path = out / "paper/values.json"
+    kept = path.read_text()
+    entries = json.loads(kept)
+    entries["vote.k1_novel"]["text"] = "0.999"
+    path.write_text(json.dumps(entries))
+    status = build_command("status", *QUICK, f"OUT={out}").stdout
+    path.write_text(kept)
+    assert [line for line in status.splitlines() if line.endswith(": stale")] == ["05_vote_ablation: stale"]
+    assert "paper/values.json is not as it was made" in status
+
+
+def test_notebooks_write_every_value_that_the_paper_quotes_and_no_other(quick):
+    out, _ = quick
+    made, published = (json.loads((folder / "paper/values.json").read_text()) for folder in (out, ROOT))
+    assert {key: entry["notebook"] for key, entry in made.items()} == {
+        key: entry["notebook"] for key, entry in published.items()
+    }
 
 
 def small_notebook(folder, name, *sources):
@@ -131,20 +159,20 @@ def small_notebook(folder, name, *sources):
 
 
 def test_a_failing_cell_is_named_and_leaves_no_target(tmp_path, monkeypatch):
-    monkeypatch.setattr(build, "BUILD", build.ROOT / "build")
+    monkeypatch.setattr("notebooks.run.BUILD", ROOT / "build")
     source = small_notebook(tmp_path, "fails.ipynb", "a = N", "raise RuntimeError('no luck')")
     target = tmp_path / "executed" / "fails.ipynb"
     target.parent.mkdir()
     target.write_text("left over from an earlier run")
     with pytest.raises(InputError, match=r"fails.ipynb, cell 3: RuntimeError: no luck"):
-        build.execute(source, {"N": 2}, target)
+        execute(source, {"N": 2}, target)
     assert not any(target.parent.iterdir())
 
 
 def test_an_unknown_notebook_parameter_is_an_error_before_anything_runs(tmp_path):
     source = small_notebook(tmp_path, "fine.ipynb", "N")
     with pytest.raises(InputError, match="unknown parameter of fine.ipynb 'M'"):
-        build.execute(source, {"M": 2}, tmp_path / "target.ipynb")
+        execute(source, {"M": 2}, tmp_path / "target.ipynb")
     assert not (tmp_path / "target.ipynb").exists()
 
 
@@ -154,8 +182,8 @@ def test_notebooks_can_run_at_the_same_time_and_leave_nothing_beside_their_targe
     sources = [small_notebook(tmp_path, f"{n}.ipynb", wait, f"a = {n}", f"assert a == {n}") for n in (1, 2)]
     targets = [tmp_path / "executed" / source.name for source in sources]
     program = (
-        "import sys; from pathlib import Path; from notebooks import build; "
-        "build.execute(Path(sys.argv[1]), {}, Path(sys.argv[2]))"
+        "import sys; from pathlib import Path; from notebooks.run import execute; "
+        "execute(Path(sys.argv[1]), {}, Path(sys.argv[2]))"
     )
     runs = [subprocess.Popen([sys.executable, "-c", program, *pair], cwd=ROOT) for pair in zip(sources, targets)]
     assert [run.wait() for run in runs] == [0, 0]
@@ -194,8 +222,8 @@ def test_a_scale_that_does_not_fit_is_refused_before_anything_runs(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=10**9))
         with pytest.raises(InputError, match="10,000,000 entries need"):
-            build.Settings.parse(["SCALES=10k,10M"])
-        build.Settings.parse(["SCALES=10M", "PROFILE=quick"])
+            Settings.parse(["SCALES=10k,10M"])
+        Settings.parse(["SCALES=10M", "PROFILE=quick"])
     check_memory(0)
 
 
@@ -206,13 +234,13 @@ def test_a_scale_that_does_not_fit_is_refused_before_anything_runs(monkeypatch):
 def test_what_is_shown_as_published_has_a_command_that_runs_it_anew(command, which, live, monkeypatch):
     called = {}
     monkeypatch.setattr(build, "paper", lambda settings, which: called.update(settings=settings, which=which))
-    monkeypatch.setattr(build, "load_texts", lambda _: None)
+    monkeypatch.setattr("notebooks.settings.load_texts", lambda _: None)
     monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=10**12))
     monkeypatch.setattr(sys, "argv", ["build.py", command, "SEEDS=4"])
     build.main()
     assert called["which"] == which and len([path for path in NOTEBOOKS if path.match(f"{which}.ipynb")]) == 1
-    assert live.items() <= build.asdict(called["settings"]).items() and called["settings"].SEEDS == "4"
-    assert called["settings"].SCALES == (",".join(PARTS) if command == "scale" else build.Settings().SCALES)
+    assert live.items() <= asdict(called["settings"]).items() and called["settings"].SEEDS == "4"
+    assert called["settings"].SCALES == (",".join(PARTS) if command == "scale" else Settings().SCALES)
     monkeypatch.setattr(sys, "argv", ["build.py", command, "SCALES=1M"])
     build.main()
     assert called["settings"].SCALES == "1M"
@@ -228,17 +256,45 @@ def test_make_passes_its_parameters_on(target):
 def test_published_results_follow_from_the_code_that_is_checked_out():
     for name in (*EXPERIMENTS, *STUDIES):
         path = ROOT / f"data/results/{name}.parquet"
-        assert build.follows(path) == [], f"{path.name} is stale: make it anew and commit it"
+        assert follows(path) == [], f"{path.name} is stale: make it anew and commit it"
+
+
+def test_every_published_artefact_says_what_it_came_from_and_follows_from_it():
+    manifest = json.loads((ROOT / "paper/provenance.json").read_text())
+    made = {name for entry in manifest.values() for name in entry["made"]}
+    listed = {path.relative_to(ROOT).as_posix() for path in artefacts(ROOT)}
+    shown = {f"data/results/{name}.parquet" for names in PUBLISHED.values() for name in names}
+    assert listed - made == shown, "what is shown as published says in itself what it came from"
+    assert changes(Settings()) == {}, "`make paper` and commit what it writes"
+
+
+def test_what_an_artefact_came_from_names_what_has_changed_since(monkeypatch, tmp_path):
+    manifest = json.loads((ROOT / "paper/provenance.json").read_text())
+    part = manifest["05_vote_ablation"]
+    part["code"]["ocrrlib.report.figures"] = part["lock"] = "other"
+    part["parameters"]["SEEDS"] = "0"
+    part["made"]["figures/vote_ablation.png"] = "other"
+    (tmp_path / "provenance.json").write_text(json.dumps(manifest))
+    monkeypatch.setattr("notebooks.verify.MANIFEST", tmp_path / "provenance.json")
+    ((name, reasons),) = changes(Settings()).items()
+    assert name == "05_vote_ablation" and reasons == [
+        "code: ocrrlib.report.figures differs",
+        "lock differs",
+        "parameters: SEEDS differs",
+        "figures/vote_ablation.png is not as it was made",
+    ]
 
 
 def test_published_comparisons_are_of_the_plan_and_hold_no_times():
     names = ["n", "classes", "noise", "seed", "queries", "ef", "threads", "in_turn"]
-    planned = {tuple(build.asdict(cell)[name] for name in names) for cell in comparisons(",".join(PARTS))}
+    planned = {tuple(asdict(cell)[name] for name in names) for cell in comparisons(",".join(PARTS))}
     for study in ("scale", "scale_costs"):
         frame, _ = results.read(ROOT / f"data/results/{study}.parquet")
         rows = list(frame[names].itertuples(index=False, name=None))
         assert len(set(rows)) == len(rows) and set(rows) <= planned
-        assert all(row in rows for row in planned if row[0] <= 100_000)  # larger ones take hours
+        assert all(row in rows for row in planned if row[0] <= 1_000_000)  # ten million take hours
+    race, _ = results.read(ROOT / "data/results/race.parquet")
+    assert set(race["n"]) == {100_000, 1_000_000} and race.groupby("n")["index"].nunique().tolist() == [6, 6]
     found, _ = results.read(ROOT / "data/results/scale.parquet")
     assert not {"build_s", "hnsw_ms", "bytes", "resident"} & set(found)
 
@@ -254,6 +310,14 @@ def test_published_results_have_all_runs_and_no_time_or_machine_in_them():
 def test_the_headline_table_of_the_readme_is_the_published_one():
     table = (ROOT / "paper/tables/table1_headline.md").read_text().split("\n\n")[0]
     assert table in (ROOT / "README.md").read_text()
+
+
+def test_numbers_in_the_readme_are_the_published_values():
+    entries = json.loads((ROOT / "paper/values.json").read_text())
+    shown = SHOWN.findall((ROOT / "README.md").read_text())
+    assert len(shown) >= 10
+    for start, key, _ in shown:
+        assert f"{start}{entries[key]['text']}<!---->" in (ROOT / "README.md").read_text()
 
 
 def test_readme_shows_a_published_figure():
@@ -301,7 +365,7 @@ def test_published_rows_come_out_with_the_arithmetic_of_an_older_processor():
     run = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", program],
         cwd=ROOT,
-        env=build.os.environ | older,
+        env=os.environ | older,
         capture_output=True,
         text=True,
     )

@@ -66,6 +66,20 @@ def test_the_cost_table_takes_medians_and_leaves_out_what_was_not_timed():
     assert text["Paper, HNSW (ms)"].tolist() == ["0.99", "0.99", "0.63"]
 
 
+def test_what_is_lost_by_number_of_classes_is_taken_where_classes_are_equally_large_and_exact_search_is_right():
+    assert scale.lost_by_classes(FOUND, 100).to_dict() == {100: 10.0}
+    assert scale.lost_by_classes(FOUND, 10_000).to_dict() == {10: 0.0}
+    assert scale.lost_by_classes(FOUND, 1).empty
+
+
+def test_values_for_the_paper_are_there_whatever_was_run():
+    ledgers = pd.DataFrame([dict(dataset="banking77", ef=8, exact_acc=0.9, hnsw_acc=0.85, recall=0.5)])
+    values = scale.quoted(FOUND, ledgers)
+    assert (values["scale.low"], values["scale.low_kept"], values["scale.worst_entries"]) == (3, 2, 10_000)
+    assert values["scale.worst"] == pytest.approx(0.9) and values["scale.lost_banking77"].text == "5.0\xa0pp"
+    assert set(scale.quoted(FOUND[:2], ledgers)) == set(values)
+
+
 def test_low_recall_where_exact_search_is_right_is_listed_with_and_without_a_vote():
     numbers = scale.vote_or_distance(FOUND).numbers
     assert numbers[["classes", "n"]].to_numpy().tolist() == [[10, 10_000], [10, 100_000], [100, 10_000]]

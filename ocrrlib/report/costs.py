@@ -6,6 +6,7 @@ import pandas as pd
 from ocrrlib.costs import MEASURED
 from ocrrlib.report.style import PALETTE, WIDTH
 from ocrrlib.report.tables import Table
+from ocrrlib.report.values import Value
 
 # Per correction, in µs (section 5.7; LoRA's on an RTX 4090).
 PAPER = dict(substrate=10, knn_lm=10, online_linear=1e3, ewc=1e3, lwf=1e3, a_gem=3e3, river_logreg=5e3, lora=5e4)
@@ -92,6 +93,23 @@ def growth(rows):
     panels[0].set_ylabel("µs")
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
+
+
+def quoted(costs, growth):
+    """Values for the paper's prose."""
+    own = costs.set_index("system")["correct_median"]
+    exact = with_floor(growth).dropna(subset="times_floor").sort_values("entries")
+    largest = exact.iloc[-1]
+    values = {
+        "append": Value(own["substrate"], digits=1, unit="µs"),
+        "append_warm": Value(exact["correct_median"].iloc[0], digits=1, unit="µs"),
+        "online_linear_times": Value(own["online_linear"] / own["substrate"], digits=1),
+        "a_gem_times": Value(own["a_gem"] / own["substrate"], digits=0),
+        "largest": int(largest["entries"]),
+        "largest_search": Value(largest["predict_median"] / 1e3, digits=0, unit="ms"),
+        "largest_floor": Value(largest["times_floor"], digits=2),
+    }
+    return {f"cost.{name}": value for name, value in values.items()}
 
 
 def lines(costs, growth):

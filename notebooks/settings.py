@@ -1,0 +1,87 @@
+"""What can be set on the command line of the build."""
+
+import os
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+from ocrrlib.datasets import DATASETS, load_texts
+from ocrrlib.embeddings import path_of
+from ocrrlib.encoders import DEFAULT_ENCODER, load_encoder, load_tokeniser, slug
+from ocrrlib.errors import InputError, pick
+from ocrrlib.experiments import PROFILES, SEEDS, parse_seeds
+from ocrrlib.files import ROOT
+from ocrrlib.scale import check_memory
+from ocrrlib.scale_plan import LIVE, PARTS, cells
+from ocrrlib.sweep import check_scheduler
+
+BUILD = ROOT / "build"
+SOURCES = {"published": "as committed", "live": "run now"}
+# What takes long or measures time is shown as published, unless a target of its own runs it anew.
+PUBLISHED = {"LORA": ("lora", "parameters"), "TIMES": ("scale_costs", "race", "costs", "growth")}
+ANEW = {
+    "lora": ("04_*", {"LORA": "live"}),
+    "scale": ("06_*", {"TIMES": "live", "SCALES": ",".join(PARTS)}),
+    "compute": ("07_*", {"TIMES": "live"}),
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All settings, checked before anything runs."""
+
+    ENCODER: str = DEFAULT_ENCODER
+    SEEDS: str = ",".join(map(str, SEEDS))
+    JOBS: int = os.cpu_count() or 1
+    PROFILE: str = "paper"
+    DASK: str = ""
+    BACKBONE: str = DEFAULT_ENCODER
+    LORA: str = "published"
+    SCALES: str = LIVE
+    TIMES: str = "published"
+    OUT: str = ""
+
+    @classmethod
+    def parse(cls, words):
+        """Settings from ``NAME=value`` words.
+
+        Raises
+        ------
+        InputError
+            If a name is unknown or a value cannot be used.
+        """
+        given = dict(word.partition("=")[::2] for word in words)
+        known = {field.name: field.name for field in fields(cls)}
+        for name in given:
+            pick("parameter", name, known)
+        if not given.get("JOBS", "1").isdecimal() or int(given.get("JOBS", 1)) < 1:
+            raise InputError(f"JOBS={given['JOBS']} is out of range: give a number of processes from 1 up")
+        given["SEEDS"] = ",".join(map(str, parse_seeds(given.get("SEEDS", SEEDS))))
+        settings = cls(**given | {"JOBS": int(given.get("JOBS", cls.JOBS))})
+        pick("profile", settings.PROFILE, PROFILES)
+        if settings.DASK:
+            check_scheduler(settings.DASK)
+        pick("source of LoRA's results", settings.LORA, SOURCES)
+        if settings.LORA == "live":
+            load_texts("banking77")
+            load_tokeniser(settings.BACKBONE)
+        pick("source of times", settings.TIMES, SOURCES)
+        check_memory(max((cell.n for cell in cells(settings.SCALES, settings.PROFILE)), default=0))
+        for dataset in DATASETS:
+            if not path_of(dataset, settings.ENCODER).exists():
+                load_texts(dataset)  # they must be encoded, so the texts and the encoder must be there
+                load_encoder(settings.ENCODER)
+        return settings
+
+    @property
+    def variant(self):
+        """Empty for the published settings; else a name for everything that these settings make."""
+        usual = Settings()
+        if self == replace(usual, **{n: getattr(self, n) for n in ("JOBS", "DASK", "LORA", "SCALES", "TIMES", "OUT")}):
+            return ""
+        backbone = "" if self.BACKBONE == usual.BACKBONE else f"_{slug(self.BACKBONE)}"
+        return f"{slug(self.ENCODER)}{backbone}_seeds-{self.SEEDS.replace(',', '-')}_{self.PROFILE}"
+
+    @property
+    def out(self):
+        """Where results, tables and figures go; only the published settings write the published ones."""
+        return Path(self.OUT) if self.OUT else BUILD / "variants" / self.variant if self.variant else ROOT
