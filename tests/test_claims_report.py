@@ -62,6 +62,7 @@ def test_the_table_has_every_claim_once_in_the_order_of_the_paper():
     assert third[["Itself", "Release", "Ours"]].tolist() == ["–", "holds", "no"]
     assert third["Found"] == "novel 0.5, to 70 never" and third["Printed"] == "novel 0.887"
     assert table.text.iloc[-1]["Found"] == ""
+    assert table.text["Verdict"].tolist() == ["holds", "holds", "no", "holds", "direction", "holds", "unchecked"]
 
 
 def test_the_summary_counts_every_check_and_every_claim():

@@ -92,10 +92,11 @@ def table(rows):
     text = numbers[["section", "claim", "printed", "found"]].rename(columns=str.capitalize)
     for kind, title in {"paper": "Itself", "released": "Release", "ours": "Ours"}.items():
         text[title] = [SHORT.get(verdict, "–") for verdict in numbers[kind]]
+    text["Verdict"] = [SHORT[verdict] for verdict in numbers["verdict"]]
     caption = (
         "The original's claims in our words, the figures that it prints, those found (in our runs where they can tell, "
-        "else in the release or in the paper itself), and whether the claim holds against the paper itself, the "
-        "released results and our runs."
+        "else in the release or in the paper itself), whether the claim holds against the paper itself, the released "
+        "results and our runs, and the verdict on the whole."
     )
     return Table("table_claims", caption, numbers, text)
 
