@@ -1,0 +1,46 @@
+"""``rls``: recursive least squares, i.e. ridge regression on one-hot targets (as in ACIL, Zhuang et al. 2022)."""
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from ocrrlib.systems.base import Storage, System
+from ocrrlib.systems.linear import best_seen
+
+
+class RLS(System):
+    """Weights are those of ridge regression over all rows so far, initial and corrected, at any time.
+
+    Parameters
+    ----------
+    ridge : float
+        Weight of the squared norm beside the sum of squared errors; 0.1 in the source.
+    """
+
+    def __init__(self, seed=0, ridge=0.1):
+        super().__init__(seed)
+        self.ridge = ridge
+
+    def _fit(self, X, y):
+        X, self.seen = X.astype(np.float64), np.bincount(y, minlength=self.n_classes) > 0
+        sums = np.zeros((self.n_classes, self.dim))
+        np.add.at(sums, y, X)
+        with threadpool_limits(1):  # so that sums are made in one order
+            self.inverse = np.linalg.inv(X.T @ X + self.ridge * np.eye(self.dim))
+            self.W = sums @ self.inverse
+
+    def _predict(self, X):
+        return best_seen(X.astype(np.float64) @ self.W.T, self.seen)
+
+    def _correct(self, x, y):
+        x = x.astype(np.float64)
+        u = self.inverse @ x
+        gain = 1 + x @ u
+        error = -self.W @ x
+        error[y] += 1
+        self.inverse -= np.multiply.outer(u / gain, u)  # Sherman and Morrison (1950)
+        self.W += np.multiply.outer(error / gain, u)
+        self.seen[y] = True
+
+    def storage(self):
+        kept = self.inverse, self.W, self.seen
+        return Storage(sum(part.nbytes for part in kept), parameters=self.inverse.size + self.W.size)

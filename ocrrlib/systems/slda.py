@@ -1,0 +1,123 @@
+"""``slda``: streaming linear discriminant analysis (Hayes and Kanan 2020, Deep SLDA)."""
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from ocrrlib.errors import pick
+from ocrrlib.shared import shared
+from ocrrlib.systems.base import Storage, System
+from ocrrlib.systems.linear import best_seen
+
+GROWTH = 1.5  # the shrinkage's weight is brought up to date when there are so many times more rows
+BLOCK = 32  # rank-one terms that are kept beside the inverse before they are folded into it
+
+# What the covariance is shrunk towards, times the number of rows: the identity, or its own mean variance.
+TARGETS = {
+    "identity": lambda rows, trace, d: max(rows, 1),
+    "variance": lambda rows, trace, d: trace / d or 1.0,
+}
+
+
+def _features(X, lift):
+    return X.astype(np.float64) if lift is None else lift(X)
+
+
+@shared(keep=3)
+def _initial(X, y, n_classes, lift, shrinkage, target):
+    """Counts (C,), means (C, D), trace of the scatter, weight of the identity, inverse (D, D)."""
+    Z = _features(X, lift)
+    counts, means = np.bincount(y, minlength=n_classes), np.zeros((n_classes, Z.shape[1]))
+    np.add.at(means, y, Z)
+    means /= np.maximum(counts, 1)[:, None]
+    Z -= means[y]
+    with threadpool_limits(1):  # so that sums are made in one order
+        A = (1 - shrinkage) * (Z.T @ Z)
+        trace = float(np.vdot(Z, Z))
+        ridge = shrinkage * TARGETS[target](len(y), trace, len(A))
+        A.flat[:: len(A) + 1] += ridge
+        return counts, means, trace, ridge, np.linalg.inv(A)
+
+
+class SLDA(System):
+    """Gaussian classes with running means and one running covariance, shrunk: ``(1 - s) S / n + s I``.
+
+    S is the scatter of the n rows around the means of their classes, and the same
+    as if computed from all rows at once: the k-th row of a class enters it with
+    weight (k - 1) / k, so a class's first row does not enter it at all.  (The source
+    weighs by rows of all classes, and has the first row enter around a zero mean.)
+    All classes are taken as equally likely.
+
+    Inverse and weights change by rank-one updates.  The n that multiplies s is the one at
+    the last inversion; there is another when rows have become half as many again.
+
+    Parameters
+    ----------
+    shrinkage : float
+        s, above 0; 1e-4 in the source.
+    target : str
+        ``identity`` as in the source, or ``variance``: I times the mean variance.
+    updated : bool
+        Whether corrections change the covariance, or the means only; the source has both.
+    """
+
+    lift = None  # from rows to features, for subclasses
+
+    def __init__(self, seed=0, shrinkage=1e-4, target="identity", updated=True):
+        super().__init__(seed)
+        pick("target", target, TARGETS)
+        self.shrinkage, self.target, self.updated = shrinkage, target, updated
+
+    def _fit(self, X, y):
+        state = _initial(X, y, self.n_classes, self.lift, self.shrinkage, self.target)
+        counts, means, self.trace, self.ridge, self.inverse = state  # the inverse is shared: never written to
+        self.counts, self.means = counts.copy(), means.copy()
+        self.rows = self.inverted_at = len(y)
+        self.terms = np.zeros((0, self.means.shape[1]))
+        self.W = self.means @ self.inverse
+        self._weigh()
+
+    def _weigh(self):
+        self.b = np.einsum("cd,cd->c", self.means, self.W) / -2
+
+    def _decide(self, Z):
+        return best_seen((Z @ self.W.T + self.b) * max(self.rows, 1), self.counts > 0)
+
+    def _predict(self, X):
+        return self._decide(_features(X, self.lift))
+
+    def _correct(self, x, y):
+        n = int(self.counts[y])
+        v = _features(x[None], self.lift)[0] - self.means[y]
+        u = self.inverse @ v - (self.terms @ v) @ self.terms
+        weight = (1 - self.shrinkage) * n / (n + 1) if self.updated else 0.0
+        gain = 1 + weight * (v @ u)
+        if weight:  # Sherman and Morrison (1950)
+            self.terms = np.concatenate([self.terms, np.sqrt(weight / gain) * u[None]])
+            self.W -= np.multiply.outer(weight / gain * (self.means @ u), u)
+            self.trace += n / (n + 1) * float(v @ v)
+        self.means[y] += v / (n + 1)
+        self.W[y] += u / (gain * (n + 1))
+        self.counts[y] += 1
+        self.rows += 1
+        if len(self.terms) == BLOCK:
+            self._fold()
+        if self.updated and self.rows >= GROWTH * self.inverted_at:
+            self._invert()
+        self._weigh()
+
+    def _fold(self):
+        self.inverse = self.inverse - self.terms.T @ self.terms
+        self.terms = self.terms[:0].copy()
+
+    def _invert(self):
+        self._fold()
+        ridge = self.shrinkage * TARGETS[self.target](self.rows, self.trace, len(self.inverse))
+        A = np.linalg.inv(self.inverse)
+        A.flat[:: len(A) + 1] += ridge - self.ridge
+        self.inverse, self.ridge, self.inverted_at = np.linalg.inv(A), ridge, self.rows
+        self.W = self.means @ self.inverse
+
+    def storage(self):
+        kept = self.means, self.inverse, self.terms, self.W, self.b, self.counts
+        learnt = self.means.size + self.inverse.size
+        return Storage(sum(part.nbytes for part in kept), parameters=learnt)
