@@ -29,6 +29,7 @@ class Entry:
 HEAD = dict(epochs=30, fit_lr=1e-2, weight_decay=1e-4, batch=256)
 VOTE = dict(k=5, margin=0.05)
 LORA = dict(rank=8, alpha=16, dropout=0.05, fit_lr=2e-4, weight_decay=1e-4, batch=16, max_length=64, lr=5e-4)
+REPLAY = dict(memory=1000, memory_batch=10, **HEAD)
 BUDGETS = (100, 500, 1000, 5000)
 
 
@@ -37,6 +38,10 @@ def _bounded(eviction):
         f"bounded_{eviction}_{budget}": Entry("bounded", "Bounded", dict(budget=budget, eviction=eviction, **VOTE))
         for budget in BUDGETS
     }
+
+
+def _replay(module, cls, **more):
+    return Entry(module, cls, REPLAY | more, family="known_head")
 
 
 def _lora(epochs=2, **more):
@@ -62,6 +67,19 @@ SYSTEMS = {
     "lora_no_dropout": _lora(correct_with_dropout=False),
     "lora_epochs_5": _lora(epochs=5),
     "lora_epochs_10": _lora(epochs=10),
+    "ncm": Entry("ncm", "NCM"),
+    "ncm_cosine": Entry("ncm", "NCM", dict(unit=True)),
+    "slda": Entry("slda", "SLDA", dict(shrinkage=1e-4)),
+    "slda_frozen": Entry("slda", "SLDA", dict(shrinkage=1e-4, updated=False)),
+    "slda_shrunk": Entry("slda", "SLDA", dict(shrinkage=1e-2)),
+    "klda": Entry("klda", "KLDA", dict(features=2000, shrinkage=0.2, target="variance"), family="klda"),
+    "rls": Entry("rls", "RLS", dict(ridge=0.1)),
+    "er": _replay("er", "ER", lr=0.1),
+    "er_ace": _replay("er_ace", "ERACE", lr=0.1, recent=10),
+    "der_pp": _replay("der_pp", "DERPP", lr=0.03, memory_batch=32, alpha=0.1, beta=0.5),
+    "mir": _replay("mir", "MIR", lr=0.1, candidates=50),
+    "gdumb": _replay("gdumb", "GDumb", every=10),
+    "pa": Entry("pa", "PassiveAggressive", dict(C=1.0, rows=1000), family="river"),
     "substrate_k1": Entry("substrate", "Substrate", dict(k=1, margin=0.05)),
     "substrate_sumsim": Entry("substrate", "Substrate", dict(k=5, rule="sumsim")),
     "substrate_count_only": Entry("substrate", "Substrate", dict(**VOTE, rule="count_only")),

@@ -1,4 +1,4 @@
-"""``ncm``: nearest class mean (Mensink et al. 2013, Distance-based image classification)."""
+"""``ncm``: nearest class mean (Mensink et al. 2013); ``ncm_cosine``: with unit means (iCaRL, Rebuffi et al. 2017)."""
 
 import numpy as np
 
@@ -7,16 +7,32 @@ from ocrrlib.systems.linear import best_seen
 
 
 class NCM(System):
-    """Answers the class whose mean has the smallest Euclidean distance; there is nothing to set."""
+    """Answers the class whose mean has the smallest Euclidean distance.
+
+    Parameters
+    ----------
+    unit : bool
+        Whether means are scaled to length 1 first, so that the highest cosine decides.
+        Raw means are short where a class is spread out, which favours such a class for far rows.
+    """
+
+    def __init__(self, seed=0, unit=False):
+        super().__init__(seed)
+        self.unit = unit
 
     def _fit(self, X, y):
         self.sums, self.counts = np.zeros((self.n_classes, self.dim)), np.bincount(y, minlength=self.n_classes)
         np.add.at(self.sums, y, X)  # exact: rows are multiples of 2**-24, so their order does not matter
-        self._derive()
+        self.means, self.half_squares = np.zeros_like(self.sums), np.zeros(self.n_classes)
+        for label in np.flatnonzero(self.counts):
+            self._derive(label)
 
-    def _derive(self):
-        self.means = self.sums / np.maximum(self.counts, 1)[:, None]
-        self.half_squares = np.einsum("cd,cd->c", self.means, self.means) / 2
+    def _derive(self, label):
+        mean = self.sums[label] / self.counts[label]
+        length = np.sqrt(np.einsum("d,d->", mean, mean))
+        if self.unit and length > 0:
+            mean, length = mean / length, 1.0
+        self.means[label], self.half_squares[label] = mean, length**2 / 2
 
     def _predict(self, X):
         # Half the squared distance, without the part that is the same for all classes, negated.
@@ -25,8 +41,7 @@ class NCM(System):
     def _correct(self, x, y):
         self.sums[y] += x
         self.counts[y] += 1
-        self.means[y] = self.sums[y] / self.counts[y]
-        self.half_squares[y] = np.einsum("d,d->", self.means[y], self.means[y]) / 2
+        self._derive(y)
 
     def storage(self):
         """Sums and counts; means are derived from them."""
