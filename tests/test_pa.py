@@ -1,0 +1,35 @@
+"""Passive-aggressive: the matrix answers as river does, and learns by Crammer's formula."""
+
+import numpy as np
+from conftest import rows
+
+from ocrrlib.scenario import make_scenario
+from ocrrlib.systems.pa import PassiveAggressive, first_pass
+
+
+def test_predictions_equal_rivers_own_and_the_shared_first_pass_stays(tiny):
+    s = make_scenario(tiny, 0, held_out=4, cap=None)
+    system = PassiveAggressive().fit(s.X_initial, s.y_initial, s.classes)
+    for x, y in zip(s.X_stream[:20], s.y_stream[:20].tolist()):
+        system.correct(x, y)
+    own = [system.model.predict_one(dict(enumerate(x.tolist()))) for x in s.queries]
+    np.testing.assert_array_equal(system.predict(s.queries), own)
+    shared = first_pass(s.X_initial, s.y_initial, 0, 1.0, 1000)
+    assert set(shared.classifiers) == set(s.y_initial.tolist())
+
+
+def test_weights_are_those_of_crammers_first_variant():
+    X, y = rows(30, 6, 0), np.random.default_rng(1).integers(0, 3, 30)
+    system = PassiveAggressive(C=0.7).fit(X[:0], y[:0], range(3))
+    W, b, seen = np.zeros((3, 6)), np.zeros(3), set()
+    for x, label in zip(X, y.tolist()):
+        system.correct(x, label)
+        seen.add(label)
+        x = x.astype(np.float64)
+        for c in seen:
+            sign = 1 if c == label else -1
+            step = sign * min(0.7, max(0, 1 - sign * (W[c] @ x + b[c])) / (x @ x))
+            W[c] += step * x
+            b[c] += step
+    np.testing.assert_allclose(system.W, W, atol=1e-12)
+    np.testing.assert_allclose(system.b, b, atol=1e-12)
