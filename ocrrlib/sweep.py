@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 
 import joblib
+import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
@@ -57,18 +58,26 @@ def run_group(runs, data, cache):
 
     Returns
     -------
-    list of (key, {"checkpoints": ..., "seconds": ...})
+    list of (key, dict)
+        Checkpoints; which test rows were right in the end, novel ones first, one bit each in hex; seconds.
     """
     first, done = runs[0][0], []
     scenario = make_scenario(data, first.seed, draw=first.draw, cap=first.cap, thin=first.thin)
+    truth = np.concatenate([scenario.y_novel, scenario.y_original])
     for run, key in runs:
         started = time.perf_counter()
         try:
             stream = run_stream(make(run.system, run.seed, run.encoder), scenario, POLICIES[run.policy])
-            checkpoints = [asdict(checkpoint) for checkpoint in stream]
+            checkpoints = list(stream)
         except Exception as error:
             raise RuntimeError(f"run failed: {run}: {error}") from error
-        finished = {"checkpoints": checkpoints, "seconds": time.perf_counter() - started}
+        finished = {
+            "checkpoints": [checkpoint.scalars for checkpoint in checkpoints],
+            "right": np.packbits(checkpoints[-1].answers == truth).tobytes().hex(),
+            "n_novel": len(scenario.y_novel),
+            "n_original": len(scenario.y_original),
+            "seconds": time.perf_counter() - started,
+        }
         cache.save(key, finished)
         done.append((key, finished))
     return done
@@ -139,8 +148,8 @@ def _counted(bar, keys, kept):
         thread.join()
 
 
-def sweep(runs, datasets, jobs=1, dask=None, cache=CACHE, progress=True):
-    """Run a grid and return its checkpoints.
+def finish(runs, datasets, jobs=1, dask=None, cache=CACHE, progress=True):
+    """Run a grid and return all that ``run_group`` keeps of each run.
 
     Parameters
     ----------
@@ -157,10 +166,8 @@ def sweep(runs, datasets, jobs=1, dask=None, cache=CACHE, progress=True):
 
     Returns
     -------
-    results : DataFrame
-        One row per checkpoint, in the order of ``runs``; the same whatever the workers.
-    seconds : list of float
-        Time of each run, as measured when it ran.
+    list of dict
+        In the order of ``runs``; the same whatever the workers.
 
     Raises
     ------
@@ -196,9 +203,44 @@ def sweep(runs, datasets, jobs=1, dask=None, cache=CACHE, progress=True):
                     kept.save(key, finished)
             _show(bar, len(found))
 
+    return [found[key] for key in keys]
+
+
+def _names(run):
+    return {name: getattr(run, name) for name in RUN}
+
+
+def right_answers(runs, finished):
+    """Which test rows each run got right in the end, to compare systems row by row.
+
+    Parameters
+    ----------
+    runs, finished
+        A grid and what ``finish`` returned for it.
+
+    Returns
+    -------
+    DataFrame
+        One row per run: ``right``, bytes with one bit per test row, novel ones first (``numpy.unpackbits``
+        with ``count=n_novel + n_original``), and the numbers of these rows.
+    """
     rows = [
-        {name: getattr(run, name) for name in RUN} | checkpoint
-        for run, key in zip(runs, keys)
-        for checkpoint in found[key]["checkpoints"]
+        _names(run) | {"right": bytes.fromhex(one["right"]), "n_novel": one["n_novel"], "n_original": one["n_original"]}
+        for run, one in zip(runs, finished)
     ]
-    return pd.DataFrame(rows), [found[key]["seconds"] for key in keys]
+    return pd.DataFrame(rows)
+
+
+def sweep(runs, datasets, jobs=1, dask=None, cache=CACHE, progress=True):
+    """Run a grid, as ``finish`` does, and return its checkpoints.
+
+    Returns
+    -------
+    results : DataFrame
+        One row per checkpoint, in the order of ``runs``; the same whatever the workers.
+    seconds : list of float
+        Time of each run, as measured when it ran.
+    """
+    finished = finish(runs, datasets, jobs, dask, cache, progress)
+    rows = [_names(run) | checkpoint for run, one in zip(runs, finished) for checkpoint in one["checkpoints"]]
+    return pd.DataFrame(rows), [one["seconds"] for one in finished]

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -14,6 +15,7 @@ from ocrrlib import results, sweep
 from ocrrlib.errors import InputError
 from ocrrlib.experiments import Run
 from ocrrlib.files import ROOT
+from ocrrlib.metrics import final
 
 # Every family, everything random, two scenarios and two policies.
 SYSTEMS = ("static_knn", "static_linear", "a_gem", "knn_lm", "river_logreg", "substrate", "bounded_reservoir_100")
@@ -273,3 +275,15 @@ def test_dask_asked_for_but_not_installed_says_how_to_get_it(datasets, monkeypat
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(InputError, match="pip install 'dask\\[distributed\\]'"):
         sweep.sweep(RUNS[:1], datasets, dask="tcp://127.0.0.1:8786", cache=None, progress=False)
+
+
+def test_right_answers_add_up_to_the_last_accuracies(tmp_path, datasets):
+    finished = sweep.finish(RUNS[:4], datasets, cache=tmp_path, progress=False)
+    right = sweep.right_answers(RUNS[:4], finished)
+    assert right.equals(sweep.right_answers(RUNS[:4], sweep.finish(RUNS[:4], datasets, cache=tmp_path, progress=False)))
+    frame, _ = sweep.sweep(RUNS[:4], datasets, cache=tmp_path, progress=False)
+    for row, last in zip(right.itertuples(), final(frame).itertuples()):
+        assert (row.system, row.seed, row.policy) == (last.system, last.seed, last.policy)
+        bits = np.unpackbits(np.frombuffer(row.right, np.uint8), count=row.n_novel + row.n_original)
+        novel, original = np.split(bits, [row.n_novel])
+        assert (novel.mean(), original.mean()) == (last.novel_acc, last.original_acc)

@@ -59,6 +59,7 @@ class System:
         if len(y) and not (y.dtype.kind in "iu" and 0 <= y.min() and y.max() < len(classes)):
             raise InputError(f"labels must be class ids from 0 to {len(classes) - 1}")
         self.row_shape, self.n_classes = X.shape[1:], len(classes)
+        self.met = set(y.tolist())
         try:
             self._fit(X.astype(self.row_type, copy=False), y.astype(np.int64, copy=False))
         except BaseException:
@@ -92,6 +93,25 @@ class System:
         if not (isinstance(y, (int, np.integer)) and 0 <= y < self.n_classes):
             raise InputError(f"label {y} is not a class id from 0 to {self.n_classes - 1}")
         self._correct(x, int(y))
+        self.met.add(int(y))
+
+    def probabilities(self, X):
+        """Class probabilities (m, C) of the rows X (m, d), float64; zero for a class of which no row was met.
+
+        A row sums to 1, or to 0 where the system has no answer at all.
+
+        Raises
+        ------
+        InputError
+            If the system gives none, or a row has the wrong length or is not a finite unit vector.
+        """
+        self._check_fitted()
+        X = np.asarray(X)
+        self._check_rows(X, self.row_shape)
+        return self._probabilities(X.astype(self.row_type, copy=False))
+
+    def _probabilities(self, X):
+        raise InputError(f"{type(self).__name__} gives no class probabilities: choose a system that does")
 
     def storage(self):
         """What the system holds now, as ``Storage``."""
@@ -103,6 +123,10 @@ class System:
         Must equal ``predict(Q[rows])`` at any time; systems with neighbours do less work for it.
         """
         return lambda rows: self._predict(Q[rows])
+
+    def watch_probabilities(self, Q):
+        """The same for ``probabilities(Q[rows])``."""
+        return lambda rows: self._probabilities(Q[rows])
 
     def _check_fitted(self):
         if self.row_shape is None:

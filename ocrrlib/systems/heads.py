@@ -9,6 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from ocrrlib.shared import shared
 from ocrrlib.systems.base import Storage, System
+from ocrrlib.systems.linear import softmax, softmax_seen
 from ocrrlib.torch_draws import TorchDraws
 
 
@@ -80,12 +81,6 @@ class AdamW:
         self.theta -= self.room
 
 
-def softmax(logits):
-    """Probabilities along the last axis."""
-    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return powers / powers.sum(axis=-1, keepdims=True)
-
-
 class LinearHead(System):
     """A linear softmax head over all classes; subclasses say how a correction moves it.
 
@@ -111,6 +106,14 @@ class LinearHead(System):
 
     def _predict(self, X):
         return self._logits(X).argmax(axis=1)
+
+    @property
+    def _is_met(self):
+        """Classes that initial rows or corrections had, (C,) bool; the head has weights for all."""
+        return np.isin(np.arange(self.n_classes), list(self.met))
+
+    def _probabilities(self, X):
+        return softmax_seen(self._logits(X), self._is_met)
 
     def _descend(self, residual, x):
         """One SGD step along the gradient residual x^T, (C,) and (d,) float64."""

@@ -34,14 +34,33 @@ class KNNLM(LinearHead):
             rows = np.broadcast_to(np.arange(len(p))[:, None], slots.shape)
             found = slots >= 0
             np.add.at(p, (rows[found], self.entries.y[slots[found]]), shares[found])
-        return p.argmax(axis=1)
+        return p
 
-    def _predict(self, X):
+    def _among_met(self, p):
+        """The frozen head gives classes to come a little, too; they do not count."""
+        p[:, ~self._is_met] = 0
+        return p / p.sum(axis=1, keepdims=True) if self.met else p
+
+    def _mixed(self, X):
         return self._mix(softmax(self._logits(X)), *top_k(X, self.entries.X, self.entries.born, self.k))
 
-    def watch(self, Q):
+    def _follow(self, Q):
         standing, p_head = StandingQueries(Q, self.entries, self.k), softmax(self._logits(Q))
         return lambda rows: self._mix(p_head[rows], *standing.neighbours(rows))
+
+    def _predict(self, X):
+        return self._mixed(X).argmax(axis=1)
+
+    def _probabilities(self, X):
+        return self._among_met(self._mixed(X))
+
+    def watch(self, Q):
+        mixed = self._follow(Q)
+        return lambda rows: mixed(rows).argmax(axis=1)
+
+    def watch_probabilities(self, Q):
+        mixed = self._follow(Q)
+        return lambda rows: self._among_met(mixed(rows))
 
     def _correct(self, x, y):
         self.entries.append(x, y)

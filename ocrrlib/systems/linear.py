@@ -1,8 +1,29 @@
-"""What classifiers with one linear score per class have in common: the best class among those seen."""
+"""What classifiers with one score per class have in common: the best class among those seen, and probabilities."""
 
 import numpy as np
 
+TEMPERATURE = 0.1  # of a softmax over cosines and scores of their size, as in ``knn_lm``
 DECIMALS = 9  # scores this close are equal: BLAS rounds differently in batches of different size
+
+
+def softmax(logits):
+    """Probabilities along the last axis."""
+    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)
+
+
+def softmax_seen(scores, seen):
+    """Softmax over the classes seen only, (m, C); zero for the others.
+
+    Parameters
+    ----------
+    scores : (m, C) float64
+        Used up.
+    seen : (C,) bool
+        Classes that may be answered.
+    """
+    scores[:, ~seen] = -np.inf if seen.any() else 0
+    return softmax(scores) if seen.any() else scores
 
 
 def best_seen(scores, seen):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ocrrlib.systems.base import Storage, System
-from ocrrlib.systems.linear import best_seen
+from ocrrlib.systems.linear import TEMPERATURE, best_seen, softmax_seen
 
 
 class NCM(System):
@@ -34,9 +34,15 @@ class NCM(System):
             mean, length = mean / length, 1.0
         self.means[label], self.half_squares[label] = mean, length**2 / 2
 
+    def _scores(self, X):
+        """Half the squared distance, without the part that is the same for all classes, negated."""
+        return X.astype(np.float64) @ self.means.T - self.half_squares
+
     def _predict(self, X):
-        # Half the squared distance, without the part that is the same for all classes, negated.
-        return best_seen(X.astype(np.float64) @ self.means.T - self.half_squares, self.counts > 0)
+        return best_seen(self._scores(X), self.counts > 0)
+
+    def _probabilities(self, X):
+        return softmax_seen(self._scores(X) / TEMPERATURE, self.counts > 0)
 
     def _correct(self, x, y):
         self.sums[y] += x

@@ -7,7 +7,7 @@ from river import linear_model, multiclass, utils
 
 from ocrrlib.shared import shared
 from ocrrlib.systems.base import Storage, System
-from ocrrlib.systems.linear import best_seen
+from ocrrlib.systems.linear import best_seen, softmax_seen
 
 
 def _features(x):
@@ -60,6 +60,9 @@ class PassiveAggressive(System):
 
     def _predict(self, X):
         return best_seen(X.astype(np.float64) @ self.W.T + self.b, self.seen)
+
+    def _probabilities(self, X):
+        return softmax_seen(X.astype(np.float64) @ self.W.T + self.b, self.seen)
 
     def _correct(self, x, y):
         self.model.learn_one(_features(x), y)

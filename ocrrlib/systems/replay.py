@@ -7,7 +7,7 @@ import numpy as np
 from ocrrlib.shared import shared
 from ocrrlib.systems.base import Storage
 from ocrrlib.systems.heads import LinearHead, softmax, train_head
-from ocrrlib.systems.linear import best_seen
+from ocrrlib.systems.linear import best_seen, softmax_seen
 
 
 class BalancedReservoir:
@@ -105,6 +105,9 @@ class Replay(LinearHead):
 
     def _predict(self, X):
         return best_seen(self._logits(X), self.seen)
+
+    def _probabilities(self, X):
+        return softmax_seen(self._logits(X), self.seen)
 
     def _remember(self, x, y):
         """Let one row enter the memory; its slot, or None."""

@@ -4,6 +4,7 @@ import copy
 
 import numpy as np
 from river import linear_model, multiclass, optim
+from scipy.special import expit
 
 from ocrrlib.shared import shared
 from ocrrlib.systems.base import Storage, System
@@ -54,6 +55,14 @@ class RiverLogReg(System):
             return np.full(len(X), -1)
         # The highest probability has the highest logit; equal ones go to the class seen first.
         return self.labels[(X.astype(np.float64) @ self.W.T + self.b).argmax(axis=1)]
+
+    def _probabilities(self, X):
+        """As in river: one class against the rest each, made to sum to 1."""
+        p = np.zeros((len(X), self.n_classes))
+        if len(self.labels):
+            p[:, self.labels] = expit(X.astype(np.float64) @ self.W.T + self.b)
+            p /= p.sum(axis=1, keepdims=True)
+        return p
 
     def _correct(self, x, y):
         self.model.learn_one(_features(x), y)

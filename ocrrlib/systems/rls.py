@@ -4,7 +4,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ocrrlib.systems.base import Storage, System
-from ocrrlib.systems.linear import best_seen
+from ocrrlib.systems.linear import TEMPERATURE, best_seen, softmax_seen
 
 
 class RLS(System):
@@ -30,6 +30,9 @@ class RLS(System):
 
     def _predict(self, X):
         return best_seen(X.astype(np.float64) @ self.W.T, self.seen)
+
+    def _probabilities(self, X):
+        return softmax_seen(X.astype(np.float64) @ self.W.T / TEMPERATURE, self.seen)
 
     def _correct(self, x, y):
         x = x.astype(np.float64)

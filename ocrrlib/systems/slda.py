@@ -6,7 +6,7 @@ from threadpoolctl import threadpool_limits
 from ocrrlib.errors import pick
 from ocrrlib.shared import shared
 from ocrrlib.systems.base import Storage, System
-from ocrrlib.systems.linear import best_seen
+from ocrrlib.systems.linear import best_seen, softmax_seen
 
 GROWTH = 1.5  # the shrinkage's weight is brought up to date when there are so many times more rows
 BLOCK = 32  # rank-one terms that are kept beside the inverse before they are folded into it
@@ -79,11 +79,18 @@ class SLDA(System):
     def _weigh(self):
         self.b = np.einsum("cd,cd->c", self.means, self.W) / -2
 
+    def _discriminants(self, Z):
+        """Log-densities (m, C) of features (m, D), but for what all classes have in common."""
+        return (Z @ self.W.T + self.b) * max(self.rows, 1)
+
     def _decide(self, Z):
-        return best_seen((Z @ self.W.T + self.b) * max(self.rows, 1), self.counts > 0)
+        return best_seen(self._discriminants(Z), self.counts > 0)
 
     def _predict(self, X):
         return self._decide(_features(X, self.lift))
+
+    def _probabilities(self, X):
+        return softmax_seen(self._discriminants(_features(X, self.lift)), self.counts > 0)
 
     def _correct(self, x, y):
         n = int(self.counts[y])

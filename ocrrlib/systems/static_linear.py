@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ocrrlib.systems.heads import LinearHead, train_head
+from ocrrlib.systems.heads import LinearHead, softmax, train_head
 
 
 class StaticLinear(LinearHead):
@@ -17,6 +17,12 @@ class StaticLinear(LinearHead):
         if not len(self.known):
             return np.full(len(X), -1)
         return self.known[super()._predict(X)]
+
+    def _probabilities(self, X):
+        p = np.zeros((len(X), self.n_classes))
+        if len(self.known):
+            p[:, self.known] = softmax(self._logits(X))
+        return p
 
     def watch(self, Q):
         answers = self._predict(Q)  # for good: nothing changes them

@@ -1,8 +1,11 @@
 """``substrate``: the hash-chained ledger that votes with its neighbours (paper, section 4.3)."""
 
+import numpy as np
+
 from ocrrlib.ledger import Ledger
 from ocrrlib.search import StandingQueries, top_k
 from ocrrlib.systems.base import Storage, System
+from ocrrlib.systems.linear import TEMPERATURE, softmax
 from ocrrlib.voting import vote
 
 
@@ -30,12 +33,37 @@ class Neighbours(System):
         labels[slots < 0] = -1
         return vote(sims, labels, self.margin, self.rule)
 
+    def _share(self, sims, slots):
+        """Softmax over the neighbours' cosines, summed per class, (m, C)."""
+        p = np.zeros((len(sims), self.n_classes))
+        if self.entries.size:
+            shares = softmax(sims / TEMPERATURE)
+            rows = np.broadcast_to(np.arange(len(p))[:, None], slots.shape)
+            found = slots >= 0
+            np.add.at(p, (rows[found], self.entries.y[slots[found]]), shares[found])
+        return p
+
+    def _search(self, X):
+        """Cosines and slots of the neighbours, both (m, k)."""
+        return top_k(X, self.entries.X, self.entries.born, self.k)
+
+    def _follow(self, Q):
+        """The same for fixed queries, by row number."""
+        return StandingQueries(Q, self.entries, self.k, self.spare).neighbours
+
     def _predict(self, X):
-        return self._elect(*top_k(X, self.entries.X, self.entries.born, self.k))
+        return self._elect(*self._search(X))
+
+    def _probabilities(self, X):
+        return self._share(*self._search(X))
 
     def watch(self, Q):
-        standing = StandingQueries(Q, self.entries, self.k, self.spare)
-        return lambda rows: self._elect(*standing.neighbours(rows))
+        neighbours = self._follow(Q)
+        return lambda rows: self._elect(*neighbours(rows))
+
+    def watch_probabilities(self, Q):
+        neighbours = self._follow(Q)
+        return lambda rows: self._share(*neighbours(rows))
 
     def storage(self):
         return Storage(bytes=self.entries.nbytes, entries=self.entries.size)

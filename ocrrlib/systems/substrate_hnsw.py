@@ -30,11 +30,11 @@ class SubstrateHNSW(Substrate):
         super()._correct(x, y)
         self.index.add(x[None])
 
-    def _predict(self, X):
-        return self._elect(*self.index.search(X, self.k))
+    def _search(self, X):
+        return self.index.search(X, self.k)
 
-    def watch(self, Q):
-        return lambda rows: self._predict(Q[rows])
+    def _follow(self, Q):
+        return lambda rows: self._search(Q[rows])
 
     def storage(self):
         return Storage(bytes=self.entries.nbytes + self.index.nbytes, entries=self.entries.size)

@@ -1,0 +1,189 @@
+"""Policies: every correction arrives when it should, wrong labels nest over rates, questions are spent exactly."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ocrrlib.errors import InputError
+from ocrrlib.policies import CONFUSIONS, POLICIES, UNCERTAINTIES, Gate, Policy
+from ocrrlib.scenario import make_scenario
+from ocrrlib.stream import run_stream
+from ocrrlib.systems import make
+
+ORACLE = POLICIES["oracle"]
+shares = st.floats(0, 1)
+
+
+@pytest.fixture(scope="module")
+def s(tiny):
+    return make_scenario(tiny, 0, held_out=4, cap=20)
+
+
+class Clocked:
+    """Knows no answer until it is taught one; notes after how many predictions it is taught what.
+
+    One class is answered always, so that some answers are right.
+    """
+
+    def __init__(self, answer):
+        self.answer, self.asked, self.taught = answer, 0, []
+
+    def fit(self, X, y, classes):
+        self.n_classes = len(classes)
+
+    def predict(self, X):
+        self.asked += len(X) == 1
+        return np.full(len(X), self.answer)
+
+    def watch_probabilities(self, Q):
+        return lambda rows: np.random.default_rng(rows[0]).dirichlet(np.ones(self.n_classes), len(rows))
+
+    def correct(self, x, y):
+        self.taught.append((self.asked, x.tobytes(), y))
+
+    def storage(self):
+        return make("static_knn").fit(np.eye(2, dtype=np.float32), [0, 1], "ab").storage()
+
+
+def play(policy, s):
+    """Step of arrival, stream position and label of every correction; checkpoints."""
+    system = Clocked(int(s.y_stream[0]))
+    checkpoints = list(run_stream(system, s, policy))
+    places = {x.tobytes(): i for i, x in enumerate(s.X_stream)}
+    return [(at - 1, places[x], y) for at, x, y in system.taught], checkpoints
+
+
+@given(delay=st.integers(0, 120), p=shares, wrong=shares)
+def test_each_correction_arrives_after_its_delay_or_at_the_end(delay, p, wrong, s):
+    policy, n = Policy("any", p, wrong=wrong, delay=delay), len(s.y_stream)
+    taught, checkpoints = play(policy, s)
+    coins, told = policy.coins(s.seed, n), policy.told(s)
+    due = [i for i in range(n) if coins[i] and s.y_stream[i] != s.y_stream[0]]
+    assert taught == [(min(i + delay, n - 1), i, told[i]) for i in due]
+    assert [c.corrections for c in checkpoints] == [sum(at < c.step for at, *_ in taught) for c in checkpoints]
+    assert checkpoints[-1].corrections == len(due)
+
+
+@given(delay=st.integers(0, 120), p=shares, ask=st.sampled_from(sorted(UNCERTAINTIES)))
+def test_mistakes_asked_about_are_corrected(delay, p, ask, s):
+    taught, _ = play(Policy("any", p, ask=ask, delay=delay), s)
+    mistakes = np.count_nonzero(s.y_stream != s.y_stream[0])
+    assert len(taught) <= min(round(p * len(s.y_stream)), mistakes)
+    assert all(y == s.y_stream[i] for _, i, y in taught)
+    if p == 1:
+        assert len(taught) == mistakes
+
+
+@given(n=st.integers(1, 200), p=shares, seed=st.integers(0, 99), distinct=st.integers(1, 200))
+def test_questions_are_spent_exactly(n, p, seed, distinct):
+    gate, rng = Gate(round(p * n), n, UNCERTAINTIES["margin"]), np.random.default_rng(seed)
+    rows = rng.dirichlet(np.ones(4), distinct)
+    asked = [gate.asks(rows[rng.integers(distinct)]) for _ in range(n)]
+    assert sum(asked) == round(p * n) and gate.budget == gate.left == 0
+
+
+def test_questions_go_to_uncertain_items_and_equal_ones_are_spread_over_the_stream():
+    sure, unsure = np.array([0.9, 0.1, 0.0]), np.array([0.4, 0.35, 0.25])
+    items = np.random.default_rng(0).random(500) < 0.1
+    for ask, score in UNCERTAINTIES.items():
+        assert score(unsure) > score(sure)
+        gate = Gate(50, 500, score)
+        asked = np.array([gate.asks(unsure if item else sure) for item in items])
+        assert asked[items].mean() > 0.8 > 0.1 > asked[~items].mean(), ask
+        gate = Gate(50, 500, score)
+        parts = np.array([gate.asks(sure) for _ in range(500)]).reshape(5, 100).sum(axis=1)
+        assert 7 <= parts.min() <= parts.max() <= 13
+
+
+def test_certainty_of_one_class_alone_is_complete():
+    for score in UNCERTAINTIES.values():
+        assert score(np.array([1.0])) == score(np.array([0.0, 1.0])) < score(np.array([0.1, 0.9]))
+
+
+@pytest.mark.parametrize("confusion", CONFUSIONS)
+@given(low=shares, high=shares)
+def test_wrong_labels_nest_over_rates(confusion, low, high, s):
+    low, high = sorted((low, high))
+    few, many = (replace(ORACLE, wrong=rate, confusion=confusion).told(s) for rate in (low, high))
+    wrong = few != s.y_stream
+    np.testing.assert_array_equal(few[wrong], many[wrong])
+    assert set(few) | set(many) <= set(s.y_initial) | set(s.y_stream)
+    if high == 1:
+        assert (many != s.y_stream).all()
+
+
+def test_wrong_labels_come_at_their_rate_and_from_all_classes(banking):
+    s = make_scenario(banking, 0)
+    for rate in (0.1, 0.4):
+        assert abs(np.mean(replace(ORACLE, wrong=rate).told(s) != s.y_stream) - rate) < 0.04
+    told = replace(ORACLE, wrong=1.0).told(s)
+    assert len(set(told)) == 77
+    assert not np.array_equal(told, replace(ORACLE, wrong=1.0).told(make_scenario(banking, 1)))
+
+
+def test_nearest_confusion_names_the_class_with_the_closest_mean(banking):
+    s = make_scenario(banking, 0)
+    told = replace(ORACLE, wrong=1.0, confusion="nearest").told(s)
+    means = np.array([banking.X_train[banking.y_train == c].astype(np.float64).mean(axis=0) for c in range(77)])
+    for label in s.held_out:
+        (named,) = set(told[s.y_stream == label])
+        distances = np.linalg.norm(means - means[label], axis=1)
+        assert named == np.argsort(distances)[1]
+    names = {banking.classes[a]: banking.classes[b] for a, b in zip(s.y_stream, told)}
+    assert names["topping_up_by_card"] in ("top_up_by_card_charge", "top_up_failed", "supported_cards_and_currencies")
+
+
+@pytest.mark.parametrize("name", ["substrate", "online_linear"])
+def test_changes_of_nothing_change_nothing(name, s):
+    usual = list(run_stream(make(name), s, POLICIES["random50"]))
+    same = replace(POLICIES["random50"], name="other", confusion="nearest", wrong=0.0, delay=0)
+    assert list(run_stream(make(name), s, same)) == usual
+
+
+@pytest.mark.parametrize("name", ["substrate", "bounded_reservoir_100", "knn_lm", "online_linear", "slda"])
+def test_asking_by_watched_queries_equals_asking_row_by_row(name, s):
+    class RowByRow:
+        def __init__(self, system):
+            self.predict, self.correct, self.storage = system.predict, system.correct, system.storage
+            self.fit, self.system = system.fit, system
+
+        def watch_probabilities(self, Q):
+            return lambda rows: self.system.probabilities(Q[rows])
+
+    policy = Policy("asked", 0.3, ask="entropy", wrong=0.1, delay=3)
+    assert list(run_stream(RowByRow(make(name)), s, policy)) == list(run_stream(make(name), s, policy))
+
+
+def test_answers_are_those_that_were_scored(s):
+    for c in run_stream(make("substrate"), s, ORACLE):
+        novel, original = np.split(c.answers, [len(s.y_novel)])
+        assert (np.mean(novel == s.y_novel), np.mean(original == s.y_original)) == (c.novel_acc, c.original_acc)
+        assert "answers" not in repr(c) and set(c.scalars) == set(vars(c)) - {"answers"}
+    assert c == replace(c, answers=None)
+
+
+@pytest.mark.parametrize(
+    "wrong, clue",
+    [
+        (dict(p=1.5), "p 1.5"),
+        (dict(p=np.nan), "p nan"),
+        (dict(wrong=-0.1), "wrong -0.1"),
+        (dict(delay=-1), "delay -1"),
+        (dict(delay=2.5), "delay 2.5"),
+        (dict(confusion="closest"), "uniform, nearest"),
+        (dict(ask="entropie"), "did you mean 'entropy'"),
+    ],
+)
+def test_what_is_out_of_range_is_refused_in_one_line(wrong, clue):
+    with pytest.raises(InputError, match=clue) as caught:
+        replace(ORACLE, **wrong)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_single_class_cannot_be_confused(s):
+    one = replace(s, X_initial=s.X_initial[:0], y_initial=s.y_initial[:0], y_stream=s.y_stream * 0)
+    with pytest.raises(InputError, match="second class"):
+        replace(ORACLE, wrong=0.1).told(one)
