@@ -13,10 +13,10 @@ from ocrrlib import results, sentences
 from ocrrlib.costs import MEASURED
 from ocrrlib.embeddings import load
 from ocrrlib.encoders import DEFAULT_ENCODER
-from ocrrlib.experiments import SEEDS, grid
+from ocrrlib.experiments import EXPERIMENTS, grid
 from ocrrlib.files import ROOT, sha256, write_text
 from ocrrlib.provenance import closure, digest
-from ocrrlib.sweep import CACHE, depends_on, sweep
+from ocrrlib.sweep import CACHE, checkpoints, depends_on, finish, right_answers
 from ocrrlib.systems import SYSTEMS
 
 LOCK = ROOT / "requirements.lock"
@@ -54,18 +54,23 @@ def about(runs, fingerprints=None):
 
 
 def run_experiment(
-    name, encoder=DEFAULT_ENCODER, seeds=SEEDS, profile="paper", jobs=1, dask=None, out=ROOT, cache=CACHE
+    name, encoder=DEFAULT_ENCODER, seeds=None, profile="paper", jobs=1, dask=None, out=ROOT, cache=CACHE
 ):
     """Run an experiment, write ``<out>/data/results/<name>.parquet`` and return its checkpoints.
 
+    Which test rows were right goes to ``<name>_rows.parquet``, for an experiment that keeps it.
     Times and the machine go to ``<out>/build/runs/<name>.json``, never into the results.
     """
     runs = grid(name, encoder, seeds, profile)
     get = sentences.load_sentences if reads(runs) == "sentences" else load
     datasets = {dataset: get(dataset, encoder) for dataset, encoder in _pairs(runs)}
-    frame, seconds = sweep(runs, datasets, jobs=jobs, dask=dask, cache=cache)
+    finished = finish(runs, datasets, jobs=jobs, dask=dask, cache=cache)
+    frame, seconds = checkpoints(runs, finished)
     fingerprints = {dataset: data.fingerprint for dataset, data in datasets.items()}
-    results.write(frame, about(runs, fingerprints), Path(out) / f"data/results/{name}.parquet")
+    made_from = about(runs, fingerprints)
+    results.write(frame, made_from, Path(out) / f"data/results/{name}.parquet")
+    if EXPERIMENTS[name].rows:
+        results.write(right_answers(runs, finished), made_from, Path(out) / f"data/results/{name}_rows.parquet")
     times = {
         "python": platform.python_version(),
         "machine": platform.machine(),

@@ -231,8 +231,8 @@ def right_answers(runs, finished):
     return pd.DataFrame(rows)
 
 
-def sweep(runs, datasets, jobs=1, dask=None, cache=CACHE, progress=True):
-    """Run a grid, as ``finish`` does, and return its checkpoints.
+def checkpoints(runs, finished):
+    """What ``finish`` returned for a grid as a tidy frame.
 
     Returns
     -------
@@ -241,6 +241,10 @@ def sweep(runs, datasets, jobs=1, dask=None, cache=CACHE, progress=True):
     seconds : list of float
         Time of each run, as measured when it ran.
     """
-    finished = finish(runs, datasets, jobs, dask, cache, progress)
     rows = [_names(run) | checkpoint for run, one in zip(runs, finished) for checkpoint in one["checkpoints"]]
     return pd.DataFrame(rows), [one["seconds"] for one in finished]
+
+
+def sweep(runs, datasets, jobs=1, dask=None, cache=CACHE, progress=True):
+    """Run a grid, as ``finish`` does, and return its ``checkpoints``."""
+    return checkpoints(runs, finish(runs, datasets, jobs, dask, cache, progress))

@@ -40,6 +40,7 @@ def test_only_the_full_sweep_seeds_its_generator_anew():
         "storage_pareto": {"continued"},
         "lora": {"continued"},
         "vote_ablation": {"continued"},
+        "beyond": {"fresh"},
     }
 
 

@@ -30,6 +30,7 @@ HEAD = dict(epochs=30, fit_lr=1e-2, weight_decay=1e-4, batch=256)
 VOTE = dict(k=5, margin=0.05)
 LORA = dict(rank=8, alpha=16, dropout=0.05, fit_lr=2e-4, weight_decay=1e-4, batch=16, max_length=64, lr=5e-4)
 REPLAY = dict(memory=1000, memory_batch=10, **HEAD)
+MIX = dict(k=5, neighbour_temperature=0.03, neighbour_weight=0.5, head_weight=0.5, model_temperature=5.0, **HEAD)
 BUDGETS = (100, 500, 1000, 5000)
 
 
@@ -67,6 +68,7 @@ SYSTEMS = {
     "lora_no_dropout": _lora(correct_with_dropout=False),
     "lora_epochs_5": _lora(epochs=5),
     "lora_epochs_10": _lora(epochs=10),
+    "online_linear_tuned": Entry("online_linear_tuned", "OnlineLinearTuned", HEAD),
     "ncm": Entry("ncm", "NCM"),
     "ncm_cosine": Entry("ncm", "NCM", dict(unit=True)),
     "slda": Entry("slda", "SLDA", dict(shrinkage=1e-4)),
@@ -78,8 +80,9 @@ SYSTEMS = {
     "er_ace": _replay("er_ace", "ERACE", lr=0.1, recent=10),
     "der_pp": _replay("der_pp", "DERPP", lr=0.03, memory_batch=32, alpha=0.1, beta=0.5),
     "mir": _replay("mir", "MIR", lr=0.1, candidates=50),
-    "gdumb": _replay("gdumb", "GDumb", every=10),
+    "gdumb": _replay("gdumb", "GDumb", every=25),
     "pa": Entry("pa", "PassiveAggressive", dict(C=1.0, rows=1000), family="river"),
+    "ledger_plda": Entry("ledger_plda", "LedgerPLDA", MIX, family="known_head"),
     "substrate_k1": Entry("substrate", "Substrate", dict(k=1, margin=0.05)),
     "substrate_sumsim": Entry("substrate", "Substrate", dict(k=5, rule="sumsim")),
     "substrate_count_only": Entry("substrate", "Substrate", dict(**VOTE, rule="count_only")),

@@ -17,7 +17,7 @@ class GDumb(Replay):
         Corrections from one training to the next.
     """
 
-    def __init__(self, seed=0, every=10, **replay):
+    def __init__(self, seed=0, every=25, **replay):
         super().__init__(seed, **replay)
         self.every = every
 

@@ -4,6 +4,7 @@ import numpy as np
 
 from ocrrlib.systems.base import Storage, System
 from ocrrlib.systems.linear import TEMPERATURE, best_seen, softmax_seen
+from ocrrlib.systems.standing import StandingScores
 
 
 class NCM(System):
@@ -24,6 +25,7 @@ class NCM(System):
         self.sums, self.counts = np.zeros((self.n_classes, self.dim)), np.bincount(y, minlength=self.n_classes)
         np.add.at(self.sums, y, X)  # exact: rows are multiples of 2**-24, so their order does not matter
         self.means, self.half_squares = np.zeros_like(self.sums), np.zeros(self.n_classes)
+        self.changes = []  # classes in the order of their corrections
         for label in np.flatnonzero(self.counts):
             self._derive(label)
 
@@ -34,9 +36,9 @@ class NCM(System):
             mean, length = mean / length, 1.0
         self.means[label], self.half_squares[label] = mean, length**2 / 2
 
-    def _scores(self, X):
+    def _scores(self, X, classes=slice(None)):
         """Half the squared distance, without the part that is the same for all classes, negated."""
-        return X.astype(np.float64) @ self.means.T - self.half_squares
+        return X.astype(np.float64) @ self.means[classes].T - self.half_squares[classes]
 
     def _predict(self, X):
         return best_seen(self._scores(X), self.counts > 0)
@@ -48,6 +50,13 @@ class NCM(System):
         self.sums[y] += x
         self.counts[y] += 1
         self._derive(y)
+        self.changes.append(y)
+
+    def watch(self, Q):
+        standing = StandingScores(
+            lambda rows, classes: self._scores(Q[rows], classes), len(Q), self.n_classes, self.changes
+        )
+        return lambda rows: best_seen(standing(rows), self.counts > 0)
 
     def storage(self):
         """Sums and counts; means are derived from them."""

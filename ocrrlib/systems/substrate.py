@@ -23,6 +23,7 @@ class Neighbours(System):
     """
 
     spare = 0  # neighbours a standing query keeps in reserve, for systems that evict
+    temperature = TEMPERATURE  # of the softmax over cosines
 
     def __init__(self, seed=0, k=5, margin=0.05, rule="full"):
         super().__init__(seed)
@@ -37,7 +38,7 @@ class Neighbours(System):
         """Softmax over the neighbours' cosines, summed per class, (m, C)."""
         p = np.zeros((len(sims), self.n_classes))
         if self.entries.size:
-            shares = softmax(sims / TEMPERATURE)
+            shares = softmax(sims / self.temperature)
             rows = np.broadcast_to(np.arange(len(p))[:, None], slots.shape)
             found = slots >= 0
             np.add.at(p, (rows[found], self.entries.y[slots[found]]), shares[found])

@@ -1,0 +1,120 @@
+"""``ledger_plda``: the substrate's ledger, read through a Gaussian model, a frozen head and its neighbours."""
+
+import numpy as np
+
+from ocrrlib.systems.base import Storage
+from ocrrlib.systems.heads import softmax, train_head
+from ocrrlib.systems.linear import best_seen, softmax_seen
+from ocrrlib.systems.plda import PLDA
+from ocrrlib.systems.standing import StandingScores
+from ocrrlib.systems.substrate import Substrate
+
+
+class LedgerPLDA(Substrate):
+    """A correction is appended to the ledger, as in ``substrate``; only reading differs.
+
+    Densities under a PLDA model and the neighbours' shares are mixed. Of the mass that falls on
+    classes known from the start, a part is handed out anew by a head that was trained on these:
+    it tells known classes apart and cannot take from new ones, nor they from each other.
+    The model learns entries when the next prediction asks for them.
+
+    Parameters
+    ----------
+    k : int
+        Neighbours.
+    neighbour_temperature : float
+        Of the softmax over their cosines.
+    neighbour_weight : float
+        Share of the neighbours; the model has the rest.
+    head_weight : float
+        Share of the head in the mass of known classes.
+    model_temperature : float
+        What log-densities are divided by: coordinates are less independent than the model has it.
+    model : dict
+        Settings of ``PLDA``.
+    epochs, fit_lr, weight_decay, batch
+        Training of the head.
+    """
+
+    def __init__(
+        self,
+        seed=0,
+        k=5,
+        neighbour_temperature=0.03,
+        neighbour_weight=0.5,
+        head_weight=0.5,
+        model_temperature=5.0,
+        model=None,
+        epochs=30,
+        fit_lr=1e-2,
+        weight_decay=1e-4,
+        batch=256,
+    ):
+        super().__init__(seed, k=k)
+        self.temperature = neighbour_temperature
+        self.neighbour_weight, self.head_weight, self.model_temperature = (
+            neighbour_weight,
+            head_weight,
+            model_temperature,
+        )
+        self.settings = model or {}
+        self.training = dict(epochs=epochs, lr=fit_lr, weight_decay=weight_decay, batch=batch)
+
+    def _fit(self, X, y):
+        super()._fit(X, y)
+        self.known, ranks = np.unique(y, return_inverse=True)
+        if len(self.known):
+            self.W, self.b = train_head(X, ranks, len(self.known), self.seed, **self.training)
+        self.model = PLDA(X, y, self.n_classes, **self.settings)
+        self.read = self.entries.writes
+
+    def _catch_up(self):
+        """Let the model learn what was written since it last looked."""
+        for slot in range(self.read, self.entries.size):
+            z = self.model.project(self.entries.X[slot : slot + 1])[0]
+            self.model.add(z, int(self.entries.y[slot]))
+        self.read = self.entries.size
+
+    def _head(self, X):
+        """Probabilities of the known classes, (m, known)."""
+        return softmax(X @ self.W.T + self.b) if len(self.known) else np.zeros((len(X), 0))
+
+    def _mix(self, scores, p_head, sims, slots):
+        p = softmax_seen(scores / self.model_temperature, self.model.seen)
+        p *= 1 - self.neighbour_weight
+        p += self.neighbour_weight * self._share(sims, slots)
+        mass = p[:, self.known].sum(axis=1, keepdims=True)
+        p[:, self.known] += self.head_weight * (mass * p_head - p[:, self.known])
+        return p
+
+    def _probabilities(self, X):
+        self._catch_up()
+        Z = self.model.project(X)
+        return self._mix(self.model.scores(Z, Z**2), self._head(X), *self._search(X))
+
+    def watch_probabilities(self, Q):
+        neighbours, p_head, Z = self._follow(Q), self._head(Q), self.model.project(Q)
+        squares = Z**2
+        standing = StandingScores(
+            lambda rows, classes: self.model.scores(Z[rows], squares[rows], classes),
+            len(Q),
+            self.n_classes,
+            self.model.changes,
+        )
+
+        def probabilities(rows):
+            self._catch_up()
+            return self._mix(standing(rows), p_head[rows], *neighbours(rows))
+
+        return probabilities
+
+    def _predict(self, X):
+        return best_seen(self._probabilities(X), self.model.seen)
+
+    def watch(self, Q):
+        probabilities = self.watch_probabilities(Q)
+        return lambda rows: best_seen(probabilities(rows), self.model.seen)
+
+    def storage(self):
+        head = self.W.size + self.b.size if len(self.known) else 0
+        return Storage(self.entries.nbytes + self.model.nbytes + 8 * head, self.entries.size, head)

@@ -1,0 +1,125 @@
+"""Two-covariance Gaussian classes (probabilistic LDA; Ioffe 2006), with a spread of each class's own."""
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from ocrrlib.shared import shared
+
+LEAST = 1e-3  # of the mean variance: directions that vary less are taken to vary so much
+
+
+@shared(keep=2)
+def basis(X, y, n_classes, shrinkage):
+    """Coordinates in which rows of one class vary by 1 in every direction, and class means independently.
+
+    Returns
+    -------
+    centre : (d,) float64
+        Mean of the class means.
+    P : (d, d) float64
+        Projection; rows are ``(X - centre) @ P``.
+    between : (d,) float64
+        Variance of class means along each coordinate, highest first; may be negative.
+    """
+    d, counts = X.shape[1], np.bincount(y, minlength=n_classes)
+    known, free = counts > 0, len(y) - np.count_nonzero(counts)
+    if not free:  # nothing says how rows of one class vary: like unit vectors at random
+        return np.zeros(d), np.sqrt(d) * np.eye(d), np.zeros(d)
+    sums = np.zeros((n_classes, d))
+    np.add.at(sums, y, X)
+    means = sums[known] / counts[known, None]
+    centre = means.mean(axis=0)
+    R = X - (sums / np.maximum(counts, 1)[:, None])[y]
+    with threadpool_limits(1):  # so that sums are made in one order
+        W = (1 - shrinkage) * (R.T @ R) / free
+        variance = np.vdot(R, R) / free / d or 1 / d
+        W.flat[:: d + 1] += shrinkage * variance
+        values, vectors = np.linalg.eigh(W)
+        whiten = vectors / np.sqrt(np.maximum(values, LEAST * variance))
+        C = (means - centre) @ whiten
+        # Means of few rows vary by themselves, too: by 1 / rows, in these coordinates.
+        B = C.T @ C / max(len(means) - 1, 1) - np.eye(d) * np.mean(1 / counts[known])
+        between, rotation = np.linalg.eigh(B)
+    return centre, whiten @ rotation[:, ::-1], between[::-1]
+
+
+class PLDA:
+    """Log-densities of rows under each class, given the rows of the class so far.
+
+    A class mean is Gaussian around ``centre`` and a row Gaussian around its mean. Of a class with
+    n rows the mean is known up to a variance that n decides, so that classes of one row and of a
+    thousand are compared fairly; the basis is set once. The spread of a class is that of all classes,
+    unless its own rows say otherwise.
+
+    Parameters
+    ----------
+    X, y : (n, d) float32, (n,) int
+        The rows that the basis is made from.
+    n_classes : int
+        Classes in all.
+    shrinkage : float
+        Of the covariance within classes towards a multiple of the identity.
+    floor : float
+        Least variance of class means along each coordinate: new classes may lie where known ones do not.
+    prior_rows : float
+        How many rows the common spread counts for against a class's own.
+    power : float
+        Power of the spread; 0 gives all classes the same.
+    """
+
+    def __init__(self, X, y, n_classes, shrinkage=0.1, floor=0.2, prior_rows=200, power=0.5):
+        self.centre, self.P, between = basis(X, y, n_classes, shrinkage)
+        self.between, self.prior_rows, self.power = np.maximum(between, floor), prior_rows, power
+        shape = n_classes, X.shape[1]
+        self.counts, self.sums, self.scatter = np.zeros(n_classes, np.int64), np.zeros(shape), np.zeros(n_classes)
+        self.precision, self.weights, self.offset = np.zeros(shape), np.zeros(shape), np.zeros(n_classes)
+        self.changes = []  # classes in the order of their rows
+        self._start(X, y)
+
+    def project(self, X):
+        """Coordinates (m, d) float64 of rows (m, d)."""
+        return (X - self.centre) @ self.P
+
+    def _start(self, X, y):
+        Z = self.project(X)
+        self.counts += np.bincount(y, minlength=len(self.counts))
+        np.add.at(self.sums, y, Z)
+        Z -= (self.sums / np.maximum(self.counts, 1)[:, None])[y]
+        np.add.at(self.scatter, y, np.einsum("nd,nd->n", Z, Z) / Z.shape[1])
+        for label in np.flatnonzero(self.counts):
+            self._derive(label)
+
+    def add(self, z, y):
+        """Learn one row, given by its coordinates (d,)."""
+        n = self.counts[y]
+        if n:
+            off = z - self.sums[y] / n
+            self.scatter[y] += n / (n + 1) * (off @ off) / len(z)
+        self.counts[y] += 1
+        self.sums[y] += z
+        self._derive(y)
+        self.changes.append(y)
+
+    def _derive(self, y):
+        n, own = self.counts[y], self.prior_rows + self.scatter[y]
+        spread = (own / (self.prior_rows + n - 1)) ** self.power
+        known = self.between / (n * self.between + 1)  # variance of the mean that is left
+        mean, variance = known * self.sums[y], spread + known
+        self.precision[y] = 1 / variance
+        self.weights[y] = mean / variance
+        self.offset[y] = -(mean @ self.weights[y] + np.log(variance).sum()) / 2
+
+    @property
+    def seen(self):
+        """(C,) bool: classes that have a row."""
+        return self.counts > 0
+
+    def scores(self, Z, squares, classes=slice(None)):
+        """Log-densities (m, c), less a constant, of coordinates (m, d) and their squares under some classes."""
+        return Z @ self.weights[classes].T - squares @ (self.precision[classes] / 2).T + self.offset[classes]
+
+    @property
+    def nbytes(self):
+        """Bytes of all that is kept."""
+        kept = self.P, self.sums, self.counts, self.scatter, self.precision, self.weights, self.offset
+        return sum(part.nbytes for part in kept) + self.centre.nbytes + self.between.nbytes
