@@ -1,0 +1,178 @@
+"""Where the spread over seeds comes from: the held-out draw, the order of the stream, the coins."""
+
+from dataclasses import replace
+from itertools import combinations, product
+
+import numpy as np
+import pandas as pd
+from joblib import Parallel, delayed
+
+from ocrrlib.embeddings import load
+from ocrrlib.encoders import DEFAULT_ENCODER
+from ocrrlib.errors import InputError, pick
+from ocrrlib.intervals import SAME
+from ocrrlib.policies import POLICIES
+from ocrrlib.scenario import make_scenario
+from ocrrlib.stream import run_stream
+from ocrrlib.systems import make
+
+FACTORS = ("draw", "order", "coins")
+SOURCES = tuple(":".join(part) for size in (1, 2, 3) for part in combinations(FACTORS, size))
+METRICS = ("novel", "original", "corrections")
+
+# Components that count as one.  Order k is the k-th shuffling of whatever sentences stream by, so
+# that in another draw little but its name is the same: most of what it decides is in ``draw:order``.
+CROSSED = {"draw": SOURCES[:1], "order": SOURCES[1:2], "coins": SOURCES[2:3], "rest": SOURCES[3:]}
+NESTED = {
+    "draw": ("draw",),
+    "order within draw": ("order", "draw:order"),
+    "coins within order": tuple(source for source in SOURCES if "coins" in source),
+}
+
+
+def compose(data, draw, order, coins):
+    """A scenario with a seed for each of its parts; all test rows.
+
+    Parameters
+    ----------
+    data : Embedded
+        The dataset.
+    draw, order, coins : int
+        Seeds of the held-out classes, of the stream's order and of the policy's coins.
+
+    Returns
+    -------
+    Scenario
+        Its ``seed`` is that of the coins.
+    """
+    drawn = make_scenario(data, draw, cap=None)
+    stream = np.flatnonzero(np.isin(data.y_train, drawn.held_out))  # in file order, whatever the draw's own shuffling
+    stream = stream[np.random.default_rng([order, 2]).permutation(len(stream))]
+    return replace(drawn, seed=coins, X_stream=data.X_train[stream], y_stream=data.y_train[stream])
+
+
+def stream_coins(systems, data, draw, order, coins, policy="random50", seed=0):
+    """Stream systems over one order of one draw, once for every seed of coins: a list of dicts."""
+    corrects, rows = pick("policy", policy, POLICIES), []
+    for scenario in (compose(data, draw, order, coin) for coin in range(coins)):
+        for system in systems:
+            *_, last = run_stream(make(system, seed), scenario, corrects)
+            row = {"dataset": data.dataset, "system": system, "draw": draw, "order": order, "coins": scenario.seed}
+            rows.append(row | {"novel": last.novel_acc, "original": last.original_acc, "corrections": last.corrections})
+    return rows
+
+
+def cross(
+    systems, dataset, encoder=DEFAULT_ENCODER, draws=6, orders=4, coins=4, policy="random50", seed=0, jobs=1, data=None
+):
+    """Every system over every draw, order and seed of coins.
+
+    Parameters
+    ----------
+    systems : sequence of str
+        Names in the registry; each is made with the same ``seed`` throughout.
+    dataset, encoder : str
+        What to load, unless ``data`` (Embedded) is given.
+    draws, orders, coins : int
+        How many of each.
+    policy : str
+        Must leave something to chance, if coins are to matter.
+    jobs : int
+        Worker processes.
+
+    Returns
+    -------
+    DataFrame
+        One row per system, draw, order, coins: final ``novel`` and ``original`` accuracy, ``corrections``.
+    """
+    data = data or load(dataset, encoder)
+    plan = [(systems, data, draw, order, coins, policy, seed) for draw, order in product(range(draws), range(orders))]
+    return pd.DataFrame(sum(Parallel(n_jobs=jobs)(delayed(stream_coins)(*one) for one in plan), []))
+
+
+def components(values):
+    """Variance components of a balanced three-way crossed design with one value per cell, all factors random.
+
+    By the method of moments: mean squares equal their expectations (Searle, Casella and
+    McCulloch, Variance Components, 1992, chapter 4).
+
+    Parameters
+    ----------
+    values : (draws, orders, coins) array
+        At least two of each.
+
+    Returns
+    -------
+    Series
+        An unbiased estimate for each of ``SOURCES``, which may be negative; the last holds the
+        three-way interaction and whatever noise there is.
+
+    Raises
+    ------
+    InputError
+        If a factor has one level only, or a value is not finite.
+    """
+    values = np.asarray(values, float)
+    if values.ndim != 3 or min(values.shape) < 2 or not np.isfinite(values).all():
+        raise InputError(f"values of shape {values.shape}: give finite ones, three factors of at least two levels each")
+    effects, squares = {}, {}
+    for part in [(), *(part for size in (1, 2, 3) for part in combinations(range(3), size))]:
+        others = tuple(axis for axis in range(3) if axis not in part)
+        effect = values.mean(axis=others, keepdims=True)
+        # What is left of these means when all that smaller parts explain is taken away.
+        effect = effect - sum(effects[less] for less in effects if set(less) < set(part))
+        effects[part] = effect
+        repeats = np.prod([values.shape[axis] for axis in others])
+        degrees = np.prod([values.shape[axis] - 1 for axis in part])
+        squares[part] = repeats * (effect**2).sum() / degrees
+    found = {}
+    for part in list(squares)[:0:-1]:  # from the largest, whose mean square has no other in it
+        more = [bigger for bigger in found if set(bigger) > set(part)]
+        repeats = {p: np.prod([values.shape[axis] for axis in range(3) if axis not in p]) for p in (part, *more)}
+        found[part] = (squares[part] - sum(repeats[p] * found[p] for p in more)) / repeats[part]
+    estimates = np.array([found[part] for part in list(squares)[1:]])
+    rounding = max(SAME * np.abs(estimates).max(), (SAME * np.abs(values).max()) ** 2)
+    return pd.Series(np.where(np.abs(estimates) <= rounding, 0.0, estimates), index=SOURCES)
+
+
+def shares(study, split=CROSSED, metrics=METRICS):
+    """How much of the variance each source makes up, for every system and metric.
+
+    Parameters
+    ----------
+    study : DataFrame
+        As ``cross`` returns it.
+    split : dict of str to tuple of str
+        Which components count as one source: ``CROSSED`` or ``NESTED``.
+    metrics : sequence of str
+        Columns to explain.
+
+    Returns
+    -------
+    DataFrame
+        One row per dataset, system, metric, ``source``: ``variance``, ``share`` in %, and ``below_zero``: whether the
+        estimate was negative.  Such a one is shown as 0, so that shares add up to 100; where nothing
+        varies, they are NaN.
+
+    Raises
+    ------
+    InputError
+        If a system lacks a combination of draw, order and coins, or has one twice.
+    """
+    rows = []
+    for (dataset, system), own in study.groupby(["dataset", "system"], sort=False, observed=True):
+        levels = [np.unique(own[factor]) for factor in FACTORS]
+        if len(own) != np.prod([len(level) for level in levels]) or own.duplicated(list(FACTORS)).any():
+            raise InputError(
+                f"{dataset}, {system}: not every draw, order and coins is there once: give the whole cross"
+            )
+        own = own.sort_values(list(FACTORS))
+        for metric in metrics:
+            parts = components(own[metric].to_numpy(float).reshape([len(level) for level in levels]))
+            raw = {source: parts[list(names)].sum() for source, names in split.items()}
+            total = sum(max(value, 0.0) for value in raw.values())
+            for source, value in raw.items():
+                row = {"dataset": dataset, "system": system, "metric": metric, "source": source}
+                row |= {"variance": max(value, 0.0), "share": 100 * max(value, 0.0) / total if total else np.nan}
+                rows.append(row | {"below_zero": value < 0})
+    return pd.DataFrame(rows)

@@ -1,0 +1,146 @@
+"""Variance components: exact where effects are known, unbiased where they are drawn; streams composed as they say."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from statsmodels.formula.api import ols
+from statsmodels.stats.anova import anova_lm
+
+from ocrrlib.errors import InputError
+from ocrrlib.policies import POLICIES
+from ocrrlib.scenario import make_scenario
+from ocrrlib.variance import CROSSED, FACTORS, NESTED, SOURCES, components, compose, cross, shares
+
+SHAPE = (6, 4, 4)
+effects = st.floats(-1, 1).map(lambda value: round(value, 3))
+
+
+def spread(part, scale, rng, shape=SHAPE):
+    """Random effects of the factors in ``part``, one per combination of their levels."""
+    size = [n if name in part.split(":") else 1 for name, n in zip(FACTORS, shape)]
+    return scale * rng.normal(size=size)
+
+
+def frame(values):
+    index = pd.MultiIndex.from_product([range(n) for n in values.shape], names=FACTORS)
+    return pd.DataFrame({"novel": values.ravel()}, index).reset_index().assign(dataset="banking77", system="substrate")
+
+
+@given(*(arrays(float, n, elements=effects) for n in SHAPE))
+def test_effects_that_only_add_up_have_the_variance_of_each(draw, order, coins):
+    found = components(draw[:, None, None] + order[:, None] + coins)
+    for name, own in zip(FACTORS, (draw, order, coins)):
+        assert found[name] == pytest.approx(own.var(ddof=1), abs=1e-12)
+    np.testing.assert_allclose(found[3:], 0, atol=1e-12)
+
+
+def test_estimates_are_unbiased_with_all_interactions_present():
+    rng = np.random.default_rng(0)
+    truth = dict(zip(SOURCES, (3.0, 1.0, 0.5, 2.0, 0.3, 0.7, 1.5)))
+    drawn = [components(sum(spread(p, np.sqrt(v), rng) for p, v in truth.items())) for _ in range(2000)]
+    mean, error = np.mean(drawn, axis=0), np.std(drawn, axis=0) / np.sqrt(len(drawn))
+    np.testing.assert_array_less(np.abs(mean - list(truth.values())), 4 * error)
+    assert (error < 0.06).all()
+
+
+def test_mean_squares_are_those_of_an_analysis_of_variance():
+    values = np.random.default_rng(1).normal(size=(3, 4, 2))
+    found = components(values)
+    formula = "novel ~ (C(draw) + C(order) + C(coins)) ** 2"  # the three-way interaction is what is left
+    table = anova_lm(ols(formula, frame(values)).fit())
+    squares = dict(zip(SOURCES, table["mean_sq"]))
+    three = squares["draw:order:coins"]
+    assert found["draw:order:coins"] == pytest.approx(three)
+    assert found["draw:order"] == pytest.approx((squares["draw:order"] - three) / 2)
+    assert found["draw"] == pytest.approx((squares["draw"] - squares["draw:order"] - squares["draw:coins"] + three) / 8)
+
+
+@given(arrays(float, (3, 2, 4), elements=effects), st.permutations(range(3)))
+def test_factors_may_come_in_any_order(values, axes):
+    plain, turned = components(values), components(values.transpose(axes))
+    for source in SOURCES:
+        names = sorted((FACTORS[axes.index(FACTORS.index(name))] for name in source.split(":")), key=FACTORS.index)
+        assert turned[":".join(names)] == pytest.approx(plain[source], abs=1e-9)
+
+
+def test_shares_add_up_and_a_negative_estimate_is_shown_as_zero_and_said_to_be_one():
+    rng = np.random.default_rng(2)
+    values = spread("draw", 3, rng) + spread("draw:order:coins", 1, rng)
+    for split in (CROSSED, NESTED):
+        assert sorted(itertools.chain(*split.values())) == sorted(SOURCES)
+        found = shares(frame(values), split, ["novel"]).set_index("source")
+        assert list(found.index) == list(split) and found["share"].sum() == pytest.approx(100)
+        assert found["share"].idxmax() == "draw"
+    order = np.array([1, -1, 1, -1])[:, None] * np.array([1, -1, 1, -1.0])  # whatever order does, coins undo
+    opposed = shares(frame(np.broadcast_to(order, SHAPE) + 0.0), metrics=["novel"]).set_index("source")
+    assert opposed["below_zero"].to_dict() == {"draw": False, "order": True, "coins": True, "rest": False}
+    assert opposed["share"].tolist() == [0, 0, 0, 100]
+
+
+def test_where_order_matters_within_its_draw_only_the_nested_split_says_so():
+    rng = np.random.default_rng(3)
+    values = np.broadcast_to(spread("draw:order", 1, rng, (12, 8, 1)), (12, 8, 4))
+    crossed = shares(frame(values), CROSSED, ["novel"]).set_index("source")["share"]
+    nested = shares(frame(values), NESTED, ["novel"]).set_index("source")["share"]
+    assert crossed["rest"] > 60 and nested["order within draw"] > 80
+
+
+def test_where_nothing_varies_there_are_no_shares():
+    found = shares(frame(np.full(SHAPE, 0.1)), metrics=["novel"])
+    assert (found["variance"] == 0).all() and found["share"].isna().all() and not found["below_zero"].any()
+
+
+def test_a_cross_with_holes_is_refused():
+    study = frame(np.random.default_rng(4).random(SHAPE))
+    for broken in (study.iloc[1:], pd.concat([study.iloc[1:], study.iloc[[1]]])):
+        with pytest.raises(InputError, match="not every draw, order and coins is there once"):
+            shares(broken, metrics=["novel"])
+    for values in (np.zeros((3, 1, 2)), np.zeros((3, 2)), np.full((2, 2, 2), np.nan)):
+        with pytest.raises(InputError, match="three factors"):
+            components(values)
+
+
+def rows(X, y):
+    return sorted(zip(map(bytes, X), y.tolist()))
+
+
+def test_the_draw_decides_who_is_held_out_and_the_order_only_how_they_stream_by(tiny):
+    one, other, elsewhere = compose(tiny, 1, 0, 0), compose(tiny, 1, 1, 0), compose(tiny, 2, 0, 0)
+    drawn = make_scenario(tiny, 1, cap=None)
+    for name in ("held_out", "X_initial", "X_novel", "y_novel", "X_original"):
+        assert np.array_equal(getattr(one, name), getattr(drawn, name))
+        assert np.array_equal(getattr(other, name), getattr(drawn, name))
+    assert not np.array_equal(one.y_stream, other.y_stream)
+    assert rows(one.X_stream, one.y_stream) == rows(other.X_stream, other.y_stream)
+    assert rows(one.X_stream, one.y_stream) == rows(drawn.X_stream, drawn.y_stream)
+    assert not np.array_equal(one.held_out, elsewhere.held_out)
+    assert np.array_equal(one.queries[: len(one.y_stream)], one.X_stream)
+
+
+def test_the_seed_of_a_composed_scenario_is_that_of_its_coins(tiny):
+    one, other = compose(tiny, 1, 0, 5), compose(tiny, 1, 0, 6)
+    assert np.array_equal(one.X_stream, other.X_stream) and (one.seed, other.seed) == (5, 6)
+    n = len(one.y_stream)
+    assert not np.array_equal(POLICIES["random50"].coins(one.seed, n), POLICIES["random50"].coins(other.seed, n))
+
+
+def test_every_combination_is_streamed_once_by_however_many_workers(tiny):
+    systems = ["substrate", "static_knn"]
+    one, two = (cross(systems, "tiny", draws=2, orders=2, coins=3, jobs=jobs, data=tiny) for jobs in (1, 2))
+    pd.testing.assert_frame_equal(one, two)
+    assert len(one) == 2 * 2 * 2 * 3 and not one.duplicated(["system", *FACTORS]).any()
+    static = one[one["system"] == "static_knn"]
+    assert (static.groupby("draw")[["novel", "original"]].nunique() == 1).all(axis=None)  # it never learns
+    found = shares(one[one["system"] == "substrate"], metrics=["corrections"])
+    assert list(found["source"]) == list(CROSSED) and found["share"].sum() == pytest.approx(100)
+
+
+def test_under_the_oracle_coins_decide_nothing(tiny):
+    found = cross(["substrate"], "tiny", draws=2, orders=2, coins=2, policy="oracle", data=tiny)
+    values = found.set_index(list(FACTORS))["novel"].unstack()
+    assert (values[0] == values[1]).all()
