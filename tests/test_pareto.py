@@ -88,6 +88,19 @@ def test_the_seed_decides_and_without_rows_there_is_one_share():
     assert not front_frequency(runs, resamples=100, seed=1).equals(one[list(one)[:-2]])
 
 
+def test_where_all_rows_of_a_seed_are_alike_only_seeds_matter():
+    halves = {"a": (1, 0.0), "b": (0, 0.0)}, {"a": (0, 0.0), "b": (1, 0.0)}
+    parts = [sweep(answers, seeds=2) for answers in halves]
+    runs, rows = (
+        pd.concat([part.assign(seed=part["seed"] + 2 * i) for i, part in enumerate(pair)]) for pair in zip(*parts)
+    )
+    found = front_frequency(runs, rows, resamples=500)
+    assert found["front_rows"].tolist() == found["front"].tolist() == [1, 1]  # a draw, as the seeds are
+    assert found["front_both"].tolist() == found["front_seeds"].tolist()
+    # Two seeds of four favour a: it is on the front when at least half of the drawn ones do.
+    np.testing.assert_allclose(found["front_seeds"], 11 / 16, atol=0.06)
+
+
 def test_as_many_are_drawn_as_there_are_and_their_means_spread_as_a_bootstraps():
     found = draws(np.random.default_rng(0), 4000, 50)
     assert found.shape == (4000, 50) and (found.sum(axis=1) == 50).all()
