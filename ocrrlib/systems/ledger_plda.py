@@ -13,10 +13,11 @@ from ocrrlib.systems.substrate import Substrate
 class LedgerPLDA(Substrate):
     """A correction is appended to the ledger, as in ``substrate``; only reading differs.
 
-    Densities under a PLDA model and the neighbours' shares are mixed. Of the mass that falls on
-    classes known from the start, a part is handed out anew by a head that was trained on these:
-    it tells known classes apart and cannot take from new ones, nor they from each other.
-    The model learns entries when the next prediction asks for them.
+    Densities under a PLDA model and the neighbours' shares are mixed; classes that were not there at
+    the start are held to be likelier beforehand, since they have far fewer entries. Of the mass that falls
+    on classes known from the start, a part is handed out anew by a head that was trained on these:
+    it tells known classes apart and takes nothing from new ones. The model learns entries when the
+    next prediction asks for them.
 
     Parameters
     ----------
@@ -26,6 +27,8 @@ class LedgerPLDA(Substrate):
         Of the softmax over their cosines.
     neighbour_weight : float
         Share of the neighbours; the model has the rest.
+    new_odds : float
+        Factor on the probability of each class that is new.
     head_weight : float
         Share of the head in the mass of known classes.
     model_temperature : float
@@ -42,8 +45,9 @@ class LedgerPLDA(Substrate):
         k=5,
         neighbour_temperature=0.03,
         neighbour_weight=0.5,
+        new_odds=1.0,
         head_weight=0.5,
-        model_temperature=5.0,
+        model_temperature=10.0,
         model=None,
         epochs=30,
         fit_lr=1e-2,
@@ -51,18 +55,15 @@ class LedgerPLDA(Substrate):
         batch=256,
     ):
         super().__init__(seed, k=k)
-        self.temperature = neighbour_temperature
-        self.neighbour_weight, self.head_weight, self.model_temperature = (
-            neighbour_weight,
-            head_weight,
-            model_temperature,
-        )
+        self.temperature, self.model_temperature = neighbour_temperature, model_temperature
+        self.neighbour_weight, self.head_weight, self.new_odds = neighbour_weight, head_weight, new_odds
         self.settings = model or {}
         self.training = dict(epochs=epochs, lr=fit_lr, weight_decay=weight_decay, batch=batch)
 
     def _fit(self, X, y):
         super()._fit(X, y)
         self.known, ranks = np.unique(y, return_inverse=True)
+        self.new = np.setdiff1d(np.arange(self.n_classes), self.known)
         if len(self.known):
             self.W, self.b = train_head(X, ranks, len(self.known), self.seed, **self.training)
         self.model = PLDA(X, y, self.n_classes, **self.settings)
@@ -83,9 +84,10 @@ class LedgerPLDA(Substrate):
         p = softmax_seen(scores / self.model_temperature, self.model.seen)
         p *= 1 - self.neighbour_weight
         p += self.neighbour_weight * self._share(sims, slots)
-        mass = p[:, self.known].sum(axis=1, keepdims=True)
-        p[:, self.known] += self.head_weight * (mass * p_head - p[:, self.known])
-        return p
+        p[:, self.new] *= self.new_odds
+        known = p[:, self.known]
+        p[:, self.known] += self.head_weight * (known.sum(axis=1, keepdims=True) * p_head - known)
+        return p / p.sum(axis=1, keepdims=True) if self.model.seen.any() else p
 
     def _probabilities(self, X):
         self._catch_up()
