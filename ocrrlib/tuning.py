@@ -4,10 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from joblib import Parallel, delayed
-from tqdm import tqdm
 
-from ocrrlib.cache import RunCache
 from ocrrlib.embeddings import load
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.errors import pick
@@ -17,6 +14,7 @@ from ocrrlib.policies import POLICIES
 from ocrrlib.provenance import closure, digest
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream
+from ocrrlib.studies import each
 from ocrrlib.systems import SYSTEMS
 
 SEEDS = (1000, 1001, 1002, 1003)  # none of them is reported on
@@ -29,7 +27,7 @@ ALTERNATIVES = {
     "k": (5, 20),
     "neighbour_temperature": (0.03, 0.1),
     "new_odds": (1.0, 2.0),
-    "head_weight": (0.0, 0.2, 0.6),
+    "head_weight": (0.0, 0.15, 0.6),
     "model_temperature": (6.0, 24.0),
     "model.shrinkage": (0.1, 0.3),
     "model.floor": (0.02, 0.2),
@@ -86,7 +84,7 @@ def tune(
     DataFrame
         One row per setting, dataset, policy and seed; ``parameter`` is empty for the system as it is set.
     """
-    kept, entry = RunCache(cache), SYSTEMS[OURS]
+    entry, found = SYSTEMS[OURS], settings()
     code = closure("ocrrlib.tuning", f"ocrrlib.systems.{entry.module}")
     data = {name: from_training_rows(load(name, encoder)) for name in datasets}
     fingerprints = {name: part.fingerprint for name, part in data.items()}
@@ -95,19 +93,9 @@ def tune(
         for dataset in datasets
         for policy in policies
         for seed in seeds
-        for name, value, params in settings()
+        for name, value, params in found
     ]
     keys = [digest([*one[3:], params, fingerprints[one[3]], *code]) for one, params in plan]
-
-    def run(key, one, params):
-        found = kept.load(key)
-        if found is None:
-            found = accuracy(data[one[3]], *one[4:], params)
-            kept.save(key, found)
-        return found
-
-    work = Parallel(n_jobs=jobs, return_as="generator")(
-        delayed(run)(key, one, params) for key, (one, params) in zip(keys, plan)
-    )
-    found = list(tqdm(work, total=len(plan), unit="run", disable=not progress))
-    return pd.DataFrame([dict(zip(SETTING, one)) | row for (one, _), row in zip(plan, found)])
+    tasks = [(data[one[3]], *one[4:], params) for one, params in plan]
+    rows = each(accuracy, tasks, keys, jobs, cache, progress)
+    return pd.DataFrame([dict(zip(SETTING, one)) | row for (one, _), row in zip(plan, rows)])

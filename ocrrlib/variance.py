@@ -5,17 +5,20 @@ from itertools import combinations, product
 
 import numpy as np
 import pandas as pd
-from joblib import Parallel, delayed
 
 from ocrrlib.embeddings import load
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.errors import InputError, pick
+from ocrrlib.files import ROOT
 from ocrrlib.intervals import SAME
 from ocrrlib.policies import POLICIES
+from ocrrlib.provenance import closure, digest
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream
-from ocrrlib.systems import make
+from ocrrlib.studies import each
+from ocrrlib.systems import SYSTEMS, make
 
+CACHE = ROOT / "build/cache/variance"
 FACTORS = ("draw", "order", "coins")
 SOURCES = tuple(":".join(part) for size in (1, 2, 3) for part in combinations(FACTORS, size))
 METRICS = ("novel", "original", "corrections")
@@ -63,7 +66,18 @@ def stream_coins(systems, data, draw, order, coins, policy="random50", seed=0):
 
 
 def cross(
-    systems, dataset, encoder=DEFAULT_ENCODER, draws=6, orders=4, coins=4, policy="random50", seed=0, jobs=1, data=None
+    systems,
+    dataset,
+    encoder=DEFAULT_ENCODER,
+    draws=6,
+    orders=4,
+    coins=4,
+    policy="random50",
+    seed=0,
+    jobs=1,
+    data=None,
+    cache=CACHE,
+    progress=True,
 ):
     """Every system over every draw, order and seed of coins.
 
@@ -79,6 +93,8 @@ def cross(
         Must leave something to chance, if coins are to matter.
     jobs : int
         Worker processes.
+    cache : path or None
+        Folder of finished streams.
 
     Returns
     -------
@@ -87,7 +103,11 @@ def cross(
     """
     data = data or load(dataset, encoder)
     plan = [(systems, data, draw, order, coins, policy, seed) for draw, order in product(range(draws), range(orders))]
-    return pd.DataFrame(sum(Parallel(n_jobs=jobs)(delayed(stream_coins)(*one) for one in plan), []))
+    entries = [pick("system", system, SYSTEMS) for system in systems]
+    code = closure("ocrrlib.variance", *(f"ocrrlib.systems.{entry.module}" for entry in entries))
+    made = [[entry.cls, entry.params] for entry in entries]
+    keys = [digest([list(one[:1]), *one[2:], made, data.fingerprint, *code]) for one in plan]
+    return pd.DataFrame(sum(each(stream_coins, plan, keys, jobs, cache, progress), []))
 
 
 def components(values):

@@ -31,12 +31,12 @@ VOTE = dict(k=5, margin=0.05)
 LORA = dict(rank=8, alpha=16, dropout=0.05, fit_lr=2e-4, weight_decay=1e-4, batch=16, max_length=64, lr=5e-4)
 REPLAY = dict(memory=1000, memory_batch=10, **HEAD)
 MIX = dict(
-    k=10,
+    k=12,
     neighbour_temperature=0.05,
     neighbour_weight=0.5,
     new_odds=1.5,
-    head_weight=0.4,
-    model_temperature=12.0,
+    head_weight=0.3,
+    model_temperature=12.5,
     model=dict(shrinkage=0.0, floor=0.05, prior_rows=100, power=0.75),
     **HEAD,
 )

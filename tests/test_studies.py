@@ -1,0 +1,46 @@
+import pytest
+
+from ocrrlib.errors import InputError
+from ocrrlib.studies import each
+
+KEYS = ["a" * 64, "b" * 64, "c" * 64]
+
+
+def square(x):
+    return {"x": x, "square": x * x}
+
+
+def refuse(x):
+    raise AssertionError("it is kept")
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_results_come_in_the_order_of_their_tasks_whatever_the_workers(jobs, tmp_path):
+    tasks = [(3,), (1,), (2,)]
+    expected = [square(*task) for task in tasks]
+    assert each(square, tasks, KEYS, jobs, tmp_path, progress=False) == expected
+    assert each(refuse, tasks, KEYS, jobs, tmp_path, progress=False) == expected
+
+
+def test_what_was_finished_before_a_failure_is_not_done_again(tmp_path):
+    def stop(x):
+        if x == 2:
+            raise KeyboardInterrupt
+        return square(x)
+
+    with pytest.raises(KeyboardInterrupt):
+        each(stop, [(1,), (2,), (3,)], KEYS, 1, tmp_path, progress=False)
+    with pytest.raises(AssertionError):
+        each(refuse, [(1,), (2,)], KEYS[:2], 1, tmp_path, progress=False)
+    assert each(refuse, [(1,)], KEYS[:1], 1, tmp_path, progress=False) == [square(1)]
+
+
+def test_a_task_that_comes_twice_is_done_once(tmp_path):
+    calls = []
+    found = each(lambda x: calls.append(x) or x, [(1,), (1,)], ["d" * 64] * 2, cache=None, progress=False)
+    assert found == [1, 1] and calls == [1]
+
+
+def test_no_workers_are_refused():
+    with pytest.raises(InputError, match="0 jobs are too few"):
+        each(square, [], [], jobs=0)
