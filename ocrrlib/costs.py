@@ -11,7 +11,7 @@ from tqdm import tqdm
 from ocrrlib.embeddings import load
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.errors import InputError, pick
-from ocrrlib.experiments import FULL_SWEEP, PROFILES
+from ocrrlib.experiments import FULL_SWEEP, ONLINE, OURS, PROFILES, REPLAYS
 from ocrrlib.policies import POLICIES
 from ocrrlib.scale import check_memory, timed
 from ocrrlib.scenario import make_scenario
@@ -20,7 +20,16 @@ from ocrrlib.stream import run_stream
 from ocrrlib.synthetic import Synthetic
 from ocrrlib.systems import SYSTEMS, make
 
-MEASURED = (*FULL_SWEEP, "bounded_reservoir_1000", "bounded_fifo_1000", "substrate_hnsw", "lora")
+MEASURED = (
+    *FULL_SWEEP,
+    "bounded_reservoir_1000",
+    "bounded_fifo_1000",
+    "substrate_hnsw",
+    *ONLINE,
+    *REPLAYS,
+    OURS,
+    "lora",
+)
 LEDGERS = ("substrate", "substrate_hnsw")
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 QUANTILES = {"median": 0.5, "low": 0.05, "high": 0.95}

@@ -4,6 +4,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 
 from ocrrlib.costs import MEASURED
+from ocrrlib.experiments import OURS
 from ocrrlib.report.style import PALETTE, WIDTH
 from ocrrlib.report.tables import Table
 from ocrrlib.report.values import Value
@@ -97,10 +98,14 @@ def growth(rows):
 
 def quoted(costs, growth):
     """Values for the paper's prose."""
-    own = costs.set_index("system")["correct_median"]
+    table = costs.set_index("system")
+    own, both = table["correct_median"], table["correct_median"] + table["predict_median"]
     exact = with_floor(growth).dropna(subset="times_floor").sort_values("entries")
     largest = exact.iloc[-1]
     values = {
+        "ours_times": Value(own[OURS] / own["substrate"], digits=1),
+        "ours_times_with_prediction": Value(both[OURS] / both["substrate"], digits=1),
+        "ours_memory_times": Value(table["bytes"][OURS] / table["bytes"]["substrate"], digits=2),
         "append": Value(own["substrate"], digits=1, unit="µs"),
         "append_warm": Value(exact["correct_median"].iloc[0], digits=1, unit="µs"),
         "online_linear_times": Value(own["online_linear"] / own["substrate"], digits=1),
