@@ -17,7 +17,8 @@ class DERPP(Replay):
     Parameters
     ----------
     alpha, beta : float
-        0.1 and 0.5 in the source's own example; rate and batch are 0.03 and 32 there.
+        The source tunes them per data set and memory; 0.1 and 0.5, with a rate of 0.03 and 32
+        remembered rows, are its values for CIFAR-10 and 200 rows.
     """
 
     def __init__(self, seed=0, alpha=0.1, beta=0.5, **replay):

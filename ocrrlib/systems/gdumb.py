@@ -8,8 +8,8 @@ class GDumb(Replay):
 
     The source retrains whenever it is asked; here every prediction asks, so the head is
     trained after ``fit``, at the first row of a class, and after every ``every`` corrections since the last
-    time.  Between these it does not change.  The learner is the benchmark's head,
-    trained as always, where the source has a network.
+    time.  Between these it does not change.  Memory and learner are those of the other replay
+    systems, where the source has a sampler of its own and a network.
 
     Parameters
     ----------

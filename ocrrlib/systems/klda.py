@@ -57,6 +57,10 @@ def median_distance(X, seed):
 class KLDA(SLDA):
     """SLDA on random features of the rows.
 
+    Number of features, bandwidth (the median distance of rows) and shrinkage are not those of a
+    source.  RanDumb's code has 10,000 features by default, a bandwidth by scikit-learn's "scale"
+    rule and the shrinkage of an OAS estimate.
+
     Parameters
     ----------
     features : int

@@ -10,10 +10,12 @@ from ocrrlib.systems.linear import TEMPERATURE, best_seen, softmax_seen
 class RLS(System):
     """Weights are those of ridge regression over all rows so far, initial and corrected, at any time.
 
+    The source regresses on random features of the rows, after a ReLU (8192 by its code's default); here on the rows.
+
     Parameters
     ----------
     ridge : float
-        Weight of the squared norm beside the sum of squared errors; 0.1 in the source.
+        Weight of the squared norm beside the sum of squared errors; 0.1 is the default of the source's code.
     """
 
     def __init__(self, seed=0, ridge=0.1):

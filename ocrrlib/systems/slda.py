@@ -44,7 +44,8 @@ class SLDA(System):
     S is the scatter of the n rows around the means of their classes, and the same
     as if computed from all rows at once: the k-th row of a class enters it with
     weight (k - 1) / k, so a class's first row does not enter it at all.  (The source
-    weighs by rows of all classes, and has the first row enter around a zero mean.)
+    weighs by rows of all classes, and has the first row enter around a zero mean; the
+    covariance of its initial rows is an OAS estimate.)
     All classes are taken as equally likely.
 
     Inverse and weights change by rank-one updates.  The n that multiplies s is the one at
