@@ -47,7 +47,7 @@ class OnlineLinearTuned(OnlineLinear):
     """
 
     def __init__(self, seed=0, **head):
-        super().__init__(seed, **head)
+        super().__init__(seed, lr=RATES[0], **head)
         self.given = head
 
     def _fit(self, X, y):
