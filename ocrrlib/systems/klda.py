@@ -57,9 +57,9 @@ def median_distance(X, seed):
 class KLDA(SLDA):
     """SLDA on random features of the rows.
 
-    Number of features, bandwidth (the median distance of rows) and shrinkage are not those of a
-    source.  RanDumb's code has 10,000 features by default, a bandwidth by scikit-learn's "scale"
-    rule and the shrinkage of an OAS estimate.
+    Number of features, bandwidth (the median distance of rows) and shrinkage are this benchmark's
+    own choice.  RanDumb's code has 10,000 features by default, a bandwidth by scikit-learn's
+    "scale" rule and the shrinkage of an OAS estimate.
 
     Parameters
     ----------
