@@ -1,6 +1,7 @@
 # Everything runs through here; `make help` lists what there is.
 # Parameters: make paper ENCODER=all-MiniLM-L6-v2 SEEDS=0,1,2 JOBS=2 PROFILE=paper|quick DASK=tcp://host:8786
 #             LORA=published|live BACKBONE=all-MiniLM-L6-v2 SCALES=10k,100k TIMES=published|live
+#             BEYOND=published|live
 
 # An active conda or Binder environment is used as it is; otherwise .venv is made from the lock.
 ifneq ($(CONDA_PREFIX)$(NB_PYTHON_PREFIX),)
@@ -14,7 +15,7 @@ endif
 BUILD = $(PY) -m notebooks.build
 
 .DEFAULT_GOAL := help
-.PHONY: help paper site arxiv lora scale compute test status verify lab bench embed clean
+.PHONY: help paper site arxiv lora scale compute beyond test status verify lab bench embed clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -39,6 +40,9 @@ scale: $(READY)  ## compare exact search and HNSW up to 10 million entries anew 
 
 compute: $(READY)  ## measure the cost of corrections and predictions anew, on a machine at rest
 	@$(BUILD) compute $(MAKEOVERRIDES)
+
+beyond: $(READY)  ## run harder streams anew: wrong, late, asked-for corrections, drift, out of scope (minutes)
+	@$(BUILD) beyond $(MAKEOVERRIDES)
 
 status: $(READY)  ## say what is stale, and why
 	@$(BUILD) status $(MAKEOVERRIDES)

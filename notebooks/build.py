@@ -1,7 +1,7 @@
 """Make the results, figures, tables and the paper, and say what is stale: what `make` calls.
 
 python -m notebooks.build paper  [NAME=value ...]
-python -m notebooks.build lora | scale | compute [NAME=value ...]
+python -m notebooks.build lora | scale | compute | beyond [NAME=value ...]
 python -m notebooks.build status [NAME=value ...]
 python -m notebooks.build embed  [ENCODER=value]
 python -m notebooks.build arxiv | verify

@@ -165,7 +165,8 @@ def execute(notebook, parameters, target):
 def run_stale(settings, which="*"):
     """Run every stale notebook, in order, or those whose names match."""
     where = settings.out
-    for notebook in (path for path in notebooks() if fnmatch(path.stem, which)):
+    patterns = which.split("|")
+    for notebook in (path for path in notebooks() if any(fnmatch(path.stem, pattern) for pattern in patterns)):
         reasons = stale(notebook, settings)
         if not reasons:
             print(f"{notebook.stem}: up to date", flush=True)

@@ -17,11 +17,17 @@ from ocrrlib.sweep import check_scheduler
 BUILD = ROOT / "build"
 SOURCES = {"published": "as committed", "live": "run now"}
 # What takes long or measures time is shown as published, unless a target of its own runs it anew.
-PUBLISHED = {"LORA": ("lora", "parameters"), "TIMES": ("scale_costs", "race", "costs", "growth")}
+PUBLISHED = {
+    "LORA": ("lora", "parameters"),
+    "TIMES": ("scale_costs", "race", "costs", "growth"),
+    "BEYOND": ("streams",),
+}
+# Which notebooks that is, several set apart by |, and what is set for it.
 ANEW = {
     "lora": ("04_*", {"LORA": "live"}),
     "scale": ("06_*", {"TIMES": "live", "SCALES": ",".join(PARTS)}),
     "compute": ("07_*", {"TIMES": "live"}),
+    "beyond": ("10_*", {"BEYOND": "live"}),
 }
 
 
@@ -38,6 +44,7 @@ class Settings:
     LORA: str = "published"
     SCALES: str = LIVE
     TIMES: str = "published"
+    BEYOND: str = "published"
     OUT: str = ""
 
     @classmethod
@@ -65,6 +72,7 @@ class Settings:
             load_texts("banking77")
             load_tokeniser(settings.BACKBONE)
         pick("source of times", settings.TIMES, SOURCES)
+        pick("source of what goes beyond the paper", settings.BEYOND, SOURCES)
         check_memory(max((cell.n for cell in cells(settings.SCALES, settings.PROFILE)), default=0))
         for dataset in DATASETS:
             if not path_of(dataset, settings.ENCODER).exists():
@@ -76,7 +84,8 @@ class Settings:
     def variant(self):
         """Empty for the published settings; else a name for everything that these settings make."""
         usual = Settings()
-        if self == replace(usual, **{n: getattr(self, n) for n in ("JOBS", "DASK", "LORA", "SCALES", "TIMES", "OUT")}):
+        same = ("JOBS", "DASK", "LORA", "SCALES", "TIMES", "BEYOND", "OUT")
+        if self == replace(usual, **{name: getattr(self, name) for name in same}):
             return ""
         backbone = "" if self.BACKBONE == usual.BACKBONE else f"_{slug(self.BACKBONE)}"
         return f"{slug(self.ENCODER)}{backbone}_seeds-{self.SEEDS.replace(',', '-')}_{self.PROFILE}"

@@ -98,7 +98,7 @@ def path_of(dataset, encoder, folder=FOLDER):
 def embed(dataset, encoder=DEFAULT_ENCODER, folder=FOLDER, texts: Texts | None = None, progress=True):
     """Encode a dataset, keep the result in its file, and return it as read back."""
     texts = texts or load_texts(dataset)
-    model = load_encoder(encoder)
+    model = load_encoder(encoder, texts.train)
     ids = {name: id for id, name in enumerate(texts.classes)}
     files = DATASETS[dataset].files if dataset in DATASETS else {}
     tensors = {
@@ -175,6 +175,7 @@ def recheck(data, texts, rows=64, encoder=None):
     """Encode every so-many-th sentence again; the smallest cosine to the kept embedding."""
     pick_train = np.linspace(0, len(texts.train) - 1, rows).astype(int)
     pick_test = np.linspace(0, len(texts.test) - 1, rows).astype(int)
+    model = load_encoder(encoder or data.encoder, texts.train)
     sentences = [texts.train[i] for i in pick_train] + [texts.test[i] for i in pick_test]
     kept = np.concatenate([data.X_train[pick_train], data.X_test[pick_test]])
-    return float(np.einsum("nd,nd->n", widen(encode(sentences, encoder or data.encoder)), kept).min())
+    return float(np.einsum("nd,nd->n", widen(encode(sentences, encoder or data.encoder, model)), kept).min())

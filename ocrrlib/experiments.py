@@ -56,6 +56,7 @@ LORAS = ("lora", "lora_no_dropout", "lora_epochs_5", "lora_epochs_10", "lora_rep
 ONLINE = ("online_linear_tuned", "pa", "ncm", "ncm_cosine", "slda", "slda_frozen", "slda_shrunk", "klda", "rls")
 REPLAYS = ("er", "er_ace", "der_pp", "mir", "gdumb")
 OURS = "ledger_plda"
+CROSSED = ("substrate", "slda", OURS)  # whose spread over seeds is taken apart
 VARIANTS = ("substrate", "substrate_count_only", "substrate_no_recency", "substrate_k1", "substrate_sumsim")
 
 EXPERIMENTS = {

@@ -1,8 +1,5 @@
 """What the order of the initial rows decides: sorted by class, as in the training files, or shuffled."""
 
-from dataclasses import replace
-
-import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
 
@@ -11,14 +8,9 @@ from ocrrlib.errors import pick
 from ocrrlib.experiments import PROFILES, SEEDS, parse_seeds
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import make_scenario
+from ocrrlib.shifts import shuffled
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import make
-
-
-def shuffled(scenario):
-    """The same scenario with its initial rows in random order, drawn from its seed."""
-    order = np.random.default_rng(scenario.seed).permutation(len(scenario.y_initial))
-    return replace(scenario, X_initial=scenario.X_initial[order], y_initial=scenario.y_initial[order])
 
 
 def in_both_orders(system, dataset, encoder, seed, profile="paper"):

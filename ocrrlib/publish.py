@@ -13,11 +13,13 @@ from ocrrlib import results, sentences
 from ocrrlib.costs import MEASURED
 from ocrrlib.embeddings import load
 from ocrrlib.encoders import DEFAULT_ENCODER
-from ocrrlib.experiments import EXPERIMENTS, grid
+from ocrrlib.experiments import CROSSED, EXPERIMENTS, OURS, grid
 from ocrrlib.files import ROOT, sha256, write_text
 from ocrrlib.provenance import closure, digest
+from ocrrlib.stream_plan import COMPARED, KEY, QUEUES
 from ocrrlib.sweep import CACHE, checkpoints, depends_on, finish, right_answers
 from ocrrlib.systems import SYSTEMS
+from ocrrlib.tuning import SETTING
 
 LOCK = ROOT / "requirements.lock"
 
@@ -91,7 +93,11 @@ def published(name, out=ROOT):
     return frame
 
 
-_MEASURED = ("ocrrlib.costs", *dict.fromkeys(f"ocrrlib.systems.{SYSTEMS[name].module}" for name in MEASURED))
+def _modules(*systems):
+    return tuple(dict.fromkeys(f"ocrrlib.systems.{SYSTEMS[name].module}" for name in systems))
+
+
+_MEASURED = ("ocrrlib.costs", *_modules(*MEASURED))
 # Measurements that are not streams: where their code is, and what names a row.
 STUDIES = {
     "parameters": (["ocrrlib.parameters"], ["backbone"]),
@@ -100,6 +106,9 @@ STUDIES = {
     "race": (["ocrrlib.race"], ["n", "index", "effort"]),
     "costs": (_MEASURED, ["system"]),
     "growth": (_MEASURED, ["system", "entries"]),
+    "tuning": (("ocrrlib.tuning", *_modules(OURS)), SETTING),
+    "variance": (("ocrrlib.variance", *_modules(*CROSSED)), ["dataset", "system", "draw", "order", "coins"]),
+    "streams": (("ocrrlib.stream_plan", *_modules(*COMPARED, *QUEUES)), KEY),
 }
 
 

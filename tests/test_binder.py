@@ -28,6 +28,7 @@ READING = {
     "05_vote_ablation": "quick",
     "07_compute": "paper",  # shown as published; the quick profile measures hnswlib
     "08_claims": "quick",
+    "10_streams": "paper",  # shown as published
 }
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]

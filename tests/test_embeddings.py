@@ -30,7 +30,7 @@ class ToyModel:
 
 @pytest.fixture
 def encoder(monkeypatch):
-    monkeypatch.setattr(embeddings, "load_encoder", lambda name: ToyModel())
+    monkeypatch.setattr(embeddings, "load_encoder", lambda name, sentences=None: ToyModel())
     return "toy/model"
 
 

@@ -51,7 +51,7 @@ def test_every_library_that_the_code_imports_is_required():
     for path in (ROOT / "ocrrlib").rglob("*.py"):
         imported |= set(re.findall(r"^\s*(?:from|import) (\w+)", path.read_text(), re.MULTILINE))
     names = {"sentence_transformers": "sentence-transformers", "huggingface_hub": "sentence-transformers"}
-    names |= {"yaml": "pyyaml"}
+    names |= {"yaml": "pyyaml", "sklearn": "scikit-learn"}
     required = {canonicalize_name(Requirement(r).name) for r in REQUIRED}
     for name in imported - set(sys.stdlib_module_names) - {"ocrrlib"}:
         assert canonicalize_name(names.get(name, name)) in required, name

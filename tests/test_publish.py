@@ -45,7 +45,7 @@ def test_provenance_holds_data_code_parameters_lock_and_seeds(published, banking
     assert kept["lock"] == sha256(path.parents[2] / "requirements.lock")
     assert {"ocrrlib.stream", "ocrrlib.scenario", "ocrrlib.systems.substrate"} <= kept["code"].keys()
     assert all(re.fullmatch("[0-9a-f]{64}", value) for value in (kept["parameters"], *kept["code"].values()))
-    assert list(kept["libraries"]) == ["numpy"]
+    assert list(kept["libraries"]) == ["numpy", "scipy"]
 
 
 def test_provenance_of_a_file_equals_that_of_its_grid_until_something_changes(published):
@@ -175,6 +175,7 @@ NEEDS = {
     "race": ("faiss-cpu", "ocrrlib.synthetic"),
     "costs": ("river", "ocrrlib.systems.lora"),
     "growth": ("hnswlib", "ocrrlib.systems.substrate"),
+    "streams": ("scikit-learn", "ocrrlib.systems.slda"),
 }
 
 

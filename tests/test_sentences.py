@@ -65,7 +65,7 @@ def test_labels_and_classes_are_those_of_the_committed_embeddings(name):
 
 def test_rows_are_the_sentences_in_the_order_of_the_files_as_embeddings_are(tmp_path, monkeypatch):
     monkeypatch.setattr(sentences, "load_texts", lambda name: TEXTS)
-    monkeypatch.setattr(embeddings, "load_encoder", lambda name: ToyModel())
+    monkeypatch.setattr(embeddings, "load_encoder", lambda name, sentences=None: ToyModel())
     data = load_sentences("banking77", "some/backbone")
     assert (data.dataset, data.encoder) == ("banking77", "some/backbone")
     assert data.X_train.tolist() == TEXTS.train and data.X_test.tolist() == TEXTS.test

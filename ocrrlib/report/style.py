@@ -21,6 +21,7 @@ PALETTE = {
     "grey": "#808080",
     "wine": "#882255",
     "indigo": "#332288",
+    "teal": "#44AA99",
 }
 LOOKS = {
     "substrate": ("vermilion", "*"),
@@ -33,6 +34,7 @@ LOOKS = {
     "lora": ("brown", ">"),
     "static_linear": ("black", "P"),
     "static_knn": ("grey", "p"),
+    "slda": ("teal", "<"),
     "bounded_reservoir": ("wine", "h"),
     "bounded_fifo": ("indigo", "d"),
 }

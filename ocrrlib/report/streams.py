@@ -1,0 +1,246 @@
+"""Harder streams: one figure per study, and the table of all settings."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+
+from ocrrlib.report.style import PALETTE, WIDTH, style_of
+from ocrrlib.report.tables import Table
+from ocrrlib.stream_plan import SETTING
+
+RUN = ["study", "dataset", "encoder", "system", "seed", *SETTING]
+CELL = [name for name in RUN if name != "seed"]
+NOVEL, ORIGINAL = "novel accuracy", "original accuracy"
+WAYS = {"random": ("grey", "o"), "margin": ("blue", "s"), "entropy": ("vermilion", "^")}
+DRIFTS = {"none": ("black", "o"), "gradual": ("blue", "s"), "abrupt": ("vermilion", "^"), "recurring": ("green", "D")}
+
+
+def last(rows):
+    """The last checkpoint of every run, with ``mean_novel``, novel accuracy averaged over the stream."""
+    runs = rows.groupby(RUN, sort=False)
+    final = rows.loc[runs["step"].idxmax()].set_index(RUN)
+    return final.assign(mean_novel=runs["novel_acc"].mean()).reset_index()
+
+
+def of_study(rows, name):
+    return rows[rows["study"] == name]
+
+
+def _common(rows):
+    """The checkpoints that all seeds have: their streams are not equally long."""
+    return rows[rows.groupby(["system", "step"])["seed"].transform("nunique") == rows["seed"].nunique()]
+
+
+def _label_ends(axes, ends, x):
+    """Names beside the right ends of lines, moved apart where they would overlap."""
+    low, high = axes.get_ylim()
+    gap, names = (high - low) / 14, sorted(ends, key=ends.get)
+    places = np.array([ends[name] for name in names])
+    places = np.maximum.accumulate(places - gap * np.arange(len(names))) + gap * np.arange(len(names))
+    from_top = gap * np.arange(len(names))[::-1]
+    places = np.minimum(places, high - from_top)
+    for name, y in zip(names, places):
+        where = dict(xytext=(6, 0), textcoords="offset points", va="center", fontsize=7, annotation_clip=False)
+        axes.annotate(name, (x, y), color=style_of(name)[0], **where)
+
+
+def _lines(axes, rows, x, y, ticks=None, labels=True):
+    """Mean over seeds of ``y`` against ``x``, with one standard deviation either way, a line per system."""
+    ends = {}
+    for system, cell in rows.groupby("system", sort=False):
+        colour, marker = style_of(system)
+        means = cell.groupby(x)[y].agg(["mean", lambda v: v.std(ddof=0)])
+        places = [ticks.index(value) for value in means.index] if ticks else means.index
+        mean, std = (means[name].to_numpy() for name in means)
+        axes.fill_between(places, mean - std, mean + std, color=colour, alpha=0.12, linewidth=0)
+        axes.plot(places, mean, color=colour, marker=marker if ticks else None, markersize=5)
+        ends[system] = mean[-1]
+    if ticks:
+        axes.set_xticks(range(len(ticks)), [f"{value:g}" for value in ticks])
+    if labels:
+        _label_ends(axes, ends, len(ticks) - 1 if ticks else rows[x].max())
+
+
+def _panels(n, height=2.9, **more):
+    return plt.subplots(1, n, figsize=(WIDTH, height), **more)
+
+
+def wrong(rows):
+    """Wrong corrections: what they cost by rate, and how they gather in memory."""
+    rows = of_study(rows, "wrong")
+    final, (left, middle, right) = last(rows), _panels(3)[1]
+    ticks = sorted(final["wrong"].unique())
+    for axes, confusion in ((left, "uniform"), (middle, "nearest")):
+        cell = final[final["confusion"].isin(["none", confusion])]
+        axes.set(ylim=(-0.04, 1.04), xlabel="share of wrong labels", title=f"any wrong class\n{NOVEL}")
+        _lines(axes, cell, "wrong", "novel_acc", ticks, labels=axes is middle)
+    middle.set_title(f"the nearest class\n{NOVEL}")
+    worst = rows[(rows["confusion"] == "nearest") & (rows["wrong"] == max(ticks))].dropna(subset="wrong_entries")
+    _lines(right, _common(worst.assign(share=100 * worst["wrong_entries"])), "step", "share")
+    right.set(xlabel="stream items", title=f"{100 * max(ticks):.0f} % told wrong, nearest:\n% of memory that is wrong")
+    return left.figure
+
+
+def late(rows):
+    """Late corrections: accuracy on the way, and mistakes that are corrected twice."""
+    final, (left, right) = last(of_study(rows, "late")), _panels(2)[1]
+    ticks = sorted(final["delay"].unique())
+    left.set(ylim=(-0.04, 1.04), xlabel="delay (stream items)", title=f"{NOVEL}, mean over the stream")
+    _lines(left, final, "delay", "mean_novel", ticks, labels=False)
+    right.set(xlabel="delay (stream items)", title="corrections in all")
+    _lines(right, final, "delay", "corrections", ticks)
+    return left.figure
+
+
+def asked(rows):
+    """Asked-for corrections: random questions against those about uncertain items, at equal budgets."""
+    final = last(of_study(rows, "asked"))
+    systems = list(dict.fromkeys(final["system"]))
+    figure, panels = _panels(len(systems), 2.6, sharey=True, squeeze=False)
+    ticks = sorted(final["p"].unique())
+    for axes, system in zip(panels[0], systems):
+        for way, (colour, marker) in WAYS.items():
+            cell = final[(final["system"] == system) & (final["asking"] == way)]
+            mean = cell.groupby("p")["novel_acc"].mean()
+            axes.plot(range(len(mean)), mean, color=PALETTE[colour], marker=marker, markersize=4, label=way)
+        axes.set_xticks(range(len(ticks)), [f"{100 * p:.0f}" for p in ticks])
+        axes.set_title(system, color=style_of(system)[0], fontsize=7)
+        axes.set_ylim(-0.04, 1.04)
+    panels[0][0].set_ylabel(f"final {NOVEL}")
+    figure.supxlabel("% of the stream asked about", fontsize=8)
+    figure.legend(*panels[0][0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    return figure
+
+
+def _dots(axes, final, by, looks, metric):
+    """A line per system, a mark per value of ``by``: mean over seeds."""
+    systems = list(dict.fromkeys(final["system"]))
+    for place, system in enumerate(systems):
+        means = final[final["system"] == system].groupby(by)[metric].mean()
+        axes.plot([means.min(), means.max()], [place, place], color="#C0C0C0", linewidth=2, zorder=1)
+        for value, (colour, marker) in looks.items():
+            label = value if place == 0 else None
+            mark = dict(color=PALETTE[colour], marker=marker, s=30, zorder=2, label=label)
+            axes.scatter(means[value], place, **mark)
+    axes.set_yticks(range(len(systems)), systems)
+    axes.set_ylim(len(systems) - 0.5, -0.5)
+    axes.tick_params(axis="y", length=0)
+
+
+def _dotted(final, by, looks, metrics, titles=None):
+    figure, panels = _panels(len(metrics), 2.6, sharey=True, squeeze=False)
+    for axes, (metric, title) in zip(panels[0], metrics.items()):
+        _dots(axes, final, by, looks, metric)
+        axes.set_title(title)
+    handles, names = panels[0][0].get_legend_handles_labels()
+    names = [(titles or {}).get(name, name) for name in names]
+    figure.legend(handles, names, loc="outside lower center", ncols=len(names))
+    return figure
+
+
+def drift(rows):
+    """Within-class drift: the same rows from the centre of their classes outwards."""
+    metrics = {"novel_acc": f"final {NOVEL}", "mean_novel": f"{NOVEL}, mean over the stream"}
+    return _dotted(last(of_study(rows, "drift")), "drift", DRIFTS, metrics, {"none": "no drift"})
+
+
+def _against(rows, x, label):
+    """Both final accuracies against a number of classes."""
+    final, (left, right) = last(rows), _panels(2)[1]
+    ticks = sorted(final[x].unique())
+    for axes, metric, title in ((left, "novel_acc", NOVEL), (right, "original_acc", ORIGINAL)):
+        axes.set(ylim=(-0.04, 1.04), xlabel=label, title=f"final {title}")
+        _lines(axes, final, x, metric, ticks, labels=axes is right)
+    return left.figure
+
+
+def new(rows):
+    """How many classes are new, to a system that knows equally many."""
+    return _against(of_study(rows, "new"), "new", "new classes")
+
+
+def known(rows):
+    """How many classes were known, to a system that meets equally many new ones."""
+    return _against(of_study(rows, "known"), "known", "known classes")
+
+
+def detection(rows):
+    """Out-of-scope detection before and after the stream: one row per system, score, rows in scope, metric and seed."""
+    rows = of_study(rows, "scope")
+    runs, found = rows.groupby(RUN, sort=False)["step"], []
+    for when, places in {"before": runs.idxmin(), "after": runs.idxmax()}.items():
+        part = rows.loc[places].melt(RUN, [c for c in rows if c.startswith(("auroc_", "fpr95_"))]).dropna()
+        names = part["variable"].str.split("_", expand=True).set_axis(["metric", "score", "within"], axis=1)
+        found.append(part.join(names).assign(when=when))
+    return pd.concat(found, ignore_index=True)
+
+
+def scope(rows):
+    """Out of scope: what confidence is worth, before and after the stream."""
+    found = detection(rows)
+    found = found[found["within"] == "all"].assign(system=found["system"] + ", " + found["score"])
+    looks = {"before": ("grey", "o"), "after": ("vermilion", "o")}
+    wide = found.pivot(index=["system", "seed", "when"], columns="metric", values="value").reset_index()
+    metrics = {"auroc": "AUROC", "fpr95": "let through at 95 % recall"}
+    titles = {"before": "before the stream", "after": "after the stream"}
+    return _dotted(wide.sort_values("system"), "when", looks, metrics, titles)
+
+
+def order(rows):
+    """Initial rows sorted by class or shuffled, for memories with a budget."""
+    looks = {"file": ("grey", "o"), "shuffled": ("vermilion", "o")}
+    metrics = {"novel_acc": f"final {NOVEL}", "original_acc": f"final {ORIGINAL}"}
+    return _dotted(last(of_study(rows, "order")), "order", looks, metrics, {"file": "sorted by class"})
+
+
+def encoder(rows):
+    """A sentence encoder and a lexical one."""
+    final = last(of_study(rows, "encoder"))
+    looks = dict(zip(dict.fromkeys(final["encoder"]), (("black", "o"), ("orange", "s"))))
+    metrics = {"novel_acc": f"final {NOVEL}", "original_acc": f"final {ORIGINAL}"}
+    return _dotted(final, "encoder", looks, metrics)
+
+
+def digits(rows):
+    """Handwritten digits: both accuracies as the stream goes on."""
+    cell, (left, right) = _common(of_study(rows, "digits")), _panels(2)[1]
+    for axes, metric, title in ((left, "novel_acc", NOVEL), (right, "original_acc", ORIGINAL)):
+        axes.set(ylim=(-0.04, 1.04), xlabel="stream items", title=title)
+        _lines(axes, cell, "step", metric, labels=axes is right)
+    return left.figure
+
+
+FIGURES = (wrong, late, asked, drift, new, known, scope, order, encoder, digits)
+
+
+def settings(rows):
+    """All settings of all studies: final accuracies of every system, mean ± SD over seeds."""
+    metrics = ["novel_acc", "original_acc", "mean_novel", "corrections", "wrong_entries", "stored_entries"]
+    groups = last(rows).groupby(CELL, sort=False)[metrics]
+    numbers = groups.mean().join(groups.std(ddof=0).add_suffix("_std")).reset_index()
+    usual = {"asking": "random", "p": 1.0, "wrong": 0.0, "confusion": "none", "delay": 0, "drift": "none"}
+    usual |= {"order": "file", "new": 10}
+    said = [
+        ", ".join(f"{name} {row[name]:g}" if name in ("p", "wrong", "delay", "new") else f"{name} {row[name]}"
+                  for name in usual if row[name] != usual[name])
+        for row in numbers.to_dict("records")
+    ]  # fmt: skip
+    text = {
+        "Study": numbers["study"],
+        "Setting": [f"{said or 'usual'}, {known} known" for said, known in zip(said, numbers["known"])],
+        "Rows": numbers["dataset"] + ", " + numbers["encoder"],
+        "System": numbers["system"],
+        "Final novel": _spread(numbers, "novel_acc"),
+        "Final original": _spread(numbers, "original_acc"),
+        "Corrections": [f"{n:.0f}" for n in numbers["corrections"]],
+        "Wrong in memory": ["" if pd.isna(w) or not w else f"{100 * w:.1f} %" for w in numbers["wrong_entries"]],
+    }
+    caption = (
+        "Harder streams: every setting and system, whole test sets, mean ± SD over seeds. The usual setting corrects "
+        "every mistake at once with the true label; ten classes are new."
+    )
+    return Table("table_streams", caption, numbers, pd.DataFrame(text))
+
+
+def _spread(numbers, name):
+    return [f"{m:.3f} ± {s:.3f}" for m, s in zip(numbers[name], numbers[f"{name}_std"])]

@@ -1,0 +1,147 @@
+"""Harder streams: which cells make a study, and the studies as one tidy frame.
+
+What corrections are like in life: wrong, late, or asked for.  What queries are like: they drift from
+the centre of their class, belong to few new classes or to many, or to none at all.  And what the first
+rows, the encoder and the modality have to do with it.
+"""
+
+from dataclasses import replace
+
+import pandas as pd
+
+from ocrrlib.encoders import DEFAULT_ENCODER, LEXICAL_ENCODER
+from ocrrlib.errors import pick
+from ocrrlib.experiments import OURS, PROFILES, parse_seeds
+from ocrrlib.policies import CONFUSIONS, UNCERTAINTIES
+from ocrrlib.shifts import DRIFTS
+from ocrrlib.streams import CACHE, ORACLE, Cell, run_cells
+from ocrrlib.systems import SYSTEMS
+
+SEEDS = {"paper": (0, 1, 2, 3, 4), "quick": (0,)}
+COMPARED = ("substrate", "bounded_reservoir_1000", "knn_lm", "online_linear", "slda", OURS)
+QUEUES = ("bounded_fifo_1000", "bounded_reservoir_1000")  # what a memory with a budget keeps depends on the order
+SETTING = "asking p wrong confusion delay drift order new known".split()
+KEY = ["study", "dataset", "encoder", "system", "seed", *SETTING, "step"]
+
+
+def _policies(**changes):
+    return [dict(policy=replace(ORACLE, **change)) for change in _product(**changes)]
+
+
+def _product(**options):
+    """All combinations, as dicts."""
+    rows = [{}]
+    for name, values in options.items():
+        rows = [row | {name: value} for row in rows for value in values]
+    return rows
+
+
+def _wrong():
+    return _policies() + _policies(wrong=(0.1, 0.2, 0.4), confusion=CONFUSIONS)
+
+
+def _late():
+    return _policies(delay=(0, 10, 50, 200))
+
+
+def _asked():
+    return _policies(p=(0.05, 0.1, 0.2, 0.4), ask=(None, *UNCERTAINTIES))
+
+
+def _drift():
+    return _product(drift=("none", *DRIFTS))
+
+
+def _new():
+    return _product(new=(1, 5, 10, 20, 40), known=(37,))  # 40 of 77 leave 37
+
+
+def _known():
+    return _product(known=(5, 10, 20, 37, 0))
+
+
+def _scope():
+    return [dict(dataset="clinc150", out_of_scope=True)]
+
+
+def _order():
+    return _product(order=("file", "shuffled"))
+
+
+def _encoder():
+    return _product(encoder=("", LEXICAL_ENCODER))
+
+
+def _digits():
+    return [dict(dataset="digits", encoder="pixels", new=5)]
+
+
+# Each as what its cells change of the usual one; an empty encoder is the one that is set.
+STUDIES = {
+    "wrong": _wrong,
+    "late": _late,
+    "asked": _asked,
+    "drift": _drift,
+    "new": _new,
+    "known": _known,
+    "scope": _scope,
+    "order": _order,
+    "encoder": _encoder,
+    "digits": _digits,
+}
+
+
+def plan(study, encoder=DEFAULT_ENCODER, seeds=None, profile="paper", systems=COMPARED):
+    """The cells of a study; without ``seeds``, for those of the profile.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown or a seed out of range.
+    """
+    size = dict(pick("profile", profile, PROFILES)) | ({"cap": None} if profile == "paper" else {})
+    settings = pick("study", study, STUDIES)()
+    systems = QUEUES if study == "order" else systems
+    for system in systems:
+        pick("system", system, SYSTEMS)
+    return [
+        Cell(system, seed, **size | change)
+        for setting in settings
+        for change in [setting | {"encoder": setting.get("encoder") or encoder}]
+        for seed in parse_seeds(SEEDS[profile] if seeds is None else seeds)
+        for system in systems
+    ]
+
+
+def _rows(study, cell, checkpoints):
+    policy = cell.policy
+    setting = {
+        "asking": policy.ask or "random",
+        "p": policy.p,
+        "wrong": policy.wrong,
+        "confusion": policy.confusion if policy.wrong else "none",
+        "delay": policy.delay,
+        "drift": cell.drift,
+        "order": cell.order,
+        "new": cell.new,
+    }
+    names = {"study": study, "dataset": cell.dataset, "encoder": cell.encoder, "system": cell.system}
+    return [names | {"seed": cell.seed} | setting | checkpoint for checkpoint in checkpoints]
+
+
+def run_studies(
+    names=tuple(STUDIES), encoder=DEFAULT_ENCODER, seeds=None, profile="paper", jobs=1, cache=CACHE, progress=True
+):
+    """Run studies and return their checkpoints, one row each; the same whatever the workers.
+
+    Returns
+    -------
+    DataFrame
+        What names a row (``KEY``), the metrics of a ``Checkpoint``, ``wrong_entries`` (share of what is stored),
+        and for ``scope`` before and after the stream AUROC and FPR at 95 % recall, by score and by rows.
+    """
+    cells = [(name, cell) for name in names for cell in plan(name, encoder, seeds, profile)]
+    found = run_cells([cell for _, cell in cells], jobs, cache, progress)
+    frame = pd.DataFrame([row for (name, cell), rows in zip(cells, found) for row in _rows(name, cell, rows)])
+    metrics = [name for name in frame if name not in KEY]
+    return frame[KEY + metrics].astype({name: float for name in metrics if frame[name].dtype == object})
