@@ -176,6 +176,8 @@ NEEDS = {
     "costs": ("river", "ocrrlib.systems.lora"),
     "growth": ("hnswlib", "ocrrlib.systems.substrate"),
     "streams": ("scikit-learn", "ocrrlib.systems.slda"),
+    "tuning": ("numpy", "ocrrlib.systems.plda"),
+    "variance": ("numpy", "ocrrlib.systems.slda"),
 }
 
 
