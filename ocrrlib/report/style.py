@@ -2,6 +2,8 @@
 
 import seaborn as sns
 
+from ocrrlib.errors import pick
+from ocrrlib.experiments import FULL_SWEEP, ONLINE, OURS, REPLAYS
 from ocrrlib.files import atomic
 
 WIDTH = 7.0  # inches, the text width of a page
@@ -37,7 +39,21 @@ LOOKS = {
     "slda": ("teal", "<"),
     "bounded_reservoir": ("wine", "h"),
     "bounded_fifo": ("indigo", "d"),
+    "ledger_plda": ("black", "D"),
+    "klda": ("green", "h"),
+    "slda": ("sky", "d"),
+    "online_linear_tuned": ("pink", "P"),
 }
+LINEAR = ("online_linear_tuned", "pa")
+# Kinds of systems where there are too many for looks of their own: title, colour, marker, systems.
+FAMILIES = (
+    ("ours", "black", "D", (OURS,)),
+    ("the paper's substrate", "vermilion", "*", ("substrate",)),
+    ("other systems of the paper", "blue", "s", tuple(name for name in FULL_SWEEP if name != "substrate")),
+    ("statistics of classes", "green", "o", tuple(name for name in ONLINE if name not in LINEAR)),
+    ("replay", "orange", "X", REPLAYS),
+    ("linear, online", "pink", "P", LINEAR),
+)
 POLICY_TITLES = {"oracle": "oracle", "random50": "random-50", "random10": "random-10"}
 
 
@@ -45,6 +61,12 @@ def style_of(system):
     """Colour and marker of a system; all budgets of one eviction share theirs."""
     colour, marker = LOOKS[system if system in LOOKS else system.rsplit("_", 1)[0]]
     return PALETTE[colour], marker
+
+
+def family_of(system):
+    """Title, colour and marker of the kind that a system is of."""
+    kinds = {name: (title, PALETTE[colour], marker) for title, colour, marker, names in FAMILIES for name in names}
+    return pick("system of the comparison", system, kinds)
 
 
 def apply():

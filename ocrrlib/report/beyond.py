@@ -1,0 +1,220 @@
+"""The wider comparison's figures: every system of every cell, with honest spreads."""
+
+from itertools import product
+from operator import itemgetter
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from scipy import stats
+
+from ocrrlib.bar import ALPHA, DROP, FLOOR, REFERENCE
+from ocrrlib.datasets import DATASETS
+from ocrrlib.errors import InputError
+from ocrrlib.experiments import OURS
+from ocrrlib.intervals import LEVEL
+from ocrrlib.report.style import FAMILIES, PALETTE, POLICY_TITLES, WIDTH, family_of, style_of
+
+MAIN = (OURS, "substrate", "klda", "slda", "knn_lm", "online_linear_tuned")  # whose curves are drawn
+AXES = {"novel": "novel accuracy", "original": "original accuracy"}
+WINDOW = 0.16  # original accuracy below the best's, down to which the front's panels reach
+LIGHT, SIZES = "#A6A6A6", {"*": 95, "D": 34, "s": 22}
+DASHED = dict(color="#404040", linewidth=0.9, linestyle=(0, (4, 2)))
+# Where a label may stand, in points from its mark, best first.
+SPOTS = [(r * dx, r * dy) for r in (6, 11, 17, 24, 32) for dx, dy in product((-1, 1, 0), (0.45, -0.45, 1, -1, 0))]
+
+
+def grid_of(table):
+    """Datasets and policies of a table, in order of appearance."""
+    return list(dict.fromkeys(table["dataset"])), list(dict.fromkeys(table["policy"]))
+
+
+def place(dataset, policy):
+    """A cell, as readers know it."""
+    return f"{DATASETS[dataset].title if dataset in DATASETS else dataset}, {POLICY_TITLES.get(policy, policy)}"
+
+
+def _panels(table, height, xlabel, ylabel="", **shared):
+    datasets, policies = grid_of(table)
+    size = (WIDTH, height * len(datasets))
+    figure, panels = plt.subplots(len(datasets), len(policies), figsize=size, squeeze=False, **shared)
+    for axes, (dataset, policy) in zip(panels.flat, product(datasets, policies)):
+        axes.set_title(place(dataset, policy))
+    for edge, name in ((panels[-1], "xlabel"), (panels[:, 0], "ylabel")):
+        for axes in edge:
+            axes.set(**{name: xlabel if name == "xlabel" else ylabel})
+    cells = [table[(table["dataset"] == d) & (table["policy"] == p)] for d, p in product(datasets, policies)]
+    return figure, list(zip(panels.flat, cells))
+
+
+def _window(cell, lost):
+    """What a panel shows: the better half of novel accuracy, and original accuracy near the best."""
+    best, most = cell["original"].max(), cell["novel"].max()
+    low = min(lost, cell.loc[cell["original"] >= best - WINDOW, "original"].min()) - 0.015
+    return (low, best + 0.015), (0.5 * most - 0.02, min(most + 0.05, 1.0)) if most else (-0.02, 1.0)
+
+
+def _staircase(axes, front):
+    """The border of what some system dominates; returns points along it."""
+    front, (x_low, y_low) = front.sort_values("original"), (axes.get_xlim()[0], axes.get_ylim()[0])
+    x = np.concatenate([[x_low - 1], np.repeat(front["original"], 2)])
+    y = np.concatenate([np.repeat(front["novel"], 2), [y_low - 1]])
+    axes.plot(x, y, zorder=1, **DASHED)
+    along = np.linspace(0, len(x) - 1, 100 * len(x))
+    return np.column_stack([np.interp(along, range(len(x)), part) for part in (x, y)])
+
+
+def _mark(axes, row, x_lim, y_lim):
+    """A system where it is, or as a triangle on the edge that it lies beyond; returns where it was drawn."""
+    _, colour, marker = family_of(row["system"])
+    x, y, size = np.clip(row["original"], *x_lim), np.clip(row["novel"], *y_lim), SIZES.get(marker, 26)
+    if (x, y) != (row["original"], row["novel"]):
+        marker, size = "<" if x > row["original"] else "v", 16
+    colour = LIGHT if row["collapsed"] and row["system"] not in (OURS, REFERENCE) else colour
+    first = 6 if row["system"] in (OURS, REFERENCE) else 4 if row["front"] else 3
+    style = dict(color=colour, edgecolor="white", linewidth=0.5, clip_on=False, zorder=first)
+    axes.scatter(x, y, marker=marker, s=size, **style)
+    return x, y
+
+
+def _label(axes, marks, lines, labels):
+    """Write names beside their marks, each where it hides least of marks, lines and other names."""
+    to_points = 72 / axes.figure.dpi
+    dots, strokes = (axes.transData.transform(np.array(part)) * to_points for part in (marks, lines))
+    inside, taken = axes.get_window_extent().extents * to_points, []
+    for (x, y), text, style in labels:
+        note = axes.annotate(
+            text, (x, y), textcoords="offset points", xytext=(0, 0), va="center", fontsize=6.5, **style
+        )
+        note.set_in_layout(False)
+        width, height = note.get_window_extent(axes.figure.canvas.get_renderer()).size * to_points
+        at, costs = axes.transData.transform((x, y)) * to_points, []
+        for rank, (dx, dy) in enumerate(SPOTS):
+            left, low = at + (dx - (dx < 0) * width - (dx == 0) * width / 2, dy - height / 2)
+            box = np.array([[left, low], [left + width, low + height]])
+            outside = np.maximum(0, [inside[:2] - box[0], box[1] - inside[2:]]).sum()
+            hidden, crossed = (((p > box[0] - 2) & (p < box[1] + 2)).all(axis=1).sum() for p in (dots, strokes))
+            over = sum(((box[0] < other[1]) & (box[1] > other[0])).all() for other in taken)
+            costs.append((1000 * over + 100 * outside + 60 * hidden + 30 * (crossed > 0) + rank, rank, box))
+        _, rank, box = min(costs, key=itemgetter(0))
+        taken.append(box)
+        dx, dy = SPOTS[rank]
+        note.set(position=(dx, dy), horizontalalignment="right" if dx < 0 else "left" if dx > 0 else "center")
+        if max(abs(dx), abs(dy)) > 8:
+            line = dict(arrowstyle="-", color=LIGHT, linewidth=0.5, shrinkA=0, shrinkB=2)
+            axes.annotate("", (x, y), xytext=(dx, dy), textcoords="offset points", arrowprops=line).set_in_layout(False)
+
+
+def _front(axes, cell):
+    """One panel; returns its marks, its lines and the labels that are still to be placed."""
+    lost = cell.loc[cell["system"] == FLOOR, "original"].item() - DROP
+    x_lim, y_lim = _window(cell, lost)
+    axes.set(xlim=x_lim, ylim=y_lim)
+    axes.axvspan(x_lim[0] - 1, lost, color="#F0F0F0", linewidth=0, zorder=0)
+    lines, marks, labels = [_staircase(axes, cell[cell["front"]])], [], []
+    shown = cell["front"].where(~cell["system"].isin((OURS, REFERENCE)), 2).astype(int)  # these come first
+    for row in cell.assign(shown=shown).sort_values(["shown", "novel"], ascending=False).to_dict("records"):
+        marks.append(_mark(axes, row, x_lim, y_lim))
+        if row["shown"]:
+            colour = "#606060" if row["collapsed"] and row["shown"] == 1 else family_of(row["system"])[1]
+            weight = "bold" if row["system"] == OURS else "normal"
+            labels.append((marks[-1], row["system"], dict(color=colour, fontweight=weight)))
+        if row["system"] == OURS:
+            spans = [[row[f"{axis}_low"], row[f"{axis}_high"]] for axis in ("original", "novel")]
+            for x, y in ((spans[0], [row["novel"]] * 2), ([row["original"]] * 2, spans[1])):
+                axes.plot(x, y, color="black", linewidth=1.2, zorder=5)
+                lines.append(np.column_stack([np.linspace(*x, 100), np.linspace(*y, 100)]))
+    return axes, marks, np.concatenate(lines), labels
+
+
+def front(table):
+    """Final novel against final original accuracy, all systems of all cells.
+
+    Parameters
+    ----------
+    table : DataFrame
+        One row per dataset, policy, system, as ``beyond_tables.joined`` makes it.
+    """
+    figure, cells = _panels(table, 2.75, "final original accuracy", "final novel accuracy")
+    drawn = [_front(*one) for one in cells]
+    dot = dict(linestyle="none", markersize=5)
+    handles = [Line2D([], [], color=PALETTE[c], marker=m, label=title, **dot) for title, c, m, _ in FAMILIES]
+    handles.append(Line2D([], [], label="front", **DASHED))
+    handles.append(Patch(color="#F0F0F0", label=f"collapsed: > {100 * DROP:g} pp below {FLOOR}"))
+    handles.append(Line2D([], [], color=LIGHT, marker="v", label="beyond the panel", **dot))
+    figure.legend(handles=handles, loc="outside lower center", ncols=3)
+    figure.canvas.draw()  # labels need to know where everything is
+    for one in drawn:
+        _label(*one)
+    return figure
+
+
+def anytime(accuracies, metric="novel_over_steps"):
+    """How far every system is from the reference over the whole way, cell by cell.
+
+    Parameters
+    ----------
+    accuracies : DataFrame
+        As ``statistics.accuracies`` returns it.
+    """
+    rows = accuracies[(accuracies["metric"] == metric) & accuracies["difference"].notna()]
+    most = rows.groupby(["dataset", "policy"]).size().max()
+    figure, cells = _panels(rows, 0.125 * most + 0.6, "difference (pp)", sharex=True)
+    for axes, cell in cells:
+        for at, row in enumerate(cell.sort_values("difference", ascending=False).to_dict("records")):
+            colour, sure = family_of(row["system"])[1], row["p_holm"] < ALPHA
+            span = [100 * row["difference_t_low"], 100 * row["difference_t_high"]]
+            axes.plot(span, [at, at], color=colour, linewidth=1.1, zorder=2)
+            face = colour if sure else "white"
+            axes.scatter(100 * row["difference"], at, s=14, color=face, edgecolor=colour, linewidth=0.9, zorder=3)
+        names = cell.sort_values("difference", ascending=False)["system"].tolist()
+        axes.set_yticks(range(len(names)), names, fontsize=6)
+        for label in axes.get_yticklabels():
+            label.set_color(family_of(label.get_text())[1])
+            label.set_fontweight("bold" if label.get_text() == OURS else "normal")
+        axes.set_ylim(len(names) - 0.3, -0.7)
+        axes.tick_params(axis="y", length=0, pad=1)
+        axes.axvline(0, color=PALETTE["vermilion"], linewidth=0.9, zorder=1)
+    marks = dict(color="#404040", marker="o", linestyle="none", markersize=4)
+    handles = [Line2D([], [], color=PALETTE["vermilion"], linewidth=0.9, label=f"the {REFERENCE}")]
+    handles.append(Line2D([], [], label=f"p < {ALPHA:g} (Holm)", **marks))
+    handles.append(Line2D([], [], label="not so sure", markerfacecolor="white", **marks))
+    figure.legend(handles=handles, loc="outside lower center", ncols=3)
+    return figure
+
+
+def over_steps(runs, axis):
+    """A cell's accuracies of one system on a common grid of steps: the grid, (seeds, grid)."""
+    runs = [run for _, run in runs.groupby("seed", sort=False)]
+    steps = np.linspace(0, min(run["step"].max() for run in runs), 101)
+    return steps, np.array([np.interp(steps, run["step"], run[axis]) for run in runs])
+
+
+def recovery(results, systems=MAIN, policies=("oracle", "random10")):
+    """Both accuracies while the stream goes by: means over seeds with 95 % t-intervals."""
+    results = results[results["system"].isin(systems) & results["policy"].isin(policies)]
+    if results.empty or results.groupby(["dataset", "policy", "system"])["seed"].nunique().min() < 2:
+        raise InputError("bands need two seeds at least of every curve: give results of more seeds")
+    cells = list(product(*grid_of(results)))
+    figure, panels = plt.subplots(2, len(cells), figsize=(WIDTH, 4.3), sharex="col", sharey="row", squeeze=False)
+    for column, (dataset, policy) in enumerate(cells):
+        cell = results[(results["dataset"] == dataset) & (results["policy"] == policy)]
+        for axes, axis in zip(panels[:, column], AXES):
+            for system in (name for name in systems if name in set(cell["system"])):
+                steps, curves = over_steps(cell[cell["system"] == system], f"{axis}_acc")
+                mean, n, (colour, marker) = curves.mean(axis=0), len(curves), style_of(system)
+                half = stats.t.ppf((1 + LEVEL) / 2, n - 1) * curves.std(axis=0, ddof=1) / np.sqrt(n)
+                axes.fill_between(steps, mean - half, mean + half, color=colour, alpha=0.15, linewidth=0)
+                axes.plot(steps, mean, color=colour, marker=marker, markersize=4, markevery=(8, 23))
+        panels[0, column].set_title(place(dataset, policy), fontsize="small")
+    for axes, title in zip(panels[:, 0], AXES.values()):
+        axes.set_ylabel(title)
+    for axes in panels[1]:
+        axes.set_xlabel("stream step")
+    panels[0, 0].set_ylim(-0.03, 1.03)
+    panels[1, 0].set_ylim(max(panels[1, 0].get_ylim()[0], -0.03), min(panels[1, 0].get_ylim()[1], 1.03))
+    looks = {name: style_of(name) for name in systems}
+    handles = [Line2D([], [], color=c, marker=m, markersize=5, label=name) for name, (c, m) in looks.items()]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles) if len(handles) < 5 else 3)
+    return figure

@@ -1,0 +1,233 @@
+"""The wider comparison's tables: what every system comes to, the bar for ours, where spread comes from."""
+
+import numpy as np
+import pandas as pd
+
+from ocrrlib.bar import ALPHA, AXES, CELL, DROP, FLOOR, REFERENCE, best_rivals, means
+from ocrrlib.errors import InputError
+from ocrrlib.experiments import OURS
+from ocrrlib.noninferiority import MARGIN
+from ocrrlib.report.beyond import MAIN
+from ocrrlib.report.tables import Table, titles
+from ocrrlib.variance import shares
+
+POINTS = f"{100 * MARGIN:g} pp"
+ANYTIME = "novel_over_steps"
+KEPT = ("mean", "t_low", "t_high", "difference", "difference_t_low", "difference_t_high", "p_holm", "improvement")
+
+
+def joined(summary, runs):
+    """Everything known of a system in a cell, in one row.
+
+    Parameters
+    ----------
+    summary : Summary
+        As ``statistics.summary`` returns it.
+    runs : DataFrame
+        As ``statistics.measure`` returns it, of the same sweep.
+
+    Returns
+    -------
+    DataFrame
+        dataset, policy, system, ``collapsed``, the front's columns, ``seeds``; for ``novel``, ``original`` and
+        ``novel_over_steps`` the mean under its own name, and what ``statistics.accuracies`` has with ``<metric>_``
+        before it (``low`` and ``high`` for the bounds of t-intervals).
+    """
+    table = means(runs)[[*CELL, "system", "collapsed"]]
+    fronts = summary.fronts.drop(columns=list(AXES))
+    table = table.merge(fronts, on=[*CELL, "system"], validate="one_to_one")
+    for metric in (*AXES, ANYTIME):
+        own = summary.accuracies[summary.accuracies["metric"] == metric].set_index([*CELL, "system"])
+        if metric == AXES[0]:
+            table = table.join(own["seeds"], on=[*CELL, "system"])
+        own = own[list(KEPT)].rename(columns=_of(metric))
+        table = table.join(own, on=[*CELL, "system"])
+    return table
+
+
+def _of(metric):
+    """New names of what is kept of a metric."""
+    return {name: metric if name == "mean" else f"{metric}_{name.replace('t_', '')}" for name in KEPT}
+
+
+def _interval(rows, name, digits=3):
+    return [f"{m:.{digits}f} [{a:.{digits}f}, {b:.{digits}f}]" for m, a, b in _triple(rows, name)]
+
+
+def _triple(rows, name):
+    return zip(rows[name], rows[f"{name}_low"], rows[f"{name}_high"])
+
+
+def _points(values, empty="–"):
+    """Differences in percentage points, with their sign; no minus zero."""
+    return [empty if pd.isna(value) else f"{round(100 * value, 1) + 0.0:+.1f}" for value in values]
+
+
+def _p(values):
+    return ["–" if pd.isna(p) else "< 0.0001" if p < 1e-4 else f"{p:.4f}" if p < 0.01 else f"{p:.2f}" for p in values]
+
+
+def _percent(values):
+    return ["–" if pd.isna(value) else f"{100 * value:.0f}" for value in values]
+
+
+def comparison(table):
+    """All systems in all cells, from the rows of ``joined``."""
+    text = titles(table)
+    for metric, title in zip((*AXES, ANYTIME), ("Novel", "Original", "Novel over steps")):
+        text[title] = _interval(table, metric)
+    text |= {
+        f"Over {REFERENCE} (pp)": _points(table[f"{ANYTIME}_difference"]),
+        "p": _p(table[f"{ANYTIME}_p_holm"]),
+        "Better (%)": _percent(table[f"{ANYTIME}_improvement"]),
+        "Front, seeds (%)": _percent(table["front_seeds"]),
+    }
+    if "front_rows" in table:
+        text["Front, rows (%)"] = _percent(table["front_rows"])
+    text["Collapsed"] = np.where(table["collapsed"], "yes", "")
+    caption = (
+        "The wider comparison: final accuracies and novel accuracy averaged over stream steps, means with 95 % "
+        f"t-intervals over seeds. For the last of these also the paired difference to the {REFERENCE}, p of flipped "
+        "signs (Holm, over the systems of a cell) and how many seeds in a hundred are better. Front: share of "
+        "resamples, of seeds or of test rows, in which no system is better on both final accuracies. Collapsed: "
+        f"original accuracy more than {100 * DROP:g} pp below that of {FLOOR}."
+    )
+    return Table("table_beyond", caption, table, pd.DataFrame(text))
+
+
+def _said(rows):
+    """Whether a candidate is at least equal, as readers know it."""
+    return np.where(rows["at_least_equal"], "yes", "not shown")
+
+
+def _against(rows):
+    return {
+        "Axis": rows["metric"].str.capitalize(),
+        "Rival": rows["system"],
+        "Rival's": [f"{value:.3f}" for value in rows["other"]],
+        "Ours": [f"{value:.3f}" for value in rows["own"]],
+        "Difference (pp)": _points(rows["difference"]),
+        "At least (pp)": _points(rows["low"]),
+        "Mean alone": rows["plainly"],
+        f"Within {POINTS}": _said(rows),
+    }
+
+
+VERDICT = (
+    f"Rivals are all systems that have not collapsed (original accuracy at most {100 * DROP:g} pp below that of "
+    f"{FLOOR}). At least: one-sided 95 % bound of the paired difference (Student's t over seeds); within {POINTS}, "
+    "a margin set beforehand, if it loses less than that."
+)
+
+
+def against_all(compared):
+    """The candidate against every rival that counts, from the rows of ``bar``."""
+    text = {name: column for name, column in titles(compared).items() if name != "System"} | _against(compared)
+    caption = f"{OURS} against each rival on both axes. {VERDICT}"
+    return Table("table_bar", caption, compared, pd.DataFrame(text))
+
+
+def against_best(compared):
+    """The same, against the best rival of every cell and axis only."""
+    rows = best_rivals(compared)
+    text = {name: column for name, column in titles(rows).items() if name != "System"} | _against(rows)
+    caption = f"{OURS} against the best rival of each cell and axis, by mean accuracy. {VERDICT}"
+    return Table("table_bar_best", caption, rows, pd.DataFrame(text))
+
+
+def _first(names, n=3):
+    """The first few rivals of which it is not shown."""
+    more = f" and {len(names) - n} more" if len(names) > n else ""
+    return f"not shown of {', '.join(names[:n])}{more}"
+
+
+def target(reached):
+    """Which of the target's conditions hold in which cell, from the rows of ``conditions``."""
+    text = {name: column for name, column in titles(reached.assign(system="")).items() if name != "System"}
+    for axis in AXES:
+        short = reached[f"{axis}_short"]
+        text[f"{axis.capitalize()} within {POINTS} of all"] = ["yes" if not n else _first(n) for n in short]
+    text["Novel over steps"] = np.where(reached["anytime"], "better", "not shown")
+    text["Original kept"] = np.where(reached["original_kept"], "yes", "no")
+    text["All"] = np.where(reached["all"], "yes", "no")
+    numbers = reached.assign(**{f"{axis}_short": reached[f"{axis}_short"].map(" ".join) for axis in AXES})
+    caption = (
+        f"What was asked of {OURS}, cell by cell: on both axes at least equal, within {POINTS}, to every rival that "
+        f"has not collapsed, or to which ones that is not shown; novel accuracy over stream steps above the "
+        f"{REFERENCE}'s with p < {ALPHA:g} (Holm); mean original accuracy not below the {REFERENCE}'s."
+    )
+    return Table("table_target", caption, numbers, pd.DataFrame(text))
+
+
+def _median(row):
+    """Kaplan and Meier's median with its interval, and how many got there if not all."""
+    if pd.isna(row["median"]):
+        middle = "not reached"
+    else:
+        low, high = ("?" if pd.isna(row[end]) else f"{row[end]:.0f}" for end in ("low", "high"))
+        middle = f"{row['median']:.0f} [{low}, {high}]"
+    return middle + ("" if row["reached"] == row["seeds"] else f" ({row['reached']}/{row['seeds']})")
+
+
+def corrections(found, systems=MAIN, levels=(50, 90)):
+    """Corrections until N % novel accuracy is first seen, from the rows of ``corrections_to_levels``."""
+    numbers = found[found["system"].isin(systems) & found["to"].isin(levels)]
+    wide = numbers.assign(said=[_median(row) for row in numbers.to_dict("records")])
+    wide = wide.pivot(index=[*CELL, "system"], columns="to", values="said")
+    rows = numbers[[*CELL, "system"]].drop_duplicates()
+    order = rows["system"].map(list(systems).index) + len(systems) * rows.groupby(CELL, sort=False).ngroup()
+    rows = rows.iloc[np.argsort(order.to_numpy())]
+    text = titles(rows) | {f"→{level} %": wide.loc[pd.MultiIndex.from_frame(rows), level].to_list() for level in levels}
+    caption = (
+        "Corrections until N % novel accuracy is first seen at a checkpoint: Kaplan-Meier medians over seeds with 95 % "
+        "intervals (? where open); seeds that never get there count as censored; how many got there, if not all."
+    )
+    return Table("table_corrections", caption, numbers, pd.DataFrame(text))
+
+
+def variance(study, metrics=AXES):
+    """Where the spread over seeds comes from, from rows of ``variance.cross``."""
+    numbers = shares(study, metrics=metrics)
+    wide = numbers.pivot_table(
+        index=["dataset", "system", "metric"], columns="source", values="share", sort=False, dropna=False
+    )
+    total = numbers.groupby(["dataset", "system", "metric"], sort=False)["variance"].sum()
+    text = titles(wide.reset_index().assign(policy=""))
+    text.pop("Policy")
+    text["Axis"] = wide.reset_index()["metric"].str.capitalize()
+    text["SD (pp)"] = [f"{100 * np.sqrt(value):.1f}" for value in total.loc[wide.index]]
+    for source in dict.fromkeys(numbers["source"]):
+        text[f"{source.capitalize()} (%)"] = ["–" if pd.isna(value) else f"{value:.0f}" for value in wide[source]]
+    caption = (
+        "Shares of the variance of final accuracy that the draw of held-out classes, the order of the stream and the "
+        "policy's coins make up, and the rest (interactions), in a crossed study; estimates below zero count as zero."
+    )
+    return Table("table_variance", caption, numbers, pd.DataFrame(text))
+
+
+def tuning(rows):
+    """How much our system's settings matter.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        parameter, value, chosen (bool), dataset, policy, seed, novel, original.
+    """
+    names = ["parameter", "value", "chosen"]
+    missing = [name for name in (*names, *CELL, "seed", *AXES) if name not in rows]
+    if missing:
+        raise InputError(f"rows of tuning lack {', '.join(missing)}: give all columns")
+    numbers = rows.groupby([*names, *CELL], sort=False, observed=True)[list(AXES)].mean().reset_index()
+    settings = numbers[names].drop_duplicates()
+    text = {
+        "Setting": settings["parameter"],
+        "Value": settings["value"].astype(str) + np.where(settings["chosen"], " (chosen)", ""),
+    }
+    for cell, own in numbers.groupby(CELL, sort=False, observed=True):
+        own = own.set_index(names).reindex(pd.MultiIndex.from_frame(settings))
+        title = ", ".join(
+            column[0] for column in list(titles(pd.DataFrame([dict(zip(CELL, cell), system="")])).values())[:2]
+        )
+        text[title] = ["–" if pd.isna(n) else f"{n:.3f} / {o:.3f}" for n, o in zip(own["novel"], own["original"])]
+    caption = f"Settings of {OURS}, one changed at a time: final novel / original accuracy, means over seeds."
+    return Table("table_tuning", caption, numbers, pd.DataFrame(text))
