@@ -45,7 +45,9 @@ def _panels(table, height, xlabel, ylabel="", **shared):
         for axes in edge:
             axes.set(**{name: xlabel if name == "xlabel" else ylabel})
     cells = [table[(table["dataset"] == d) & (table["policy"] == p)] for d, p in product(datasets, policies)]
-    return figure, list(zip(panels.flat, cells))
+    for axes, cell in zip(panels.flat, cells):
+        axes.set_visible(len(cell) > 0)
+    return figure, [(axes, cell) for axes, cell in zip(panels.flat, cells) if len(cell)]
 
 
 def _window(cell, lost):
@@ -196,7 +198,7 @@ def recovery(results, systems=MAIN, policies=("oracle", "random10")):
     results = results[results["system"].isin(systems) & results["policy"].isin(policies)]
     if results.empty or results.groupby(["dataset", "policy", "system"])["seed"].nunique().min() < 2:
         raise InputError("bands need two seeds at least of every curve: give results of more seeds")
-    cells = list(product(*grid_of(results)))
+    cells = list(dict.fromkeys(zip(results["dataset"], results["policy"])))
     figure, panels = plt.subplots(2, len(cells), figsize=(WIDTH, 4.3), sharex="col", sharey="row", squeeze=False)
     for column, (dataset, policy) in enumerate(cells):
         cell = results[(results["dataset"] == dataset) & (results["policy"] == policy)]

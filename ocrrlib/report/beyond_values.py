@@ -5,6 +5,7 @@ import math
 from ocrrlib.bar import AXES, CELL, REFERENCE, best_rivals, dominating
 from ocrrlib.errors import pick
 from ocrrlib.experiments import OURS
+from ocrrlib.report.beyond import place
 from ocrrlib.report.beyond_tables import ANYTIME
 from ocrrlib.report.values import Value
 
@@ -111,3 +112,25 @@ def quoted(found, names, prefix="beyond"):
         for key, listed in names.items()
         for name in listed.split()
     }
+
+
+def lines(table, often=0.95):
+    """What to choose, in sentences: what learns most and keeps most, and what is on the front nearly always."""
+    shares = [name for name in ("front_seeds", "front_rows", "front_both") if name in table]
+    table = table.assign(share=table[shares].min(axis=1))
+    kept = table[~table["collapsed"]]
+    for (dataset, policy), own in kept.groupby(CELL, sort=False):
+        learns, keeps = (own.loc[own[axis].idxmax()] for axis in AXES)
+        surely = ", ".join(own.loc[own["share"] >= often, "system"]) or "none"
+        yield (
+            f"{place(dataset, policy)}: {learns['system']} learns most (novel {learns['novel']:.3f}, original "
+            f"{learns['original']:.3f}), {keeps['system']} keeps most (novel {keeps['novel']:.3f}, original "
+            f"{keeps['original']:.3f}); on the front in at least {100 * often:g} % of resamples, of any kind: {surely}"
+        )
+    cells = len(table[CELL].drop_duplicates())
+    sure = kept[kept["share"] >= often].groupby("system", sort=False).size()
+    yield "so in every cell: " + (", ".join(sure.index[sure == cells]) or "none")
+    fallen = table.groupby("system", sort=False)["collapsed"].sum()
+    yield "collapsed in some cell: " + (
+        ", ".join(f"{n} ({k} of {cells})" for n, k in fallen[fallen > 0].items()) or "none"
+    )

@@ -1,0 +1,313 @@
+"""The wider comparison: who is a rival, what may be said of ours, and figures that draw whatever the numbers."""
+
+import json
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+
+from ocrrlib.bar import bar, best_rivals, conditions, dominating, means
+from ocrrlib.errors import InputError
+from ocrrlib.experiments import EXPERIMENTS, OURS
+from ocrrlib.report import beyond, beyond_tables, beyond_values, style, values
+from ocrrlib.statistics import accuracies, measure, summary
+from ocrrlib.survival import corrections_to_levels
+
+SYSTEMS = {  # novel and original accuracy in the end
+    "static_linear": (0.0, 0.90),
+    "substrate": (0.80, 0.88),
+    "knn_lm": (0.70, 0.91),
+    "klda": (0.85, 0.92),
+    "online_linear": (0.95, 0.02),  # collapsed
+    "er": (0.0, 0.90),
+    OURS: (0.90, 0.905),
+}
+
+
+def checkpoints(systems=SYSTEMS, seeds=3, cells=(("banking77", "oracle"), ("clinc150", "random10")), spread=0.01):
+    """Results of made-up runs, three checkpoints each."""
+    rng, rows = np.random.default_rng(0), []
+    for dataset, policy in cells:
+        for seed in range(seeds):
+            luck = spread * rng.normal()  # the same for all systems, as draws of classes are
+            for system, (novel, original) in systems.items():
+                names = dict(dataset=dataset, encoder="e", policy=policy, seed=seed, system=system)
+                own = luck + spread / 5 * rng.normal()
+                for step, part in ((0, 0.0), (50, 0.7), (400, 1.0)):
+                    at = dict(step=step, corrections=int(8 * part), stored_entries=1, storage_bytes=1)
+                    accuracy = dict(novel_acc=part * max(novel + own * (novel > 0), 0), original_acc=original + own / 9)
+                    rows.append(names | at | accuracy)
+    return pd.DataFrame(rows)
+
+
+def exact(**finals):
+    """Runs that end at given accuracies, the same for two seeds."""
+    rows = [
+        dict(dataset="banking77", policy="oracle", seed=seed, system=system, novel=novel, original=original)
+        for seed in range(2)
+        for system, (novel, original) in finals.items()
+    ]
+    return pd.DataFrame(rows)
+
+
+@pytest.fixture(scope="module")
+def results():
+    return checkpoints()
+
+
+@pytest.fixture(scope="module")
+def found(results):
+    """The summary of made-up results, one row per cell and system, the bar, and what is reached of the target."""
+    runs, all_of = measure(results), summary(results, resamples=99)
+    compared = bar(runs)
+    return all_of, beyond_tables.joined(all_of, runs), compared, conditions(compared, all_of.accuracies)
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    style.apply()
+    yield
+    plt.close("all")
+
+
+def shown(figure):
+    """Panels of cells that there are."""
+    found = [axes for axes in figure.axes if axes.get_visible()]
+    assert len(found) == 2 and len(figure.axes) == 4
+    return found
+
+
+def test_every_system_of_the_comparison_is_of_one_kind_and_no_two_share_their_looks():
+    for system in EXPERIMENTS["beyond"].systems:
+        assert len([names for *_, names in style.FAMILIES if system in names]) == 1
+        assert style.family_of(system)[1].startswith("#")
+    assert len(set(style.LOOKS.values())) == len(style.LOOKS)
+    assert set(beyond.MAIN) <= set(style.LOOKS)
+    with pytest.raises(InputError, match="unknown system of the comparison 'lora'"):
+        style.family_of("lora")
+
+
+def test_a_system_has_collapsed_only_if_it_is_more_than_the_drop_below_the_frozen_head():
+    table = means(exact(static_linear=(0, 0.9), at=(0.5, 0.85), below=(0.5, 0.849), above=(0.5, 0.95)))
+    assert dict(zip(table["system"], table["collapsed"])) == dict(
+        static_linear=False, at=False, below=True, above=False
+    )
+
+
+def test_collapsed_systems_are_no_rivals_however_much_they_learn():
+    runs = exact(static_linear=(0, 0.9), online_linear=(1.0, 0.1), klda=(0.8, 0.9), **{OURS: (0.85, 0.9)})
+    compared = bar(runs)
+    assert set(compared["system"]) == {"static_linear", "klda"}
+    assert compared["at_least_equal"].all()
+    best = best_rivals(compared).set_index("metric")
+    assert best.loc["novel", "system"] == "klda" and best.loc["novel", "own"] == pytest.approx(0.85)
+
+
+@pytest.mark.parametrize(
+    "rival, equal",
+    [(0.70, True), (0.709, True), (0.71, False), (0.72, False)],
+    ids=["level", "inside the margin", "ahead by just the margin", "beyond the margin"],
+)
+def test_without_any_spread_the_margin_itself_decides_and_is_too_much(rival, equal):
+    compared = bar(exact(static_linear=(0, 0.9), klda=(rival, 0.9), **{OURS: (0.70, 0.9)}))
+    own = compared[(compared["system"] == "klda") & (compared["metric"] == "novel")].iloc[0]
+    assert own["at_least_equal"] == equal and own["low"] == pytest.approx(0.70 - rival)
+    said = beyond_tables.against_all(compared).text
+    said = said[(said["Rival"] == "klda") & (said["Axis"] == "Novel")].iloc[0]
+    assert said["Within 1 pp"] == ("yes" if equal else "not shown")
+    assert said["Mean alone"] == ("level" if rival == 0.70 else "behind")
+
+
+def test_systems_that_dominate_are_as_good_on_both_axes_and_better_on_one():
+    runs = exact(
+        static_linear=(0, 0.9),
+        substrate=(0.8, 0.88),
+        twin=(0.8, 0.88),
+        more=(0.8, 0.89),
+        mixed=(0.9, 0.87),
+        er=(0.9, 0.9),
+    )
+    assert dominating(means(runs))["system"].tolist() == ["more", "er"]
+
+
+def test_the_target_says_which_condition_fails_where_and_of_which_rivals(found):
+    _, _, compared, reached = found
+    text = beyond_tables.target(reached).text
+    assert text["Dataset"].tolist() == ["Banking77", "CLINC150"]
+    assert (text["Novel within 1 pp of all"] == "yes").all()
+    assert text["Original within 1 pp of all"].str.startswith("not shown of klda").all()
+    assert (text["Original kept"] == "yes").all() and (text["All"] == "no").all()
+    assert (text["Novel over steps"] == "not shown").all(), "three seeds cannot be sure"
+    numbers = beyond_tables.target(reached).numbers
+    assert numbers["original_short"].str.split().map(len).tolist() == [len(n) for n in reached["original_short"]]
+
+
+def test_with_seeds_enough_a_clear_winner_reaches_the_whole_target():
+    systems = SYSTEMS | {"klda": (0.85, 0.90), "knn_lm": (0.7, 0.88)}
+    runs = measure(checkpoints(systems, seeds=12, cells=[("banking77", "oracle")]))
+    reached = conditions(bar(runs), accuracies(runs, resamples=99))
+    assert reached["anytime"].all() and reached["all"].all()
+    text = beyond_tables.target(reached).text
+    assert (text["Novel over steps"] == "better").all() and (text["All"] == "yes").all()
+
+
+def test_conditions_refuse_differences_to_another_system(found):
+    all_of, _, compared, _ = found
+    with pytest.raises(InputError, match="differences are not to 'knn_lm'"):
+        conditions(compared, all_of.accuracies, reference="knn_lm")
+
+
+def test_one_seed_bounds_nothing_and_is_refused_in_words():
+    results = checkpoints(seeds=1)
+    with pytest.raises(InputError, match="one seed bounds nothing: give at least two"):
+        bar(measure(results))
+    with pytest.raises(InputError, match="bands need two seeds at least"):
+        beyond.recovery(results, policies=("oracle",))
+
+
+def test_the_table_has_every_system_of_every_cell_and_marks_what_has_collapsed(results, found):
+    all_of, joined, _, _ = found
+    table = beyond_tables.comparison(joined)
+    assert len(table.text) == 2 * len(SYSTEMS)
+    assert table.text.loc[table.text["Collapsed"] == "yes", "System"].unique().tolist() == ["online_linear"]
+    assert (table.text.loc[table.text["System"] == "substrate", "Over substrate (pp)"] == "–").all()
+    assert "Front, rows (%)" not in table.text
+    with_rows = joined.assign(front_rows=1.0)
+    assert (beyond_tables.comparison(with_rows).text["Front, rows (%)"] == "100").all()
+    last = measure(results).groupby(["dataset", "system"])["novel"].mean()
+    np.testing.assert_allclose(joined["novel"], [last[key] for key in zip(joined["dataset"], joined["system"])])
+
+
+def test_the_best_rival_has_one_row_per_cell_and_axis(found):
+    best = beyond_tables.against_best(found[2])
+    assert best.text[["Dataset", "Axis"]].drop_duplicates().shape[0] == len(best.text) == 4
+    assert best.text.loc[best.text["Axis"] == "Original", "Rival"].tolist() == ["klda", "klda"]
+
+
+def test_all_tables_can_be_written(found, tmp_path):
+    all_of, joined, compared, reached = found
+    made = [beyond_tables.comparison(joined), beyond_tables.against_all(compared), beyond_tables.target(reached)]
+    for table in (*made, beyond_tables.against_best(compared), beyond_tables.corrections(all_of.corrections)):
+        table.write(tmp_path)
+        assert len(pd.read_csv(tmp_path / f"{table.name}.csv")) == len(table.numbers)
+
+
+def test_corrections_show_medians_open_bounds_and_how_many_got_there():
+    results = checkpoints({"static_linear": (0, 0.9), "substrate": (0.6, 0.9), OURS: (0.95, 0.9)}, spread=0.0)
+    results.loc[(results["seed"] == 0) & (results["system"] == OURS), "novel_acc"] *= 0.9
+    text = beyond_tables.corrections(corrections_to_levels(results)).text
+    assert text["System"].tolist() == [OURS, "substrate"] * 2, "in the order in which they are listed"
+    first = text.set_index("System").iloc[:2]
+    assert first["→50 %"].tolist() == ["5 [5, 5]", "8 [8, 8]"]
+    assert first.loc[OURS, "→90 %"].endswith("(2/3)") and first.loc["substrate", "→90 %"] == "not reached (0/3)"
+
+
+def study():
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        [
+            dict(dataset="banking77", system=system, draw=d, order=o, coins=c, novel=by_draw[d], original=0.5)
+            for system, by_draw in (("substrate", rng.normal(size=3)), (OURS, rng.normal(size=3)))
+            for d in range(3)
+            for o in range(2)
+            for c in range(2)
+        ]
+    )
+
+
+def test_the_variance_table_gives_all_to_the_draw_where_nothing_else_matters():
+    table = beyond_tables.variance(study())
+    novel = table.text[table.text["Axis"] == "Novel"]
+    assert (novel["Draw (%)"] == "100").all() and (novel["Rest (%)"] == "0").all()
+    assert (table.text.loc[table.text["Axis"] == "Original", "Draw (%)"] == "–").all(), "nothing varies"
+    shares = beyond_values.of_shares(table.numbers)
+    assert shares["banking77.ours"]["novel_draw"].text == "100\N{NO-BREAK SPACE}%"
+    assert not any(name.startswith("original") for name in shares["banking77.substrate"])
+
+
+def test_the_tuning_table_marks_what_was_chosen_and_leaves_gaps_open():
+    rows = [
+        dict(
+            parameter="k",
+            value=str(k),
+            chosen=k == 5,
+            dataset=dataset,
+            policy="oracle",
+            seed=seed,
+            novel=k / 10,
+            original=0.5,
+        )
+        for k in (1, 5)
+        for dataset in ("banking77", "clinc150")[: 2 if k == 5 else 1]
+        for seed in range(2)
+    ]
+    text = beyond_tables.tuning(pd.DataFrame(rows)).text
+    assert text["Value"].tolist() == ["1", "5 (chosen)"]
+    assert text["Banking77, oracle"].tolist() == ["0.100 / 0.500", "0.500 / 0.500"]
+    assert text["CLINC150, oracle"].tolist() == ["–", "0.500 / 0.500"]
+    with pytest.raises(InputError, match="lack chosen"):
+        beyond_tables.tuning(pd.DataFrame(rows).drop(columns="chosen"))
+
+
+def test_the_front_names_what_is_on_it_and_draws_what_lies_beyond_its_edges(found):
+    joined = found[1]
+    figure = beyond.front(joined)
+    named = [text.get_text() for axes in shown(figure) for text in axes.texts if text.get_text()]
+    on_front = joined.loc[joined["front"] | joined["system"].isin((OURS, "substrate")), "system"]
+    assert sorted(named) == sorted(on_front)
+    for axes in shown(figure):
+        marks = np.concatenate([dots.get_offsets() for dots in axes.collections])
+        assert len(marks) == len(SYSTEMS)
+        for values_of, limits in zip(marks.T, (axes.get_xlim(), axes.get_ylim())):
+            assert (values_of >= limits[0]).all() and (values_of <= limits[1]).all()
+
+
+def test_the_front_can_be_drawn_where_nobody_learns_and_where_all_but_one_collapse(found):
+    joined = found[1]
+    beyond.front(joined.assign(novel=0.0, novel_low=0.0, novel_high=0.0)).canvas.draw()
+    alone = joined["system"] == "static_linear"
+    joined = joined.assign(original=np.where(alone, 0.9, 0.0), collapsed=~alone)
+    beyond.front(joined.assign(original_low=joined["original"], original_high=joined["original"])).canvas.draw()
+
+
+def test_the_forest_is_sorted_and_fills_only_what_is_sure(found):
+    accuracies = found[0].accuracies.copy()
+    accuracies.loc[accuracies["system"] == "klda", "p_holm"] = 0.001
+    figure = beyond.anytime(accuracies)
+    for axes in shown(figure):
+        at = [float(dots.get_offsets()[0, 0]) for dots in axes.collections]
+        assert at == sorted(at, reverse=True) and len(at) == len(SYSTEMS) - 1
+        names = [label.get_text() for label in axes.get_yticklabels()]
+        filled = [n for n, dots in zip(names, axes.collections) if (dots.get_facecolor()[0][:3] != 1).any()]
+        assert filled == ["klda"]
+
+
+def test_recovery_draws_a_band_for_every_system_there_is(results):
+    figure = beyond.recovery(results)
+    main = [name for name in beyond.MAIN if name in SYSTEMS]
+    assert len(figure.axes) == 2 * 2
+    assert sum(len(axes.lines) for axes in figure.axes) == 2 * 2 * len(main)
+
+
+def test_values_can_be_written_and_leave_out_what_is_never_reached(found, tmp_path):
+    all_of, joined, compared, reached = found
+    cells = beyond_values.cells(joined, compared, reached, all_of.corrections)
+    own = cells["banking77.oracle"]
+    assert own["collapsed"] == 1 and own["rivals"] == len(SYSTEMS) - 2 and own["dominating"] == 2
+    assert "substrate_to_50" in own and "substrate_to_90" not in own
+    assert own["over_substrate_novel"].value == pytest.approx(
+        100 * (own["ours_novel"].value - own["substrate_novel"].value)
+    )
+    names = {cell: " ".join(found) for cell, found in cells.items()}
+    quoted = beyond_values.quoted(cells, names) | beyond_values.overall(joined, reached)
+    values.write(quoted, "09_beyond", tmp_path / "values.json")
+    assert json.loads((tmp_path / "values.json").read_text())["beyond.cells_all"]["text"] == "0"
+    with pytest.raises(InputError, match="unknown number of banking77.oracle 'substrate_to_90'"):
+        beyond_values.quoted(cells, {"banking77.oracle": "substrate_to_90"})
+
+
+def test_sentences_name_what_learns_most_among_those_that_have_not_collapsed(found):
+    said = list(beyond_values.lines(found[1]))
+    assert f"{OURS} learns most" in said[0] and "klda keeps most" in said[0]
+    assert said[-1] == "collapsed in some cell: online_linear (2 of 2)"
