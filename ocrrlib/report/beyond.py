@@ -50,11 +50,17 @@ def _panels(table, height, xlabel, ylabel="", **shared):
     return figure, [(axes, cell) for axes, cell in zip(panels.flat, cells) if len(cell)]
 
 
-def _window(cell, lost):
-    """What a panel shows: the better half of novel accuracy, and original accuracy near the best."""
-    best, most = cell["original"].max(), cell["novel"].max()
-    low = min(lost, cell.loc[cell["original"] >= best - WINDOW, "original"].min()) - 0.015
-    return (low, best + 0.015), (0.5 * most - 0.02, min(most + 0.05, 1.0)) if most else (-0.02, 1.0)
+def _reach(own):
+    """Original accuracies that all panels of a dataset show: what is near the best, ours, and the reference."""
+    best, lost = own["original"].max(), own.loc[own["system"] == FLOOR, "original"].min() - DROP
+    near = own[(own["original"] >= best - WINDOW) | own["system"].isin((OURS, REFERENCE))]
+    return max(min(lost, near["original"].min()), best - 2 * WINDOW) - 0.015, best + 0.015
+
+
+def _better_half(cell):
+    """Novel accuracies that a panel shows."""
+    most = cell["novel"].max()
+    return (0.5 * most - 0.02, min(most + 0.05, 1.0)) if most else (-0.02, 1.0)
 
 
 def _staircase(axes, front):
@@ -98,20 +104,23 @@ def _label(axes, marks, lines, labels):
             outside = np.maximum(0, [inside[:2] - box[0], box[1] - inside[2:]]).sum()
             hidden, crossed = (((p > box[0] - 2) & (p < box[1] + 2)).all(axis=1).sum() for p in (dots, strokes))
             over = sum(((box[0] < other[1]) & (box[1] > other[0])).all() for other in taken)
-            costs.append((1000 * over + 100 * outside + 60 * hidden + 30 * (crossed > 0) + rank, rank, box))
+            gaps = np.hypot(*np.maximum(0, [box[0] - dots, dots - box[1]]).max(axis=0).T)
+            another = (gaps < np.hypot(*np.maximum(0, [box[0] - at, at - box[1]]).max(axis=0)) - 0.5).any()
+            costs.append(
+                (1000 * over + 100 * outside + 60 * hidden + 45 * (crossed > 0) + 20 * another + rank, rank, box)
+            )
         _, rank, box = min(costs, key=itemgetter(0))
         taken.append(box)
         dx, dy = SPOTS[rank]
         note.set(position=(dx, dy), horizontalalignment="right" if dx < 0 else "left" if dx > 0 else "center")
-        if max(abs(dx), abs(dy)) > 8:
-            line = dict(arrowstyle="-", color=LIGHT, linewidth=0.5, shrinkA=0, shrinkB=2)
-            axes.annotate("", (x, y), xytext=(dx, dy), textcoords="offset points", arrowprops=line).set_in_layout(False)
+        line = dict(arrowstyle="-", color=style["color"], linewidth=0.5, shrinkA=0, shrinkB=2)
+        axes.annotate("", (x, y), xytext=(dx, dy), textcoords="offset points", arrowprops=line).set_in_layout(False)
 
 
-def _front(axes, cell):
+def _front(axes, cell, x_lim):
     """One panel; returns its marks, its lines and the labels that are still to be placed."""
     lost = cell.loc[cell["system"] == FLOOR, "original"].item() - DROP
-    x_lim, y_lim = _window(cell, lost)
+    y_lim = _better_half(cell)
     axes.set(xlim=x_lim, ylim=y_lim)
     axes.axvspan(x_lim[0] - 1, lost, color="#F0F0F0", linewidth=0, zorder=0)
     lines, marks, labels = [_staircase(axes, cell[cell["front"]])], [], []
@@ -139,9 +148,11 @@ def front(table):
         One row per dataset, policy, system, as ``beyond_tables.joined`` makes it.
     """
     figure, cells = _panels(table, 2.75, "final original accuracy", "final novel accuracy")
-    drawn = [_front(*one) for one in cells]
+    reach = {dataset: _reach(own) for dataset, own in table.groupby("dataset")}
+    drawn = [_front(axes, cell, reach[cell["dataset"].iloc[0]]) for axes, cell in cells]
     dot = dict(linestyle="none", markersize=5)
-    handles = [Line2D([], [], color=PALETTE[c], marker=m, label=title, **dot) for title, c, m, _ in FAMILIES]
+    looks = [kind for kind in FAMILIES if set(kind[-1]) & set(table["system"])]
+    handles = [Line2D([], [], color=PALETTE[c], marker=m, label=title, **dot) for title, c, m, _ in looks]
     handles.append(Line2D([], [], label="front", **DASHED))
     handles.append(Patch(color="#F0F0F0", label=f"collapsed: > {100 * DROP:g} pp below {FLOOR}"))
     handles.append(Line2D([], [], color=LIGHT, marker="v", label="beyond the panel", **dot))
@@ -216,7 +227,7 @@ def recovery(results, systems=MAIN, policies=("oracle", "random10")):
         axes.set_xlabel("stream step")
     panels[0, 0].set_ylim(-0.03, 1.03)
     panels[1, 0].set_ylim(max(panels[1, 0].get_ylim()[0], -0.03), min(panels[1, 0].get_ylim()[1], 1.03))
-    looks = {name: style_of(name) for name in systems}
+    looks = {name: style_of(name) for name in systems if name in set(results["system"])}
     handles = [Line2D([], [], color=c, marker=m, markersize=5, label=name) for name, (c, m) in looks.items()]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles) if len(handles) < 5 else 3)
     return figure
