@@ -1,7 +1,7 @@
 # Everything runs through here; `make help` lists what there is.
 # Parameters: make paper ENCODER=all-MiniLM-L6-v2 SEEDS=0,1,2 JOBS=2 PROFILE=paper|quick DASK=tcp://host:8786
 #             LORA=published|live BACKBONE=all-MiniLM-L6-v2 SCALES=10k,100k TIMES=published|live
-#             BEYOND=published|live
+#             BEYOND=published|live BEYOND_SEEDS=0,1,2
 
 # An active conda or Binder environment is used as it is; otherwise .venv is made from the lock.
 ifneq ($(CONDA_PREFIX)$(NB_PYTHON_PREFIX),)
@@ -41,7 +41,7 @@ scale: $(READY)  ## compare exact search and HNSW up to 10 million entries anew 
 compute: $(READY)  ## measure the cost of corrections and predictions anew, on a machine at rest
 	@$(BUILD) compute $(MAKEOVERRIDES)
 
-beyond: $(READY)  ## run harder streams anew: wrong, late, asked-for corrections, drift, out of scope (minutes)
+beyond: $(READY)  ## compare all systems over 20 seeds, and stream them harder, anew (long; goes on where it was stopped)
 	@$(BUILD) beyond $(MAKEOVERRIDES)
 
 status: $(READY)  ## say what is stale, and why

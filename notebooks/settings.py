@@ -8,7 +8,7 @@ from ocrrlib.datasets import DATASETS, load_texts
 from ocrrlib.embeddings import path_of
 from ocrrlib.encoders import DEFAULT_ENCODER, load_encoder, load_tokeniser, slug
 from ocrrlib.errors import InputError, pick
-from ocrrlib.experiments import PROFILES, SEEDS, parse_seeds
+from ocrrlib.experiments import EXPERIMENTS, PROFILES, SEEDS, parse_seeds
 from ocrrlib.files import ROOT
 from ocrrlib.scale import check_memory
 from ocrrlib.scale_plan import LIVE, PARTS, cells
@@ -20,14 +20,14 @@ SOURCES = {"published": "as committed", "live": "run now"}
 PUBLISHED = {
     "LORA": ("lora", "parameters"),
     "TIMES": ("scale_costs", "race", "costs", "growth"),
-    "BEYOND": ("streams",),
+    "BEYOND": ("beyond", "beyond_rows", "variance", "tuning", "streams"),
 }
 # Which notebooks that is, several set apart by |, and what is set for it.
 ANEW = {
     "lora": ("04_*", {"LORA": "live"}),
     "scale": ("06_*", {"TIMES": "live", "SCALES": ",".join(PARTS)}),
     "compute": ("07_*", {"TIMES": "live"}),
-    "beyond": ("10_*", {"BEYOND": "live"}),
+    "beyond": ("09_*|10_*", {"BEYOND": "live"}),
 }
 
 
@@ -45,6 +45,7 @@ class Settings:
     SCALES: str = LIVE
     TIMES: str = "published"
     BEYOND: str = "published"
+    BEYOND_SEEDS: str = ",".join(map(str, EXPERIMENTS["beyond"].seeds))
     OUT: str = ""
 
     @classmethod
@@ -62,7 +63,8 @@ class Settings:
             pick("parameter", name, known)
         if not given.get("JOBS", "1").isdecimal() or int(given.get("JOBS", 1)) < 1:
             raise InputError(f"JOBS={given['JOBS']} is out of range: give a number of processes from 1 up")
-        given["SEEDS"] = ",".join(map(str, parse_seeds(given.get("SEEDS", SEEDS))))
+        for name, usual in {"SEEDS": cls.SEEDS, "BEYOND_SEEDS": cls.BEYOND_SEEDS}.items():
+            given[name] = ",".join(map(str, parse_seeds(given.get(name, usual))))
         settings = cls(**given | {"JOBS": int(given.get("JOBS", cls.JOBS))})
         pick("profile", settings.PROFILE, PROFILES)
         if settings.DASK:
@@ -88,7 +90,10 @@ class Settings:
         if self == replace(usual, **{name: getattr(self, name) for name in same}):
             return ""
         backbone = "" if self.BACKBONE == usual.BACKBONE else f"_{slug(self.BACKBONE)}"
-        return f"{slug(self.ENCODER)}{backbone}_seeds-{self.SEEDS.replace(',', '-')}_{self.PROFILE}"
+        seeds = f"_seeds-{self.SEEDS.replace(',', '-')}"
+        if self.BEYOND_SEEDS != usual.BEYOND_SEEDS:
+            seeds += f"_beyond-{self.BEYOND_SEEDS.replace(',', '-')}"
+        return f"{slug(self.ENCODER)}{backbone}{seeds}_{self.PROFILE}"
 
     @property
     def out(self):
