@@ -229,8 +229,8 @@ def test_the_variance_table_gives_all_to_the_draw_where_nothing_else_matters():
 def test_the_tuning_table_marks_what_was_chosen_and_leaves_gaps_open():
     rows = [
         dict(
-            parameter="k",
-            value=str(k),
+            parameter="k" if k == 1 else "",
+            value=1.0 if k == 1 else np.nan,
             chosen=k == 5,
             dataset=dataset,
             policy="oracle",
@@ -243,9 +243,10 @@ def test_the_tuning_table_marks_what_was_chosen_and_leaves_gaps_open():
         for seed in range(2)
     ]
     text = beyond_tables.tuning(pd.DataFrame(rows)).text
-    assert text["Value"].tolist() == ["1", "5 (chosen)"]
-    assert text["Banking77, oracle"].tolist() == ["0.100 / 0.500", "0.500 / 0.500"]
-    assert text["CLINC150, oracle"].tolist() == ["–", "0.500 / 0.500"]
+    assert text[["Setting", "Value"]].to_numpy().tolist() == [["as it is", ""], ["k", "1"]]
+    assert text["Banking77, oracle"].tolist() == ["0.500 / 0.500", "0.100 / 0.500"]
+    assert text["CLINC150, oracle"].tolist() == ["0.500 / 0.500", "–"]
+    assert text["Mean"].tolist() == ["0.500", "0.300"]
     with pytest.raises(InputError, match="lack chosen"):
         beyond_tables.tuning(pd.DataFrame(rows).drop(columns="chosen"))
 
