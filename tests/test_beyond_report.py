@@ -172,9 +172,9 @@ def test_the_table_has_every_system_of_every_cell_and_marks_what_has_collapsed(r
     assert len(table.text) == 2 * len(SYSTEMS)
     assert table.text.loc[table.text["Collapsed"] == "yes", "System"].unique().tolist() == ["online_linear"]
     assert (table.text.loc[table.text["System"] == "substrate", "Over substrate (pp)"] == "–").all()
-    assert "Front, rows (%)" not in table.text
+    assert "Front by rows (%)" not in table.text
     with_rows = joined.assign(front_rows=1.0)
-    assert (beyond_tables.comparison(with_rows).text["Front, rows (%)"] == "100").all()
+    assert (beyond_tables.comparison(with_rows).text["Front by rows (%)"] == "100").all()
     last = measure(results).groupby(["dataset", "system"])["novel"].mean()
     np.testing.assert_allclose(joined["novel"], [last[key] for key in zip(joined["dataset"], joined["system"])])
 

@@ -80,10 +80,10 @@ def comparison(table):
         f"Over {REFERENCE} (pp)": _points(table[f"{ANYTIME}_difference"]),
         "p": _p(table[f"{ANYTIME}_p_holm"]),
         "Better (%)": _percent(table[f"{ANYTIME}_improvement"]),
-        "Front, seeds (%)": _percent(table["front_seeds"]),
+        "Front by seeds (%)": _percent(table["front_seeds"]),
     }
     if "front_rows" in table:
-        text["Front, rows (%)"] = _percent(table["front_rows"])
+        text["Front by rows (%)"] = _percent(table["front_rows"])
     text["Collapsed"] = np.where(table["collapsed"], "yes", "")
     caption = (
         "The wider comparison: final accuracies and novel accuracy averaged over stream steps, means with 95 % "
