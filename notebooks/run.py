@@ -43,6 +43,7 @@ READS = {
         "paper/tables/table_file_order.csv",
         "paper/claims.yml",
     ),
+    "10_*": ("data/embeddings/banking77.tfidf-svd.safetensors",),
 }
 
 
