@@ -111,7 +111,7 @@ def plain_lora(system, scenario, padded):
 
 
 def bench_beyond(datasets):
-    """The wider comparison without river, two of its seeds counted ten times; and what ours costs beside the substrate."""
+    """The wider comparison without river, from two of its seeds; and what ours costs beside the substrate."""
     runs = [run for run in grid("beyond", seeds="0,1") if SYSTEMS[run.system].family != "river"]
     seconds, _ = timed(sweep, runs, datasets, jobs=JOBS, cache=None)
     scenario = make_scenario(datasets["banking77"], 0)

@@ -4,6 +4,7 @@ import re
 
 import pandas as pd
 
+from ocrrlib.experiments import OURS
 from ocrrlib.report.streams import detection, last, of_study
 from ocrrlib.report.tables import Table
 from ocrrlib.report.values import Value
@@ -36,11 +37,13 @@ def quoted(rows):
         "wrong.substrate_lost": _points(clean["substrate"] - most["substrate"]),
         "wrong.knn_lm_lost": _points(clean["knn_lm"] - most["knn_lm"]),
         "wrong.slda_lost": _points(clean["slda"] - most["slda"]),
+        "wrong.ours_lost": _points(clean[OURS] - most[OURS]),
         "wrong.substrate_memory": Value(100 * memory["nearest", 0.4]["substrate"], digits=1, unit="%"),
         "late.substrate_more": Value(100 * (late[200] / late[0] - 1)["substrate"], digits=0, unit="%"),
         "late.slda_more": Value(100 * (late[200] / late[0] - 1)["slda"], digits=0, unit="%"),
         "asked.slda_gained": _points((asked["entropy", 0.1] - asked["random", 0.1])["slda"]),
         "asked.substrate_gained": _points((asked["entropy", 0.1] - asked["random", 0.1])["substrate"]),
+        "asked.ours_gained": _points((asked["entropy", 0.1] - asked["random", 0.1])[OURS]),
         "asked.slda_tenth": asked["entropy", 0.1]["slda"],
         "drift.substrate_lost": _points((path["none"] - path["gradual"])["substrate"]),
         "drift.slda_lost": _points((path["none"] - path["gradual"])["slda"]),
@@ -74,8 +77,8 @@ def quoted(rows):
 ADVICE = {
     "wrong": (
         "At the highest rate of wrong labels, all of the nearest class, the substrate loses {wrong.substrate_lost}, "
-        "the kNN-LM {wrong.knn_lm_lost}, SLDA {wrong.slda_lost} of novel accuracy; {wrong.substrate_memory} of the "
-        "substrate's entries are wrong.",
+        "the kNN-LM {wrong.knn_lm_lost}, SLDA {wrong.slda_lost} and ours {wrong.ours_lost} of novel accuracy; "
+        "{wrong.substrate_memory} of the substrate's entries are wrong.",
         "Where annotators err, prefer a system that averages over corrections to one that stores each.",
     ),
     "late": (
@@ -85,7 +88,8 @@ ADVICE = {
     ),
     "asked": (
         "With one question for every ten items, asking by entropy instead of at random adds {asked.slda_gained} of "
-        "novel accuracy for SLDA, which comes to {asked.slda_tenth}, and {asked.substrate_gained} for the substrate.",
+        "novel accuracy for SLDA, which comes to {asked.slda_tenth}, {asked.ours_gained} "
+        "for ours, and {asked.substrate_gained} for the substrate.",
         "Ask by uncertainty where probabilities come from a model of the classes; with neighbours, ask at random.",
     ),
     "drift": (

@@ -23,7 +23,6 @@ PALETTE = {
     "grey": "#808080",
     "wine": "#882255",
     "indigo": "#332288",
-    "teal": "#44AA99",
 }
 LOOKS = {
     "substrate": ("vermilion", "*"),
@@ -36,7 +35,6 @@ LOOKS = {
     "lora": ("brown", ">"),
     "static_linear": ("black", "P"),
     "static_knn": ("grey", "p"),
-    "slda": ("teal", "<"),
     "bounded_reservoir": ("wine", "h"),
     "bounded_fifo": ("indigo", "d"),
     "ledger_plda": ("black", "D"),
