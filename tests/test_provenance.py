@@ -149,7 +149,7 @@ def test_the_library_behind_a_system_is_what_it_needs():
     absent = {"ocrrlib.systems.river_logreg", "ocrrlib.systems.heads", "ocrrlib.sweep", "ocrrlib.embeddings"}
     assert not absent & substrate.keys()
     assert list(libraries) == ["numpy"]
-    assert list(closure("ocrrlib.systems.river_logreg")[1]) == ["numpy", "river"]
+    assert list(closure("ocrrlib.systems.river_logreg")[1]) == ["numpy", "river", "scipy"]
 
 
 json_values = st.recursive(
