@@ -108,7 +108,7 @@ STUDIES = {
     "growth": (_MEASURED, ["system", "entries"]),
     "tuning": (("ocrrlib.tuning", *_modules(OURS)), SETTING),
     "variance": (("ocrrlib.variance", *_modules(*CROSSED)), ["dataset", "system", "draw", "order", "coins"]),
-    "streams": (("ocrrlib.stream_plan", *_modules(*COMPARED, *QUEUES)), KEY),
+    "streams": (("ocrrlib.streams", *_modules(*COMPARED, *QUEUES)), KEY),
 }
 
 

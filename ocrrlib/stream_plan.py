@@ -5,18 +5,27 @@ the centre of their class, belong to few new classes or to many, or to none at a
 rows, the encoder and the modality have to do with it.
 """
 
-from dataclasses import replace
+import hashlib
+from dataclasses import asdict, replace
+from functools import lru_cache
 
 import pandas as pd
 
+from ocrrlib.digits import load_pixels
+from ocrrlib.embeddings import load
 from ocrrlib.encoders import DEFAULT_ENCODER, LEXICAL_ENCODER
 from ocrrlib.errors import pick
 from ocrrlib.experiments import OURS, PROFILES, parse_seeds
+from ocrrlib.files import ROOT
 from ocrrlib.policies import CONFUSIONS, UNCERTAINTIES
+from ocrrlib.provenance import closure, digest
+from ocrrlib.scope import split_off
 from ocrrlib.shifts import DRIFTS
-from ocrrlib.streams import CACHE, ORACLE, Cell, run_cells
+from ocrrlib.streams import ORACLE, Cell, run_cell, scenario_of
+from ocrrlib.studies import each
 from ocrrlib.systems import SYSTEMS
 
+CACHE = ROOT / "build/cache/streams"
 SEEDS = {"paper": (0, 1, 2, 3, 4), "quick": (0,)}
 COMPARED = ("substrate", "bounded_reservoir_1000", "knn_lm", "online_linear", "slda", OURS)
 QUEUES = ("bounded_fifo_1000", "bounded_reservoir_1000")  # what a memory with a budget keeps depends on the order
@@ -111,6 +120,35 @@ def plan(study, encoder=DEFAULT_ENCODER, seeds=None, profile="paper", systems=CO
         for seed in parse_seeds(SEEDS[profile] if seeds is None else seeds)
         for system in systems
     ]
+
+
+@lru_cache(maxsize=4)
+def rows_of(dataset, encoder, out_of_scope=False):
+    """The embedded dataset, and rows out of its scope where these are set apart, else None."""
+    data = load_pixels() if dataset == "digits" else load(dataset, encoder or DEFAULT_ENCODER)
+    return split_off(data) if out_of_scope else (data, None)
+
+
+@lru_cache(maxsize=1)
+def _scenario(start):
+    return scenario_of(start, rows_of(*start.source)[0])
+
+
+def _run(cell):
+    return run_cell(cell, SYSTEMS[cell.system].make(cell.seed), _scenario(cell.start), rows_of(*cell.source)[1])
+
+
+def _key(cell):
+    entry, (data, outside) = SYSTEMS[cell.system], rows_of(*cell.source)
+    code, libraries = closure("ocrrlib.streams", f"ocrrlib.systems.{entry.module}")
+    rows = None if outside is None else hashlib.sha256(outside).hexdigest()
+    return digest([asdict(cell), entry.cls, entry.params, code, libraries, data.fingerprint, rows])
+
+
+def run_cells(cells, jobs=1, cache=CACHE, progress=True):
+    """What ``run_cell`` gives for each of these cells; finished ones are found in the cache."""
+    starts = [cell.start for cell in cells]
+    return each(_run, [(cell,) for cell in cells], [_key(cell) for cell in cells], jobs, cache, progress, starts)
 
 
 def _rows(study, cell, checkpoints):

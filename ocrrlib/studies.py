@@ -1,5 +1,7 @@
 """Many small pieces of work: in parallel, each kept as soon as it is finished."""
 
+from itertools import islice
+
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
@@ -8,7 +10,10 @@ from ocrrlib.cache import RunCache
 from ocrrlib.errors import InputError
 
 
-def each(function, tasks, keys, jobs=1, cache=None, progress=True):
+CHUNK = 20  # tasks that belong together and that one worker does in a row
+
+
+def each(function, tasks, keys, jobs=1, cache=None, progress=True, together=None):
     """``function(*task)`` for every task, in their order; what is kept under its key is not done again.
 
     Parameters
@@ -23,6 +28,8 @@ def each(function, tasks, keys, jobs=1, cache=None, progress=True):
         Worker processes, from 1 up.
     cache : path or None
         Folder of finished results.
+    together : list of hashable, optional
+        One for each task; those with the same one share work, so that a worker does them in a row.
 
     Raises
     ------
@@ -33,19 +40,30 @@ def each(function, tasks, keys, jobs=1, cache=None, progress=True):
         raise InputError(f"{jobs} jobs are too few: give at least 1")
     kept = RunCache(cache)
     found = {key: done for key in keys if (done := kept.load(key)) is not None}
-    todo = {key: task for key, task in zip(keys, tasks) if key not in found}
+    groups = {}
+    for key, task, group in zip(keys, tasks, together or keys):
+        if key not in found:
+            groups.setdefault(group, {})[key] = task
+    chunks = [dict(part) for group in groups.values() for part in _batches(group.items())]
     work = Parallel(n_jobs=jobs, return_as="generator_unordered")(
-        delayed(_keep)(function, task, key, kept) for key, task in todo.items()
+        delayed(_keep)(function, chunk, kept) for chunk in chunks
     )
-    with tqdm(total=len(tasks), initial=len(tasks) - len(todo), unit="run", disable=not progress) as bar:
-        for key, done in work:
-            found[key] = done
-            bar.update()
+    with tqdm(total=len(set(keys)), initial=len(found), unit="run", disable=not progress) as bar:
+        for done in work:
+            found |= done
+            bar.update(len(done))
     return [found[key] for key in keys]
 
 
-def _keep(function, task, key, cache):
-    with threadpool_limits(1):
-        done = function(*task)
-    cache.save(key, done)
-    return key, done
+def _batches(items):
+    items = iter(items)
+    return iter(lambda: list(islice(items, CHUNK)), [])
+
+
+def _keep(function, chunk, cache):
+    done = {}
+    for key, task in chunk.items():
+        with threadpool_limits(1):
+            done[key] = function(*task)
+        cache.save(key, done[key])
+    return done

@@ -1,10 +1,10 @@
-"""Standing scores: at any time those computed anew, and only changed classes are scored again."""
+"""Standing scores and products: at any time those computed anew, from no more than what changed."""
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ocrrlib.systems.standing import StandingScores
+from ocrrlib.systems.standing import Moves, StandingProducts, StandingScores
 
 N, CLASSES = 6, 5
 
@@ -65,3 +65,53 @@ def test_answers_are_copies():
     rows = np.array([1, 2])
     scores.standing(rows)[:] = np.nan
     np.testing.assert_array_equal(scores.standing(rows), scores.table[rows])
+
+
+class Moving:
+    """Weights that move, and how many rows were multiplied with all of them."""
+
+    def __init__(self, n_classes=4, dim=3):
+        self.rng = np.random.default_rng(1)
+        self.Z, self.W = self.rng.normal(size=(N, dim)), self.rng.normal(size=(n_classes, dim))
+        self.moves, self.whole = Moves(n_classes, dim), 0
+        self.standing = StandingProducts(self.Z, self.weights, self.moves)
+
+    def weights(self):
+        self.whole += 1
+        return self.W
+
+    def move(self):
+        left, right = self.rng.normal(size=len(self.W)), self.rng.normal(size=self.Z.shape[1])
+        self.W = self.W + np.multiply.outer(left, right)
+        self.moves.add(left, right)
+
+    def restart(self):
+        self.W = self.rng.normal(size=self.W.shape)
+        self.moves.restart()
+
+    def ask(self, rows):
+        np.testing.assert_allclose(self.standing(np.array(rows, int)), self.Z[rows] @ self.W.T, rtol=0, atol=1e-9)
+
+
+@given(st.lists(st.sampled_from(["move", "restart"]) | ask, max_size=40))
+def test_products_equal_those_computed_anew_after_any_moves_and_queries(steps):
+    moving = Moving()
+    for step in steps:
+        moving.ask(step) if isinstance(step, list) else getattr(moving, step)()
+
+
+def test_products_are_made_whole_only_at_first_after_a_restart_and_when_too_much_was_missed():
+    moving = Moving(n_classes=8, dim=8)  # four terms cost as much as all weights
+    rows = list(range(N))
+    moving.whole = 0
+    for moves, whole in ((0, 1), (1, 1), (4, 1), (5, 2), (2, 2)):
+        for _ in range(moves):
+            moving.move()
+        moving.ask(rows)
+        assert moving.whole == whole
+    moving.restart()
+    moving.move()
+    moving.ask(rows)
+    moving.move()
+    moving.ask(rows)
+    assert moving.whole == 3

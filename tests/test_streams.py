@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from ocrrlib import stream_plan, streams
+from ocrrlib import stream_plan
 from ocrrlib.cache import RunCache
 from ocrrlib.embeddings import load
 from ocrrlib.errors import InputError
@@ -15,11 +15,20 @@ from ocrrlib.report import stream_advice
 from ocrrlib.report import streams as report
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream
-from ocrrlib.stream_plan import KEY, STUDIES, plan, run_studies
-from ocrrlib.streams import Cell, run_cell, run_cells, scenario_of, wrong_entries
+from ocrrlib.stream_plan import KEY, STUDIES, plan, rows_of, run_cells, run_studies
+from ocrrlib.streams import Cell, wrong_entries
+from ocrrlib.streams import scenario_of as scenario_from
 from ocrrlib.systems import make
 
 QUICK = dict(cap=60, thin=24)
+
+
+def scenario_of(cell):
+    return scenario_from(cell, rows_of(*cell.source)[0])
+
+
+def run_cell(cell):
+    return run_cells([cell], cache=None, progress=False)[0]
 
 
 @pytest.fixture(scope="module")
@@ -73,12 +82,12 @@ def test_results_do_not_depend_on_jobs_or_on_where_it_was_stopped(tmp_path, rows
 
 
 def test_finished_cells_are_not_run_again_and_the_same_cell_only_once(tmp_path, monkeypatch):
-    cells, ran, run = [Cell("ncm", seed, **QUICK) for seed in (0, 1, 0)], [], streams.run_cell
-    monkeypatch.setattr(streams, "run_cell", lambda cell, scenario: ran.append(cell.seed) or run(cell, scenario))
+    cells, ran, run = [Cell("ncm", seed, **QUICK) for seed in (0, 1, 0)], [], stream_plan.run_cell
+    monkeypatch.setattr(stream_plan, "run_cell", lambda cell, *rest: ran.append(cell.seed) or run(cell, *rest))
     first = run_cells(cells, cache=tmp_path, progress=False)
     assert run_cells(cells, cache=tmp_path, progress=False) == first and first[0] == first[2]
     assert sorted(ran) == [0, 1]
-    assert all(RunCache(tmp_path).load(streams._key(cell)) is not None for cell in cells)
+    assert all(RunCache(tmp_path).load(stream_plan._key(cell)) is not None for cell in cells)
 
 
 def test_every_row_has_a_name_of_its_own_and_all_settings(rows):

@@ -41,6 +41,14 @@ def test_a_task_that_comes_twice_is_done_once(tmp_path):
     assert found == [1, 1] and calls == [1]
 
 
+def test_tasks_that_belong_together_are_done_in_a_row_and_results_stay_in_order():
+    calls = []
+    tasks, groups = [(number,) for number in range(45)], [number % 2 for number in range(45)]
+    keys = [f"{number:064}" for number in range(45)]
+    found = each(lambda x: calls.append(x) or x, tasks, keys, progress=False, together=groups)
+    assert found == list(range(45)) and calls == [*range(0, 45, 2), *range(1, 45, 2)]
+
+
 def test_no_workers_are_refused():
     with pytest.raises(InputError, match="0 jobs are too few"):
         each(square, [], [], jobs=0)

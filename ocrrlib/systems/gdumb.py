@@ -1,5 +1,6 @@
 """``gdumb``: a greedy memory and a dumb learner (Prabhu et al. 2020, GDumb)."""
 
+from ocrrlib.systems.heads import train
 from ocrrlib.systems.replay import Replay
 
 
@@ -16,6 +17,8 @@ class GDumb(Replay):
     every : int
         Corrections from one training to the next.
     """
+
+    trainer = staticmethod(train)  # no two memories are the same: nothing is worth keeping
 
     def __init__(self, seed=0, every=25, **replay):
         super().__init__(seed, **replay)

@@ -13,8 +13,7 @@ from ocrrlib.systems.linear import softmax, softmax_seen
 from ocrrlib.torch_draws import TorchDraws
 
 
-@shared(keep=2)
-def train_head(X, y, n_classes, seed, epochs, lr, weight_decay, batch):
+def train(X, y, n_classes, seed, epochs, lr, weight_decay, batch):
     """Train a linear head with AdamW and cross-entropy.
 
     Initial weights and the order of rows are torch's for this seed, as published.
@@ -45,6 +44,9 @@ def train_head(X, y, n_classes, seed, epochs, lr, weight_decay, batch):
                 residual[np.arange(len(rows)), y[rows]] -= 1
                 adam.step((residual / len(rows)).T @ inputs[rows])
     return theta[:, :-1].copy(), theta[:, -1].copy()
+
+
+train_head = shared(keep=2)(train)  # of initial rows, which many runs have in common
 
 
 @shared(keep=1)

@@ -77,11 +77,8 @@ class KLDA(SLDA):
         self.lift = Fourier(self.features, self.seed, self.dim, median_distance(X, self.seed))
         super()._fit(X, y)
 
-    def watch(self, Q):
-        if Q.flags.writeable:  # the features must not follow
-            Q = Q.copy()
-        Z = _watched(Q, self.lift)
-        return lambda rows: self._decide(Z[rows])
+    def _fixed(self, Q):
+        return _watched(Q, self.lift)
 
     def storage(self):
         """Frequencies and phases count: without them nothing can be predicted."""

@@ -82,6 +82,8 @@ class Replay(LinearHead):
         As for every head.
     """
 
+    trainer = staticmethod(train_head)
+
     def __init__(self, seed=0, memory=1000, memory_batch=10, **head):
         super().__init__(seed, **head)
         self.memory, self.memory_batch = memory, memory_batch
@@ -100,7 +102,7 @@ class Replay(LinearHead):
         self.room, self.seen = np.empty_like(self.W), np.zeros(self.n_classes, bool)
         known, ranks = np.unique(y, return_inverse=True)
         if len(known):
-            self.W[known], self.b[known] = train_head(X, ranks, len(known), self.seed, **self.training)
+            self.W[known], self.b[known] = self.trainer(X, ranks, len(known), self.seed, **self.training)
             self.seen[known] = True
 
     def _predict(self, X):

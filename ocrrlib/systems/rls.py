@@ -5,6 +5,7 @@ from threadpoolctl import threadpool_limits
 
 from ocrrlib.systems.base import Storage, System
 from ocrrlib.systems.linear import TEMPERATURE, best_seen, softmax_seen
+from ocrrlib.systems.standing import Moves, StandingProducts
 
 
 class RLS(System):
@@ -28,13 +29,19 @@ class RLS(System):
         np.add.at(sums, y, X)
         with threadpool_limits(1):  # so that sums are made in one order
             self.inverse = np.linalg.inv(X.T @ X + self.ridge * np.eye(self.dim))
-            self.W = sums @ self.inverse
+            self.W, self.moves = sums @ self.inverse, None
 
     def _predict(self, X):
         return best_seen(X.astype(np.float64) @ self.W.T, self.seen)
 
     def _probabilities(self, X):
         return softmax_seen(X.astype(np.float64) @ self.W.T / TEMPERATURE, self.seen)
+
+    def watch(self, Q):
+        if self.moves is None:
+            self.moves = Moves(*self.W.shape)
+        standing = StandingProducts(Q.astype(np.float64), lambda: self.W, self.moves)
+        return lambda rows: best_seen(standing(rows), self.seen)
 
     def _correct(self, x, y):
         x = x.astype(np.float64)
@@ -44,6 +51,8 @@ class RLS(System):
         error[y] += 1
         self.inverse -= np.multiply.outer(u / gain, u)  # Sherman and Morrison (1950)
         self.W += np.multiply.outer(error / gain, u)
+        if self.moves is not None:
+            self.moves.add(error / gain, u)
         self.seen[y] = True
 
     def storage(self):

@@ -7,6 +7,7 @@ from ocrrlib.errors import pick
 from ocrrlib.shared import shared
 from ocrrlib.systems.base import Storage, System
 from ocrrlib.systems.linear import best_seen, softmax_seen
+from ocrrlib.systems.standing import Moves, StandingProducts
 
 GROWTH = 1.5  # the shrinkage's weight is brought up to date when there are so many times more rows
 BLOCK = 32  # rank-one terms that are kept beside the inverse before they are folded into it
@@ -74,24 +75,43 @@ class SLDA(System):
         self.counts, self.means = counts.copy(), means.copy()
         self.rows = self.inverted_at = len(y)
         self.terms = np.zeros((0, self.means.shape[1]))
-        self.W = self.means @ self.inverse
+        self.W, self.moves = self.means @ self.inverse, None
         self._weigh()
 
     def _weigh(self):
         self.b = np.einsum("cd,cd->c", self.means, self.W) / -2
 
-    def _discriminants(self, Z):
-        """Log-densities (m, C) of features (m, D), but for what all classes have in common."""
-        return (Z @ self.W.T + self.b) * max(self.rows, 1)
+    def _discriminants(self, products):
+        """Log-densities (m, C), but for what all classes have in common, from products (m, C) with the weights."""
+        return (products + self.b) * max(self.rows, 1)
 
-    def _decide(self, Z):
-        return best_seen(self._discriminants(Z), self.counts > 0)
+    def _products(self, X):
+        return _features(X, self.lift) @ self.W.T
 
     def _predict(self, X):
-        return self._decide(_features(X, self.lift))
+        return best_seen(self._discriminants(self._products(X)), self.counts > 0)
 
     def _probabilities(self, X):
-        return softmax_seen(self._discriminants(_features(X, self.lift)), self.counts > 0)
+        return softmax_seen(self._discriminants(self._products(X)), self.counts > 0)
+
+    def _follow(self, Z):
+        """Discriminants of fixed features (q, D), by row number."""
+        if self.moves is None:
+            self.moves = Moves(*self.W.shape)
+        standing = StandingProducts(Z, lambda: self.W, self.moves)
+        return lambda rows: self._discriminants(standing(rows))
+
+    def _fixed(self, Q):
+        """Features (q, D) of rows that are asked about again and again."""
+        return _features(Q, self.lift)
+
+    def watch(self, Q):
+        discriminants = self._follow(self._fixed(Q))
+        return lambda rows: best_seen(discriminants(rows), self.counts > 0)
+
+    def watch_probabilities(self, Q):
+        discriminants = self._follow(self._fixed(Q))
+        return lambda rows: softmax_seen(discriminants(rows), self.counts > 0)
 
     def _correct(self, x, y):
         n = int(self.counts[y])
@@ -99,12 +119,17 @@ class SLDA(System):
         u = self.inverse @ v - (self.terms @ v) @ self.terms
         weight = (1 - self.shrinkage) * n / (n + 1) if self.updated else 0.0
         gain = 1 + weight * (v @ u)
+        move = -weight / gain * (self.means @ u)
+        move[y] += 1 / (gain * (n + 1))
         if weight:  # Sherman and Morrison (1950)
             self.terms = np.concatenate([self.terms, np.sqrt(weight / gain) * u[None]])
-            self.W -= np.multiply.outer(weight / gain * (self.means @ u), u)
+            self.W += np.multiply.outer(move, u)
             self.trace += n / (n + 1) * float(v @ v)
+        else:
+            self.W[y] += move[y] * u
+        if self.moves is not None:
+            self.moves.add(move, u)
         self.means[y] += v / (n + 1)
-        self.W[y] += u / (gain * (n + 1))
         self.counts[y] += 1
         self.rows += 1
         if len(self.terms) == BLOCK:
@@ -124,6 +149,8 @@ class SLDA(System):
         A.flat[:: len(A) + 1] += ridge - self.ridge
         self.inverse, self.ridge, self.inverted_at = np.linalg.inv(A), ridge, self.rows
         self.W = self.means @ self.inverse
+        if self.moves is not None:
+            self.moves.restart()
 
     def storage(self):
         kept = self.means, self.inverse, self.terms, self.W, self.b, self.counts
