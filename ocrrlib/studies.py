@@ -9,7 +9,6 @@ from tqdm import tqdm
 from ocrrlib.cache import RunCache
 from ocrrlib.errors import InputError
 
-
 CHUNK = 20  # tasks that belong together and that one worker does in a row
 
 

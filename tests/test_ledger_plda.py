@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ocrrlib.scenario import make_scenario
+from ocrrlib.systems import SYSTEMS
 from ocrrlib.systems.heads import softmax
 from ocrrlib.systems.ledger_plda import LedgerPLDA
 from ocrrlib.systems.plda import PLDA
 from ocrrlib.systems.substrate import Substrate
 
+USUAL = SYSTEMS["ledger_plda"].params | {"new_odds": 1.0}
 MODEL = dict(shrinkage=0.2, floor=0.3, prior_rows=50, power=0.5)
 weight = st.floats(0, 1)
 
@@ -33,6 +35,7 @@ def pairs(s):
 
 
 def fitted(s, cls=LedgerPLDA, **params):
+    params = USUAL | params if cls is LedgerPLDA else params
     return cls(**params).fit(s.X_initial, s.y_initial, s.classes)
 
 

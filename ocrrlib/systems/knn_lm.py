@@ -1,11 +1,10 @@
 """``knn_lm``: a frozen head mixed with a growing datastore (paper, section 4.2; Khandelwal et al. 2020)."""
 
-import numpy as np
-
 from ocrrlib.entries import Entries
 from ocrrlib.search import StandingQueries, top_k
 from ocrrlib.systems.base import Storage
 from ocrrlib.systems.heads import LinearHead, softmax
+from ocrrlib.systems.shares import shares
 
 
 class KNNLM(LinearHead):
@@ -28,13 +27,8 @@ class KNNLM(LinearHead):
         self.entries = Entries(X, y)
 
     def _mix(self, p_head, sims, slots):
-        p = (1 - self.weight) * p_head
-        if self.entries.size:
-            shares = self.weight * softmax(sims / self.temperature)
-            rows = np.broadcast_to(np.arange(len(p))[:, None], slots.shape)
-            found = slots >= 0
-            np.add.at(p, (rows[found], self.entries.y[slots[found]]), shares[found])
-        return p
+        near = shares(sims, slots, self.entries, self.n_classes, self.temperature)
+        return (1 - self.weight) * p_head + self.weight * near
 
     def _among_met(self, p):
         """The frozen head gives classes to come a little, too; they do not count."""

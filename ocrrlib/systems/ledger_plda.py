@@ -6,7 +6,7 @@ from ocrrlib.systems.base import Storage
 from ocrrlib.systems.heads import softmax, train_head
 from ocrrlib.systems.linear import best_seen, softmax_seen
 from ocrrlib.systems.plda import PLDA
-from ocrrlib.systems.standing import StandingScores
+from ocrrlib.systems.standing import StandingScores, span
 from ocrrlib.systems.substrate import Substrate
 
 
@@ -42,22 +42,23 @@ class LedgerPLDA(Substrate):
     def __init__(
         self,
         seed=0,
-        k=5,
-        neighbour_temperature=0.03,
-        neighbour_weight=0.5,
-        new_odds=1.0,
-        head_weight=0.5,
-        model_temperature=10.0,
-        model=None,
-        epochs=30,
-        fit_lr=1e-2,
-        weight_decay=1e-4,
-        batch=256,
+        *,
+        k,
+        neighbour_temperature,
+        neighbour_weight,
+        new_odds,
+        head_weight,
+        model_temperature,
+        model,
+        epochs,
+        fit_lr,
+        weight_decay,
+        batch,
     ):
         super().__init__(seed, k=k)
         self.temperature, self.model_temperature = neighbour_temperature, model_temperature
         self.neighbour_weight, self.head_weight, self.new_odds = neighbour_weight, head_weight, new_odds
-        self.settings = model or {}
+        self.settings = model
         self.training = dict(epochs=epochs, lr=fit_lr, weight_decay=weight_decay, batch=batch)
 
     def _fit(self, X, y):
@@ -66,7 +67,7 @@ class LedgerPLDA(Substrate):
         self.new = np.setdiff1d(np.arange(self.n_classes), self.known)
         if len(self.known):
             self.W, self.b = train_head(X, ranks, len(self.known), self.seed, **self.training)
-        self.model = PLDA(X, y, self.n_classes, **self.settings)
+        self.model = PLDA(X, y, self.n_classes, seed=self.seed, **self.settings)
         self.read = self.entries.writes
 
     def _catch_up(self):
@@ -95,10 +96,10 @@ class LedgerPLDA(Substrate):
         return self._mix(self.model.scores(Z, Z**2), self._head(X), *self._search(X))
 
     def watch_probabilities(self, Q):
-        neighbours, p_head, Z = self._follow(Q), self._head(Q), self.model.project(Q)
+        neighbours, p_head, Z = self._follow(Q), self._head(Q), self.model.project_often(Q)
         squares = Z**2
         standing = StandingScores(
-            lambda rows, classes: self.model.scores(Z[rows], squares[rows], classes),
+            lambda rows, classes: self.model.scores(Z[span(rows)], squares[span(rows)], classes),
             len(Q),
             self.n_classes,
             self.model.changes,

@@ -4,11 +4,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ocrrlib.shared import shared
+from ocrrlib.systems.fourier import Fourier, median_distance
 
 LEAST = 1e-3  # of the mean variance: directions that vary less are taken to vary so much
 
 
-@shared(keep=2)
 def basis(X, y, n_classes, shrinkage):
     """Coordinates in which rows of one class vary by 1 in every direction, and class means independently.
 
@@ -43,6 +43,39 @@ def basis(X, y, n_classes, shrinkage):
     return centre, whiten @ rotation[:, ::-1], between[::-1]
 
 
+@shared(keep=2)
+def start(X, y, n_classes, shrinkage, lift):
+    """Everything that the first rows decide.
+
+    Returns
+    -------
+    centre, P, between
+        As from ``basis``, of the features where rows are lifted.
+    counts : (C,) int64
+        Rows of each class.
+    sums : (C, D) float64
+        Their coordinates, added up.
+    scatter : (C,) float64
+        Their squared distances to the mean of their class, added up and divided by D.
+    """
+    F = lift(X) if lift else X
+    centre, P, between = basis(F, y, n_classes, shrinkage)
+    with threadpool_limits(1):
+        Z = (F - centre) @ P
+    counts, sums, scatter = np.bincount(y, minlength=n_classes), np.zeros((n_classes, Z.shape[1])), np.zeros(n_classes)
+    np.add.at(sums, y, Z)
+    Z -= (sums / np.maximum(counts, 1)[:, None])[y]
+    np.add.at(scatter, y, np.einsum("nd,nd->n", Z, Z) / Z.shape[1])
+    for array in (found := (centre, P, between, counts, sums, scatter)):
+        array.flags.writeable = False
+    return found
+
+
+@shared(keep=1)
+def _projected(X, lift, centre, P):
+    return ((lift(X) if lift else X) - centre) @ P
+
+
 class PLDA:
     """Log-densities of rows under each class, given the rows of the class so far.
 
@@ -65,32 +98,32 @@ class PLDA:
         How many rows the common spread counts for against a class's own.
     power : float
         Power of the spread; 0 gives all classes the same.
+    features : int
+        Random features that rows are lifted to first, so that borders between classes may bend; 0 for none.
+    seed : int
+        Of these features.
     """
 
-    def __init__(self, X, y, n_classes, shrinkage=0.1, floor=0.2, prior_rows=200, power=0.5):
-        self.centre, self.P, between = basis(X, y, n_classes, shrinkage)
+    def __init__(self, X, y, n_classes, shrinkage=0.1, floor=0.2, prior_rows=200, power=0.5, features=0, seed=0):
+        self.lift = Fourier(features, seed, X.shape[1], median_distance(X, seed)) if features else None
+        self.centre, self.P, between, counts, sums, scatter = start(X, y, n_classes, shrinkage, self.lift)
         self.between, self.prior_rows, self.power = np.maximum(between, floor), prior_rows, power
-        shape = n_classes, X.shape[1]
-        self.counts, self.sums, self.scatter = np.zeros(n_classes, np.int64), np.zeros(shape), np.zeros(n_classes)
-        self.precision, self.weights, self.offset = np.zeros(shape), np.zeros(shape), np.zeros(n_classes)
+        self.counts, self.sums, self.scatter = counts.copy(), sums.copy(), scatter.copy()
+        self.precision, self.weights, self.offset = np.zeros_like(sums), np.zeros_like(sums), np.zeros(n_classes)
         self.changes = []  # classes in the order of their rows
-        self._start(X, y)
-
-    def project(self, X):
-        """Coordinates (m, d) float64 of rows (m, d)."""
-        return (X - self.centre) @ self.P
-
-    def _start(self, X, y):
-        Z = self.project(X)
-        self.counts += np.bincount(y, minlength=len(self.counts))
-        np.add.at(self.sums, y, Z)
-        Z -= (self.sums / np.maximum(self.counts, 1)[:, None])[y]
-        np.add.at(self.scatter, y, np.einsum("nd,nd->n", Z, Z) / Z.shape[1])
         for label in np.flatnonzero(self.counts):
             self._derive(label)
 
+    def project(self, X):
+        """Coordinates (m, D) float64 of rows (m, d)."""
+        return ((self.lift(X) if self.lift else X) - self.centre) @ self.P
+
+    def project_often(self, X):
+        """The same, remembered, for rows that many runs ask about."""
+        return _projected(X, self.lift, self.centre, self.P)
+
     def add(self, z, y):
-        """Learn one row, given by its coordinates (d,)."""
+        """Learn one row, given by its coordinates (D,)."""
         n = self.counts[y]
         if n:
             off = z - self.sums[y] / n
@@ -122,4 +155,5 @@ class PLDA:
     def nbytes(self):
         """Bytes of all that is kept."""
         kept = self.P, self.sums, self.counts, self.scatter, self.precision, self.weights, self.offset
-        return sum(part.nbytes for part in kept) + self.centre.nbytes + self.between.nbytes
+        basis = self.centre.nbytes + self.between.nbytes + (self.lift.nbytes if self.lift else 0)
+        return sum(part.nbytes for part in kept) + basis

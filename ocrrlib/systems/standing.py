@@ -81,7 +81,7 @@ class StandingProducts:
         """Products (len(rows), C) of the rows ``rows``; a copy."""
         known = self.upto[rows]
         for upto in np.unique(known[known < self.moves.count]):
-            stale = _span(rows[known == upto])
+            stale = span(rows[known == upto])
             moved = None if upto < 0 else self.moves.since(upto)
             if moved is None:
                 self.kept[stale] = self.Z[stale] @ self.weights().T
@@ -91,7 +91,7 @@ class StandingProducts:
         return self.kept[rows]
 
 
-def _span(rows):
+def span(rows):
     """Rows that follow one another as a slice, which needs no copy."""
     consecutive = len(rows) > 1 and np.all(np.diff(rows) == 1)
     return slice(rows[0], rows[-1] + 1) if consecutive else rows

@@ -1,11 +1,10 @@
 """``substrate``: the hash-chained ledger that votes with its neighbours (paper, section 4.3)."""
 
-import numpy as np
-
 from ocrrlib.ledger import Ledger
 from ocrrlib.search import StandingQueries, top_k
 from ocrrlib.systems.base import Storage, System
-from ocrrlib.systems.linear import TEMPERATURE, softmax
+from ocrrlib.systems.linear import TEMPERATURE
+from ocrrlib.systems.shares import shares
 from ocrrlib.voting import vote
 
 
@@ -35,14 +34,7 @@ class Neighbours(System):
         return vote(sims, labels, self.margin, self.rule)
 
     def _share(self, sims, slots):
-        """Softmax over the neighbours' cosines, summed per class, (m, C)."""
-        p = np.zeros((len(sims), self.n_classes))
-        if self.entries.size:
-            shares = softmax(sims / self.temperature)
-            rows = np.broadcast_to(np.arange(len(p))[:, None], slots.shape)
-            found = slots >= 0
-            np.add.at(p, (rows[found], self.entries.y[slots[found]]), shares[found])
-        return p
+        return shares(sims, slots, self.entries, self.n_classes, self.temperature)
 
     def _search(self, X):
         """Cosines and slots of the neighbours, both (m, k)."""

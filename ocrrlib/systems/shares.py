@@ -1,0 +1,30 @@
+"""What neighbours say of classes, as probabilities."""
+
+import numpy as np
+
+from ocrrlib.systems.linear import softmax
+
+
+def shares(sims, slots, entries, n_classes, temperature):
+    """Softmax over the neighbours' cosines, summed per class; all zero where nothing is stored.
+
+    Parameters
+    ----------
+    sims, slots : (m, k)
+        Cosines and slots of the neighbours, as from ``ocrrlib.search.top_k``.
+    entries : Entries
+        Where these slots are.
+    temperature : float
+        Of the softmax.
+
+    Returns
+    -------
+    (m, n_classes) float64
+    """
+    p = np.zeros((len(sims), n_classes))
+    if entries.size:
+        weights = softmax(sims / temperature)
+        rows = np.broadcast_to(np.arange(len(p))[:, None], slots.shape)
+        found = slots >= 0
+        np.add.at(p, (rows[found], entries.y[slots[found]]), weights[found])
+    return p
