@@ -19,7 +19,7 @@ from ocrrlib.provenance import closure, digest
 from ocrrlib.stream_plan import COMPARED, KEY, QUEUES
 from ocrrlib.sweep import CACHE, checkpoints, depends_on, finish, right_answers
 from ocrrlib.systems import SYSTEMS
-from ocrrlib.tuning import SETTING
+from ocrrlib.tuning_plan import RIVALS, SEARCHED, SETTING
 
 LOCK = ROOT / "requirements.lock"
 
@@ -106,8 +106,9 @@ STUDIES = {
     "race": (["ocrrlib.race"], ["n", "index", "effort"]),
     "costs": (_MEASURED, ["system"]),
     "growth": (_MEASURED, ["system", "entries"]),
+    "search": (("ocrrlib.tuning", *_modules(*RIVALS, OURS)), SEARCHED),
     "tuning": (("ocrrlib.tuning", *_modules(OURS)), SETTING),
-    "variance": (("ocrrlib.variance", *_modules(*CROSSED)), ["dataset", "system", "draw", "order", "coins"]),
+    "variance": (("ocrrlib.crossed", *_modules(*CROSSED)), ["dataset", "system", "draw", "order", "coins"]),
     "streams": (("ocrrlib.streams", *_modules(*COMPARED, *QUEUES)), KEY),
 }
 

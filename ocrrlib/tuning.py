@@ -1,39 +1,14 @@
-"""How our own system was set: on training rows only, with seeds of their own."""
+"""Where our own system was set: on training rows only, with seeds of their own."""
 
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 
-from ocrrlib.embeddings import load
-from ocrrlib.encoders import DEFAULT_ENCODER
-from ocrrlib.errors import pick
-from ocrrlib.experiments import OURS
-from ocrrlib.files import ROOT
 from ocrrlib.policies import POLICIES
-from ocrrlib.provenance import closure, digest
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream
-from ocrrlib.studies import each
-from ocrrlib.systems import SYSTEMS
 
-SEEDS = (1000, 1001, 1002, 1003)  # none of them is reported on
 TESTED = 4  # every so-many-th training row of a class is a test row here
-CACHE = ROOT / "build/cache/tuning"
-SETTING = ["parameter", "value", "chosen", "dataset", "policy", "seed"]
-# What else each setting could be; a dot leads into a setting that is a dict.
-ALTERNATIVES = {
-    "neighbour_weight": (0.0, 0.3, 0.7, 1.0),
-    "k": (5, 20),
-    "neighbour_temperature": (0.03, 0.1),
-    "new_odds": (1.0, 2.0),
-    "head_weight": (0.0, 0.15, 0.6),
-    "model_temperature": (6.0, 24.0),
-    "model.shrinkage": (0.1, 0.3),
-    "model.floor": (0.02, 0.2),
-    "model.prior_rows": (30, 300),
-    "model.power": (0.0, 0.5, 1.0),
-}
 
 
 def from_training_rows(data):
@@ -47,55 +22,32 @@ def from_training_rows(data):
     return replace(data, **parts)
 
 
-def settings():
-    """All settings that are compared: (name of the one that differs, its value, all of them); first as chosen."""
-    chosen = SYSTEMS[OURS].params
-    found = [("", np.nan, chosen)]
-    for name, values in ALTERNATIVES.items():
-        group, _, key = name.rpartition(".")
-        old = chosen[group] if group else chosen
-        pick("setting", key, old)
-        for value in values:
-            new = old | {key: value}
-            found.append((name, float(value), chosen | {group: new} if group else new))
-    return found
+def row_weights(data, own):
+    """What a test row of each class of ``own`` counts, (C,): all classes weigh as in the test rows of ``data``."""
+    wanted, there = (np.bincount(one.y_test, minlength=len(data.classes)) for one in (data, own))
+    return wanted / np.maximum(there, 1)
 
 
-def accuracy(data, policy, seed, params):
-    """Final novel and original accuracy on the rows of ``from_training_rows``, whole."""
-    scenario = make_scenario(data, seed, cap=None)
-    *_, last = run_stream(replace(SYSTEMS[OURS], params=params).make(seed), scenario, POLICIES[policy])
-    return {"novel": last.novel_acc, "original": last.original_acc}
+def accuracy(data, weights, policy, seed, entry):
+    """Final novel and original accuracy of a system over whole test sets.
 
-
-def tune(
-    datasets=("banking77", "clinc150"),
-    policies=("oracle", "random10"),
-    seeds=SEEDS,
-    encoder=DEFAULT_ENCODER,
-    jobs=1,
-    cache=CACHE,
-    progress=True,
-):
-    """Our system as it is set and with one setting changed at a time, on held-out classes of the training rows.
-
-    Returns
-    -------
-    DataFrame
-        One row per setting, dataset, policy and seed; ``parameter`` is empty for the system as it is set.
+    Parameters
+    ----------
+    data : Embedded
+        As from ``from_training_rows``.
+    weights : (C,) float
+        What a row of each class counts.
+    policy : str
+        Name of a policy.
+    seed : int
+        Of the scenario and the system.
+    entry : Entry
+        The system, as in the registry.
     """
-    entry, found = SYSTEMS[OURS], settings()
-    code = closure("ocrrlib.tuning", f"ocrrlib.systems.{entry.module}")
-    data = {name: from_training_rows(load(name, encoder)) for name in datasets}
-    fingerprints = {name: part.fingerprint for name, part in data.items()}
-    plan = [
-        ((name, value, not name, dataset, policy, seed), params)
-        for dataset in datasets
-        for policy in policies
-        for seed in seeds
-        for name, value, params in found
-    ]
-    keys = [digest([*one[3:], params, fingerprints[one[3]], *code]) for one, params in plan]
-    tasks = [(data[one[3]], *one[4:], params) for one, params in plan]
-    rows = each(accuracy, tasks, keys, jobs, cache, progress)
-    return pd.DataFrame([dict(zip(SETTING, one)) | row for (one, _), row in zip(plan, rows)])
+    scenario = make_scenario(data, seed, cap=None)
+    *_, last = run_stream(entry.make(seed), scenario, POLICIES[policy])
+    parts = np.split(last.answers, [len(scenario.y_novel)])
+    return {
+        axis: float(np.average(answers == y, weights=weights[y]))
+        for axis, answers, y in zip(("novel", "original"), parts, (scenario.y_novel, scenario.y_original))
+    }

@@ -1,24 +1,13 @@
 """Where the spread over seeds comes from: the held-out draw, the order of the stream, the coins."""
 
-from dataclasses import replace
-from itertools import combinations, product
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
 
-from ocrrlib.embeddings import load
-from ocrrlib.encoders import DEFAULT_ENCODER
-from ocrrlib.errors import InputError, pick
-from ocrrlib.files import ROOT
+from ocrrlib.errors import InputError
 from ocrrlib.intervals import SAME
-from ocrrlib.policies import POLICIES
-from ocrrlib.provenance import closure, digest
-from ocrrlib.scenario import make_scenario
-from ocrrlib.stream import run_stream
-from ocrrlib.studies import each
-from ocrrlib.systems import SYSTEMS, make
 
-CACHE = ROOT / "build/cache/variance"
 FACTORS = ("draw", "order", "coins")
 SOURCES = tuple(":".join(part) for size in (1, 2, 3) for part in combinations(FACTORS, size))
 METRICS = ("novel", "original", "corrections")
@@ -31,83 +20,6 @@ NESTED = {
     "order within draw": ("order", "draw:order"),
     "coins within order": tuple(source for source in SOURCES if "coins" in source),
 }
-
-
-def compose(data, draw, order, coins):
-    """A scenario with a seed for each of its parts; all test rows.
-
-    Parameters
-    ----------
-    data : Embedded
-        The dataset.
-    draw, order, coins : int
-        Seeds of the held-out classes, of the stream's order and of the policy's coins.
-
-    Returns
-    -------
-    Scenario
-        Its ``seed`` is that of the coins.
-    """
-    drawn = make_scenario(data, draw, cap=None)
-    stream = np.flatnonzero(np.isin(data.y_train, drawn.held_out))  # in file order, whatever the draw's own shuffling
-    stream = stream[np.random.default_rng([order, 2]).permutation(len(stream))]
-    return replace(drawn, seed=coins, X_stream=data.X_train[stream], y_stream=data.y_train[stream])
-
-
-def stream_coins(systems, data, draw, order, coins, policy="random50", seed=0):
-    """Stream systems over one order of one draw, once for every seed of coins: a list of dicts."""
-    corrects, rows = pick("policy", policy, POLICIES), []
-    for scenario in (compose(data, draw, order, coin) for coin in range(coins)):
-        for system in systems:
-            *_, last = run_stream(make(system, seed), scenario, corrects)
-            row = {"dataset": data.dataset, "system": system, "draw": draw, "order": order, "coins": scenario.seed}
-            rows.append(row | {"novel": last.novel_acc, "original": last.original_acc, "corrections": last.corrections})
-    return rows
-
-
-def cross(
-    systems,
-    dataset,
-    encoder=DEFAULT_ENCODER,
-    draws=6,
-    orders=4,
-    coins=4,
-    policy="random50",
-    seed=0,
-    jobs=1,
-    data=None,
-    cache=CACHE,
-    progress=True,
-):
-    """Every system over every draw, order and seed of coins.
-
-    Parameters
-    ----------
-    systems : sequence of str
-        Names in the registry; each is made with the same ``seed`` throughout.
-    dataset, encoder : str
-        What to load, unless ``data`` (Embedded) is given.
-    draws, orders, coins : int
-        How many of each.
-    policy : str
-        Must leave something to chance, if coins are to matter.
-    jobs : int
-        Worker processes.
-    cache : path or None
-        Folder of finished streams.
-
-    Returns
-    -------
-    DataFrame
-        One row per system, draw, order, coins: final ``novel`` and ``original`` accuracy, ``corrections``.
-    """
-    data = data or load(dataset, encoder)
-    plan = [(systems, data, draw, order, coins, policy, seed) for draw, order in product(range(draws), range(orders))]
-    entries = [pick("system", system, SYSTEMS) for system in systems]
-    code = closure("ocrrlib.variance", *(f"ocrrlib.systems.{entry.module}" for entry in entries))
-    made = [[entry.cls, entry.params] for entry in entries]
-    keys = [digest([list(one[:1]), *one[2:], made, data.fingerprint, *code]) for one in plan]
-    return pd.DataFrame(sum(each(stream_coins, plan, keys, jobs, cache, progress), []))
 
 
 def components(values):

@@ -176,6 +176,7 @@ NEEDS = {
     "costs": ("river", "ocrrlib.systems.lora"),
     "growth": ("hnswlib", "ocrrlib.systems.substrate"),
     "streams": ("scikit-learn", "ocrrlib.systems.slda"),
+    "search": ("numpy", "ocrrlib.systems.klda"),
     "tuning": ("numpy", "ocrrlib.systems.plda"),
     "variance": ("numpy", "ocrrlib.systems.slda"),
 }

@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ocrrlib import tuning
+from ocrrlib import tuning, tuning_plan
 from ocrrlib.errors import InputError
 from ocrrlib.experiments import EXPERIMENTS, OURS
 from ocrrlib.scenario import make_scenario
@@ -32,11 +32,11 @@ def test_a_quarter_of_every_class_is_tested_always_the_same(banking):
 
 
 def test_no_seed_that_is_tuned_on_is_reported_on():
-    assert not set(tuning.SEEDS) & set(EXPERIMENTS["beyond"].seeds)
+    assert not set(tuning_plan.SEEDS) & set(EXPERIMENTS["beyond"].seeds)
 
 
 def test_settings_differ_from_the_chosen_one_in_one_place():
-    (_, _, chosen), *others = tuning.settings()
+    (_, _, chosen), *others = tuning_plan.settings()
     assert chosen == SYSTEMS[OURS].params
     for name, value, params in others:
         group, _, key = name.rpartition(".")
@@ -49,23 +49,23 @@ def test_settings_differ_from_the_chosen_one_in_one_place():
 
 
 def test_a_setting_that_does_not_exist_is_one_clear_error(monkeypatch):
-    monkeypatch.setattr(tuning, "ALTERNATIVES", {"model.flor": (1.0,)})
+    monkeypatch.setattr(tuning_plan, "SPACE", {"model.flor": (1.0,)})
     with pytest.raises(InputError, match="setting.*'flor'.*floor"):
-        tuning.settings()
+        tuning_plan.settings()
 
 
 @pytest.fixture
 def small(tiny, monkeypatch):
     """Two settings on a small dataset; returns a function that counts the runs it takes."""
-    monkeypatch.setattr(tuning, "load", lambda name, encoder: tiny)
-    monkeypatch.setattr(tuning, "ALTERNATIVES", {"new_odds": (1.0,)})
+    monkeypatch.setattr(tuning_plan, "load", lambda name, encoder: tiny)
+    monkeypatch.setattr(tuning_plan, "SPACE", {"head_weight": (0.123,)})
     monkeypatch.setattr(tuning, "make_scenario", lambda data, seed, cap: make_scenario(data, seed, held_out=3, cap=cap))
     calls, accuracy = [], tuning.accuracy
-    monkeypatch.setattr(tuning, "accuracy", lambda *a: calls.append(a) or accuracy(*a))
+    monkeypatch.setattr(tuning_plan, "accuracy", lambda *a: calls.append(a) or accuracy(*a))
 
     def run(cache, seeds=(0, 1)):
         calls.clear()
-        return tuning.tune(("tiny",), ("oracle",), seeds, cache=cache, progress=False), len(calls)
+        return tuning_plan.tune(("tiny",), ("oracle",), seeds, cache=cache, progress=False), len(calls)
 
     return run
 
@@ -82,6 +82,57 @@ def test_a_stopped_tuning_goes_on_and_comes_out_the_same(small, tmp_path):
 
 def test_rows_say_what_was_set_and_what_came_out(small):
     frame, _ = small(None)
-    assert list(frame) == [*tuning.SETTING, "novel", "original"]
+    assert list(frame) == [*tuning_plan.SETTING, "novel", "original"]
     assert frame["chosen"].sum() == 2 and (frame.loc[frame["chosen"], "parameter"] == "").all()
     assert frame[["novel", "original"]].stack().between(0, 1).all()
+
+
+def test_a_row_counts_so_that_classes_weigh_as_in_the_real_test_rows(banking):
+    own = tuning.from_training_rows(banking)
+    weights = tuning.row_weights(banking, own)
+    total = np.bincount(own.y_test, weights[own.y_test])
+    np.testing.assert_allclose(total, np.bincount(banking.y_test))
+
+
+def test_settings_are_drawn_from_the_space_each_once_and_always_the_same():
+    found = tuning_plan.drawn(50)
+    assert found == tuning_plan.drawn(50) and found[:20] == tuning_plan.drawn(20)
+    assert len({str(one) for one in found}) == 50
+    assert all(one[name] in values for one in found for name, values in tuning_plan.SPACE.items())
+    for name, value in found[0].items():
+        assert tuning_plan.value_of(tuning_plan.entry_of(found[0]).params, name) == value
+
+
+def rated(**systems):
+    """Rows of two seeds in one cell, from accuracies (novel, original)."""
+    return pd.DataFrame(
+        [
+            dict(system=name, dataset="banking77", policy="oracle", seed=seed, novel=novel, original=original)
+            for name, (novel, original) in systems.items()
+            for seed in (1000, 1001)
+        ]
+    )
+
+
+def test_the_objective_is_the_distance_to_the_best_on_either_axis_and_none_where_ahead():
+    rows = rated(
+        static_linear=(0, 0.9), ncm=(0.8, 0.88), slda=(0.9, 0.86), lwf=(1.0, 0.2), a=(0.86, 0.91), b=(0.9, 0.9)
+    )
+    found = tuning_plan.behind(rows, ["a", "b"])  # lwf has collapsed
+    assert list(found.index) == ["b", "a"] and found["b"] == 0
+    assert found["a"] == pytest.approx(0.04 / np.sqrt(2))
+
+
+def test_a_search_goes_on_where_it_was_stopped_and_its_winner_went_through_all_rounds(
+    small, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(tuning_plan, "RIVALS", ("static_linear", "ncm", "substrate"))
+    monkeypatch.setattr(tuning_plan, "SPACE", {"k": (5, 12), "new_odds": (1.0, 2.0), "model.floor": (0.1, 0.2)})
+    how = dict(datasets=("tiny",), seeds=(0, 1), progress=False, rounds=((4, 1), (2, 2)))
+    part = tuning_plan.search(**how | dict(rounds=((4, 1),)), cache=tmp_path)
+    rows = tuning_plan.search(**how, cache=tmp_path)
+    pd.testing.assert_frame_equal(rows, tuning_plan.search(**how, cache=None))
+    assert len(part) == 3 * (3 + 4) and len(rows) == 3 * (2 * 3 + 4 + 2)
+    best = tuning_plan.winner(rows)
+    through = rows[rows["k"].notna() & (rows["seed"] == 1)]
+    assert best in through[list(best)].drop_duplicates().to_dict("records")

@@ -11,10 +11,12 @@ from hypothesis.extra.numpy import arrays
 from statsmodels.formula.api import ols
 from statsmodels.stats.anova import anova_lm
 
+from ocrrlib.crossed import compose
+from ocrrlib.crossed_plan import cross
 from ocrrlib.errors import InputError
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import make_scenario
-from ocrrlib.variance import CROSSED, FACTORS, NESTED, SOURCES, components, compose, cross, shares
+from ocrrlib.variance import CROSSED, FACTORS, NESTED, SOURCES, components, shares
 
 SHAPE = (6, 4, 4)
 effects = st.floats(-1, 1).map(lambda value: round(value, 3))
@@ -131,7 +133,7 @@ def test_the_seed_of_a_composed_scenario_is_that_of_its_coins(tiny):
 
 def test_every_combination_is_streamed_once_by_however_many_workers(tiny):
     systems = ["substrate", "static_knn"]
-    one, two = (cross(systems, "tiny", draws=2, orders=2, coins=3, jobs=jobs, data=tiny) for jobs in (1, 2))
+    one, two = (cross(systems, "tiny", draws=2, orders=2, coins=3, jobs=jobs, data=tiny, cache=None) for jobs in (1, 2))
     pd.testing.assert_frame_equal(one, two)
     assert len(one) == 2 * 2 * 2 * 3 and not one.duplicated(["system", *FACTORS]).any()
     static = one[one["system"] == "static_knn"]
@@ -141,6 +143,6 @@ def test_every_combination_is_streamed_once_by_however_many_workers(tiny):
 
 
 def test_under_the_oracle_coins_decide_nothing(tiny):
-    found = cross(["substrate"], "tiny", draws=2, orders=2, coins=2, policy="oracle", data=tiny)
+    found = cross(["substrate"], "tiny", draws=2, orders=2, coins=2, policy="oracle", data=tiny, cache=None)
     values = found.set_index(list(FACTORS))["novel"].unstack()
     assert (values[0] == values[1]).all()

@@ -37,7 +37,7 @@ MIX = dict(
     new_odds=1.5,
     head_weight=0.3,
     model_temperature=12.5,
-    model=dict(shrinkage=0.0, floor=0.05, prior_rows=100, power=0.75),
+    model=dict(features=0, shrinkage=0.0, floor=0.05, prior_rows=100, power=0.75),
     **HEAD,
 )
 BUDGETS = (100, 500, 1000, 5000)

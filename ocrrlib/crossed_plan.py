@@ -1,0 +1,63 @@
+"""The crossed study: every draw with every order and every seed of coins, for ``ocrrlib.variance`` to take apart."""
+
+from dataclasses import asdict
+from itertools import product
+
+import pandas as pd
+
+from ocrrlib.embeddings import load
+from ocrrlib.encoders import DEFAULT_ENCODER
+from ocrrlib.errors import pick
+from ocrrlib.files import ROOT
+from ocrrlib.policies import POLICIES
+from ocrrlib.provenance import closure, digest
+from ocrrlib.studies import each
+from ocrrlib.systems import SYSTEMS
+
+CACHE = ROOT / "build/cache/crossed"
+
+
+def cross(
+    systems,
+    dataset,
+    encoder=DEFAULT_ENCODER,
+    draws=6,
+    orders=4,
+    coins=4,
+    policy="random50",
+    seed=0,
+    jobs=1,
+    data=None,
+    cache=CACHE,
+    progress=True,
+):
+    """Every system over every draw, order and seed of coins.
+
+    Parameters
+    ----------
+    systems : sequence of str
+        Names in the registry; each is made with the same ``seed`` throughout.
+    dataset, encoder : str
+        What to load, unless ``data`` (Embedded) is given.
+    draws, orders, coins : int
+        How many of each.
+    policy : str
+        Must leave something to chance, if coins are to matter.
+    jobs : int
+        Worker processes.
+    cache : path or None
+        Folder of finished streams.
+
+    Returns
+    -------
+    DataFrame
+        One row per system, draw, order, coins: final ``novel`` and ``original`` accuracy, ``corrections``.
+    """
+    data = data or load(dataset, encoder)
+    entries, corrects = {name: pick("system", name, SYSTEMS) for name in systems}, pick("policy", policy, POLICIES)
+    code = closure("ocrrlib.crossed", *(f"ocrrlib.systems.{entry.module}" for entry in entries.values()))
+    made = [[name, entry.cls, entry.params] for name, entry in entries.items()]
+    cells = list(product(range(draws), range(orders)))
+    tasks = [(entries, data, *cell, coins, corrects, seed) for cell in cells]
+    keys = [digest([made, data.fingerprint, *cell, coins, asdict(corrects), seed, *code]) for cell in cells]
+    return pd.DataFrame(sum(each(stream_coins, tasks, keys, jobs, cache, progress), []))

@@ -1,0 +1,187 @@
+"""How our own system was set: a search at random, with an objective that was written down first.
+
+The objective is what the bar asks (see ``ocrrlib.bar``): on held-out classes of the training rows, how far ours is
+behind the best of the systems that have not collapsed, on either axis of every cell.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from ocrrlib.bar import AXES, CELL, means
+from ocrrlib.embeddings import load
+from ocrrlib.encoders import DEFAULT_ENCODER
+from ocrrlib.errors import pick
+from ocrrlib.experiments import EXPERIMENTS, OURS
+from ocrrlib.files import ROOT
+from ocrrlib.policies import POLICIES
+from ocrrlib.provenance import closure, digest
+from ocrrlib.studies import each
+from ocrrlib.systems import SYSTEMS
+from ocrrlib.tuning import accuracy, from_training_rows, row_weights
+
+CACHE = ROOT / "build/cache/tuning"
+DATASETS = ("banking77", "clinc150")
+SEEDS = tuple(range(1000, 1008))  # none of them is reported on
+SETTING = ["parameter", "value", "chosen", "dataset", "policy", "seed"]
+# What is searched; a dot leads into a setting that is a dict.
+SPACE = {
+    "k": (5, 12, 20),
+    "model.features": (0, 500, 1000),
+    "model.shrinkage": (0.0, 0.05, 0.1, 0.2),
+    "neighbour_temperature": (0.02, 0.03, 0.05, 0.08),
+    "neighbour_weight": (0.2, 0.35, 0.5, 0.65),
+    "new_odds": (0.5, 0.7, 1.0, 1.5, 2.0),
+    "head_weight": (0.15, 0.3, 0.45, 0.6),
+    "model_temperature": (6.0, 9.0, 12.5, 18.0, 25.0),
+    "model.floor": (0.02, 0.05, 0.1, 0.2),
+    "model.prior_rows": (30, 100, 300),
+    "model.power": (0.5, 0.75, 1.0),
+}
+DRAWN = 64  # settings that the search begins with
+ROUNDS = ((64, 1), (16, 3), (4, 8))  # the best so many go into a round, on the first so many seeds
+SEARCHED = ["system", "dataset", "policy", "seed"]
+# All that are compared with ours later on, but for the two that take long and are far from the front.
+RIVALS = tuple(name for name in EXPERIMENTS["beyond"].systems if name != OURS and SYSTEMS[name].family != "river")
+
+
+def value_of(params, name):
+    """A setting by its name."""
+    group, _, key = name.rpartition(".")
+    return pick("setting", key, params[group] if group else params)
+
+
+def with_value(params, name, value):
+    """The same settings but for one."""
+    group, _, key = name.rpartition(".")
+    value_of(params, name)
+    return params | {group: params[group] | {key: value}} if group else params | {key: value}
+
+
+def _accuracies(plan, encoder, jobs, cache, progress):
+    """``accuracy`` for each (entry, dataset, policy, seed); those of one dataset and seed share work."""
+    whole = {name: load(name, encoder) for name in dict.fromkeys(dataset for _, dataset, _, _ in plan)}
+    data = {name: from_training_rows(one) for name, one in whole.items()}
+    weights = {name: row_weights(whole[name], data[name]) for name in whole}
+    fingerprints = {name: [data[name].fingerprint, weights[name].tolist()] for name in whole}
+    keys = [
+        digest([e.cls, e.params, p, s, fingerprints[d], *closure("ocrrlib.tuning", f"ocrrlib.systems.{e.module}")])
+        for e, d, p, s in plan
+    ]
+    tasks = [(data[d], weights[d], p, s, e) for e, d, p, s in plan]
+    together = [(e.family, d, s) for e, d, _, s in plan]
+    return each(accuracy, tasks, keys, jobs, cache, progress, together)
+
+
+def settings():
+    """All settings that are compared one at a time: (name of the one that differs, its value, all of them)."""
+    chosen = SYSTEMS[OURS].params
+    found = [("", np.nan, chosen)]
+    for name, values in SPACE.items():
+        other = [value for value in values if value != value_of(chosen, name)]
+        found += [(name, float(value), with_value(chosen, name, value)) for value in other]
+    return found
+
+
+def tune(
+    datasets=DATASETS,
+    policies=("oracle", "random10"),
+    seeds=SEEDS[:4],
+    encoder=DEFAULT_ENCODER,
+    jobs=1,
+    cache=CACHE,
+    progress=True,
+):
+    """Our system as it is set and with one setting changed at a time, on held-out classes of the training rows.
+
+    Returns
+    -------
+    DataFrame
+        One row per setting, dataset, policy and seed; ``parameter`` is empty for the system as it is set.
+    """
+    plan = [
+        ((name, value, not name, dataset, policy, seed), replace(SYSTEMS[OURS], params=params))
+        for dataset in datasets
+        for policy in policies
+        for seed in seeds
+        for name, value, params in settings()
+    ]
+    rows = _accuracies([(entry, *one[3:]) for one, entry in plan], encoder, jobs, cache, progress)
+    return pd.DataFrame([dict(zip(SETTING, one)) | row for (one, _), row in zip(plan, rows)])
+
+
+def drawn(n=DRAWN, seed=0):
+    """``n`` different settings at random, the one that is set not among them: dicts by the names in ``SPACE``."""
+    rng, found = np.random.default_rng(seed), {}
+    while len(found) < n:
+        one = {name: values[int(rng.integers(len(values)))] for name, values in SPACE.items()}
+        found.setdefault(digest(one), one)
+    return list(found.values())
+
+
+def entry_of(setting):
+    """Our system with a setting of ``drawn``."""
+    params = SYSTEMS[OURS].params
+    for name, value in setting.items():
+        params = with_value(params, name, value)
+    return replace(SYSTEMS[OURS], params=params)
+
+
+def behind(rows, candidates):
+    """How far each candidate is behind, as the objective has it; lower is better.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        system, dataset, policy, seed, ``novel``, ``original``; all of the same seeds.
+    candidates : list of str
+        Systems that are rated; the others are rivals.
+
+    Returns
+    -------
+    Series
+        By candidate: the root of the mean square, over cells and axes, of the distance to the best rival
+        that has not collapsed; 0 where ahead.
+    """
+    rivals = means(rows[~rows["system"].isin(candidates)])
+    best = rivals[~rivals["collapsed"]].groupby(CELL)[list(AXES)].max()
+    own = rows[rows["system"].isin(candidates)].groupby(["system", *CELL])[list(AXES)].mean()
+    gaps = np.maximum(best - own, 0).reorder_levels(own.index.names)
+    return np.sqrt((gaps**2).mean(axis=1).groupby("system").mean()).sort_values(kind="stable")
+
+
+def search(datasets=DATASETS, seeds=SEEDS, encoder=DEFAULT_ENCODER, jobs=1, cache=CACHE, progress=True, rounds=ROUNDS):
+    """Rate settings at random against all rivals, the better ones on more and more seeds.
+
+    Returns
+    -------
+    DataFrame
+        One row per system, dataset, policy and seed; settings are systems named by their number, with their values.
+    """
+    tried = {f"{OURS} {number}": setting for number, setting in enumerate(drawn(rounds[0][0]))}
+
+    def rated(entries, own):
+        plan = [(name, d, policy, s) for d in datasets for s in own for name in entries for policy in POLICIES]
+        done = _accuracies([(entries[name], *rest) for name, *rest in plan], encoder, jobs, cache, progress)
+        return pd.DataFrame([dict(zip(SEARCHED, one)) | row for one, row in zip(plan, done)])
+
+    rivals = rated({name: SYSTEMS[name] for name in RIVALS}, seeds[: rounds[-1][1]])
+    left, found = list(tried), {}
+    for n, some in rounds:
+        left = sorted(left[:n], key=lambda name: list(tried[name].values()))  # so that neighbours in it share work
+        found[n] = rated({name: entry_of(tried[name]) for name in left}, seeds[:some])
+        left = list(behind(pd.concat([rivals[rivals["seed"].isin(seeds[:some])], found[n]]), left).index)
+    rows = pd.concat([rivals, *found.values()]).drop_duplicates(SEARCHED, ignore_index=True)
+    values = pd.DataFrame.from_dict({name: setting for name, setting in tried.items()}, orient="index")
+    return rows.join(values, on="system")
+
+
+def winner(rows):
+    """The setting that was best of those that went through all rounds of ``search``, by the names in ``SPACE``."""
+    last = rows[rows["seed"] == rows["seed"].max()]
+    candidates = sorted(name for name in last["system"].unique() if name.startswith(f"{OURS} "))
+    both = rows[rows["system"].isin([*candidates, *rows.loc[rows["k"].isna(), "system"].unique()])]
+    best = behind(both, candidates).index[0]
+    one = rows[rows["system"] == best].iloc[0]
+    return {name: type(values[0])(one[name]) for name, values in SPACE.items()}
