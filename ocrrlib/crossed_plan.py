@@ -5,6 +5,7 @@ from itertools import product
 
 import pandas as pd
 
+from ocrrlib.crossed import stream_coins
 from ocrrlib.embeddings import load
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.errors import pick
