@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ocrrlib.report import costs, scale
+from ocrrlib.report import costs, ledger_search, race, scale
 
 SETTINGS = ((100, 0.1), (10, 0.15))
 
@@ -109,7 +109,7 @@ RACE = pd.DataFrame(
 
 
 def test_at_equal_recall_the_fastest_setting_counts_and_who_misses_it_is_named():
-    text = scale.equal_recall(RACE).text.set_index("Index")
+    text = race.equal_recall(RACE).text.set_index("Index")
     assert text.loc["hnswlib", ["Effort", "Queries a second"]].tolist() == ["16", "500"]
     assert text.loc["usearch", ["Effort", "Recall@5", "Build (s)"]].tolist() == ["", "not reached", "2.0"]
     assert text.loc["exact", ["Effort", "Queries a second"]].tolist() == ["", "50"]
@@ -142,7 +142,7 @@ def test_every_figure_draws_every_row():
     ledgers = pd.concat([FOUND.assign(dataset="banking77", ef=ef) for ef in (8, 16)])
     assert len(scale.decline(FOUND, SETTINGS).axes) == 2
     assert len(scale.noise_map(FOUND).axes) == 3 * 3
-    assert len(scale.efforts(ledgers).axes) == 2  # recall above, accuracies below
-    (axes,) = scale.race(RACE).axes
+    assert len(ledger_search.efforts(ledgers).axes) == 2  # recall above, accuracies below
+    (axes,) = race.race(RACE).axes
     assert sum(len(line.get_xdata()) for line in axes.lines) == len(RACE)
     assert [len(axes.lines) for axes in costs.growth(ledger_rows()).axes] == [3, 2]

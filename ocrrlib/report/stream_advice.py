@@ -92,8 +92,8 @@ ADVICE = {
         "Where annotators err, prefer a system that averages over corrections to one that stores each.",
     ),
     "late": (
-        "Corrections that are {late.items} items late cost {late.substrate_more} more corrections with the substrate and "
-        "{late.slda_more} more with SLDA; what is known in the end does not suffer.",
+        "Corrections that are {late.items} items late cost {late.substrate_more} more corrections with the substrate "
+        "and {late.slda_more} more with SLDA; what is known in the end does not suffer.",
         "Deliver corrections in batches if need be; what delay costs is annotators' time and accuracy on the way.",
     ),
     "asked": (
@@ -110,8 +110,8 @@ ADVICE = {
         "Collect first corrections from all over a class, not only typical ones.",
     ),
     "new": (
-        "With one new class the substrate ends at {new.substrate_one}, with {new.most} at {new.substrate_most}, and SLDA at "
-        "{new.slda_most}; the substrate's original accuracy is then lower by {new.substrate_original_lost}.",
+        "With one new class the substrate ends at {new.substrate_one}, with {new.most} at {new.substrate_most}, and SLDA "
+        "at {new.slda_most}; the substrate's original accuracy is then lower by {new.substrate_original_lost}.",
         "Open many classes at once if need be: it is corrections per class that count.",
     ),
     "known": (
