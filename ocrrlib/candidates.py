@@ -106,7 +106,7 @@ class Candidate:
         module = f"ocrrlib.systems.{own}" if own else "ocrrlib.adapters"
         code, libraries = closure("ocrrlib.stream", "ocrrlib.scenario", "ocrrlib.policies", module)
         if not self.entry:
-            libraries = {name: libraries[name] for name in ("numpy", "scipy")}
+            libraries = {name: libraries[name] for name in ("numpy", "scipy") if name in libraries}
             owners = importlib.metadata.packages_distributions()
             for name in owners.get(type(thing).__module__.split(".")[0], []):
                 if name != "ocrrlib":
