@@ -1,38 +1,66 @@
-"""Encoders of sentences by name: a pretrained model's, or the lexical one."""
+"""Encoders of sentences: a pretrained model's or the lexical one, by name, or any Python function."""
 
 import importlib.metadata
+import re
 from pathlib import Path
 
 from ocrrlib import backbones
 from ocrrlib.backbones import DEFAULT_ENCODER
 from ocrrlib.errors import InputError
+from ocrrlib.function_encoder import FunctionEncoder
+from ocrrlib.identity import full_name, identity
 
 LEXICAL_ENCODER = "tfidf-svd"
 PAPER_ENCODER = "BAAI/bge-large-en-v1.5"
+_NEEDS = "the encoder {!r} needs packages that are not installed: run `pip install 'ocrrlib[{}]'`"
 
 
 def slug(encoder):
-    """The encoder's name as part of a file name; a local folder's has its content in it."""
+    """The encoder's name as part of a file name; a local folder's or a function's has its content in it.
+
+    Raises
+    ------
+    InputError
+        As ``revision`` does.
+    """
+    if callable(encoder):
+        return f"{re.sub('[^A-Za-z0-9_.]+', '-', full_name(encoder))}-{revision(encoder).split()[-1][:8]}"
     path = Path(encoder)
     if path.is_dir():
         return f"{path.resolve().name}-{revision(encoder)[:8]}"
     return encoder.replace("/", "--")
 
 
+def name_of(encoder):
+    """What an encoder is called in results: its name, or a function's ``slug``."""
+    return slug(encoder) if callable(encoder) else encoder
+
+
 def revision(encoder):
-    """What pins an encoder: as ``backbones.revision`` says, or the version of the lexical one's library."""
+    """What pins an encoder: a function's ``identity``, a name's ``backbones.revision``, the lexical one's library.
+
+    Raises
+    ------
+    InputError
+        If a package that it needs is not installed, or a function cannot be pinned.
+    """
+    if callable(encoder):
+        return identity(encoder)
     if encoder == LEXICAL_ENCODER:
-        return f"scikit-learn {importlib.metadata.version('scikit-learn')}"
+        try:
+            return f"scikit-learn {importlib.metadata.version('scikit-learn')}"
+        except importlib.metadata.PackageNotFoundError as error:
+            raise InputError(_NEEDS.format(encoder, "statistics")) from error
     return backbones.revision(encoder)
 
 
 def load_encoder(encoder, sentences=None):
-    """A model that encodes sentences: sentence-transformers', or the lexical one.
+    """A model that encodes sentences: sentence-transformers', the lexical one, or a function's.
 
     Parameters
     ----------
-    encoder : str
-        Its name.
+    encoder : str or callable
+        Its name, or a function from a list of texts to an array (n, d), see ``FunctionEncoder``.
     sentences : list of str, optional
         A dataset's training sentences, on which the lexical encoder is fitted; the others are pretrained.
 
@@ -41,11 +69,19 @@ def load_encoder(encoder, sentences=None):
     InputError
         If it cannot be loaded.
     """
+    if callable(encoder):
+        return FunctionEncoder(encoder)
     if encoder == LEXICAL_ENCODER:
-        from ocrrlib.lexical import Lexical  # as below
+        try:
+            from ocrrlib.lexical import Lexical  # as below
+        except ImportError as error:
+            raise InputError(_NEEDS.format(encoder, "statistics")) from error
 
         return Lexical(sentences) if sentences else None
-    from sentence_transformers import SentenceTransformer  # slow to import, seldom needed
+    try:
+        from sentence_transformers import SentenceTransformer  # slow to import, seldom needed
+    except ImportError as error:
+        raise InputError(_NEEDS.format(encoder, "text")) from error
 
     source, local = backbones.source(encoder)
     try:
