@@ -7,7 +7,6 @@ fresh run agree, and so that cosines are exact (see ``ocrrlib.search``).
 
 import hashlib
 import json
-import textwrap
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from ocrrlib.provenance import digest
 from ocrrlib.row_cache import kept_rows
 
 FOLDER = data_folder() / "embeddings"
+BLOCK = 2**16  # rows that are computed with in float64 at once
 _WAY_OUT = "restore it, or make it anew with `make embed`"
 
 
@@ -99,7 +99,12 @@ def encode(sentences, encoder, model=None, progress=False):
     """Embeddings of sentences as they are kept, (n, d) float16 unit rows."""
     model, sentences = model or load_encoder(encoder), list(sentences)
     rows = model.encode(sentences, batch_size=64, show_progress_bar=progress)
-    return halve(rows, lambda i: f"the embedding of text {i} ({textwrap.shorten(sentences[i], 40)!r})")
+    starts = range(0, max(len(sentences), 1), BLOCK)
+
+    def text(place):
+        return f"the embedding of text {place} ({sentences[place][:40]!r})"
+
+    return np.concatenate([halve(rows[start : start + BLOCK], lambda i: text(start + i)) for start in starts])
 
 
 def encode_once(sentences, encoder, fitted_on, progress=False):
