@@ -1,4 +1,4 @@
-"""Where data and finished work are: in a checkout beside the code, elsewhere in the package and the user's cache."""
+"""Where published data lie and what is made on the way is kept: in a checkout, or where the package is installed."""
 
 import os
 from pathlib import Path
@@ -7,15 +7,26 @@ import pooch
 
 from ocrrlib.files import ROOT
 
-_CHECKOUT = (ROOT / "pyproject.toml").exists()
+_PACKAGED = Path(__file__).resolve().parent / "data"  # there in an installed wheel only
+
+
+def installed():
+    """Whether the package was installed from a wheel, so that there is no checkout around it."""
+    return _PACKAGED.is_dir()
 
 
 def data_folder():
-    """The folder of embeddings and published results: the checkout's, or what the installed package carries."""
-    return ROOT / "data" if _CHECKOUT else Path(__file__).parent / "data"
+    """The folder with published ``embeddings`` and ``results``; an installed package has some of them."""
+    return _PACKAGED if installed() else ROOT / "data"
 
 
 def cache_folder():
-    """The folder of finished work; the environment variable ``OCRR_CACHE_DIR`` names another one."""
+    """The folder for what can be made anew.
+
+    ``build/cache`` in a checkout, the user's cache otherwise; the environment variable
+    ``OCRR_CACHE_DIR`` names another.
+    """
     given = os.environ.get("OCRR_CACHE_DIR")
-    return Path(given) if given else ROOT / "build/cache" if _CHECKOUT else Path(pooch.os_cache("ocrr"))
+    if given:
+        return Path(given)
+    return Path(pooch.os_cache("ocrr")) if installed() else ROOT / "build/cache"
