@@ -2,7 +2,6 @@
 
 import copy
 import inspect
-import pickle
 
 import numpy as np
 
@@ -68,14 +67,17 @@ def _is_from(library, thing):
     return any(cls.__module__.split(".")[0] == library for cls in type(thing).__mro__)
 
 
-def _pickled(model):
-    """Bytes of a pickled model, 0 where it cannot be pickled or its class is written in a notebook or script."""
-    if type(model).__module__ == "__main__":  # one that only this process could pickle
+def _arrays(part, seen):
+    """Bytes of the arrays in an object and in what it is made of, each counted once; ``seen`` is filled."""
+    if id(part) in seen:
         return 0
-    try:
-        return len(pickle.dumps(model))
-    except Exception:  # each kind of object has its own way to fail
-        return 0
+    seen[id(part)] = part  # kept, so that no other object gets its number
+    if isinstance(part, np.ndarray):
+        return part.nbytes
+    if isinstance(part, (list, tuple, set)):
+        return sum(_arrays(inner, seen) for inner in part)
+    inside = part if isinstance(part, dict) else getattr(part, "__dict__", {})
+    return sum(_arrays(inner, seen) for inner in inside.values()) if not inspect.isclass(part) else 0
 
 
 class Adapter(System):
@@ -212,8 +214,8 @@ class SklearnSystem(Adapter):
         self._learn(x[None], np.array([y]))
 
     def storage(self):
-        """Bytes of the pickled model; 0 where it cannot be pickled."""
-        return Storage(bytes=_pickled(self.model))
+        """Bytes of all arrays in the model; a pickle's size would not be the same in every process."""
+        return Storage(bytes=_arrays(self.model, {}))
 
 
 class RiverSystem(Adapter):

@@ -11,6 +11,7 @@ import pandas as pd
 
 from ocrrlib import __version__
 from ocrrlib.anytime import measure
+from ocrrlib.embeddings import load
 from ocrrlib.errors import InputError
 from ocrrlib.experiments import EXPERIMENTS
 from ocrrlib.files import write_text
@@ -113,6 +114,15 @@ def cards_of(results, provenance, datasets, experiment="beyond"):
         ]
         cards.append({"version": VERSION, "system": about, "made_with": made_with, "cells": cells})
     return cards
+
+
+def publish_cards(folder):
+    """Write a card for each system of the published comparison into ``folder``; cards of others stay."""
+    from ocrrlib import results  # reads parquet, which the core cannot
+
+    frame, provenance = results.read(data_folder() / "results/beyond.parquet")
+    for card in cards_of(frame, provenance, {name: load(name) for name in provenance["data"]}):
+        write_card(card, Path(folder) / f"{card['system']['name']}.json")
 
 
 @functools.cache

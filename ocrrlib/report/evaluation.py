@@ -9,7 +9,7 @@ from ocrrlib.errors import InputError
 from ocrrlib.report import style
 from ocrrlib.student import quantile
 
-OWN = dict(color=style.PALETTE["vermilion"], marker="*", s=130, edgecolor="white", linewidth=0.5, zorder=5)
+OWN = dict(facecolor="white", edgecolor="black", marker="o", s=60, linewidth=1.6, zorder=5)
 LINES = {"novel": "vermilion", "original": "blue"}
 OTHERS = ("cards of others", style.PALETTE["grey"], "v")
 
