@@ -121,7 +121,8 @@ def _print(value):
 
 def _each(systems, as_json, shared):
     """Evaluate one system after the other, each with what is given for all; texts are encoded once."""
-    dataset = data_of(*(shared[name] for name in ("dataset", "data", "text", "label", "split", "encoder")), not as_json)
+    progress = not as_json and sys.stderr.isatty()
+    dataset = data_of(*(shared[name] for name in ("dataset", "data", "text", "label", "split", "encoder")), progress)
     own = {"encoder": shared["encoder"]} if shared["data"] is None else {}
     for name in systems:
         yield evaluate(
@@ -131,7 +132,7 @@ def _each(systems, as_json, shared):
             shared["policy"],
             held_out=shared["held_out"],
             jobs=shared["jobs"],
-            progress=not as_json,
+            progress=progress,
             **own,
         )
 
@@ -202,7 +203,9 @@ def compare(
     rows = []
     for metric, column in cards.METRICS.items():
         gaps = one.runs[column].to_numpy() - other.runs[column].to_numpy()
-        rows.append({"metric": metric, "higher": int((gaps > 0).sum()), "lower": int((gaps < 0).sum())} | interval(gaps))
+        rows.append(
+            {"metric": metric, "higher": int((gaps > 0).sum()), "lower": int((gaps < 0).sum())} | interval(gaps)
+        )
     if as_json:
         _print({"first": one.card(), "second": other.card(), "differences": [_plain(row) for row in rows]})
         return
