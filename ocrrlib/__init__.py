@@ -8,6 +8,7 @@ in that chain; ``ocrrlib.stream`` is the benchmark on one screen.
 """
 
 import importlib
+import importlib.util
 
 __version__ = "0.1.0"
 
@@ -21,6 +22,11 @@ _HERE = {
     "read_data": "own_data",
     "write_card": "cards",
 }
+
+if importlib.util.find_spec("scipy") is None:
+    from ocrrlib.without_scipy import import_policies
+
+    import_policies()
 
 
 def __getattr__(name):
