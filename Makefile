@@ -15,10 +15,10 @@ endif
 BUILD = $(PY) -m notebooks.build
 
 .DEFAULT_GOAL := help
-.PHONY: help paper site arxiv lora scale compute beyond test status verify lab bench embed clean
+.PHONY: help paper site arxiv lora scale compute beyond leaderboard test status verify lab bench embed clean
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 13
 
 paper: $(READY)  ## run the notebooks that are stale, then set the paper: results, tables, figures, PDF, HTML
 	@$(BUILD) paper $(MAKEOVERRIDES)
@@ -43,6 +43,9 @@ compute: $(READY)  ## measure the cost of corrections and predictions anew, on a
 
 beyond: $(READY)  ## compare all systems over 20 seeds, and stream them harder, anew (long; goes on where it was stopped)
 	@$(BUILD) beyond $(MAKEOVERRIDES)
+
+leaderboard: $(READY)  ## check all result cards in data/results/cards and rank their systems: figures/leaderboard.md, .csv
+	@$(BUILD) leaderboard $(MAKEOVERRIDES)
 
 status: $(READY)  ## say what is stale, and why
 	@$(BUILD) status $(MAKEOVERRIDES)

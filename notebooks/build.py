@@ -4,7 +4,7 @@ python -m notebooks.build paper  [NAME=value ...]
 python -m notebooks.build lora | scale | compute | beyond [NAME=value ...]
 python -m notebooks.build status [NAME=value ...]
 python -m notebooks.build embed  [ENCODER=value]
-python -m notebooks.build arxiv | verify
+python -m notebooks.build arxiv | verify | leaderboard
 """
 
 import argparse
@@ -15,10 +15,12 @@ from notebooks.run import run_stale, status
 from notebooks.settings import ANEW, BUILD, Settings
 from notebooks.typeset import typeset
 from notebooks.verify import record, verify
+from ocrrlib.cards import publish_cards, read_cards
 from ocrrlib.datasets import DATASETS
 from ocrrlib.embeddings import embed, path_of
 from ocrrlib.errors import InputError
 from ocrrlib.files import ROOT
+from ocrrlib.report.leaderboard import rank, write
 
 
 def paper(settings, which="*"):
@@ -41,9 +43,18 @@ def encode(settings):
         print(f"{path_of(name, settings.ENCODER)}: {len(data.y_train)} + {len(data.y_test)} rows")
 
 
+def leaderboard(settings):
+    """Write the cards of what is published here, then rank the systems of all cards there are."""
+    folder = ROOT / "data/results/cards"
+    publish_cards(folder)
+    cards = read_cards(folder)
+    for path in write(rank(cards.values()), ROOT / "figures"):
+        print(f"{len(cards)} cards: {path.relative_to(ROOT)}")
+
+
 def main():
     commands = {"paper": paper, **dict.fromkeys(ANEW, paper), "status": status}
-    commands |= {"embed": encode, "arxiv": arxiv, "verify": verify}
+    commands |= {"embed": encode, "arxiv": arxiv, "verify": verify, "leaderboard": leaderboard}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", choices=commands)
     parser.add_argument("settings", nargs="*", metavar="NAME=value")

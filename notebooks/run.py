@@ -32,6 +32,8 @@ from ocrrlib.report import values
 NOTEBOOKS = ROOT / "notebooks"
 VALUES = "paper/values.json"  # all notebooks write into it
 ARTEFACTS = ("data/results", "figures", "paper/tables", "paper/claims.json", VALUES, "paper/ocrr.pdf")
+# What `make leaderboard` makes, from cards that anyone may add.
+RANKED = ("data/results/cards", "figures/leaderboard.csv", "figures/leaderboard.md")
 SHOWN = re.compile(r"(<!--\{([\w.]+)\}-->).*?(<!---->)")  # a value in the README
 OF_THE_CLAIMS = ("full_sweep", "storage_pareto", "lora", "vote_ablation", "scale", "race", "costs", "growth")
 # What a notebook reads that others make, or that is written by hand.
@@ -55,8 +57,9 @@ def notebooks():
 
 def artefacts(out):
     """Files that notebooks make under ``out``."""
-    places = [out / name for name in ARTEFACTS]
-    return sorted(path for place in places for path in (place, *place.rglob("*")) if path.is_file())
+    places, others = [out / name for name in ARTEFACTS], [out / name for name in RANKED]
+    files = {path for place in places for path in (place, *place.rglob("*")) if path.is_file()}
+    return sorted(path for path in files if not {path, *path.parents} & set(others))
 
 
 def hashes(paths, base):

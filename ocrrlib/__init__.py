@@ -3,6 +3,33 @@
 Data flows one way: texts -> embeddings -> scenario -> stream loop -> tidy
 results -> tables and figures.  Each module imports only what stands before it
 in that chain; ``ocrrlib.stream`` is the benchmark on one screen.
+
+``ocrrlib.evaluate`` takes all of these steps with a system, data or an encoder of yours.
 """
 
+import importlib
+import importlib.util
+
 __version__ = "0.1.0"
+
+# What is reached from here, imported when it is first asked for: this module stays quick to import.
+_HERE = {
+    "Evaluation": "evaluation",
+    "as_system": "adapters",
+    "evaluate": "evaluation",
+    "published_cards": "cards",
+    "read_card": "cards",
+    "read_data": "own_data",
+    "write_card": "cards",
+}
+
+if importlib.util.find_spec("scipy") is None:
+    from ocrrlib.without_scipy import import_policies
+
+    import_policies()
+
+
+def __getattr__(name):
+    if name not in _HERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"ocrrlib.{_HERE[name]}"), name)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ocrrlib.errors import InputError, pick
-from ocrrlib.metrics import RUN
+from ocrrlib.metrics import RUN, final
 from ocrrlib.policies import POLICIES
 
 
@@ -66,3 +66,9 @@ def anytime(results):
             # Where there is no way to go, a run is where it ends.
             found[f"{axis}_over_{over}"] = np.where(span > 0, area / np.maximum(span, 1), accuracy[last])
     return found
+
+
+def measure(results):
+    """One row per run: final ``novel`` and ``original`` accuracy, ``corrections`` and what ``anytime`` adds."""
+    last = final(results).rename(columns={"novel_acc": "novel", "original_acc": "original"})
+    return last[[*RUN, "novel", "original", "corrections"]].merge(anytime(results), on=RUN, validate="one_to_one")

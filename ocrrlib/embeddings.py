@@ -15,11 +15,15 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from ocrrlib.datasets import DATASETS, Texts, load_texts
-from ocrrlib.encoders import DEFAULT_ENCODER, load_encoder, revision, slug
+from ocrrlib.encoders import DEFAULT_ENCODER, LEXICAL_ENCODER, load_encoder, name_of, revision, slug
 from ocrrlib.errors import InputError, pick
-from ocrrlib.files import ROOT, atomic
+from ocrrlib.files import atomic
+from ocrrlib.home import cache_folder, data_folder, installed
+from ocrrlib.provenance import digest
+from ocrrlib.row_cache import kept_rows
 
-FOLDER = ROOT / "data/embeddings"
+FOLDER = data_folder() / "embeddings"
+BLOCK = 2**16  # rows that are computed with in float64 at once
 _WAY_OUT = "restore it, or make it anew with `make embed`"
 
 
@@ -57,8 +61,15 @@ class Embedded:
         return digest.hexdigest()
 
 
-def halve(X):
+def halve(X, row="row {} of the embeddings".format):
     """Unit rows as float16, the form in which they are kept.
+
+    Parameters
+    ----------
+    X : (n, d) numbers
+        Rows of any length but zero.
+    row : callable
+        What to call a row in an error, from its number.
 
     Raises
     ------
@@ -69,7 +80,7 @@ def halve(X):
     lengths = np.linalg.norm(X, axis=1, keepdims=True)
     bad = np.flatnonzero(~(np.isfinite(lengths) & (lengths > 0)))
     if len(bad):
-        raise InputError(f"row {bad[0]} of the embeddings is zero or not finite: check the encoder and its input")
+        raise InputError(f"{row(bad[0])} is zero or not finite: check the encoder and its input")
     return (X / lengths).astype(np.float16)
 
 
@@ -86,8 +97,37 @@ def widen(halves):
 
 def encode(sentences, encoder, model=None, progress=False):
     """Embeddings of sentences as they are kept, (n, d) float16 unit rows."""
-    model = model or load_encoder(encoder)
-    return halve(model.encode(list(sentences), batch_size=64, show_progress_bar=progress))
+    model, sentences = model or load_encoder(encoder), list(sentences)
+    rows = model.encode(sentences, batch_size=64, show_progress_bar=progress)
+    starts = range(0, max(len(sentences), 1), BLOCK)
+
+    def text(place):
+        return f"the embedding of text {place} ({sentences[place][:40]!r})"
+
+    return np.concatenate([halve(rows[start : start + BLOCK], lambda i: text(start + i)) for start in starts])
+
+
+def encode_once(sentences, encoder, fitted_on, progress=False):
+    """Embeddings of any sentences, as ``encode`` gives them; kept in the cache under what they depend on.
+
+    Parameters
+    ----------
+    sentences : list of str
+        What is encoded.
+    encoder : str or callable
+        See ``load_encoder``.
+    fitted_on : list of str
+        Training sentences, on which the lexical encoder is fitted.
+
+    Raises
+    ------
+    InputError
+        If a sentence's embedding is zero or not finite, or the encoder cannot be used.
+    """
+    fitted_on = fitted_on if encoder == LEXICAL_ENCODER else None
+    key = digest([revision(encoder), sentences, fitted_on])
+    path = cache_folder() / "embeddings" / f"{slug(encoder)}.{key[:32]}.safetensors"
+    return kept_rows(path, lambda: encode(sentences, encoder, load_encoder(encoder, fitted_on), progress))
 
 
 def path_of(dataset, encoder, folder=FOLDER):
@@ -99,23 +139,33 @@ def embed(dataset, encoder=DEFAULT_ENCODER, folder=FOLDER, texts: Texts | None =
     """Encode a dataset, keep the result in its file, and return it as read back."""
     texts = texts or load_texts(dataset)
     model = load_encoder(encoder, texts.train)
-    ids = {name: id for id, name in enumerate(texts.classes)}
-    files = DATASETS[dataset].files if dataset in DATASETS else {}
     tensors = {
         "X_train": encode(texts.train, encoder, model, progress),
-        "y_train": np.array([ids[label] for label in texts.train_labels]),
         "X_test": encode(texts.test, encoder, model, progress),
-        "y_test": np.array([ids[label] for label in texts.test_labels]),
-    }
-    about = {
-        "dataset": dataset,
-        "encoder": encoder,
-        "classes": texts.classes,
-        "origin": {"sources": files, "revision": revision(encoder)},
     }
     path = path_of(dataset, encoder, folder)
-    save(tensors, about, path)
+    save(tensors | _labels(texts), _about(dataset, encoder, texts), path)
     return read(path)
+
+
+def _own(dataset, encoder):
+    """The same without a file of its own: the rows are kept in the cache."""
+    texts = load_texts(dataset)
+    rows, n = encode_once(texts.train + texts.test, encoder, texts.train, progress=True), len(texts.train)
+    tensors = {"X_train": rows[:n], "X_test": rows[n:]} | _labels(texts)
+    return _assemble(tensors, _about(dataset, encoder, texts))
+
+
+def _labels(texts):
+    ids = {name: id for id, name in enumerate(texts.classes)}
+    parts = {"y_train": texts.train_labels, "y_test": texts.test_labels}
+    return {name: np.array([ids[label] for label in labels]) for name, labels in parts.items()}
+
+
+def _about(dataset, encoder, texts):
+    files = DATASETS[dataset].files if dataset in DATASETS else {}
+    origin = {"sources": files, "revision": revision(encoder)}
+    return {"dataset": dataset, "encoder": name_of(encoder), "classes": texts.classes, "origin": origin}
 
 
 def save(tensors, about, path):
@@ -155,6 +205,8 @@ def read(path):
 def load(dataset, encoder=DEFAULT_ENCODER, folder=FOLDER):
     """The embeddings of a dataset, from their file or, where there is none, encoded now.
 
+    What a function or an installed package encodes is kept in the cache, all else beside what is published.
+
     Raises
     ------
     InputError
@@ -164,7 +216,7 @@ def load(dataset, encoder=DEFAULT_ENCODER, folder=FOLDER):
     files = pick("dataset", dataset, DATASETS).files
     path = path_of(dataset, encoder, folder)
     if not path.exists():
-        return embed(dataset, encoder, folder)
+        return _own(dataset, encoder) if installed() or callable(encoder) else embed(dataset, encoder, folder)
     data = read(path)
     if (data.dataset, data.origin.get("sources")) != (dataset, files):
         raise InputError(f"{path} was not made from the pinned texts of {dataset}: make it anew with `make embed`")

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from ocrrlib.backbones import revision
 from ocrrlib.datasets import DATASETS, load_texts
 from ocrrlib.embeddings import Embedded
-from ocrrlib.encoders import revision
 from ocrrlib.errors import pick
 from ocrrlib.provenance import digest
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from ocrrlib.anytime import anytime
+from ocrrlib.anytime import measure
 from ocrrlib.intervals import LEVEL, RESAMPLES, intervals
-from ocrrlib.metrics import LEVELS, RUN, final
+from ocrrlib.metrics import LEVELS
 from ocrrlib.pairs import by_seed, compare
 from ocrrlib.pareto import front_frequency
 from ocrrlib.survival import corrections_to_levels
@@ -31,12 +31,6 @@ class Summary:
     accuracies: pd.DataFrame
     corrections: pd.DataFrame
     fronts: pd.DataFrame
-
-
-def measure(results):
-    """One row per run: final ``novel`` and ``original`` accuracy, ``corrections`` and what ``anytime`` adds."""
-    last = final(results).rename(columns={"novel_acc": "novel", "original_acc": "original"})
-    return last[[*RUN, "novel", "original", "corrections"]].merge(anytime(results), on=RUN, validate="one_to_one")
 
 
 def accuracies(runs, reference="substrate", metrics=METRICS, level=LEVEL, resamples=RESAMPLES, seed=0):

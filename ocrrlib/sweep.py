@@ -17,7 +17,7 @@ from tqdm import tqdm
 from ocrrlib.cache import RunCache
 from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import check_runs
-from ocrrlib.files import ROOT
+from ocrrlib.home import cache_folder
 from ocrrlib.metrics import RUN
 from ocrrlib.policies import POLICIES
 from ocrrlib.provenance import closure, digest
@@ -25,7 +25,7 @@ from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import SYSTEMS, make
 
-CACHE = ROOT / "build/cache/runs"
+CACHE = cache_folder() / "runs"
 PATIENCE = 10  # seconds that a scheduler has to answer
 
 

@@ -3,16 +3,12 @@
 import importlib.util
 import os
 import re
-import subprocess
-import sys
 import tomllib
-from importlib.metadata import distribution, packages_distributions
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import yaml
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
+from slim import closure, names, only, run
 
 from notebooks.run import NOTEBOOKS, declared, execute
 from notebooks.settings import Settings
@@ -32,51 +28,11 @@ READING = {
 }
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-HEAVY = [r for extra in EXTRAS.keys() - {"notebooks"} for r in EXTRAS[extra]] + ["papermill"]
+READ = [*PROJECT["dependencies"], *(r for extra in ("parquet", "statistics", "river", "report") for r in EXTRAS[extra])]
+HEAVY = [r for extra in ("text", "lora", "ann", "dask", "paper", "test") for r in EXTRAS[extra]] + ["papermill"]
 MISSING = (
     "torch transformers sentence_transformers peft faiss hnswlib usearch dask distributed papermill pytest".split()
 )
-# Takes the place of Python's own finder, so that all else about a missing package is as if it were not installed.
-HOOK = """
-import re
-import sys
-from importlib.machinery import PathFinder
-
-HIDDEN = {hidden!r}
-KEPT = {kept!r}
-
-
-class Slim(PathFinder):
-    @classmethod
-    def find_spec(cls, name, path=None, target=None):
-        return None if name.partition(".")[0] in HIDDEN else super().find_spec(name, path, target)
-
-    @classmethod
-    def find_distributions(cls, *context):
-        found = super().find_distributions(*context)
-        return (d for d in found if re.sub("[-_.]+", "-", d.metadata["Name"]).lower() in KEPT)
-
-
-sys.meta_path[sys.meta_path.index(PathFinder)] = Slim
-"""
-
-
-def names(requirements):
-    return {canonicalize_name(Requirement(requirement).name) for requirement in requirements}
-
-
-def closure(requirements):
-    """Names of all distributions that these requirements bring, as the metadata of the installed ones say."""
-    found, todo = set(), [Requirement(requirement) for requirement in requirements]
-    while todo:
-        wanted = todo.pop()
-        key = canonicalize_name(wanted.name), frozenset(wanted.extras)
-        if key not in found:
-            found.add(key)
-            for more in map(Requirement, distribution(wanted.name).requires or ()):
-                if not more.marker or any(more.marker.evaluate({"extra": e}) for e in {"", *wanted.extras}):
-                    todo.append(more)
-    return {name for name, _ in found}
 
 
 def environment(path):
@@ -99,7 +55,7 @@ def test_every_line_is_one_of_the_lock():
 
 
 def test_all_that_the_project_and_jupyterlab_need_is_pinned_and_nothing_heavy_comes_along():
-    needed = closure([*PROJECT["dependencies"], "jupyterlab"])
+    needed = closure([*READ, "jupyterlab"])
     assert names(PINS) == needed == closure(PINS)
     assert needed.isdisjoint(names(HEAVY))
 
@@ -121,20 +77,7 @@ def test_the_badge_of_the_readme_opens_a_folder_that_exists():
 @pytest.fixture(scope="module")
 def slim(tmp_path_factory):
     """Environment variables with which Python finds only what Binder installs, and the project."""
-    kept = names(PINS) | {"ocrrlib"}
-    owners = packages_distributions().items()
-    hidden = {module for module, owned in owners if kept.isdisjoint(map(canonicalize_name, owned))}
-    folder = tmp_path_factory.mktemp("slim")
-    (folder / "sitecustomize.py").write_text(HOOK.format(hidden=hidden, kept=kept))
-    return {"PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"}
-
-
-def in_slim(slim, program):
-    run = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, env=os.environ | slim, capture_output=True, text=True
-    )
-    assert run.returncode == 0, run.stderr
-    return run.stdout
+    return only(names(PINS), tmp_path_factory.mktemp("slim"))
 
 
 def test_packages_that_binder_lacks_are_hidden_and_others_are_not(slim):
@@ -157,7 +100,7 @@ def test_packages_that_binder_lacks_are_hidden_and_others_are_not(slim):
         except PackageNotFoundError:
             print("no version")
     """
-    assert in_slim(slim, program).split() == [*MISSING, "no", "version"]
+    assert run(slim, program).split() == [*MISSING, "no", "version"]
 
 
 def test_systems_of_the_reading_notebooks_are_there_and_others_say_what_they_need(slim):
@@ -175,7 +118,7 @@ def test_systems_of_the_reading_notebooks_are_there_and_others_say_what_they_nee
         except InputError as error:
             print(error)
     """
-    assert in_slim(slim, program).strip() == "this needs the optional library hnswlib: pip install hnswlib"
+    assert run(slim, program).strip() == "this needs the optional library hnswlib: pip install hnswlib"
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as arrays
 
 from ocrrlib import embeddings
 from ocrrlib.datasets import DATASETS, Texts, load_texts
-from ocrrlib.embeddings import embed, halve, load, path_of, read, recheck, save, widen
+from ocrrlib.embeddings import embed, encode_once, halve, load, path_of, read, recheck, save, widen
 from ocrrlib.encoders import DEFAULT_ENCODER, slug
 from ocrrlib.errors import InputError
 
@@ -259,6 +259,75 @@ def test_a_local_encoders_file_name_depends_on_the_folders_content(tmp_path):
         change()
         seen.add(slug(str(model)))
     assert len(seen) == 4
+
+
+# --- what is kept in the cache
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("OCRR_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "embeddings"
+
+
+def counting(calls):
+    def encode(texts):
+        calls.append(len(texts))
+        return np.array([[len(text), ord(text[0])] for text in texts], np.float32)
+
+    encode.revision = "counts"  # the list of calls changes
+    return encode
+
+
+def test_any_sentences_are_encoded_once_by_a_function(cache):
+    calls = []
+    first = encode_once(["a", "bc"], counting(calls), [])
+    np.testing.assert_array_equal(encode_once(["a", "bc"], counting(calls), []), first, strict=True)
+    assert calls == [2] and first.dtype == np.float16 and len(list(cache.iterdir())) == 1
+    encode_once(["a", "bd"], counting(calls), [])
+    encode_once(["ab", "c"], counting(calls), [])
+    other = counting(calls)
+    other.revision = "another"
+    encode_once(["a", "bc"], other, [])
+    assert calls == [2] * 4 and len(list(cache.iterdir())) == 4
+
+
+def test_a_damaged_file_in_the_cache_is_named_and_made_anew(cache):
+    calls = []
+    first = encode_once(["a", "bc"], counting(calls), [])
+    (file,) = cache.iterdir()
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.warns(UserWarning, match=f"{file.name} is damaged"):
+        np.testing.assert_array_equal(encode_once(["a", "bc"], counting(calls), []), first)
+    assert calls == [2, 2] and encode_once(["a", "bc"], counting(calls), []).tolist() == first.tolist()
+
+
+def test_training_sentences_count_for_the_lexical_encoder_only(cache, monkeypatch):
+    monkeypatch.setattr(embeddings, "load_encoder", lambda name, sentences=None: ToyModel())
+    monkeypatch.setattr(embeddings, "revision", lambda name: "1")
+    for encoder in ("tfidf-svd", "toy/model"):
+        encode_once(["a", "b"], encoder, ["a"])
+        encode_once(["a", "b"], encoder, ["b"])
+    assert sorted(file.name.split(".")[0] for file in cache.iterdir()) == ["tfidf-svd", "tfidf-svd", "toy--model"]
+
+
+def test_a_registered_dataset_by_a_function_is_kept_in_the_cache(cache, tmp_path, monkeypatch):
+    monkeypatch.setattr(embeddings, "load_texts", lambda name: TEXTS)
+    calls, folder = [], tmp_path / "published"
+    data = load("banking77", counting(calls), folder)
+    assert_same(load("banking77", counting(calls), folder), data)
+    assert calls == [6] and not folder.exists()
+    assert data.encoder == slug(counting([])) and data.classes == ("arrival", "lost", "pin")
+    assert data.y_train.tolist() == [1, 2, 1, 0] and data.y_test.tolist() == [2, 0]
+    np.testing.assert_array_equal(data.X_test, widen(halve([[7, ord("n")], [12, ord("c")]])))
+
+
+def test_an_installed_package_keeps_what_it_encodes_in_the_cache(cache, tmp_path, encoder, monkeypatch):
+    fresh = embed("banking77", encoder, tmp_path / "published", texts=TEXTS, progress=False)
+    monkeypatch.setattr(embeddings, "installed", lambda: True)
+    monkeypatch.setattr(embeddings, "load_texts", lambda name: TEXTS)
+    assert_same(load("banking77", encoder, tmp_path / "packaged"), fresh)
+    assert not (tmp_path / "packaged").exists() and len(list(cache.iterdir())) == 1
 
 
 # --- the committed files

@@ -18,7 +18,9 @@ LOCK = {
     for line in (ROOT / "requirements.lock").read_text().splitlines()
 }
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-REQUIRED = [*PROJECT["dependencies"], *(r for extra in PROJECT["optional-dependencies"].values() for r in extra)]
+EXTRAS = PROJECT["optional-dependencies"]
+REQUIRED = [*PROJECT["dependencies"], *(r for name in EXTRAS.keys() - {"all"} for r in EXTRAS[name])]
+REQUIRED = sorted(set(REQUIRED))
 
 
 def test_the_lock_has_plain_pinned_lines_only():
@@ -30,6 +32,11 @@ def test_the_lock_has_plain_pinned_lines_only():
 def test_the_lock_satisfies_what_the_project_requires(requirement):
     wanted = Requirement(requirement)
     assert wanted.specifier.contains(LOCK[canonicalize_name(wanted.name)])
+
+
+def test_one_extra_brings_all_others():
+    (everything,) = map(Requirement, EXTRAS["all"])
+    assert everything.name == PROJECT["name"] and everything.extras == EXTRAS.keys() - {"all"}
 
 
 def test_the_environment_that_runs_this_is_the_locked_one():

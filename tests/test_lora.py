@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from test_systems import assert_ids, assert_refused, teach
 
 from ocrrlib import results, sweep
+from ocrrlib.backbones import load_backbone, load_tokeniser
 from ocrrlib.embeddings import Embedded
-from ocrrlib.encoders import load_backbone, load_tokeniser
 from ocrrlib.errors import InputError
 from ocrrlib.experiments import Run
 from ocrrlib.policies import POLICIES

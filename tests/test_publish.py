@@ -117,7 +117,7 @@ def test_runs_of_systems_that_read_different_things_are_not_mixed(published):
 def test_provenance_of_runs_on_sentences_needs_no_sentences(published, monkeypatch, tmp_path):
     monkeypatch.setenv("OCRR_DATA_DIR", str(tmp_path / "nothing"))
     about = publish.about(grid("lora", seeds="0"))
-    assert {"ocrrlib.systems.lora", "ocrrlib.encoders"} <= about["code"].keys()
+    assert {"ocrrlib.systems.lora", "ocrrlib.backbones"} <= about["code"].keys()
     assert {"torch", "peft", "transformers"} <= about["libraries"].keys()
 
 

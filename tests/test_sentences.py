@@ -9,9 +9,9 @@ import pytest
 from conftest import TEXTS
 
 from ocrrlib import embeddings, publish, sentences
+from ocrrlib.backbones import DEFAULT_ENCODER, load_backbone, load_tokeniser
 from ocrrlib.datasets import DATASETS
 from ocrrlib.embeddings import embed, load
-from ocrrlib.encoders import DEFAULT_ENCODER, load_backbone, load_tokeniser
 from ocrrlib.errors import InputError
 from ocrrlib.experiments import grid
 from ocrrlib.scenario import make_scenario

@@ -6,7 +6,7 @@ To add a system, write one file beside this one and one row below.
 import importlib
 from dataclasses import dataclass, field
 
-from ocrrlib.errors import pick
+from ocrrlib.errors import InputError, pick
 
 
 @dataclass(frozen=True)
@@ -16,12 +16,23 @@ class Entry:
     module: str
     cls: str
     params: dict = field(default_factory=dict)
-    family: str = "shared"  # runs of one family are done together, to share work
+    family: str = "shared"  # runs of one are done together, to share work; an extra that it needs has its name
     reads: str = "embeddings"  # or sentences
 
     def make(self, seed=0, encoder=None):
-        """A fresh system; one that reads sentences encodes them by itself."""
-        module = importlib.import_module(f"ocrrlib.systems.{self.module}")
+        """A fresh system; one that reads sentences encodes them by itself.
+
+        Raises
+        ------
+        InputError
+            If a library that it needs is not installed.
+        """
+        try:
+            module = importlib.import_module(f"ocrrlib.systems.{self.module}")
+        except ModuleNotFoundError as error:
+            raise InputError(
+                f"{self.cls} needs {error.name}, which is not installed: run `pip install 'ocrrlib[{self.family}]'`"
+            ) from error
         own = {"backbone": encoder} if encoder and self.reads == "sentences" else {}
         return getattr(module, self.cls)(seed=seed, **own, **self.params)
 
@@ -105,6 +116,6 @@ def make(name, seed=0, encoder=None):
     Raises
     ------
     InputError
-        If there is no such system.
+        If there is no such system, or it needs a library that is not installed.
     """
     return pick("system", name, SYSTEMS).make(seed, encoder)

@@ -1,0 +1,53 @@
+"""A Python function in the place of a pretrained encoder."""
+
+import numpy as np
+from tqdm import tqdm
+
+from ocrrlib.errors import InputError
+from ocrrlib.identity import full_name
+
+AT_ONCE = 1024  # texts that a function is given in one call
+
+
+class FunctionEncoder:
+    """Encodes by a function from a list of texts to an array (n, d), and checks what it gives.
+
+    Parameters
+    ----------
+    function : callable
+        Each text's row must depend on that text alone: the function is given ``AT_ONCE`` texts at a time.
+    """
+
+    def __init__(self, function):
+        self.function, self.dim = function, None
+
+    def encode(self, sentences, show_progress_bar=False, **_):
+        """Rows (n, d); further arguments are those of other encoders.
+
+        Raises
+        ------
+        InputError
+            If the function does not give one row of numbers for each text, or rows of another length than before.
+        """
+        starts = tqdm(range(0, len(sentences), AT_ONCE), unit_scale=AT_ONCE, unit="text", disable=not show_progress_bar)
+        blocks = [self._checked(sentences[start : start + AT_ONCE], start) for start in starts]
+        return np.concatenate(blocks) if blocks else np.empty((0, self.dim or 0))
+
+    def _checked(self, texts, start):
+        name, which = full_name(self.function), f"texts {start} to {start + len(texts) - 1}"
+        given = self.function(list(texts))
+        try:
+            X = np.asarray(given)
+        except (TypeError, ValueError, RuntimeError) as error:  # rows of unequal length; tensors on a GPU
+            raise InputError(f"what {name} gave for {which} is no array ({error}): give numbers (n, d)") from error
+        if X.ndim != 2 or X.dtype.kind not in "fiu":
+            raise InputError(f"{name} gave {X.dtype} of shape {X.shape} for {which}: give numbers (n, d)")
+        if len(X) != len(texts):
+            raise InputError(
+                f"{name} gave {len(X)} rows for {len(texts)} texts ({which}): give one row for each, in order"
+            )
+        if not X.shape[1] or self.dim not in (None, X.shape[1]):
+            before = "" if self.dim is None else f", {self.dim} before that"
+            raise InputError(f"{name} gave rows of length {X.shape[1]} for {which}{before}: all must have one length")
+        self.dim = X.shape[1]
+        return X

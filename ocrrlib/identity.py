@@ -1,0 +1,198 @@
+"""What a Python function is known by, so that what it gave can be kept.
+
+What decides a function's results is not only its source: it may hold values from around it, use names of its
+module, or be made from another function.  All of these count, so that embeddings that were kept are never those of
+another function.  What cannot be followed is refused, unless the function says by itself what it is:
+``function.revision = "a text that changes with what it gives"``.
+"""
+
+import dis
+import functools
+import inspect
+import sys
+import sysconfig
+import textwrap
+import types
+from pathlib import Path
+
+import joblib
+
+from ocrrlib.errors import InputError
+from ocrrlib.files import sha256
+from ocrrlib.provenance import digest
+
+_INSTALLED = tuple(Path(sysconfig.get_path(name)) for name in ("purelib", "platlib"))
+# Of a class: what Python derives from the rest.
+_NOT_CONTENT = {
+    *("__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__abstractmethods__", "_abc_impl"),
+    *("__dataclass_fields__", "__dataclass_params__", "__match_args__", "__firstlineno__", "__static_attributes__"),
+}
+
+
+def full_name(function):
+    """Module and qualified name; of an object, those of its class."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    named = function if hasattr(function, "__qualname__") else type(function)
+    return f"{named.__module__}.{named.__qualname__}"
+
+
+def identity(function):
+    """Module, qualified name, and a SHA-256 over source and whatever it holds or uses.
+
+    Code counts by its source; by its bytecode where there is none, where it is a lambda, or where the file was
+    edited after it was imported.  What comes from an installed library counts by its name and the library's version,
+    a library's object by its pickle, a module of one's own by its file.
+
+    Raises
+    ------
+    InputError
+        If it holds or uses something that cannot be followed, and has no ``revision``.
+    """
+    name, given = full_name(function), getattr(function, "revision", None)
+    content = given if isinstance(given, str) else _Content().of(function, name)
+    return f"{name} {digest([name, content])}"
+
+
+class _Content:
+    """Hashes of values; each value is looked at once, and may hold itself."""
+
+    def __init__(self):
+        self.known, self.path = {}, []
+
+    def of(self, value, at):
+        """Hash of a value; ``at`` says where it was found."""
+        if value is None or type(value) in (bool, int, float, complex, str, bytes):
+            return digest([type(value).__name__, repr(value)])
+        if id(value) in self.path:
+            return ["above", self.path.index(id(value))]
+        if id(value) not in self.known:
+            self.path.append(id(value))
+            kind, parts = _parts(value, at)
+            inside = [[name, self.of(part, f"{name} in {at}" if name else at)] for name, part in parts]
+            self.path.pop()
+            self.known[id(value)] = digest([kind, inside]), value  # kept, so that no other value gets its id
+        return self.known[id(value)][0]
+
+
+def _parts(value, at):
+    """The kind of a value, and the named values that it consists of."""
+    if isinstance(value, types.ModuleType):
+        return _module(value), []
+    if isinstance(value, types.BuiltinFunctionType) and not isinstance(value.__self__, types.ModuleType | None):
+        return f"method {value.__name__}", [("self", value.__self__)]
+    if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)) and _from_library(value):
+        return ["library", value.__module__, value.__qualname__, _version(value.__module__ or "builtins")], []
+    if isinstance(value, functools.partial):
+        return "partial", [("function", value.func), ("arguments", value.args), ("keywords", value.keywords)]
+    if isinstance(value, types.MethodType):
+        return "method", [("function", value.__func__), ("self", value.__self__)]
+    if isinstance(value, (staticmethod, classmethod)):
+        return type(value).__name__, [("function", value.__func__)]
+    if isinstance(value, property):
+        return "property", [("get", value.fget)]
+    if isinstance(value, types.FunctionType):
+        return "function", _of_function(value)
+    if isinstance(value, types.CodeType):
+        names = [value.co_names, value.co_varnames, value.co_freevars, value.co_exceptiontable.hex()]
+        return ["bytecode", value.co_code.hex(), *names], [("", value.co_consts)]
+    if isinstance(value, type):
+        return f"class {value.__qualname__}", _of_class(value)
+    if type(value) in (list, tuple):
+        return type(value).__name__, [("", item) for item in value]
+    if type(value) in (set, frozenset):
+        return type(value).__name__, [("", item) for item in sorted(value, key=repr)]
+    if type(value) is dict:
+        return "dict", [pair for key in sorted(value, key=repr) for pair in (("", key), (str(key), value[key]))]
+    if hasattr(value, "__wrapped__"):  # of functools
+        return "wrapped", [("function", value.__wrapped__)]
+    if _from_library(type(value)):
+        return _pickled(value, at), []
+    inherits = any(base is not object and _from_library(base) for base in type(value).__mro__)
+    kind = _pickled(value, at) if inherits or not hasattr(value, "__dict__") else "object"
+    return kind, [("class", type(value)), *sorted(getattr(value, "__dict__", {}).items())]
+
+
+def _of_class(cls):
+    parts = [("base", base) for base in cls.__bases__]
+    for name, part in sorted(vars(cls).items()):
+        if name not in _NOT_CONTENT and (isinstance(part, property) or not inspect.isdatadescriptor(part)):
+            parts.append((name, part))
+    return parts
+
+
+def _of_function(function):
+    code = function.__code__
+    source = None if function.__name__ == "<lambda>" else _source(code)
+    held = dict(zip(code.co_freevars, function.__closure__ or ()))
+    found = [("", code if source is None else source)]
+    found += [("defaults", function.__defaults__), ("keyword defaults", function.__kwdefaults__)]
+    found += [(name, cell.cell_contents) for name, cell in sorted(held.items()) if _filled(cell)]
+    used = {
+        step.argval
+        for part in _codes(code)
+        for step in dis.get_instructions(part)
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+    }
+    return found + [(name, function.__globals__[name]) for name in sorted(used) if name in function.__globals__]
+
+
+def _filled(cell):
+    try:
+        cell.cell_contents
+    except ValueError:  # a name that is not bound yet
+        return False
+    return True
+
+
+def _codes(code):
+    """A code object and all that are defined in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _codes(constant)
+
+
+def _source(code):
+    """Source of a code object, where it is what runs; None where there is none or the file has been edited since."""
+    try:
+        file = compile("".join(inspect.findsource(code)[0]), code.co_filename, "exec", dont_inherit=True)
+        return textwrap.dedent(inspect.getsource(code)) if code in _codes(file) else None
+    except (OSError, TypeError, SyntaxError, ValueError):
+        return None
+
+
+def _from_library(value):
+    """Whether a class or function is Python's own or of an installed package."""
+    return _is_library(value.__module__ or "builtins")
+
+
+def _is_library(module):
+    if module == "__main__":
+        return False
+    file = getattr(sys.modules.get(module), "__file__", None)
+    within = bool(file) and any(Path(file).is_relative_to(folder) for folder in _INSTALLED)
+    return within or module.partition(".")[0] in sys.stdlib_module_names
+
+
+def _version(module):
+    return str(getattr(sys.modules.get(module.partition(".")[0]), "__version__", ""))
+
+
+def _module(module):
+    file = getattr(module, "__file__", None)
+    if file and not _is_library(module.__name__):
+        return ["module", module.__name__, sha256(file)]
+    return ["library", module.__name__, _version(module.__name__)]
+
+
+def _pickled(value, at):
+    kind = type(value)
+    try:
+        content = joblib.hash(value, "sha1")
+    except Exception as error:  # each library refuses in its own way
+        raise InputError(
+            f"cannot tell what {at} holds, a {kind.__qualname__} ({type(error).__name__}), and so not whether kept "
+            "embeddings are still its own: set the function's attribute `revision` to a text that changes with it"
+        ) from error
+    return ["pickled", f"{kind.__module__}.{kind.__qualname__}", _version(kind.__module__), content]

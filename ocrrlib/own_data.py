@@ -1,0 +1,116 @@
+"""Data of one's own: a file with texts or vectors and their labels, checked, split, and embedded."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ocrrlib.datasets import DATASETS
+from ocrrlib.embeddings import Embedded
+from ocrrlib.encoders import DEFAULT_ENCODER
+from ocrrlib.errors import InputError
+from ocrrlib.files import sha256
+from ocrrlib.own_files import TABLES, ending
+from ocrrlib.own_rows import TextRows, VectorRows
+
+
+def read_data(
+    path,
+    text="text",
+    label="label",
+    split=None,
+    test_share=0.25,
+    seed=0,
+    encoder=DEFAULT_ENCODER,
+    name=None,
+    progress=True,
+):
+    """A dataset from a file.
+
+    Parameters
+    ----------
+    path : path
+        Texts in ``.csv``, ``.tsv`` (UTF-8) or ``.parquet``; or vectors in ``.npz`` or ``.safetensors``, as arrays
+        X (n, d) and y (n,), or X_train, y_train, X_test and y_test, with labels that are whole numbers or text.
+    text, label : str
+        Columns of the texts and of their classes; not used for vectors. Space around a label does not count.
+    split : str, optional
+        Column, or array beside X and y, that says ``train`` or ``test`` of each row; an array may say 0 or 1.
+        Without it, the share ``test_share`` of each class is drawn by ``seed`` (see ``ocrrlib.splits``).
+    encoder : str or callable
+        See ``ocrrlib.encoders.load_encoder``; not used for vectors. What it gives is kept in the cache.
+    name : str, optional
+        What the dataset is called; without it, as the file without its ending.
+    progress : bool
+        Whether encoding shows a bar.
+
+    Returns
+    -------
+    Embedded
+        Training and test rows in the file's order; classes sorted as text. The same file, split and encoder give
+        the same fingerprint.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be used. It names lines (of a CSV file, whose header is line 1) or rows (of others, from 0).
+    """
+    path, kind = Path(path), ending(path)
+    if name in DATASETS:
+        raise InputError(f"{name!r} is the name of a published dataset: give data of your own another one")
+    if not (isinstance(test_share, float) and 0 < test_share < 1):
+        raise InputError(f"test_share {test_share!r} is out of range: give a share between 0 and 1")
+    if not (isinstance(seed, (int, np.integer)) and seed >= 0):
+        raise InputError(f"seed {seed!r} is out of range: give an integer from 0 up")
+    rows = TextRows(path, text, label, split) if kind in TABLES else VectorRows(path, split)
+    rows.problems.check()
+    y, classes = _class_ids(rows.labels)
+    if len(classes) < 2:
+        found = f"there is no class but {classes[0]!r}" if classes else "there are no rows"
+        raise InputError(f"{path}: {found}: give rows of at least two classes")
+    drawn = rows.test is None
+    test = rows.drawn(y, test_share, seed) if drawn else rows.test
+    _check_parts(rows, y, classes, test, drawn)
+    X_train, X_test = rows.unit_rows(test, encoder, progress)
+    called, revision = rows.encoder(encoder)
+    split_by = {"test_share": test_share, "seed": int(seed)} if drawn else {"split": split}
+    return Embedded(
+        dataset=name or (path.name if path.stem in DATASETS else path.stem),
+        encoder=called,
+        classes=classes,
+        X_train=X_train,
+        y_train=y[~test],
+        X_test=X_test,
+        y_test=y[test],
+        origin={"sources": {path.name: sha256(path)}, "revision": revision, **split_by},
+    )
+
+
+def _class_ids(labels):
+    """Class ids (n,) int64 of labels, and the classes' names, sorted as text."""
+    codes, different = pd.factorize(labels)
+    names = list(map(str, different))
+    order = sorted(range(len(names)), key=names.__getitem__)
+    ids = np.empty(len(names), np.int64)
+    ids[order] = np.arange(len(names))
+    return ids[codes], tuple(names[place] for place in order)
+
+
+def _check_parts(rows, y, classes, test, drawn):
+    """Refuse a split in which a class is missing on one side, or a text is on both."""
+    problems = rows.problems
+    in_train, in_test = (np.bincount(y[part], minlength=len(classes)) > 0 for part in (~test, test))
+
+    def named(id):
+        return f"{classes[id]!r} ({problems.rows(np.flatnonzero(y == id))})"
+
+    lacking = np.flatnonzero(~(in_train & in_test))
+    if drawn:
+        way_out = "give at least two different rows of each class, or leave the class out"
+        problems.note_items("too few rows for a split in class", lacking, named, way_out)
+    else:
+        way_out = "give rows of each class to both, or leave the class out"
+        problems.note_items("only among the test rows is class", np.flatnonzero(~in_train), named, way_out)
+        problems.note_items("only among the training rows is class", np.flatnonzero(~in_test), named, way_out)
+        rows.note_doubles(test)
+    problems.check()

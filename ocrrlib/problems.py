@@ -1,0 +1,51 @@
+"""What is wrong with a file, several things in one error."""
+
+from ocrrlib.errors import InputError
+
+NAMED = 5  # of each kind of problem, so many rows or classes are named
+
+
+def listed(items, name=str):
+    """The names of the first few items, and how many more there are."""
+    more = f" and {len(items) - NAMED} more" if len(items) > NAMED else ""
+    return ", ".join(map(name, items[:NAMED])) + more
+
+
+class Problems:
+    """Collects what is wrong with a file, so that a person learns of it all at once.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    row : callable
+        What a person calls a row, from its place, as ``"line {}".format``.
+    """
+
+    def __init__(self, path, row):
+        self.path, self.row, self.found = path, row, []
+
+    def rows(self, places):
+        """The first few of these rows, as a person calls them."""
+        return listed(places, self.row)
+
+    def note(self, what, places, way_out):
+        """Note a problem of these rows, if there are any."""
+        if len(places):
+            self.found.append(f"{what} in {self.rows(places)}: {way_out}")
+
+    def note_items(self, what, items, name, way_out):
+        """Note a problem of whatever these items are, if there are any."""
+        if len(items):
+            self.found.append(f"{what} {listed(items, name)}: {way_out}")
+
+    def check(self):
+        """Go on only if nothing was found.
+
+        Raises
+        ------
+        InputError
+            If something was.
+        """
+        if self.found:
+            raise InputError(f"{self.path}: {'; '.join(self.found)}")

@@ -1,0 +1,90 @@
+"""One evaluation's figure: its curve with its spread, and where it is among all published systems."""
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+
+from ocrrlib.datasets import DATASETS
+from ocrrlib.errors import InputError
+from ocrrlib.report import style
+from ocrrlib.student import quantile
+
+OWN = dict(facecolor="white", edgecolor="black", marker="o", s=60, linewidth=1.6, zorder=5)
+LINES = {"novel": "vermilion", "original": "blue"}
+OTHERS = ("cards of others", style.PALETTE["grey"], "v")
+
+
+def draw(evaluation):
+    """The figure of an ``Evaluation``; it belongs to no pyplot window.
+
+    Returns
+    -------
+    matplotlib Figure
+    """
+    with mpl.rc_context():
+        style.apply()
+        figure, (left, right) = plt.subplots(1, 2, figsize=(style.WIDTH, 3.1))
+        plt.close(figure)
+        _curve(left, evaluation)
+        _plane(right, evaluation)
+        first = evaluation.curve.iloc[0]
+        data = DATASETS[first["dataset"]].title if first["dataset"] in DATASETS else first["dataset"]
+        figure.suptitle(
+            f"{evaluation.name} · {data}, {style.POLICY_TITLES.get(first['policy'], first['policy'])}", fontsize=9
+        )
+        figure.canvas.draw()  # while the look is set
+    return figure
+
+
+def over_steps(curve, axis):
+    """Mean and 95 % t interval over seeds at common steps: steps, mean, low, high.
+
+    Streams may differ in length; a seed whose stream is over stays where it ended.
+    """
+    runs = [run for _, run in curve.groupby("seed", sort=False)]
+    steps = np.unique(np.concatenate([run["step"].to_numpy() for run in runs]))
+    values = np.array([np.interp(steps, run["step"], run[f"{axis}_acc"]) for run in runs])
+    mean, n = values.mean(axis=0), len(runs)
+    half = quantile(0.975, n - 1) * values.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.zeros_like(mean)
+    return steps, mean, mean - half, mean + half
+
+
+def _curve(axes, evaluation):
+    for axis, colour in LINES.items():
+        steps, mean, low, high = over_steps(evaluation.curve, axis)
+        axes.plot(steps, mean, color=style.PALETTE[colour], label=axis)
+        axes.fill_between(steps, low, high, color=style.PALETTE[colour], alpha=0.2, linewidth=0)
+    axes.set(xlabel="stream items", ylabel="accuracy", ylim=(-0.02, 1.02), title=_seeds(len(evaluation.runs)))
+    axes.legend(loc="lower right")
+
+
+def _seeds(n):
+    return f"mean of {n} seeds, 95 % t interval" if n > 1 else "one seed"
+
+
+def _plane(axes, evaluation):
+    try:
+        rows = evaluation.compared()
+    except InputError:  # nothing is published for this cell: it stands alone
+        rows = None
+    for kind, cell in {} if rows is None else rows[~rows["own"]].groupby(rows["system"].map(_kind), sort=False):
+        title, colour, marker = kind
+        axes.scatter(cell["original"], cell["novel"], color=colour, marker=marker, s=24, label=title, zorder=3)
+    spreads = evaluation.summary.set_index("metric").loc[["original", "novel"]]
+    (x, y), low, high = spreads["mean"], spreads["low"], spreads["high"]
+    if low.notna().all():
+        black = dict(color="black", linewidth=1.0, zorder=4)
+        axes.plot([low["original"], high["original"]], [y, y], **black)
+        axes.plot([x, x], [low["novel"], high["novel"]], **black)
+    axes.scatter(x, y, label=evaluation.name, **OWN)
+    title = "nothing published to compare with" if rows is None else "among all published systems"
+    axes.set(xlabel="final original accuracy", ylabel="final novel accuracy", title=title)
+    axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
+    axes.legend(fontsize=6.5)
+
+
+def _kind(system):
+    try:
+        return style.family_of(system)
+    except InputError:
+        return OTHERS

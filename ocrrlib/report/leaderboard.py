@@ -1,0 +1,75 @@
+"""The leaderboard: all systems that have a card, cell by cell, best first by anytime novel accuracy."""
+
+import pandas as pd
+
+from ocrrlib.cards import METRICS, place_of, standings
+from ocrrlib.datasets import DATASETS
+from ocrrlib.files import write_text
+from ocrrlib.report.style import POLICY_TITLES
+
+CAPTION = (
+    "All systems with a result card, best first by *anytime novel*: novel accuracy, averaged over the stream. "
+    "*Novel* and *original* are the accuracies at its end. Means over seeds ± half the width of the 95 % t interval."
+)
+COLUMNS = ("Rank", "System", "Novel", "Original", "Anytime novel", "Anytime original", "Corrections", "Seeds", "Source")
+
+
+def rank(cards):
+    """One row per cell and system.
+
+    Parameters
+    ----------
+    cards : iterable of dict
+        Cards, checked.
+
+    Returns
+    -------
+    DataFrame
+        What names the cell (``dataset``, ``fingerprint``, ``encoder``, ``policy``, ``held_out``, ``draw``, ``cap``),
+        ``rank``, and the columns of ``standings``. Equal accuracies have equal ranks.
+    """
+    cards = list(cards)
+    blocks = []
+    for place in dict.fromkeys(place_of(cell) for card in cards for cell in card["cells"]):
+        names = dict(zip(("dataset", "fingerprint", "encoder", "policy", "held_out", "draw", "cap"), place))
+        block = standings(cards, place)
+        ranks = block["anytime novel"].rank(ascending=False, method="min").astype(int)
+        front = pd.DataFrame({name: [value] * len(block) for name, value in names.items()}).assign(rank=ranks)
+        blocks.append(front.join(block))
+    return pd.concat(blocks, ignore_index=True).astype({"cap": "Int64"})
+
+
+def markdown(table):
+    """The same for readers: a heading and a table per cell."""
+    blocks = [f"# Leaderboard\n\n{CAPTION}"]
+    for place, block in table.groupby(list(table.columns[:7]), sort=False, dropna=False):
+        dataset, _, encoder, policy, held_out, _, cap = place
+        title = DATASETS[dataset].title if dataset in DATASETS else dataset
+        tested = "all test rows" if pd.isna(cap) else f"at most {cap} test rows per axis"
+        heading = f"## {title}, {POLICY_TITLES.get(policy, policy)}\n\n{encoder}, {held_out} classes held out, {tested}"
+        text = {"Rank": block["rank"], "System": block["system"]}
+        text |= {name.capitalize(): _half(block, name) for name in METRICS}
+        text |= {"Seeds": block["seeds"], "Source": block["source"]}
+        blocks.append(
+            f"{heading}\n\n{pd.DataFrame(text)[list(COLUMNS)].to_markdown(index=False, disable_numparse=True)}"
+        )
+    return "\n\n".join(blocks) + "\n"
+
+
+def _half(block, name):
+    """``mean ± half the interval``; the mean alone where one seed gives none, and of corrections."""
+    digits = 0 if name == "corrections" else 3
+    halves = (block[f"{name} high"] - block[f"{name} low"]) / 2
+    return [
+        f"{mean:.{digits}f}" + ("" if pd.isna(half) or not digits else f" ± {half:.{digits}f}")
+        for mean, half in zip(block[name], halves)
+    ]
+
+
+def write(table, folder):
+    """Write ``leaderboard.csv`` and ``leaderboard.md``; returns their paths."""
+    written = {"csv": table.round(6).to_csv(index=False, lineterminator="\n"), "md": markdown(table)}
+    paths = [folder / f"leaderboard.{suffix}" for suffix in written]
+    for path, text in zip(paths, written.values()):
+        write_text(path, text)
+    return paths

@@ -1,0 +1,168 @@
+"""The command line: what it prints, for people and for programs, and how it ends."""
+
+import json
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+from ocrrlib import __version__, cards, cli
+from ocrrlib.errors import InputError
+from ocrrlib.files import ROOT
+from ocrrlib.systems import SYSTEMS
+
+
+@pytest.fixture
+def vectors(tmp_path, banking):
+    """A few classes of Banking77 as a file of vectors."""
+    parts = {}
+    for part in ("train", "test"):
+        chosen = np.flatnonzero(getattr(banking, f"y_{part}") < 8)[:: 3 if part == "train" else 1]
+        parts[f"X_{part}"], parts[f"y_{part}"] = (getattr(banking, f"{n}_{part}")[chosen] for n in "Xy")
+    np.savez(tmp_path / "own.npz", **parts)
+    return tmp_path / "own.npz"
+
+
+def run(capsys, *arguments):
+    """Exit status and both outputs of a command."""
+    with pytest.raises(SystemExit) as ended:
+        cli.main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return ended.value.code or 0, out, err
+
+
+def test_a_run_prints_curves_and_intervals_of_each_system(capsys, vectors):
+    status, out, _ = run(capsys, "run", "ncm", "static_knn", "--data", vectors, "--seeds", "0-2")
+    assert status == 0
+    for name in ("ncm", "static_knn"):
+        assert f"{name} on own, oracle: 3 seeds" in out
+    for metric in cards.METRICS:
+        assert out.count(f"\n  {metric} ") >= 2
+    assert cli.BARS[0] in out and "(" in out
+
+
+def test_programs_get_cards_and_nothing_else(capsys, vectors, tmp_path):
+    arguments = ("run", "ncm", "--data", vectors, "--seeds", "0,2", "--json", "--out", tmp_path / "out")
+    status, out, err = run(capsys, *arguments)
+    (card,) = json.loads(out)
+    cards.check(card)
+    assert (status, err) == (0, "") and card["cells"][0]["seeds"] == [0, 2]
+    assert cards.read_card(tmp_path / "out/ncm.json") == card
+    assert (tmp_path / "out/ncm.csv").read_text().startswith("dataset,encoder,policy,seed,system,step,")
+
+
+def test_differences_are_those_of_pairs(capsys, vectors):
+    status, out, _ = run(capsys, "compare", "ncm", "static_knn", "--data", vectors, "--seeds", "0-3", "--json")
+    found = json.loads(out)
+    novel = found["differences"][0]
+    gaps = np.subtract(*(found[side]["cells"][0]["finals"]["novel"] for side in ("first", "second")))
+    assert status == 0 and novel["metric"] == "novel" and novel["n"] == 4
+    assert novel["mean"] == pytest.approx(gaps.mean(), abs=1e-5) and novel["higher"] == (gaps > 0).sum() == 4
+    _, out, _ = run(capsys, "compare", "ncm", "static_knn", "--data", vectors, "--seeds", "0-3")
+    assert "ncm less static_knn, in pairs of one seed:" in out and "higher in 4, lower in 0 of 4" in out
+
+
+def test_a_system_of_ones_own_comes_from_a_module_in_this_folder(capsys, vectors, tmp_path, monkeypatch):
+    (tmp_path / "own_module.py").write_text("from sklearn.naive_bayes import GaussianNB\n\nmodel = GaussianNB()\n")
+    monkeypatch.chdir(tmp_path)
+    status, out, _ = run(capsys, "run", "own_module:model", "--data", vectors, "--seeds", "0")
+    assert status == 0 and "GaussianNB on own, oracle: 1 seeds" in out
+    status, _, err = run(capsys, "run", "own_module:other", "--data", vectors)
+    assert status == cli.WRONG and err.startswith("error: cannot import own_module:other") and err.count("\n") == 1
+
+
+def test_a_card_is_written_beside_its_text_and_can_be_checked(capsys, vectors, tmp_path):
+    path = tmp_path / "ncm.json"
+    status, out, _ = run(capsys, "card", "ncm", "--out", path, "--data", vectors, "--seeds", "0-1", "--source", "us")
+    assert status == 0 and str(path) in out
+    assert cards.read_card(path)["source"] == "us" and path.with_suffix(".md").read_text().startswith("# ncm\n")
+    assert run(capsys, "check", path)[:2] == (0, f"{path}: fine\n")
+    (tmp_path / "broken.json").write_text("{}")
+    status, out, err = run(capsys, "check", path, tmp_path / "broken.json")
+    assert status == cli.BROKEN and "broken.json" in err and f"{path}: fine" in out
+
+
+def test_all_systems_and_datasets_are_listed(capsys):
+    for command, names in {"systems": SYSTEMS, "datasets": ("banking77", "clinc150")}.items():
+        _, out, _ = run(capsys, command)
+        assert [line.split()[0] for line in out.splitlines()] == list(names)
+        _, out, _ = run(capsys, command, "--json")
+        assert [row["name"] for row in json.loads(out)] == list(names)
+
+
+@pytest.fixture(scope="module")
+def ledger(tmp_path_factory):
+    """A ledger's file and its head."""
+    path = tmp_path_factory.mktemp("ledger") / "ledger.sqlite"
+    done = subprocess.run(
+        [sys.executable, "-m", "ocrrlib.cli", "ledger", "write", path, "--policy", "random10"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stderr
+    return path, done.stdout.split("head ")[1].split(":")[0]
+
+
+def test_a_ledger_is_verified_and_a_damaged_entry_named(capsys, ledger, tmp_path):
+    path, head = ledger
+    status, out, _ = run(capsys, "ledger", "verify", path, "--head", head)
+    assert status == 0 and out.endswith("entries, unbroken\n")
+    assert "no head was given" in run(capsys, "ledger", "verify", path)[1]
+    _, out, _ = run(capsys, "ledger", "show", path, "--last", "2")
+    assert len(out.splitlines()) == 3 and out.splitlines()[-1].endswith(f"head {head}")
+
+    copy = tmp_path / "copy.sqlite"
+    copy.write_bytes(path.read_bytes())
+    with closing(sqlite3.connect(copy)) as base, base:
+        base.execute("UPDATE entries SET label = label + 1 WHERE place = 7")
+    assert run(capsys, "ledger", "verify", copy)[:2] == (cli.BROKEN, f"{copy}: entry 7: changed\n")
+    status, out, _ = run(capsys, "ledger", "verify", copy, "--json")
+    assert status == cli.BROKEN and json.loads(out)["fault"] == "entry 7: changed"
+    with closing(sqlite3.connect(copy)) as base, base:
+        base.execute("DELETE FROM entries WHERE place >= 7")
+    assert run(capsys, "ledger", "verify", copy)[0] == 0
+    assert run(capsys, "ledger", "verify", copy, "--head", head)[:2] == (
+        cli.BROKEN,
+        f"{copy}: entry 7: truncated\n",
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments, clue",
+    [
+        (["run", "substrat"], "did you mean 'substrate'"),
+        (["run", "--dataset", "banking"], "did you mean 'banking77'"),
+        (["run", "--seeds", "a"], "give them as 0,1,2 or 0-4"),
+        (["run", "--seeds", "3-1"], "seeds"),
+        (["run", "--policy", "half"], "unknown policy 'half'"),
+        (["run", "--held-out", "77"], "cannot hold out 77 of 77"),
+        (["run", "--jobs", "0"], "0 jobs"),
+        (["run", "--data", "none.csv"], "none.csv"),
+        (["run", "nowhere:model"], "cannot import nowhere:model"),
+        (["card", "ncm", "--out", "/dev/null/card.json", "--seeds", "0"], "card.json"),
+        (["ledger", "verify", "none.sqlite"], "none.sqlite is missing"),
+        (["ledger", "write", "x.sqlite", "ncm"], "ncm keeps no ledger"),
+        (["ledger", "verify", __file__, "--head", "00"], "no ledger or damaged"),
+    ],
+)
+def test_what_cannot_be_used_is_one_line_and_status_2(capsys, arguments, clue, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    status, out, err = run(capsys, *arguments)
+    lines = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert status == cli.WRONG and len(lines) == 1 and clue in lines[0]
+
+
+def test_version_and_help(capsys):
+    assert run(capsys, "--version")[:2] == (0, f"{__version__}\n")
+    for command in ("run", "compare", "card"):
+        assert f"ocrr {command}" in run(capsys, command, "--help")[1]
+
+
+def test_seeds_are_lists_and_ranges():
+    assert cli.seeds_of("0,3-5,9") == [0, 3, 4, 5, 9]
+    with pytest.raises(InputError):
+        cli.seeds_of("1;2")

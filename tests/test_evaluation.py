@@ -1,0 +1,297 @@
+"""Evaluations: of the registry as published, of one's own as one would expect, of bad input in one line."""
+
+import json
+import pickle
+import subprocess
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import clusters
+from river import naive_bayes
+from sklearn.linear_model import SGDClassifier
+from sklearn.naive_bayes import GaussianNB, MultinomialNB
+
+import ocrrlib
+from ocrrlib import cards, evaluation, results
+from ocrrlib.candidates import Candidate
+from ocrrlib.embeddings import Embedded
+from ocrrlib.errors import InputError
+from ocrrlib.evaluation import evaluate
+from ocrrlib.files import ROOT
+from ocrrlib.statistics import measure
+from ocrrlib.systems import SYSTEMS, make
+from ocrrlib.systems.base import System
+from ocrrlib.systems.ncm import NCM
+
+QUIET = dict(progress=False)
+
+
+class Means:
+    """Somebody's nearest mean, who knows the three methods only."""
+
+    def __init__(self):
+        self.fits = 0
+
+    def fit(self, X, y, classes):
+        self.fits += 1
+        self.sums = np.zeros((len(classes), X.shape[1]))
+        np.add.at(self.sums, y, X)
+
+    def predict(self, X):
+        lengths = np.linalg.norm(self.sums, axis=1, keepdims=True)
+        return (X @ (self.sums / np.maximum(lengths, 1e-12)).T).argmax(axis=1)
+
+    def correct(self, x, y):
+        self.sums[y] += x
+
+
+def random_means(seed):
+    """A factory."""
+    return Means() if seed else NCM(seed)
+
+
+@pytest.fixture(scope="module")
+def published():
+    return results.read(ROOT / "data/results/beyond.parquet")[0]
+
+
+@pytest.fixture(scope="module")
+def ncm(banking):
+    return evaluate("ncm_cosine", banking, seeds=[0, 3], **QUIET)
+
+
+def test_a_system_of_the_registry_gives_exactly_the_published_numbers(ncm, published):
+    cell = published[(published["dataset"] == "banking77") & (published["policy"] == "oracle")]
+    own = cell[(cell["system"] == "ncm_cosine") & cell["seed"].isin([0, 3])]
+    pd.testing.assert_frame_equal(ncm.curve, own.reset_index(drop=True), check_exact=True)
+
+
+def test_its_card_has_the_published_numbers_and_can_be_written(ncm, tmp_path):
+    cards.write_card(ncm.card(), tmp_path / "own.json")
+    card = cards.read_card(tmp_path / "own.json")
+    other = cards.read_card(ROOT / "data/results/cards/ncm_cosine.json")
+    own, theirs = card["cells"][0], other["cells"][0]
+    assert cards.place_of(own) == cards.place_of(theirs) and own["encoder"] == theirs["encoder"]
+    for name, values in own["finals"].items():
+        assert values == [theirs["finals"][name][seed] for seed in (0, 3)]
+    assert card["system"] == other["system"] and card["source"] == "own run"
+    assert set(card["made_with"]) == {"ocrrlib", "python", "libraries", "code"}
+    assert "ncm_cosine" in cards.markdown(card)
+
+
+def test_it_stands_beside_itself_among_the_published_systems(ncm):
+    table = ncm.compared()
+    assert len(table) == 25 and table["own"].sum() == 1 and set(table["seeds"]) == {2}
+    both = table[table["system"] == "ncm_cosine"]
+    assert len(both) == 2 and both["own"].tolist() == [True, False]
+    pd.testing.assert_series_equal(both.iloc[0, 2:-1], both.iloc[1, 2:-1], check_names=False)
+    assert table["anytime novel"].is_monotonic_decreasing
+
+
+def test_the_summary_has_one_row_per_metric_of_the_runs(ncm):
+    told, runs = ncm.summary.set_index("metric"), measure(ncm.curve)
+    assert list(told.index) == ["novel", "original", "anytime novel", "anytime original", "corrections"]
+    assert told.at["anytime novel", "mean"] == pytest.approx(runs["novel_over_steps"].mean())
+    assert told.at["novel", "sd"] == pytest.approx(runs["novel"].std())
+    assert (told["low"] <= told["mean"]).all() and (told["n"] == 2).all()
+    assert "ncm_cosine on banking77, oracle" in repr(ncm) and "2 seeds" in repr(ncm)
+
+
+def test_the_figure_shows_the_curve_and_all_published_systems_and_leaves_the_look_as_it_was(ncm, tiny):
+    before = dict(plt.rcParams)
+    figure = ncm.plot()
+    assert dict(plt.rcParams) == before and plt.get_fignums() == []
+    curve, plane = figure.axes
+    assert len(curve.lines) == 2 and plane.get_title() == "among all published systems"
+    assert sum(len(dots.get_offsets()) for dots in plane.collections) == 25
+    alone = evaluate("ncm", tiny, seeds=[1], name="mine", **QUIET).plot()
+    assert alone.axes[1].get_title() == "nothing published to compare with"
+
+
+THINGS = {
+    "registry": "ncm",
+    "system": make("er"),
+    "class": NCM,
+    "factory": random_means,
+    "object": Means(),
+    "scikit-learn": GaussianNB(),
+    "river": naive_bayes.GaussianNB(),
+    "lambda": lambda seed: SGDClassifier(max_iter=5),
+}
+
+
+@pytest.mark.parametrize("name", THINGS)
+def test_whatever_can_be_a_system_is_evaluated_and_left_as_it_was(name, tiny):
+    given = THINGS[name]
+    before = pickle.dumps(given) if name != "lambda" else b""
+    found = evaluate(given, tiny, seeds=range(2), **QUIET)
+    told = found.summary.set_index("metric")["mean"]
+    assert told["novel"] > 0.5 and told["original"] > 0.4 and told["corrections"] > 0
+    assert before == (pickle.dumps(given) if name != "lambda" else b"")
+    assert found.about["held_out"] == 3 and list(found.curve["seed"].unique()) == [0, 1]
+    cards.check(found.card())
+
+
+def test_names_are_given_or_follow_from_what_is_evaluated(tiny):
+    titles = {name: Candidate(given, "").title for name, given in THINGS.items()}
+    assert titles["registry"] == "ncm" and titles["class"] == "NCM" and titles["factory"] == "random_means"
+    assert titles["object"] == "Means" and titles["scikit-learn"] == "GaussianNB" and titles["lambda"] == "own_system"
+    found = evaluate(Means(), tiny, seeds=[0], name="mine", **QUIET)
+    assert found.name == "mine" and set(found.curve["system"]) == {"mine"}
+
+
+@pytest.mark.parametrize("name", ["er", "klda"])
+def test_an_object_of_the_registry_is_evaluated_as_its_name_is(name, tiny):
+    by_name, by_object = (evaluate(given, tiny, [0, 2], name="x", **QUIET) for given in (name, SYSTEMS[name].make(9)))
+    pd.testing.assert_frame_equal(by_name.curve, by_object.curve)
+
+
+@pytest.mark.parametrize("name", ["object", "scikit-learn", "lambda", "system"])
+def test_any_number_of_jobs_gives_the_same(name, tiny):
+    one, two = (evaluate(THINGS[name], tiny, [4, 0, 1], "random50", jobs=jobs, **QUIET) for jobs in (1, 2))
+    pd.testing.assert_frame_equal(one.curve, two.curve)
+    assert one.card() == two.card() and list(one.curve["seed"].unique()) == [4, 0, 1]
+
+
+def test_what_cannot_be_sent_runs_in_one_process_and_is_refused_in_two(tiny):
+    class Locked(Means):
+        def __init__(self):
+            super().__init__()
+            self.lines = (line for line in ())
+
+        def __deepcopy__(self, memo):
+            return Means()
+
+    assert len(evaluate(Locked(), tiny, [0, 1], **QUIET).runs) == 2
+    with pytest.raises(InputError, match="Locked cannot be sent to other processes .*: give jobs=1"):
+        evaluate(Locked(), tiny, [0, 1], jobs=2, **QUIET)
+
+
+def test_a_card_of_ones_own_says_what_it_was(tiny):
+    about = evaluate(Means(), tiny, [0], **QUIET).card()["system"]
+    assert about["class"] == "Means" and about["module"] == __name__ and len(about["source"]) == 64
+    assert about["repr"].endswith("Means object>")  # no address: it would not be the same twice
+    about = evaluate(random_means, tiny, [0], **QUIET).card()["system"]
+    assert about["factory"] == f"{__name__}.random_means"
+    card = evaluate(SGDClassifier(alpha=0.5), tiny, [0], **QUIET).card()
+    assert card["system"]["repr"] == "SGDClassifier(alpha=0.5)" and "scikit-learn" in card["made_with"]["libraries"]
+    typed = {}
+    exec("class Typed(Means): pass", {"Means": Means, "__name__": "typed"}, typed)
+    assert evaluate(typed["Typed"](), tiny, [0], **QUIET).card()["system"]["source"] is None
+
+
+def test_a_quarter_of_few_classes_is_held_out_and_ten_of_many(banking):
+    assert evaluation._held_out(None, banking) == 10
+    for n, expected in {2: 1, 3: 1, 4: 1, 8: 2, 39: 9, 40: 10, 41: 10}.items():
+        data = Embedded("toy", "drawn", tuple(map(str, range(n))), *clusters(n, 2, 8, 0), *clusters(n, 2, 8, 1))
+        assert evaluation._held_out(None, data) == expected
+
+
+def test_a_path_is_read_as_ones_own_data_with_the_encoder(tiny, tmp_path, monkeypatch):
+    seen = []
+
+    class Stand:
+        @staticmethod
+        def read_data(path, encoder, progress):
+            seen.append((path, encoder, progress))
+            return tiny
+
+    monkeypatch.setitem(sys.modules, "ocrrlib.own_data", Stand)
+    found = evaluate("ncm", tmp_path / "tickets.csv", [0], encoder="some-encoder", **QUIET)
+    assert seen == [(tmp_path / "tickets.csv", "some-encoder", False)] and found.curve["dataset"][0] == "tiny"
+    evaluate("ncm", "vectors.npz", [0], **QUIET)
+    assert seen[1][0] == "vectors.npz"
+
+
+def toy(n_classes, test_of=None):
+    X, y = clusters(n_classes, 10, 8, 0)
+    X_test, y_test = clusters(n_classes, 4, 8, 1)
+    kept = np.isin(y_test, range(n_classes) if test_of is None else test_of)
+    return Embedded("toy", "drawn", tuple(f"class {i}" for i in range(n_classes)), X, y, X_test[kept], y_test[kept])
+
+
+@pytest.mark.parametrize(
+    "system, more, clue",
+    [
+        ("substrat", {}, "unknown system 'substrat' .did you mean 'substrate'"),
+        ("ncm", dict(policy="oracel"), "unknown policy 'oracel' .*there are: oracle, random50"),
+        ("ncm", dict(dataset="banking78"), "unknown dataset 'banking78'; there are: banking77, clinc150"),
+        ("ncm", dict(dataset=np.zeros(3)), "a ndarray is no dataset"),
+        ("ncm", dict(seeds=[]), "out of range"),
+        ("ncm", dict(seeds=[0, 0]), "different integers"),
+        ("ncm", dict(seeds=[-1]), "out of range"),
+        ("ncm", dict(seeds=["x"]), "not a list of integers"),
+        ("ncm", dict(jobs=0), "0 jobs are out of range"),
+        ("ncm", dict(held_out=12), "cannot hold out 12 of 12 classes: give 1 to 11"),
+        ("ncm", dict(held_out=0), "cannot hold out 0 of 12"),
+        ("ncm", dict(held_out=2.5), "cannot hold out 2.5 of 12"),
+        ("ncm", dict(name=" "), "cannot be the system's name"),
+        ("ncm", dict(encoder="other"), "was embedded by 'drawn at random', not by 'other'"),
+        ("ncm", dict(dataset=toy(1)), "toy has 1 class"),
+        (
+            "ncm",
+            dict(dataset=toy(4, test_of=[0, 1])),
+            r"seed \d holds out class [23], and toy has no test rows of them",
+        ),
+        ("lora", dict(dataset="tickets.csv"), "unknown dataset of sentences 'tickets.csv'"),
+        (MultinomialNB(), {}, "MultinomialNB refuses negative numbers"),
+        (SGDClassifier, {}, r"SGDClassifier is a class: give an object"),
+        (lambda: 3, {}, "own_system cannot be called with a seed"),
+        (lambda seed: 3, {}, "int cannot be used as a system"),
+        (7, {}, "int cannot be used as a system"),
+    ],
+)
+def test_bad_input_is_refused_in_one_line_that_says_what_there_is(system, more, clue, tiny):
+    with pytest.raises(InputError, match=clue) as caught:
+        evaluate(system, **{"dataset": tiny, "seeds": range(4)} | QUIET | more)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_fails_inside_a_system_says_which_seed(tiny):
+    class Failing(Means):
+        def correct(self, x, y):
+            raise KeyError("theirs")
+
+    with pytest.raises(KeyError, match="theirs") as caught:
+        evaluate(Failing(), tiny, [5], **QUIET)
+    assert caught.value.__notes__ == ["while Failing was evaluated on tiny, seed 5"]
+
+    class Odd(Means):
+        def predict(self, X):
+            return X
+
+    with pytest.raises(InputError, match="Odd, seed 5: Odd.predict must give one class id"):
+        evaluate(Odd(), tiny, [5], **QUIET)
+
+
+def test_a_cell_of_which_nothing_is_published_is_not_compared(tiny, banking):
+    with pytest.raises(InputError, match="nothing is published to compare tiny, oracle.*banking77, oracle, all-Mini"):
+        evaluate("ncm", tiny, [0], **QUIET).compared()
+    with pytest.raises(InputError, match="5 classes held out with"):
+        evaluate("ncm", banking, [0], held_out=5, **QUIET).compared()
+
+
+def test_a_bar_counts_the_seeds(tiny, capsys):
+    evaluate("ncm", tiny, range(3))
+    shown = capsys.readouterr()
+    assert "3/3" in shown.err and "ncm" in shown.err and shown.out == ""
+    evaluate("ncm", tiny, range(3), **QUIET)
+    assert capsys.readouterr().err == ""
+
+
+def test_the_package_itself_gives_evaluate_and_stays_quick_to_import():
+    assert ocrrlib.evaluate is evaluate and issubclass(NCM, System) and ocrrlib.read_card is cards.read_card
+    with pytest.raises(AttributeError, match="no attribute 'evalute'"):
+        ocrrlib.evalute
+    code = """
+import json, sys, ocrrlib
+quick = sorted({name.split(".")[0] for name in sys.modules} & {"numpy", "pandas"})
+import ocrrlib.evaluation
+optional = {"sklearn", "river", "matplotlib", "seaborn", "statsmodels", "torch", "tabulate"}
+print(json.dumps([quick, sorted({name.split(".")[0] for name in sys.modules} & optional)]))
+"""
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert json.loads(told) == [[], []]

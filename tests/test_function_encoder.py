@@ -1,0 +1,101 @@
+"""Any function from texts to rows is an encoder; what it may not give is refused by its row."""
+
+import numpy as np
+import pytest
+
+from ocrrlib import function_encoder
+from ocrrlib.embeddings import encode
+from ocrrlib.encoders import load_encoder, name_of, revision, slug
+from ocrrlib.errors import InputError
+from ocrrlib.identity import identity
+
+TEXTS = [f"text {i}" for i in range(10)]
+
+
+def lengths(texts):
+    """A row of a text's length and number."""
+    return np.array([[len(text), int(text.split()[1]) + 1] for text in texts])
+
+
+@pytest.fixture(autouse=True)
+def few_at_once(monkeypatch):
+    monkeypatch.setattr(function_encoder, "AT_ONCE", 4)
+
+
+def test_rows_come_in_order_and_the_function_is_given_a_part_of_them_at_a_time():
+    seen = []
+
+    def encoder(texts):
+        seen.append(texts)
+        return lengths(texts)
+
+    rows = load_encoder(encoder).encode(TEXTS, batch_size=64, show_progress_bar=False)
+    np.testing.assert_array_equal(rows, lengths(TEXTS))
+    assert seen == [TEXTS[:4], TEXTS[4:8], TEXTS[8:]] and all(type(part) is list for part in seen)
+
+
+def test_lists_and_what_turns_into_arrays_will_do():
+    np.testing.assert_array_equal(encode(TEXTS, lambda texts: lengths(texts).tolist()), encode(TEXTS, lengths))
+
+
+def test_names_files_and_revisions_of_functions():
+    assert revision(lengths) == identity(lengths)
+    digest = identity(lengths).split()[1]
+    assert slug(lengths) == name_of(lengths) == f"{__name__}.lengths-{digest[:8]}"
+    inner = slug(lambda texts: texts)
+    assert not set(inner) & set("<>/ ") and inner.startswith(f"{__name__}.test_names_files")
+    assert name_of("some/model") == "some/model"
+
+
+def changed(row, value):
+    def encoder(texts):
+        rows = lengths(texts).astype(float)
+        rows[[text == f"text {row}" for text in texts]] = value
+        return rows
+
+    return encoder
+
+
+@pytest.mark.parametrize("value", [0, np.nan, np.inf])
+def test_a_row_that_is_zero_or_not_finite_is_refused_by_its_text(value):
+    with pytest.raises(InputError, match=r"the embedding of text 6 \('text 6'\) is zero or not finite"):
+        encode(TEXTS, changed(6, value))
+
+
+@pytest.mark.parametrize(
+    "encoder, words",
+    [
+        (lambda texts: lengths(texts)[:-1], "gave 3 rows for 4 texts \\(texts 0 to 3\\)"),
+        (lambda texts: lengths(texts)[:, 0], "gave int64 of shape \\(4,\\) for texts 0 to 3"),
+        (lambda texts: lengths(texts)[None], "of shape \\(1, 4, 2\\)"),
+        (lambda texts: lengths(texts)[:, :0], "rows of length 0"),
+        (lambda texts: lengths(texts).astype(str), "gave <U.* of shape"),
+        (lambda texts: [[1.0], [1.0, 2.0], [1.0], [1.0]], "is no array"),
+        (lambda texts: None, "gave object of shape \\(\\)"),
+        (lambda texts: lengths(texts) * 1j, "gave complex128"),
+        (lambda texts: np.ones((len(texts), len(texts))), "rows of length 2 for texts 8 to 9, 4 before that"),
+    ],
+)
+def test_what_is_not_one_row_for_each_text_is_refused(encoder, words):
+    with pytest.raises(InputError, match=f"lambda.*{words}") as caught:
+        encode(TEXTS, encoder)
+    assert "\n" not in str(caught.value)
+
+
+def test_rows_of_another_length_than_in_a_call_before_are_refused():
+    width, model = iter([2, 3]), load_encoder(lambda texts: np.ones((len(texts), next(width))))
+    model.encode(TEXTS[:3])
+    with pytest.raises(InputError, match="rows of length 3 for texts 0 to 2, 2 before that"):
+        model.encode(TEXTS[:3])
+
+
+def test_a_functions_own_error_is_not_hidden():
+    def encoder(texts):
+        raise KeyError("its own")
+
+    with pytest.raises(KeyError, match="its own"):
+        encode(TEXTS, encoder)
+
+
+def test_no_texts_give_no_rows():
+    assert load_encoder(lengths).encode([]).shape == (0, 0)

@@ -1,0 +1,151 @@
+"""A ledger's file: what is written is read back, grows only, and shows what was done to it."""
+
+import sqlite3
+from contextlib import closing
+
+import numpy as np
+import pytest
+from conftest import rows
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ocrrlib import ledger_file
+from ocrrlib.errors import InputError
+from ocrrlib.ledger import Ledger
+
+CLASSES = ("a", "b", "c")
+
+
+def ledger(n=6, seed=0):
+    return Ledger(rows(n, 4, seed), np.arange(n) % len(CLASSES))
+
+
+def change(path, *statements):
+    with closing(sqlite3.connect(path)) as base, base:
+        for statement in statements:
+            base.execute(statement)
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=5))
+def test_what_is_written_in_any_number_of_steps_is_read_back(tmp_path_factory, steps):
+    path, written = tmp_path_factory.mktemp("ledger") / "ledger.sqlite", ledger(2)
+    X = rows(40, 4, 9)
+    for step, more in enumerate(steps):
+        for number in range(more):
+            written.append(X[5 * step + number], number % 3)
+        assert ledger_file.write(written, path, CLASSES) == more + (2 if step == 0 else 0)
+    found = ledger_file.read(path)
+    np.testing.assert_array_equal(found.X, written.X)
+    np.testing.assert_array_equal(found.y, written.y)
+    assert (found.ids, found.previous, found.hashes) == (written.ids, written.previous, written.hashes)
+    assert found.classes == CLASSES and found.verify(head=written.head) is None
+    assert ledger_file.from_hex(ledger_file.head(found)) == written.head
+
+
+FAULTS = {
+    "changed": (["UPDATE entries SET label = 2 WHERE place = 3"], "entry 3: changed"),
+    "removed": (["DELETE FROM entries WHERE place = 3"], "entry 3: removed"),
+    "truncated": (["DELETE FROM entries WHERE place >= 4"], "entry 4: truncated"),
+    "reordered": (
+        [
+            "UPDATE entries SET place = 99 WHERE place = 2",
+            "UPDATE entries SET place = 2 WHERE place = 3",
+            "UPDATE entries SET place = 3 WHERE place = 99",
+        ],
+        "entry 2: reordered",
+    ),
+}
+
+
+@pytest.mark.parametrize("statements, said", FAULTS.values(), ids=FAULTS)
+def test_what_was_done_to_the_file_is_named(tmp_path, statements, said):
+    path, written = tmp_path / "ledger.sqlite", ledger()
+    ledger_file.write(written, path, CLASSES)
+    change(path, *statements)
+    assert str(ledger_file.read(path).verify(head=written.head)) == said
+
+
+def test_a_cut_tail_shows_only_against_a_head_noted_elsewhere(tmp_path):
+    path, written = tmp_path / "ledger.sqlite", ledger()
+    ledger_file.write(written, path, CLASSES)
+    change(path, FAULTS["truncated"][0][0])
+    assert ledger_file.read(path).verify() is None
+
+
+def test_a_stored_ledger_goes_on(tmp_path):
+    path, written = tmp_path / "ledger.sqlite", ledger()
+    ledger_file.write(written, path, CLASSES)
+    again = ledger_file.read(path)
+    for one in (again, written):
+        one.append(rows(1, 4, 7)[0], 1)
+    assert again.hashes == written.hashes and ledger_file.write(again, path, CLASSES) == 1
+    assert ledger_file.read(path).verify(head=written.head) is None
+
+
+def test_a_stop_while_writing_leaves_what_was_there(tmp_path):
+    path, written = tmp_path / "ledger.sqlite", ledger()
+    ledger_file.write(written, path, CLASSES)
+    for x in rows(3, 4, 8):
+        written.append(x, 0)
+    written.hashes[-1] = object()  # fails at the last row
+    with pytest.raises(InputError, match="ledger.sqlite"):
+        ledger_file.write(written, path, CLASSES)
+    assert ledger_file.read(path).size == 6
+
+
+def damaged(path):
+    path.write_bytes(b"SQLite format 3\0" + bytes(200))
+    return path
+
+
+def other(path):
+    change(path, "CREATE TABLE notes (text TEXT)")
+    return path
+
+
+def of_format(path):
+    ledger_file.write(ledger(), path, CLASSES)
+    change(path, "UPDATE about SET format = 2")
+    return path
+
+
+def short(path):
+    ledger_file.write(ledger(), path, CLASSES)
+    change(path, "UPDATE entries SET x = x'00' WHERE place = 1")
+    return path
+
+
+@pytest.mark.parametrize(
+    "make, clue",
+    [
+        (lambda path: path, "is missing"),
+        (damaged, "damaged"),
+        (other, "no ledger"),
+        (of_format, "format 2"),
+        (short, "entry 1 does not have 4 numbers"),
+    ],
+    ids=["missing", "damaged", "another database", "newer", "short"],
+)
+def test_what_is_no_ledger_is_refused_by_name(tmp_path, make, clue):
+    path = make(tmp_path / "ledger.sqlite")
+    with pytest.raises(InputError, match=clue) as caught:
+        ledger_file.read(path)
+    assert "ledger.sqlite" in str(caught.value)
+
+
+def test_one_ledger_never_overwrites_another(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    ledger_file.write(ledger(), path, CLASSES)
+    before = path.read_bytes()
+    for another in (ledger(seed=1), ledger(3), ledger(8, seed=1)):
+        with pytest.raises(InputError, match="another ledger"):
+            ledger_file.write(another, path, CLASSES)
+    assert path.read_bytes() == before
+    with pytest.raises(InputError, match="no folder"):
+        ledger_file.write(ledger(), tmp_path / "none/ledger.sqlite", CLASSES)
+
+
+@pytest.mark.parametrize("text", ["", "xyz", "00", "g" * 64])
+def test_what_is_no_hash_is_refused(text):
+    with pytest.raises(InputError, match="64 hexadecimal digits"):
+        ledger_file.from_hex(text)

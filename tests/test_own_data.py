@@ -1,0 +1,470 @@
+"""Files of one's own become datasets like the published ones; what is wrong with them is said by line or row."""
+
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.numpy import save_file
+
+from ocrrlib import own_data, own_rows
+from ocrrlib.embeddings import halve, widen
+from ocrrlib.errors import InputError
+from ocrrlib.files import sha256
+from ocrrlib.own_data import read_data
+from ocrrlib.policies import POLICIES
+from ocrrlib.scenario import make_scenario
+from ocrrlib.stream import run_stream
+from ocrrlib.systems import make
+
+WORDS = ["card", "cash", "loan", "pin"]
+TEXTS = [f"my {WORDS[i % 4]} number {i}" for i in range(100)]
+LABELS = [WORDS[i % 4] for i in range(100)]
+
+
+def encode(texts):
+    """Counts of letters."""
+    return np.array([[1 + text.count(letter) for letter in "acdhiklmnoprs0123456789"] for text in texts])
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("OCRR_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def table(text=TEXTS, label=LABELS, **more):
+    return pd.DataFrame({"text": text, "label": label, **more})
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write a table or arrays to a file, by its ending."""
+
+    def write(content, name="tickets.csv", **how):
+        path = tmp_path / name
+        if isinstance(content, bytes):
+            path.write_bytes(content)
+        elif name.lower().endswith("sv"):
+            content.to_csv(path, index=False, **how)
+        elif name.endswith(".parquet"):
+            content.to_parquet(path, index=False)
+        elif name.endswith(".npz"):
+            np.savez(path, **content)
+        else:
+            save_file(content, path)
+        return path
+
+    return write
+
+
+def read(path, **settings):
+    return read_data(path, **{"encoder": encode, "progress": False} | settings)
+
+
+def refused(path, *words, **settings):
+    """Check that a file is refused in one line that has its name and these words, and return that."""
+    with pytest.raises(InputError) as caught:
+        read(path, **settings)
+    message = str(caught.value)
+    assert str(path) in message and "\n" not in message
+    for word in words:
+        assert word in message, message
+    return message
+
+
+def assert_same(a, b):
+    assert a.classes == b.classes
+    for name in ("X_train", "y_train", "X_test", "y_test"):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name), strict=True)
+
+
+# --- what a file becomes
+
+
+def test_a_table_becomes_a_dataset_like_the_published_ones(write):
+    path = write(table())
+    data = read(path)
+    assert (data.dataset, data.classes) == ("tickets", ("card", "cash", "loan", "pin"))
+    assert data.encoder.startswith("test_own_data.encode-")
+    assert data.origin["sources"] == {"tickets.csv": sha256(path)} and data.origin["seed"] == 0
+    assert data.origin["revision"].startswith("test_own_data.encode ")
+    assert data.X_train.shape == (76, 23) and data.X_test.shape == (24, 23)  # 6 of 25 rows of each class
+    np.testing.assert_array_equal(np.bincount(data.y_test), 6)
+    assert data.X_train.dtype == np.float32 and data.y_train.dtype == data.y_test.dtype == np.int64
+    found = np.concatenate([data.X_train, data.X_test]), np.concatenate([data.y_train, data.y_test])
+    rows = {row.tobytes(): id for row, id in zip(*found)}
+    whole = widen(halve(encode(TEXTS)))
+    assert [rows[row.tobytes()] for row in whole] == [WORDS.index(label) for label in LABELS]
+
+
+def test_the_same_file_gives_the_same_fingerprint_and_is_encoded_once(write, cache):
+    path = write(table())
+    first = read(path)
+    assert read(path).fingerprint == first.fingerprint
+    assert read(path, seed=1).fingerprint != first.fingerprint != read(path, test_share=0.5).fingerprint
+    assert len(list((cache / "embeddings").iterdir())) == 1
+
+
+def test_the_same_texts_in_another_order_are_split_in_the_same_way(write):
+    one = read(write(table()))
+    other = read(write(table(TEXTS[::-1], LABELS[::-1])))
+    assert_same(one, type(other)("", "", other.classes, *(part[::-1] for part in list(vars(other).values())[3:7])))
+
+
+def test_all_formats_of_a_table_give_the_same_rows(write):
+    data = read(write(table()))
+    for name, how in {
+        "a.parquet": {},
+        "b.tsv": {"sep": "\t"},
+        "c.csv": {"sep": ";"},
+        "d.CSV": {"encoding": "utf-8-sig", "lineterminator": "\r\n"},
+    }.items():
+        if name.endswith("parquet"):
+            pytest.importorskip("pyarrow")
+        assert_same(read(write(table(), name, **how)), data)
+
+
+def test_all_formats_of_vectors_give_the_rows_of_the_table(write):
+    parts = np.where(np.arange(100) % 5, "train", "test")
+    data = read(write(table(part=parts)), split="part")
+    X, y, late = encode(TEXTS).astype(float), np.array(LABELS), parts == "test"
+    ids = np.array([WORDS.index(label) for label in LABELS])
+    apart = {"X_train": X[~late], "y_train": y[~late], "X_test": X[late], "y_test": y[late]}
+    for number, (content, settings) in enumerate(
+        [
+            ({"X": X, "y": y, "part": parts}, {"split": "part"}),
+            ({"X": X, "y": y, "part": late}, {"split": "part"}),
+            ({"X": X, "y": y, "part": late.astype(np.int8)}, {"split": "part"}),
+            (apart, {}),
+        ]
+    ):
+        assert_same(read(write(content, f"{number}.npz"), **settings), data)
+    numbered = read(write({"X": X, "y": ids, "part": late.astype(np.uint8)}, "a.safetensors"), split="part")
+    assert numbered.classes == ("0", "1", "2", "3") and (numbered.encoder, numbered.dataset) == ("vectors", "a")
+    np.testing.assert_array_equal(numbered.X_test, data.X_test)
+    np.testing.assert_array_equal(numbered.y_test, data.y_test)
+
+
+def test_numbers_as_labels_are_the_same_classes_in_every_format(write):
+    y = np.arange(36) % 12
+    X = np.random.default_rng(0).normal(size=(36, 4))
+    texts = [f"text {i}" for i in range(36)]
+    names = read(write({"X": X, "y": y}, "a.npz")).classes
+    assert names == tuple(sorted(map(str, range(12))))
+    assert names == read(write(table(texts, y))).classes
+    pytest.importorskip("pyarrow")
+    assert names == read(write(table(texts, y), "a.parquet")).classes
+
+
+def test_columns_can_have_any_names_and_others_are_not_read(write):
+    frame = table(id=range(100), note="").rename(columns={"text": "Der Text", "label": "queue"})
+    assert_same(read(write(frame), text="Der Text", label="queue"), read(write(table(), "b.csv")))
+
+
+def test_what_looks_missing_to_pandas_is_a_label_like_any_other(write):
+    labels = ["NA" if label == "pin" else label for label in LABELS]
+    assert read(write(table(label=labels))).classes == ("NA", "card", "cash", "loan")
+
+
+def test_space_around_labels_does_not_count(write):
+    assert_same(read(write(table(label=[f" {label}\t" for label in LABELS]))), read(write(table(), "b.csv")))
+
+
+def test_the_lexical_encoder_is_fitted_on_the_training_texts(write, monkeypatch):
+    pytest.importorskip("sklearn")
+    monkeypatch.setattr("ocrrlib.lexical.DIMENSIONS", 8)
+    seen = []
+    monkeypatch.setattr("ocrrlib.lexical.Lexical.__init__", lambda self, sentences: seen.append(sentences))
+    monkeypatch.setattr("ocrrlib.lexical.Lexical.encode", lambda self, sentences, **_: encode(sentences))
+    data = read(write(table()), encoder="tfidf-svd")
+    assert data.encoder == "tfidf-svd" and data.origin["revision"].startswith("scikit-learn ")
+    np.testing.assert_array_equal(widen(halve(encode(seen[0]))), data.X_train)
+
+
+def test_a_dataset_of_ones_own_streams_like_a_published_one(write):
+    scenario = make_scenario(read(write(table())), 0, held_out=1, cap=None)
+    *_, last = run_stream(make("substrate"), scenario, POLICIES["oracle"])
+    assert last.corrections > 0 and last.novel_acc > 0
+
+
+def test_a_published_datasets_name_stays_its_own(write):
+    assert read(write(table(), "banking77.csv")).dataset == "banking77.csv"
+    assert read(write(table(), "banking77.csv"), name="mine").dataset == "mine"
+    with pytest.raises(InputError, match="'clinc150' is the name of a published dataset"):
+        read(write(table()), name="clinc150")
+
+
+def test_many_vectors_go_in_blocks_and_none_is_lost(write, monkeypatch):
+    X = np.random.default_rng(0).normal(size=(1000, 8)).astype(np.float32)
+    path = write({"X": X, "y": np.arange(1000) % 7}, "a.safetensors")
+    whole = read(path)
+    monkeypatch.setattr(own_rows, "BLOCK", 64)
+    assert_same(read(path), whole)
+
+
+def test_a_hundred_thousand_vectors_are_turned_without_a_loop_over_rows(write):
+    X = np.random.default_rng(0).normal(size=(100_000, 16)).astype(np.float32)
+    path = write({"X": X, "y": np.arange(100_000) % 50}, "a.safetensors")
+    steps = 0
+
+    def count(*_):
+        nonlocal steps
+        steps += 1
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        data = read(path)
+    finally:
+        sys.setprofile(before)
+    assert len(data.y_test) == 25_000 and steps < 20_000
+
+
+@given(st.data())
+def test_every_row_is_in_one_part_whatever_the_labels(tmp_path_factory, data):
+    y = data.draw(st.lists(st.integers(-3, 3), min_size=2, max_size=40))
+    X = np.arange(len(y), dtype=float)[:, None] * [1, 0] + [0, 1]  # a row's direction tells its number
+    path = tmp_path_factory.mktemp("drawn") / "a.npz"
+    np.savez(path, X=X, y=np.array(y))
+    counts = np.unique(y, return_counts=True)[1]
+    if len(counts) < 2 or counts.min() < 2:
+        refused(path, "class")
+        return
+    found = read(path, seed=data.draw(st.integers(0, 9)), test_share=data.draw(st.floats(0.05, 0.95)))
+    rows = np.concatenate([found.X_train, found.X_test]).astype(float)
+    ids = np.concatenate([found.y_train, found.y_test])
+    numbers = np.round(rows[:, 0] / rows[:, 1]).astype(int)
+    assert sorted(numbers) == list(range(len(y)))
+    assert [found.classes[id] for id in ids] == [str(y[number]) for number in numbers]
+    assert set(found.y_train) == set(found.y_test) == set(range(len(counts)))
+
+
+# --- what is wrong with a table
+
+
+def test_a_missing_file_and_an_unknown_ending_say_what_there_may_be(tmp_path, write):
+    refused(tmp_path / "none.csv", "there is no file", ".csv, .tsv, .parquet, .npz, .safetensors")
+    refused(tmp_path, "there is no file")
+    refused(write(b"", "a.xlsx"), "ends in .xlsx", ".csv, .tsv, .parquet, .npz, .safetensors")
+    refused(write(b"", "noending"), "ends in nothing")
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
+def test_a_missing_column_lists_those_that_there_are(write, name):
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    path = write(table(note="x"), name)
+    refused(path, "unknown column 'Text'", "'text'", "there are: text, label, note", text="Text")
+    refused(path, "unknown column 'queue'", label="queue")
+    refused(path, "unknown column 'part'", split="part")
+
+
+def test_empty_texts_and_missing_labels_are_all_named_by_line(write):
+    frame = table()
+    frame.loc[[0, 7], "text"] = ["", " \t"]
+    frame.loc[range(10, 20), "label"] = ""
+    refused(
+        write(frame),
+        "empty text in line 2, line 9: fill it in",
+        "no label in line 12, line 13, line 14, line 15, line 16 and 5 more",
+    )
+
+
+def test_rows_of_parquet_count_from_zero_and_missing_values_are_missing(write):
+    pytest.importorskip("pyarrow")
+    frame = table(label=[i % 4 for i in range(100)])
+    frame["label"] = frame["label"].astype("Int64")
+    frame.loc[3, "label"] = pd.NA
+    frame.loc[5, "text"] = None
+    refused(write(frame, "a.parquet"), "empty text in row 5", "no label in row 3")
+
+
+def test_lines_are_those_of_the_file_even_where_a_text_has_several(write):
+    content = 'text,label\n"one\ntwo",a\n\nthree,\n'
+    refused(write(content.encode()), "no label in line 5")
+
+
+def test_a_row_with_too_many_fields_is_named(write):
+    refused(write(b"text,label\nfine,a\nwell, not fine,a\n"), "line 3 has 3 fields, not 2", "double quotes")
+    refused(write(b"text,label\nfine,a\nwell\n"), "line 3 has 1 fields, not 2")
+
+
+def test_a_quote_that_never_ends_is_named(write):
+    refused(
+        write(b"text,label\nfine,a\n" + b'"' + b"x" * 200_000 + b",a\n"), "cannot read on from line 3", "double quote"
+    )
+
+
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        (
+            "text,label\ngut,a\nschön,a\n".encode("latin-1"),
+            ["is not in UTF-8 (byte 0xf6 on line 3)", "iconv -f WINDOWS-1252"],
+        ),
+        (b"\xef\xbb\xbftext,label\ngut,a\nsch\xf6n,a\n", ["byte 0xf6 on line 3"]),
+        ("text,label\n".encode("utf-16"), ["is in UTF-16", "iconv -f UTF-16"]),
+        (b"", ["is empty"]),
+        (b"text,label\n", ["there are no rows"]),
+        (b"text,label,text\n", ["2 columns 'text'"]),
+        (b"text,label\nx,a\ny,a\n", ["no class but 'a'"]),
+    ],
+)
+def test_files_that_cannot_be_read_or_have_too_little_say_why(write, content, words):
+    refused(write(content), *words)
+
+
+def test_classes_with_too_few_different_texts_are_named_with_their_rows(write):
+    frame = table()
+    frame.loc[98, "label"] = "rare"
+    frame.loc[[3, 7], ["text", "label"]] = ["twice", "same"]
+    refused(
+        write(frame), "too few rows for a split", "'rare' (line 100)", "'same' (line 5, line 9)", "two different rows"
+    )
+
+
+def test_many_such_classes_are_counted(write):
+    refused(write(table(label=[f"c{i:03}" for i in range(100)])), "'c004' (line 6) and 95 more")
+
+
+def parted(late):
+    return ["test" if i in late else "train" for i in range(100)]
+
+
+def test_the_same_text_on_both_sides_of_a_split_is_named_by_both_lines(write):
+    frame = table(part=parted({1, 2, 3, 4, 50}))
+    frame.loc[[4, 50, 60], "text"] = frame.loc[[0, 40, 40], "text"].to_numpy()
+    message = refused(
+        write(frame), "the same text in train and test: line 2 and line 6, line 42 and line 52", split="part"
+    )
+    assert "62" not in message
+
+
+def test_equal_texts_are_no_mistake_where_the_split_is_drawn(write):
+    frame = table()
+    frame.loc[range(8, 40), "text"] = "the same"
+    data = read(write(frame))
+    rows = [{row.tobytes() for row in X} for X in (data.X_train, data.X_test)]
+    assert not rows[0] & rows[1]
+
+
+def test_classes_on_one_side_of_a_split_only_are_named(write):
+    frame = table(part=parted({0, 1, 2, 3, 9}))
+    frame.loc[[9, 20, 21], "label"] = ["late", "early", "early"]
+    refused(
+        write(frame),
+        "only among the test rows is class 'late' (line 11)",
+        "only among the training rows is class 'early' (line 22, line 23)",
+        split="part",
+    )
+
+
+def test_other_words_than_train_and_test_are_named(write):
+    frame = table(part=parted({0, 1, 2, 3}))
+    frame.loc[[5, 8], "part"] = ["dev", ""]
+    refused(write(frame), "neither train nor test as 'part' in line 7, line 10", split="part")
+    frame = table(part=[f" {word.upper()} " for word in parted({0, 1, 2, 3})])
+    assert len(read(write(frame), split="part").y_test) == 4
+
+
+def test_parquet_without_pyarrow_says_what_to_install(write, monkeypatch):
+    path = write(b"PAR1", "a.parquet")
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    refused(path, "pip install 'ocrrlib[parquet]'")
+
+
+def test_a_damaged_parquet_file_and_labels_that_are_no_names_are_refused(write):
+    pytest.importorskip("pyarrow")
+    refused(write(b"PAR1 and nothing else", "a.parquet"), "no parquet file, or damaged")
+    refused(write(table(label=np.arange(100) / 4), "a.parquet"), "column 'label' holds floating", "whole numbers")
+
+
+def test_an_encoders_bad_row_is_named_by_its_text(write):
+    def zero(texts):
+        return encode(texts) * np.array([[text != TEXTS[9]] for text in texts])
+
+    with pytest.raises(InputError, match="text 9 .'my cash number 9'"):
+        read(write(table()), encoder=zero)
+
+
+# --- what is wrong with vectors
+
+
+def arrays(n=20, **changed):
+    return {"X": np.random.default_rng(0).normal(size=(n, 4)), "y": np.arange(n) % 2} | changed
+
+
+@pytest.mark.parametrize("name", ["a.npz", "a.safetensors"])
+def test_vectors_that_are_zero_or_not_finite_are_named(write, name, monkeypatch):
+    monkeypatch.setattr(own_rows, "BLOCK", 8)
+    X = arrays()["X"]
+    X[2], X[9, 1], X[19, 0] = 0, np.nan, np.inf
+    refused(write(arrays(X=X), name), "a vector that is zero or not finite in row 2, row 9, row 19")
+    apart = {"X_train": X[:15], "y_train": np.arange(15) % 2, "X_test": X[15:], "y_test": np.arange(5) % 2}
+    refused(write(apart, name), "in row 2 of X_train, row 9 of X_train, row 4 of X_test")
+
+
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        (arrays(y=np.arange(19) % 2), "y has shape (19,), not (20,)"),
+        (arrays(y=np.ones((20, 1), int)), "y has shape (20, 1)"),
+        (arrays(y=np.ones(20)), "y holds float64"),
+        (arrays(X=np.ones(20)), "X is float64 of shape (20,)"),
+        (arrays(X=np.ones((20, 0))), "shape (20, 0)"),
+        (arrays(X=np.ones((20, 2), complex)), "X is complex128"),
+        ({"X": np.ones((4, 2)), "labels": np.ones(4, int)}, "has no y but X, labels: give X, y, or X_train, y_train"),
+        ({}, "has no X, y but nothing"),
+        ({"X_train": np.ones((4, 2))}, "has no y_train, X_test, y_test"),
+        (arrays(y=np.ones(20, int)), "no class but '1'"),
+        (arrays(y=np.array(["a", " "] * 10)), "no label in row 1, row 3, row 5, row 7, row 9 and 5 more"),
+        (arrays(y=np.array([0, 1] * 9 + [5, 0])), "too few rows for a split in class '5' (row 18)"),
+        (arrays(0), "there are no rows"),
+    ],
+)
+def test_arrays_that_do_not_fit_say_why(write, content, words):
+    refused(write(content, "a.npz"), words)
+
+
+def test_parts_that_do_not_fit_say_why(write):
+    X, y = arrays()["X"], arrays()["y"]
+    apart = {"X_train": X, "y_train": y, "X_test": X[:, :3], "y_test": y}
+    refused(write(apart, "a.npz"), "X_train (20, 4) and X_test (20, 3)")
+    refused(write(apart | {"X_test": X, "y_test": y.astype(str)}, "a.npz"), "y_train (int64) and y_test (<U")
+    refused(
+        write(apart | {"X_test": X, "y_test": y + 1}, "a.npz"), "only among the test rows is class '2' (row 1 of X_test"
+    )
+    refused(write(apart | {"X_test": X}, "a.npz"), "leave split='part' out", split="part")
+    refused(write(arrays(), "a.npz"), "has no part but X, y", split="part")
+    refused(write(arrays(part=y + 1), "a.npz"), "neither train nor test as 'part' in row 1", split="part")
+    refused(write(arrays(part=y[:4]), "a.npz"), "part has shape (4,)", split="part")
+
+
+def test_python_objects_and_damaged_files_are_refused(write):
+    refused(write(arrays(y=np.array(["a", 1] * 10, object)), "a.npz"), "cannot read", "numpy.savez")
+    refused(write(b"PK\x03\x04 and nothing else", "a.npz"), "cannot read")
+    refused(write(b"", "a.npz"), "cannot read")
+    refused(write(b"12345678{", "a.safetensors"), "cannot read", "safetensors.numpy.save_file")
+
+
+@pytest.mark.parametrize(
+    "setting, words",
+    [
+        ({"test_share": 0.0}, "test_share 0.0"),
+        ({"test_share": 1}, "test_share 1 is out of range"),
+        ({"test_share": float("nan")}, "test_share nan"),
+        ({"seed": -1}, "seed -1"),
+        ({"seed": 0.5}, "seed 0.5"),
+    ],
+)
+def test_settings_out_of_range_are_refused(write, setting, words):
+    with pytest.raises(InputError, match=words):
+        read(write(table()), **setting)
+
+
+def test_reading_a_table_does_not_need_the_encoder_until_the_table_is_right(write, monkeypatch):
+    monkeypatch.setattr(own_data, "sha256", None)  # nor is the file hashed
+    refused(write(b"text,label\nx,a\ny,a\n"), "no class but 'a'", encoder="no-such/encoder")

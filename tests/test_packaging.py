@@ -1,0 +1,160 @@
+"""The wheel has what a first evaluation needs and no other data; that needs the core's few packages only."""
+
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+
+import pytest
+from slim import closure, installed_bytes, names, only, run
+
+from ocrrlib.files import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+CORE = closure(PROJECT["dependencies"])
+BOUND = 250e6  # bytes that the core may take
+EVALUATION = """if True:
+    import importlib
+    import sys
+
+    import ocrrlib
+    from ocrrlib.embeddings import load
+    from ocrrlib.home import data_folder, installed
+    from ocrrlib.policies import POLICIES
+    from ocrrlib.scenario import make_scenario
+    from ocrrlib.stream import run_stream
+    from ocrrlib.systems import make
+
+    scenario = make_scenario(load("banking77"), 0, thin=10)
+    for name in ("substrate", "ncm", "slda"):
+        *_, last = run_stream(make(name), scenario, POLICIES["oracle"])
+        print(name, last.corrections, last.novel_acc, last.original_acc)
+    print(ocrrlib.__file__, installed(), data_folder())
+"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """A folder with what the wheel has, as if it were installed there."""
+    source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    shutil.copytree(ROOT / "ocrrlib", source / "ocrrlib", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "data", source / "data")
+    (source / "data/results/cards").mkdir(exist_ok=True)
+    (source / "data/results/cards/a card.json").write_text("{}")
+    program = f"from setuptools.build_meta import build_wheel; build_wheel({str(out)!r})"
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], cwd=source, check=True, capture_output=True)
+    (wheel,) = out.glob("*.whl")
+    folder = tmp_path_factory.mktemp("site")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def core(tmp_path_factory, site):
+    """Environment variables with which Python finds the core's packages and the wheel's content."""
+    return only(CORE, tmp_path_factory.mktemp("core"), site)
+
+
+def test_the_core_is_small_and_without_what_the_extras_bring():
+    extras = {r for name, extra in PROJECT["optional-dependencies"].items() if name != "all" for r in extra}
+    assert CORE.isdisjoint(names(extras))
+    assert installed_bytes(CORE) + 15e6 < BOUND  # and our own
+
+
+def test_the_wheel_has_the_code_and_of_the_data_only_banking77_and_cards(site):
+    packaged = {str(path.relative_to(site)) for path in site.rglob("*") if path.is_file()}
+    code = {str(path.relative_to(ROOT)) for path in (ROOT / "ocrrlib").rglob("*.py")}
+    others = {name for name in packaged - code if ".dist-info/" not in name and not name.endswith(".schema.json")}
+    embeddings = "ocrrlib/data/embeddings/banking77.all-MiniLM-L6-v2.safetensors"
+    cards = {f"ocrrlib/data/results/cards/{card.name}" for card in (ROOT / "data/results/cards").glob("*.json")}
+    assert code <= packaged and others == {embeddings, "ocrrlib/data/results/cards/a card.json"} | cards
+    assert (site / embeddings).read_bytes() == (ROOT / embeddings.removeprefix("ocrrlib/")).read_bytes()
+
+
+def test_an_installed_core_evaluates_from_an_empty_folder_as_the_checkout_does(core, site, tmp_path):
+    *figures, where = run(core, EVALUATION, tmp_path).splitlines()
+    assert where == f"{site / 'ocrrlib/__init__.py'} True {site / 'ocrrlib/data'}"
+    assert figures == run({"PYTHONPATH": str(ROOT)}, EVALUATION).splitlines()[:-1]
+    assert len(figures) == 3 and list(tmp_path.iterdir()) == []
+
+
+def test_the_core_reads_data_of_ones_own_and_runs_a_grid(core, tmp_path):
+    program = """if True:
+        import numpy as np
+        from ocrrlib import home
+        from ocrrlib.embeddings import load
+        from ocrrlib.experiments import Run
+        from ocrrlib.own_data import read_data
+        from ocrrlib.sweep import CACHE, sweep
+
+        with open("tickets.csv", "w") as file:
+            file.write("text,label\\n" + "".join(f"number {i},{'ab'[i % 2]}\\n" for i in range(20)))
+        data = read_data("tickets.csv", encoder=lambda texts: np.array([[1 + ord(t[-1]), 1] for t in texts]))
+        np.savez("vectors.npz", X=data.X_train, y=data.y_train)
+        read_data("vectors.npz")
+        runs = [Run("banking77", "all-MiniLM-L6-v2", "random10", 0, "ncm", thin=20)]
+        frame, _ = sweep(runs, {"banking77": load("banking77")}, progress=False)
+        assert CACHE.is_relative_to(home.cache_folder()) and len(frame) > 1
+    """
+    run(core | {"OCRR_CACHE_DIR": str(tmp_path / "cache")}, program, tmp_path)
+    found = sorted(path.name for path in tmp_path.iterdir())
+    assert found == ["cache", "tickets.csv", "vectors.npz"]
+    assert sorted(path.name for path in (tmp_path / "cache").iterdir()) == ["embeddings", "runs"]
+
+
+@pytest.mark.parametrize(
+    "needs, extra",
+    [
+        ("systems.make('river_logreg')", "river"),
+        ("systems.make('pa')", "river"),
+        ("systems.make('lora')", "lora"),
+        ("encoders.load_encoder('all-MiniLM-L6-v2')", "text"),
+        ("encoders.revision('all-MiniLM-L6-v2')", "text"),
+        ("encoders.load_encoder('tfidf-svd')", "statistics"),
+        ("encoders.revision('tfidf-svd')", "statistics"),
+        ("replace(policies.POLICIES['oracle'], wrong=0.5, confusion='nearest').told(scenario)", "statistics"),
+        ("own_data.read_data('a.parquet')", "parquet"),
+    ],
+)
+def test_what_needs_an_extra_says_which(core, tmp_path, needs, extra):
+    (tmp_path / "a.parquet").touch()
+    program = f"""if True:
+        from dataclasses import replace
+        from types import SimpleNamespace
+        from ocrrlib import encoders, own_data, policies, systems
+        from ocrrlib.errors import InputError
+        from numpy import eye, arange
+
+        scenario = SimpleNamespace(seed=0, X_initial=eye(2), y_initial=arange(2), X_stream=eye(2), y_stream=arange(2))
+        try:
+            {needs}
+        except InputError as error:
+            print(error)
+    """
+    said = run(core, program, tmp_path)
+    assert f"pip install 'ocrrlib[{extra}]'" in said and said.count("\n") == 1
+    assert extra in PROJECT["optional-dependencies"]
+
+
+def test_nobody_sees_the_stand_in_for_scipy(core, tmp_path):
+    program = """if True:
+        import sys
+        import ocrrlib
+        print([name for name in sys.modules if name.startswith("scipy")])
+        try:
+            import scipy.spatial.distance
+        except ModuleNotFoundError as error:
+            print(error)
+    """
+    assert run(core, program, tmp_path).splitlines() == ["[]", "No module named 'scipy'"]
+
+
+def test_importing_the_package_imports_next_to_nothing():
+    program = (
+        "import sys, ocrrlib; print([name for name in ('numpy', 'pandas', 'ocrrlib.stream') if name in sys.modules])"
+    )
+    assert run({"PYTHONPATH": str(ROOT)}, program).strip() == "[]"
