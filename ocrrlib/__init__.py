@@ -8,7 +8,6 @@ in that chain; ``ocrrlib.stream`` is the benchmark on one screen.
 """
 
 import importlib
-import importlib.util
 
 __version__ = "0.1.0"
 
@@ -22,11 +21,6 @@ _HERE = {
     "read_data": "own_data",
     "write_card": "cards",
 }
-
-if importlib.util.find_spec("scipy") is None:
-    from ocrrlib.without_scipy import import_policies
-
-    import_policies()
 
 
 def __getattr__(name):

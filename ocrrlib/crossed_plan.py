@@ -9,13 +9,13 @@ from ocrrlib.crossed import stream_coins
 from ocrrlib.embeddings import load
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.errors import pick
-from ocrrlib.files import ROOT
+from ocrrlib.home import cache_folder
 from ocrrlib.policies import POLICIES
 from ocrrlib.provenance import closure, digest
 from ocrrlib.studies import each
 from ocrrlib.systems import SYSTEMS
 
-CACHE = ROOT / "build/cache/crossed"
+CACHE = cache_folder() / "crossed"
 
 
 def cross(

@@ -4,7 +4,6 @@ from bisect import bisect_left, insort
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from ocrrlib.errors import InputError, pick
 
@@ -34,7 +33,7 @@ def _nearest(scenario, classes, draws):
     X = np.concatenate([scenario.X_initial, scenario.X_stream]).astype(np.float64)
     y = np.concatenate([scenario.y_initial, scenario.y_stream])
     means = np.array([X[y == label].mean(axis=0) for label in classes])
-    distances = np.round(cdist(means, means), DECIMALS)
+    distances = np.round(np.linalg.norm(means[:, None] - means, axis=2), DECIMALS)
     np.fill_diagonal(distances, np.inf)
     return classes[distances.argmin(axis=1)[np.searchsorted(classes, scenario.y_stream)]]
 

@@ -16,7 +16,7 @@ from ocrrlib.embeddings import load
 from ocrrlib.encoders import DEFAULT_ENCODER, LEXICAL_ENCODER
 from ocrrlib.errors import pick
 from ocrrlib.experiments import OURS, PROFILES, parse_seeds
-from ocrrlib.files import ROOT
+from ocrrlib.home import cache_folder
 from ocrrlib.policies import CONFUSIONS, UNCERTAINTIES
 from ocrrlib.provenance import closure, digest
 from ocrrlib.scope import split_off
@@ -25,7 +25,7 @@ from ocrrlib.streams import ORACLE, Cell, run_cell, scenario_of
 from ocrrlib.studies import each
 from ocrrlib.systems import SYSTEMS
 
-CACHE = ROOT / "build/cache/streams"
+CACHE = cache_folder() / "streams"
 SEEDS = {"paper": (0, 1, 2, 3, 4), "quick": (0,)}
 COMPARED = ("substrate", "bounded_reservoir_1000", "knn_lm", "online_linear", "slda", OURS)
 QUEUES = ("bounded_fifo_1000", "bounded_reservoir_1000")  # what a memory with a budget keeps depends on the order

@@ -14,14 +14,14 @@ from ocrrlib.embeddings import load
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.errors import pick
 from ocrrlib.experiments import EXPERIMENTS, OURS
-from ocrrlib.files import ROOT
+from ocrrlib.home import cache_folder
 from ocrrlib.policies import POLICIES
 from ocrrlib.provenance import closure, digest
 from ocrrlib.studies import each
 from ocrrlib.systems import SYSTEMS
 from ocrrlib.tuning import accuracy, from_training_rows, row_weights
 
-CACHE = ROOT / "build/cache/tuning"
+CACHE = cache_folder() / "tuning"
 DATASETS = ("banking77", "clinc150")
 SEEDS = tuple(range(1000, 1008))  # none of them is reported on
 SETTING = ["parameter", "value", "chosen", "dataset", "policy", "seed"]

@@ -116,7 +116,6 @@ def test_the_core_reads_data_of_ones_own_and_runs_a_grid(core, tmp_path):
         ("encoders.revision('all-MiniLM-L6-v2')", "text"),
         ("encoders.load_encoder('tfidf-svd')", "statistics"),
         ("encoders.revision('tfidf-svd')", "statistics"),
-        ("replace(policies.POLICIES['oracle'], wrong=0.5, confusion='nearest').told(scenario)", "statistics"),
         ("own_data.read_data('a.parquet')", "parquet"),
     ],
 )

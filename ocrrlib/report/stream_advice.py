@@ -110,8 +110,8 @@ ADVICE = {
         "Collect first corrections from all over a class, not only typical ones.",
     ),
     "new": (
-        "With one new class the substrate ends at {new.substrate_one}, with {new.most} at {new.substrate_most}, and SLDA "
-        "at {new.slda_most}; the substrate's original accuracy is then lower by {new.substrate_original_lost}.",
+        "With one new class the substrate ends at {new.substrate_one}, with {new.most} at {new.substrate_most}, and "
+        "SLDA at {new.slda_most}; the substrate's original accuracy is then lower by {new.substrate_original_lost}.",
         "Open many classes at once if need be: it is corrections per class that count.",
     ),
     "known": (
