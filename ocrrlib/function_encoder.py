@@ -4,7 +4,7 @@ import numpy as np
 from tqdm import tqdm
 
 from ocrrlib.errors import InputError
-from ocrrlib.identity import full_name
+from ocrrlib.identity import full_name, identity
 
 AT_ONCE = 1024  # texts that a function is given in one call
 
@@ -27,10 +27,18 @@ class FunctionEncoder:
         Raises
         ------
         InputError
-            If the function does not give one row of numbers for each text, or rows of another length than before.
+            If the function does not give one row of numbers for each text, or rows of another length than before, or
+            is not known by the same ``identity`` once it was used.
         """
         starts = tqdm(range(0, len(sentences), AT_ONCE), unit_scale=AT_ONCE, unit="text", disable=not show_progress_bar)
-        blocks = [self._checked(sentences[start : start + AT_ONCE], start) for start in starts]
+        known_by, blocks = identity(self.function), []
+        for start in starts:
+            blocks.append(self._checked(sentences[start : start + AT_ONCE], start))
+            if not start and identity(self.function) != known_by:
+                raise InputError(
+                    f"{full_name(self.function)} changes something that it holds or uses, and so cannot be told from "
+                    "another function: set its attribute `revision` to a text that changes with what it gives"
+                )
         return np.concatenate(blocks) if blocks else np.empty((0, self.dim or 0))
 
     def _checked(self, texts, start):

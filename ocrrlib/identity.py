@@ -2,8 +2,8 @@
 
 What decides a function's results is not only its source: it may hold values from around it, use names of its
 module, or be made from another function.  All of these count, so that embeddings that were kept are never those of
-another function.  What cannot be followed is refused, unless the function says by itself what it is:
-``function.revision = "a text that changes with what it gives"``.
+another function.  What cannot be followed, as a lock or a model of torch, is refused, unless the function says by
+itself what it is: ``function.revision = "a text that changes with what it gives"``.
 """
 
 import dis
@@ -15,7 +15,8 @@ import textwrap
 import types
 from pathlib import Path
 
-import joblib
+import numpy as np
+from joblib.hashing import NumpyHasher
 
 from ocrrlib.errors import InputError
 from ocrrlib.files import sha256
@@ -186,13 +187,27 @@ def _module(module):
     return ["library", module.__name__, _version(module.__name__)]
 
 
+class _Hasher(NumpyHasher):
+    """Hashes by pickles, but tensors by what is in them: in their pickles are places in memory."""
+
+    def reducer_override(self, value):
+        torch = sys.modules.get("torch")
+        if torch and isinstance(value, torch.nn.Module):
+            raise TypeError("models note in themselves that they are used")
+        if torch and isinstance(value, torch.Tensor):
+            content = value.detach().cpu().reshape(-1).view(torch.uint8).numpy()
+            return np.array, (content, str(value.dtype), tuple(value.shape))
+        return NotImplemented
+
+
 def _pickled(value, at):
     kind = type(value)
     try:
-        content = joblib.hash(value, "sha1")
+        content = _Hasher("sha1").hash(value)
     except Exception as error:  # each library refuses in its own way
         raise InputError(
             f"cannot tell what {at} holds, a {kind.__qualname__} ({type(error).__name__}), and so not whether kept "
-            "embeddings are still its own: set the function's attribute `revision` to a text that changes with it"
+            "embeddings are still its own: give a function of yours whose attribute `revision` is a text that changes "
+            "with what it gives"
         ) from error
     return ["pickled", f"{kind.__module__}.{kind.__qualname__}", _version(kind.__module__), content]

@@ -29,6 +29,7 @@ def test_rows_come_in_order_and_the_function_is_given_a_part_of_them_at_a_time()
         seen.append(texts)
         return lengths(texts)
 
+    encoder.revision = "keeps what it saw"
     rows = load_encoder(encoder).encode(TEXTS, batch_size=64, show_progress_bar=False)
     np.testing.assert_array_equal(rows, lengths(TEXTS))
     assert seen == [TEXTS[:4], TEXTS[4:8], TEXTS[8:]] and all(type(part) is list for part in seen)
@@ -83,10 +84,28 @@ def test_what_is_not_one_row_for_each_text_is_refused(encoder, words):
 
 
 def test_rows_of_another_length_than_in_a_call_before_are_refused():
-    width, model = iter([2, 3]), load_encoder(lambda texts: np.ones((len(texts), next(width))))
+    width = iter([2, 3])
+
+    def encoder(texts):
+        return np.ones((len(texts), next(width)))
+
+    encoder.revision = "draws from an iterator"
+    model = load_encoder(encoder)
     model.encode(TEXTS[:3])
     with pytest.raises(InputError, match="rows of length 3 for texts 0 to 2, 2 before that"):
         model.encode(TEXTS[:3])
+
+
+def test_a_function_that_changes_what_it_is_known_by_is_refused_at_once():
+    seen = []
+
+    def encoder(texts):
+        seen.append(len(texts))
+        return lengths(texts)
+
+    with pytest.raises(InputError, match="encoder changes something that it holds or uses.*`revision`"):
+        encode(TEXTS, encoder)
+    assert seen == [4]
 
 
 def test_a_functions_own_error_is_not_hidden():

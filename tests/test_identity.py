@@ -227,6 +227,16 @@ def test_what_cannot_be_followed_is_refused_by_its_name(function, where):
     assert "\n" not in str(caught.value)
 
 
+def test_tensors_count_by_what_is_in_them_and_models_are_refused():
+    torch = pytest.importorskip("torch")
+    one = identity(make(torch.arange(3.0)))
+    assert one == identity(make(torch.arange(3.0))) != identity(make(torch.arange(3.0) + 1))
+    assert one != identity(make(torch.arange(3.0).to(torch.bfloat16)))
+    for value in (torch.nn.Linear(2, 2), functools.partial(torch.nn.Linear(2, 2).forward, 1)):
+        with pytest.raises(InputError, match="a Linear .*`revision`"):
+            identity(make(value))
+
+
 def test_a_revision_says_what_a_function_is(monkeypatch):
     monkeypatch.setattr(holds_a_lock, "revision", "1", raising=False)
     first = identity(holds_a_lock)
