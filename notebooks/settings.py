@@ -21,7 +21,7 @@ SOURCES = {"published": "as committed", "live": "run now"}
 PUBLISHED = {
     "LORA": ("lora", "parameters"),
     "TIMES": ("scale_costs", "race", "costs", "growth"),
-    "BEYOND": ("beyond", "beyond_rows", "variance", "tuning", "streams"),
+    "BEYOND": ("beyond", "beyond_rows", "variance", "search", "tuning", "streams"),
 }
 # Which notebooks that is, several set apart by |, and what is set for it.
 ANEW = {

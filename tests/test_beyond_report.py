@@ -7,10 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ocrrlib import tuning_plan
 from ocrrlib.bar import bar, best_rivals, conditions, dominating, means
 from ocrrlib.errors import InputError
 from ocrrlib.experiments import EXPERIMENTS, OURS
-from ocrrlib.report import beyond, beyond_tables, beyond_values, style, values
+from ocrrlib.report import beyond, beyond_tables, beyond_values, style, tuning, values
 from ocrrlib.statistics import accuracies, measure, summary
 from ocrrlib.survival import corrections_to_levels
 
@@ -242,13 +243,13 @@ def test_the_tuning_table_marks_what_was_chosen_and_leaves_gaps_open():
         for dataset in ("banking77", "clinc150")[: 2 if k == 5 else 1]
         for seed in range(2)
     ]
-    text = beyond_tables.tuning(pd.DataFrame(rows)).text
+    text = tuning.one_at_a_time(pd.DataFrame(rows)).text
     assert text[["Setting", "Value"]].to_numpy().tolist() == [["as it is", ""], ["k", "1"]]
     assert text["Banking77, oracle"].tolist() == ["0.500 / 0.500", "0.100 / 0.500"]
     assert text["CLINC150, oracle"].tolist() == ["0.500 / 0.500", "–"]
     assert text["Mean"].tolist() == ["0.500", "0.300"]
     with pytest.raises(InputError, match="lack chosen"):
-        beyond_tables.tuning(pd.DataFrame(rows).drop(columns="chosen"))
+        tuning.one_at_a_time(pd.DataFrame(rows).drop(columns="chosen"))
 
 
 def test_the_front_names_what_is_on_it_and_draws_what_lies_beyond_its_edges(found):
@@ -312,3 +313,18 @@ def test_sentences_name_what_learns_most_among_those_that_have_not_collapsed(fou
     said = list(beyond_values.lines(found[1]))
     assert f"{OURS} learns most" in said[0] and "klda keeps most" in said[0]
     assert said[-1] == "collapsed in some cell: online_linear (2 of 2)"
+
+
+def test_the_table_of_the_search_begins_with_the_winner():
+    rng, rows = np.random.default_rng(0), []
+    settings = tuning_plan.drawn(6)
+    for seed in range(3):
+        names = ["static_linear", "ncm", *(f"{OURS} {n}" for n in range(6 if seed == 0 else 3))]
+        for name in names:
+            values = settings[int(name.split()[1])] if name.startswith(OURS) else {}
+            place = dict(system=name, dataset="banking77", policy="oracle", seed=seed)
+            rows.append(place | dict(novel=rng.uniform(0.7, 0.8), original=rng.uniform(0.85, 0.9)) | values)
+    table = tuning.search(pd.DataFrame(rows))
+    first = table.numbers.iloc[0]
+    assert {name: first[name] for name in tuning_plan.SPACE} == tuning_plan.winner(pd.DataFrame(rows))
+    assert table.text["Seeds"].tolist() == [3, 3, 3, 1, 1, 1]

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 
 from ocrrlib.bar import ALPHA, AXES, CELL, DROP, FLOOR, REFERENCE, best_rivals, means
-from ocrrlib.errors import InputError
 from ocrrlib.experiments import OURS
 from ocrrlib.noninferiority import MARGIN
 from ocrrlib.report.beyond import MAIN
@@ -203,36 +202,3 @@ def variance(study, metrics=AXES):
         "policy's coins make up, and the rest (interactions), in a crossed study; estimates below zero count as zero."
     )
     return Table("table_variance", caption, numbers, pd.DataFrame(text))
-
-
-def tuning(rows):
-    """How much our system's settings matter.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        parameter, value, chosen (bool), dataset, policy, seed, novel, original.
-    """
-    names = ["parameter", "value", "chosen"]
-    missing = [name for name in (*names, *CELL, "seed", *AXES) if name not in rows]
-    if missing:
-        raise InputError(f"rows of tuning lack {', '.join(missing)}: give all columns")
-    named = rows.assign(value=["" if pd.isna(value) else f"{value:g}" for value in rows["value"]])
-    numbers = named.groupby([*names, *CELL], sort=False, observed=True)[list(AXES)].mean().reset_index()
-    settings = numbers[names].drop_duplicates()
-    settings = settings.sort_values("chosen", ascending=False, kind="stable")
-    places = pd.MultiIndex.from_frame(settings)
-    text = {"Setting": settings["parameter"].where(~settings["chosen"], "as it is"), "Value": settings["value"]}
-    for cell, own in numbers.groupby(CELL, sort=False, observed=True):
-        own = own.set_index(names).reindex(places)
-        title = ", ".join(
-            column[0] for column in list(titles(pd.DataFrame([dict(zip(CELL, cell), system="")])).values())[:2]
-        )
-        text[title] = ["–" if pd.isna(n) else f"{n:.3f} / {o:.3f}" for n, o in zip(own["novel"], own["original"])]
-    mean = numbers.assign(both=numbers[list(AXES)].mean(axis=1)).groupby(names, sort=False)["both"].mean()
-    text["Mean"] = [f"{value:.3f}" for value in mean.reindex(places)]
-    caption = (
-        f"Settings of {OURS}, one changed at a time, on held-out classes of the training rows: final novel / original "
-        "accuracy, means over seeds, and the mean of all."
-    )
-    return Table("table_tuning", caption, numbers, pd.DataFrame(text))
