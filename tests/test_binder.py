@@ -21,6 +21,7 @@ from ocrrlib.files import ROOT
 
 # Profiles in which they run; 01 and 04 load torch's models, 06 searches with hnswlib.
 READING = {
+    "00_tour": "paper",
     "01_embed": "quick",
     "02_full_sweep": "quick",
     "03_storage_pareto": "quick",
@@ -29,10 +30,11 @@ READING = {
     "07_compute": "paper",  # shown as published; the quick profile measures hnswlib
     "08_claims": "quick",
     "10_streams": "paper",  # shown as published
+    "12_explore": "paper",
 }
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-HEAVY = [r for extra in EXTRAS.keys() - {"notebooks"} for r in EXTRAS[extra]] + ["papermill"]
+HEAVY = [r for extra in EXTRAS.keys() - {"notebooks", "explore"} for r in EXTRAS[extra]] + ["papermill"]
 MISSING = (
     "torch transformers sentence_transformers peft faiss hnswlib usearch dask distributed papermill pytest".split()
 )
@@ -99,7 +101,7 @@ def test_every_line_is_one_of_the_lock():
 
 
 def test_all_that_the_project_and_jupyterlab_need_is_pinned_and_nothing_heavy_comes_along():
-    needed = closure([*PROJECT["dependencies"], "jupyterlab"])
+    needed = closure([*PROJECT["dependencies"], *EXTRAS["explore"], "jupyterlab"])
     assert names(PINS) == needed == closure(PINS)
     assert needed.isdisjoint(names(HEAVY))
 
@@ -143,7 +145,7 @@ def test_packages_that_binder_lacks_are_hidden_and_others_are_not(slim):
         from importlib.metadata import PackageNotFoundError, version
         from importlib.util import find_spec
 
-        import jupyterlab, matplotlib, pandas, river, ocrrlib, yaml
+        import ipywidgets, jupyterlab, matplotlib, pandas, river, ocrrlib, yaml
 
         assert version("pandas")
         for module in {MISSING}:

@@ -209,9 +209,8 @@ class Desk:
         margin = _margin(name)
         if margin is not None:
             near = self._neighbours(name, x, margin)
-            about["votes"] = ", ".join(
-                f"{label} {n}" for label, n in near["class"][near["inside"]].value_counts().items()
-            )
+            counted = near["class"][near["inside"]].value_counts()
+            about["votes"] = ", ".join(f"{n} {label}" for label, n in counted.items())
         try:
             p = system.probabilities(x[None])[0]
         except InputError:

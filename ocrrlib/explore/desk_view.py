@@ -12,7 +12,7 @@ from ocrrlib.explore.looks import image, table
 
 NONE = "–"
 AT_ONCE = 50  # stream items
-WIDE = dict(width="32em")
+WIDE, FITTING = dict(width="32em"), dict(width="auto", flex="0 0 auto")
 
 
 class DeskView:
@@ -76,10 +76,10 @@ class DeskView:
         self.kind = widgets.Dropdown(
             options=[(title, kind) for kind, title in TITLES.items()], layout={"width": "22em"}
         )
-        self.entry = widgets.IntText(description="Entry", layout={"width": "13em"})
-        self.damage = widgets.Button(description="Damage a copy", button_style="warning")
-        self.verify = widgets.Button(description="Verify")
-        self.restore = widgets.Button(description="Restore")
+        self.entry = widgets.IntText(description="Entry", layout={"width": "13em", "flex": "0 0 auto"})
+        self.damage = widgets.Button(description="Damage a copy", button_style="warning", layout=FITTING)
+        self.verify = widgets.Button(description="Verify", layout=FITTING)
+        self.restore = widgets.Button(description="Restore", layout=FITTING)
 
     def _arranged(self):
         heading = "<b>{}</b>".format
@@ -98,7 +98,7 @@ class DeskView:
                 widgets.HBox([self.entry, self.kind, self.damage, self.verify, self.restore]),
                 self.chain,
             ],
-            layout={"max_width": "60em"},
+            layout={"max_width": "66em"},
         )
 
     def _connect(self):

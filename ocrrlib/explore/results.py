@@ -56,7 +56,7 @@ class Results:
             ("policy", policy, self.policies),
             ("seed", self.seeds[0] if seed is None else seed, self.seeds),
         ):
-            pick(kind, value, dict.fromkeys(known))
+            pick(kind, str(value), dict.fromkeys(map(str, known)))
         frame = self.frame
         chosen = (frame["dataset"] == dataset) & (frame["policy"] == policy)
         return frame[chosen if seed is None else chosen & (frame["seed"] == seed)]

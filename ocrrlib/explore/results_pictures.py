@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from ocrrlib.datasets import DATASETS
-from ocrrlib.explore.looks import KNOWN, NEW, colours, drawn
+from ocrrlib.explore.looks import KNOWN, NEW, colours, drawn, flat
 from ocrrlib.explore.queries import texts_at_hand
 from ocrrlib.report import style
 
@@ -176,7 +176,7 @@ def standings(finals):
     for axis in AXES:
         shown[axis] = shown[axis].map("{:.3f}".format)
     shown["corrections"] = shown["corrections"].map("{:.0f}".format)
-    return shown.rename(columns=AXES)
+    return flat(shown.rename(columns=AXES))
 
 
 def run_line(replay):
