@@ -17,6 +17,7 @@ from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.explore.queries import Typed
 from ocrrlib.files import ROOT
 from tests import browser as chromium
+from tests.test_pages import need_a_browser
 
 TOKEN = secrets.token_hex(16)
 PICTURES = ROOT / "build/lab"
@@ -27,14 +28,8 @@ SETTINGS = {
 }
 DESK = "document.querySelector('.jp-OutputArea .widget-vbox')"
 NEWEST = f"+{DESK}.querySelector('input[type=number]').value"  # the ledger's last entry
-ERRORS = '[data-mime-type="application/vnd.jupyter.error"], [data-mime-type="application/vnd.jupyter.stderr"]'
+SAID = '[data-mime-type="application/vnd.jupyter.{}"]'
 LABEL = "lost_or_stolen_phone"
-
-
-def need_a_browser():
-    if not chromium.find():
-        reason = f"no browser on PATH ({', '.join(chromium.NAMES)})"
-        pytest.fail(reason) if os.environ.get("OCRR_BROWSER") == "required" else pytest.skip(reason)
 
 
 def free_port():
@@ -175,5 +170,12 @@ def test_a_visitor_asks_corrects_and_sees_it_learnt_and_the_damage_found(lab):
         visitor.press("Verify")
         visitor.sees("is not what was written")
         visitor.picture("verified")
-        assert tab.run(f"document.querySelectorAll({json.dumps(ERRORS)}).length") == 0
+        assert tab.run(f"document.querySelectorAll({json.dumps(SAID.format('stdout'))}).length") > 0
+        for kind in ("error", "stderr"):
+            assert tab.run(f"document.querySelectorAll({json.dumps(SAID.format(kind))}).length") == 0
         assert tab.run("document.querySelectorAll('.widget-vbox [role=alert]').length") == 0
+
+
+def test_make_opens_the_desk():
+    run = subprocess.run([shutil.which("make"), "--dry-run", "lab"], cwd=ROOT, capture_output=True, text=True)
+    assert "-m jupyterlab notebooks/00_tour.ipynb" in run.stdout

@@ -8,6 +8,8 @@ from ocrrlib.explore.busy import Busy
 from ocrrlib.explore.looks import image, table
 from ocrrlib.report.style import POLICY_TITLES
 
+ALL = "all"  # seeds; None would be no choice at all
+
 
 class ResultsView:
     """Widgets on ``Results``; shows itself as the last line of a cell.
@@ -50,11 +52,13 @@ class ResultsView:
         self.policy = widgets.ToggleButtons(
             options=policies, value=policy or found.policies[0], description="Corrected"
         )
+        listed = [*systems, *(name for name in found.systems if name not in systems)]
         self.systems = widgets.SelectMultiple(
-            options=found.systems, value=tuple(systems), rows=8, description="Systems", layout={"width": "20em"}
+            options=listed, value=tuple(systems), rows=8, description="Systems", layout={"width": "20em"}
         )
-        seeds = [("all, their mean", None), *((str(one), one) for one in found.seeds)]
-        self.seed = widgets.Dropdown(options=seeds, value=seed, description="Seed", layout={"width": "20em"})
+        seeds = [("all, their mean", ALL), *((str(one), one) for one in found.seeds)]
+        value = ALL if seed is None else seed
+        self.seed = widgets.Dropdown(options=seeds, value=value, description="Seed", layout={"width": "20em"})
         self.system = widgets.Dropdown(options=self.systems.value, description="System", layout={"width": "20em"})
         self.look = widgets.Button(description="Look inside", button_style="primary")
 
@@ -82,7 +86,7 @@ class ResultsView:
     @property
     def _seed(self):
         """The seed to look inside of: where all are chosen, the first."""
-        return self.results.seeds[0] if self.seed.value is None else self.seed.value
+        return self.results.seeds[0] if self.seed.value == ALL else self.seed.value
 
     def _chosen(self, change):
         if not self.systems.value:
@@ -94,7 +98,7 @@ class ResultsView:
         self.busy("drawing", self._show)
 
     def _show(self):
-        systems, seed = self.systems.value, self.seed.value
+        systems, seed = self.systems.value, None if self.seed.value == ALL else self.seed.value
         figure = pictures.overview(self.results, *self._cell, systems, seed)
         finals = self.results.finals(*self._cell, seed)
         ends = (
@@ -115,7 +119,7 @@ class ResultsView:
     def _look(self):
         dataset, policy = self._cell
         run = self.results.inside(dataset, policy, self.system.value, self._seed)
-        told = f"<p>{pictures.run_line(run)}</p>"
+        told = f"<div>{pictures.run_line(run)}</div>"
         shown = {
             "Classes": image(pictures.classes(run), "Accuracy of classes before the stream and after it."),
             "Confusion": image(pictures.confusion(run), "Test rows of new classes by answer.")
