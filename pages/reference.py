@@ -14,6 +14,7 @@ from markupsafe import Markup
 import ocrrlib
 from ocrrlib.errors import InputError
 from ocrrlib.files import ROOT
+from pages.figures import CONTENT
 
 FOLDER = "api"
 TEMPLATES = Path(__file__).resolve().parent / "templates"
@@ -101,23 +102,26 @@ def read(source):
     Returns
     -------
     SimpleNamespace
-        ``parts``: modules by package, each with ``name``, ``page`` and ``line``; ``missing``; ``why``.
+        ``parts``: modules by package, each with ``name``, ``page`` and ``line``; ``start``: those that most readers
+        want; ``missing``; ``why``.
     """
     own = Path(ocrrlib.__file__).resolve().parent
     if (source / "ocrrlib").resolve() != own:
         why = "The package that builds these pages is not the checkout’s: build them with its own."
-        return SimpleNamespace(parts={}, missing={}, why=why)
+        return SimpleNamespace(parts={}, start=[], missing={}, why=why)
     try:
         shown, missing = modules()
     except ImportError as error:
         why = f"There is no {error.name or error}: {WAY_OUT} installs what makes the reference from the docstrings."
-        return SimpleNamespace(parts={}, missing={}, why=why)
+        return SimpleNamespace(parts={}, start=[], missing={}, why=why)
     parts = {}
     for name, module in shown.items():
         part = name if module.is_package else name.rpartition(".")[0]
         about = SimpleNamespace(name=name, page=address(name), line=line(module.docstring))
         parts.setdefault(part, []).append(about)
-    return SimpleNamespace(parts=parts, missing=missing, why="")
+    wanted = [f"{ocrrlib.__name__}.{name}" for name in CONTENT["docs"]["start"]]
+    start = [SimpleNamespace(name=name, page=address(name)) for name in wanted if name in shown]
+    return SimpleNamespace(parts=parts, start=start, missing=missing, why="")
 
 
 def render(shared):
