@@ -53,8 +53,8 @@ status: $(READY)  ## say what is stale, and why
 verify: $(READY)  ## rebuild beside the published artefacts and name each one that differs
 	@$(BUILD) verify $(MAKEOVERRIDES)
 
-lab: $(READY)  ## open the notebooks in JupyterLab
-	$(PY) -m jupyterlab notebooks
+lab: $(READY)  ## open the notebooks in JupyterLab, at the correction desk
+	$(PY) -m jupyterlab notebooks/00_tour.ipynb
 
 bench: $(READY)  ## measure speed and memory; writes build/bench.json
 	$(PY) -m tests.bench

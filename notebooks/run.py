@@ -47,7 +47,10 @@ READS = {
         "paper/claims.yml",
     ),
     "10_*": ("data/embeddings/banking77.tfidf-svd.safetensors",),
+    "12_*": ("data/results/beyond.parquet",),
 }
+# Notebooks to play with: they make no artefacts, and have parameters of their own, which the build leaves as they are.
+PLAYED = {"00_tour": ("DATASET", "SYSTEMS", "STEPS"), "12_explore": ("DATASET", "POLICY", "SYSTEMS", "SEED")}
 
 
 def notebooks():
@@ -115,7 +118,7 @@ def own_values(notebook, settings):
 
 
 def declared(notebook, settings):
-    """The parameters that a notebook declares, of those set here.
+    """The parameters that a notebook declares and the build sets.
 
     Raises
     ------
@@ -123,7 +126,8 @@ def declared(notebook, settings):
         If the notebook declares one that is not known.
     """
     given = asdict(settings) | {"OUT": "" if settings.out == ROOT else str(settings.out)}
-    return {name: pick("notebook parameter", name, given) for name in papermill.inspect_notebook(notebook)}
+    names = [name for name in papermill.inspect_notebook(notebook) if name not in PLAYED.get(notebook.stem, ())]
+    return {name: pick("notebook parameter", name, given) for name in names}
 
 
 def execute(notebook, parameters, target):

@@ -21,6 +21,7 @@ MANIFEST = "paper/provenance.json"
 OLDER = {
     "lora": "since then the loop can deliver corrections late; the run of `lora`, seed 0, was repeated, to the same rows",
     "costs": "LoRA's row is from before the loop could deliver corrections late; all others are new",
+    **dict.fromkeys(("streams", "tuning", "variance"), "since then functions encode, too; vectors and runs are the same"),
     "growth": "since then neighbours can say how sure they are; searches and appends go as they did",
 }
 OF_THE_PAPER = ("paper/ocrr.pdf", "paper/values.json")

@@ -1,4 +1,4 @@
-"""Build the site: overview, paper, claims, figures, tables, executed notebooks, provenance.
+"""Build the site: overview, paper, claims, figures, tables, leaderboard, notebooks, how-tos and reference, provenance.
 
     python -m pages.build [--source FOLDER] [--out FOLDER]
 
@@ -19,11 +19,11 @@ import jinja2
 import ocrrlib
 from ocrrlib.errors import InputError
 from ocrrlib.files import ROOT
-from pages import claims, figures, notebooks, paper, provenance, tables
+from pages import claims, figures, howtos, leaderboard, notebooks, paper, provenance, reference, tables
 
 HERE = Path(__file__).resolve().parent
 ASSETS = ("assets/site.css", "assets/site.js")
-NAVIGATION = ("index", "paper", "claims", "figures", "tables", "notebooks", "provenance")
+NAVIGATION = ("index", "paper", "claims", "figures", "tables", "leaderboard", "notebooks", "docs", "provenance")
 
 
 @contextmanager
@@ -65,7 +65,7 @@ def environment():
         lstrip_blocks=True,
     )
     own = {"navigation": NAVIGATION, "verdicts": claims.VERDICTS, "checks": claims.CHECKS}
-    env.globals |= own | {"version": ocrrlib.__version__}
+    env.globals |= own | {"version": ocrrlib.__version__, "root": ""}
     return env
 
 
@@ -81,6 +81,9 @@ def everything(source, env):
         "results": provenance.read(source),
         "artefacts": provenance.artefacts(source),
         "paper": paper.read(source / "paper"),
+        "leaderboard": leaderboard.read(source),
+        "howtos": howtos.read(source / "docs"),
+        "reference": reference.read(source),
     }
 
 
@@ -88,6 +91,9 @@ def copies(shown):
     """Files that pages link to, by their place in the site."""
     files = {name: HERE / name for name in ASSETS}
     files |= {f"{kind}/{path.name}": path for kind in ("figures", "tables") for x in shown[kind] for path in x.files}
+    ranked = shown["leaderboard"]
+    files |= {f"{leaderboard.FOLDER}/{path.name}": path for path in ranked.cards}
+    files |= {f"figures/{path.name}": path for path in ranked.files}
     return files | {path.name: path for path in [shown["paper"].pdf] if path}
 
 
@@ -108,11 +114,17 @@ def build(source, target):
     texts["paper"] = paper.framed(shown["paper"], env) or texts["paper"]
     for book in shown["notebooks"]:
         texts[book.name] = env.get_template("notebook.html.j2").render(page="notebooks", book=book)
+    for howto in shown["howtos"]:
+        texts[howto.page] = env.get_template("howto.html.j2").render(page="docs", howto=howto)
+    if shown["reference"].parts:
+        shared = {name: env.globals[name] for name in ("navigation", "version")}
+        texts |= {page.removesuffix(".html"): text for page, text in reference.render(shared).items()}
     with replaced(target) as folder:
         for name, path in copies(shown).items():
-            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, folder / name)
         for name, text in texts.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / f"{name}.html").write_bytes(text.encode("utf-8"))
     return list(texts)
 

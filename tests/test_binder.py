@@ -17,6 +17,7 @@ from ocrrlib.files import ROOT
 
 # Profiles in which they run; 01 and 04 load torch's models, 06 searches with hnswlib.
 READING = {
+    "00_tour": "paper",
     "01_embed": "quick",
     "02_full_sweep": "quick",
     "03_storage_pareto": "quick",
@@ -25,10 +26,13 @@ READING = {
     "07_compute": "paper",  # shown as published; the quick profile measures hnswlib
     "08_claims": "quick",
     "10_streams": "paper",  # shown as published
+    "11_your_own": "paper",
+    "12_explore": "paper",
 }
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-READ = [*PROJECT["dependencies"], *(r for extra in ("parquet", "statistics", "river", "report") for r in EXTRAS[extra])]
+READING_EXTRAS = ("parquet", "statistics", "river", "report", "explore")
+READ = [*PROJECT["dependencies"], *(r for extra in READING_EXTRAS for r in EXTRAS[extra])]
 HEAVY = [r for extra in ("text", "lora", "ann", "dask", "paper", "test") for r in EXTRAS[extra]] + ["papermill"]
 MISSING = (
     "torch transformers sentence_transformers peft faiss hnswlib usearch dask distributed papermill pytest".split()
@@ -86,7 +90,7 @@ def test_packages_that_binder_lacks_are_hidden_and_others_are_not(slim):
         from importlib.metadata import PackageNotFoundError, version
         from importlib.util import find_spec
 
-        import jupyterlab, matplotlib, pandas, river, ocrrlib, yaml
+        import ipywidgets, jupyterlab, matplotlib, pandas, river, ocrrlib, yaml
 
         assert version("pandas")
         for module in {MISSING}:

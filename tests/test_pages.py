@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import posixpath
 import re
 import shutil
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 
 from ocrrlib.errors import InputError
 from ocrrlib.files import ROOT
-from pages import build, claims, notebooks, tables
+from pages import build, claims, howtos, notebooks, reference, tables
 from paper import build as typeset
 from tests import browser as chromium
 
@@ -56,7 +57,7 @@ def source(tmp_path_factory):
     folder = tmp_path_factory.mktemp("checkout")
     for name in ("build/notebooks", "paper", "data"):
         (folder / name).mkdir(parents=True)
-    for name in ("figures", "paper/tables", "data/results", "notebooks", "requirements.lock"):
+    for name in ("figures", "paper/tables", "data/results", "notebooks", "requirements.lock", "docs", "ocrrlib"):
         (folder / name).symlink_to(ROOT / name)
     (folder / "paper/ocrr.html").write_text(PAPER)
     (folder / "paper/ocrr.pdf").write_bytes(b"%PDF-1.7")
@@ -139,7 +140,17 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def pages(site):
-    return {path.name: Page(path) for path in sorted(site.glob("*.html"))}
+    return {path.relative_to(site).as_posix(): Page(path) for path in sorted(site.rglob("*.html"))}
+
+
+def at_the_top(pages):
+    return {name: page for name, page in pages.items() if "/" not in name}
+
+
+def led_to(name, link):
+    """Place in the site that a link on the page ``name`` leads to, and the anchor."""
+    path, _, anchor = link.partition("#")
+    return posixpath.normpath(posixpath.join(posixpath.dirname(name), path)) if path else name, anchor
 
 
 def of_the_site(pages):
@@ -149,7 +160,8 @@ def of_the_site(pages):
 class TestPages:
     def test_there_is_one_for_each_part_and_each_executed_notebook(self, pages, source):
         books = {f"{path.stem}.html" for path in (source / "build/notebooks").iterdir()}
-        assert set(pages) == {f"{name}.html" for name in build.NAVIGATION} | books and len(books) >= 5
+        books |= {f"{howtos.PREFIX}{path.stem}.html" for path in (ROOT / "docs").glob("*.md")}
+        assert set(at_the_top(pages)) == {f"{name}.html" for name in build.NAVIGATION} | books and len(books) >= 13
 
     def test_tags_are_nested_and_ids_are_unique(self, pages):
         assert {name: page.faults for name, page in pages.items() if page.faults} == {}
@@ -170,25 +182,25 @@ class TestPages:
             assert page.links[0] == "#main" and "main" in page.ids
 
     def test_each_leads_to_all_parts(self, pages):
-        for page in pages.values():
-            assert {f"{name}.html" for name in build.NAVIGATION} <= set(page.links)
+        for name, page in pages.items():
+            assert {f"{part}.html" for part in build.NAVIGATION} <= {led_to(name, link)[0] for link in page.links}
 
     def test_all_links_and_anchors_lead_somewhere(self, pages, site):
         for name, page in pages.items():
             for link in (link for link in page.links if not link.startswith("https://")):
-                path, _, anchor = link.partition("#")
-                assert (site / (path or name)).is_file(), f"{name}: {link}"
+                path, anchor = led_to(name, link)
+                assert (site / path).is_file(), f"{name}: {link}"
                 if anchor and "=" not in anchor:
-                    assert {anchor, unquote(anchor)} & set(pages[path or name].ids), f"{name}: {link}"
+                    assert {anchor, unquote(anchor)} & set(pages[path].ids), f"{name}: {link}"
 
     def test_every_file_is_linked(self, pages, site):
-        used = {link.partition("#")[0] for page in pages.values() for link in page.links + page.loaded}
+        used = {led_to(name, link)[0] for name, page in pages.items() for link in page.links + page.loaded}
         assert content(site).keys() <= used
 
     def test_nothing_is_fetched_from_elsewhere(self, pages, site):
         for name, page in pages.items():
             for address in page.loaded:
-                assert address.startswith("data:") or (site / address).is_file(), f"{name}: {address}"
+                assert address.startswith("data:") or (site / led_to(name, address)[0]).is_file(), f"{name}: {address}"
         style, script = ((site / name).read_text(encoding="utf-8") for name in build.ASSETS)
         assert not re.search(r"@import|url\(|https?:", style) and not re.search(r"https?:|fetch|import", script)
 
@@ -270,6 +282,38 @@ class TestContent:
             for value in (*about["code"].values(), *about.get("data", {}).values(), about.get("lock", "")):
                 assert value in text
 
+    def test_a_how_to_is_shown_with_code_and_output_and_its_links_lead_to_pages(self, pages, site):
+        page = pages["docs-ledger.html"]
+        for text in ("The ledger", "from ocrrlib.ledger import Ledger", "entry 1: changed", "A cut tail."):
+            assert text in page.text
+        assert '<pre class="output">5 None' in (site / "docs-ledger.html").read_text(encoding="utf-8")
+        assert {"docs-protocol.html", "docs-your-data.html"} <= set(pages["docs-getting-started.html"].links)
+        assert "leaderboard.html" in pages["docs-results.html"].links
+
+    def test_the_reference_has_every_public_module_and_its_docstrings_in_sections(self, pages, site):
+        modules = {path.relative_to(ROOT).with_suffix("").as_posix() for path in (ROOT / "ocrrlib").rglob("*.py")}
+        modules = {name.removesuffix("/__init__") for name in modules}
+        assert {name for name in pages if name.startswith(reference.FOLDER)} == {f"api/{name}.html" for name in modules}
+        page = pages["api/ocrrlib/evaluation.html"]
+        assert {"evaluate", "Evaluation", "Evaluation.compared"} <= set(page.ids) and "_run" not in page.ids
+        for text in (
+            "Parameters",
+            "Raises",
+            "dataset='banking77', seeds=range(0, 10)",
+            "worker processes".capitalize(),
+        ):
+            assert text in page.text
+        for path in site.glob("api/**/*.html"):
+            assert not re.search(rf"0x[0-9a-f]{{8}}|{ROOT}|PosixPath|\x08", path.read_text(encoding="utf-8")), path
+
+    def test_the_leaderboard_ranks_every_card_and_links_to_it(self, pages, site):
+        page, lines = pages["leaderboard.html"], (ROOT / "figures/leaderboard.csv").read_text().splitlines()[1:]
+        cards = sorted((ROOT / "data/results/cards").glob("*.json"))
+        assert {f"cards/{path.name}" for path in cards} <= set(page.links)
+        assert sum(link.startswith("cards/") for link in page.links) == len(lines) >= len(cards)
+        for path in cards:
+            assert (site / "cards" / path.name).read_bytes() == path.read_bytes()
+
     def test_the_paper_keeps_its_bytes_around_the_navigation(self, site):
         page = (site / "paper.html").read_text(encoding="utf-8")
         head, tail = PAPER.split('<body class="paper">')
@@ -282,7 +326,24 @@ class TestContent:
         for name in names:
             page = Page(target / f"{name}.html")
             assert page.faults == [] and "python -m pages.build" in page.text
-            assert ("paper/claims.json" if name == "claims" else "make paper") in page.text
+            made_by = {
+                "claims": "paper/claims.json",
+                "leaderboard": "make leaderboard",
+                "docs": "Markdown files in docs/",
+            }
+            assert made_by.get(name, "make paper") in page.text
+
+
+def test_without_pdoc_the_page_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pdoc.doc", None)
+    reference.modules.cache_clear()
+    assert "pip install 'ocrrlib[docs]'" in reference.read(ROOT).why
+    reference.modules.cache_clear()
+
+
+def test_docstrings_are_shown_as_they_are_meant():
+    assert reference.line("Holds ``x``: one <row>.\n\nMore.") == "Holds <code>x</code>: one &lt;row&gt;"
+    assert reference.prose("Runs.\n\n\x08\nocrr run a\nocrr run b\n") == "Runs.\n\n\n    ocrr run a\n    ocrr run b\n"
 
 
 @pytest.mark.parametrize(
@@ -339,6 +400,9 @@ NO_VERDICT = {key: value for key, value in CLAIMS[0].items() if key != "verdict"
         ("data/results/full_sweep.parquet", lambda file: file.write_bytes(b"PAR1"), "damaged"),
         ("build/notebooks/01_embed.ipynb", holding("{}"), "cannot be shown"),
         ("paper/ocrr.html", holding("<p>"), "has no <body>"),
+        ("data/results/cards/mine.json", holding("{}"), "mine.json: the whole"),
+        ("docs/mine.md", holding("no title"), "does not begin with a title"),
+        ("docs/mine.md", holding("# Mine\n\n[away](../setup.py)\n"), "leads to nothing that the site has"),
     ],
 )
 def test_what_is_damaged_is_named_and_the_old_site_stays(empty, name, damage, said):
@@ -354,15 +418,16 @@ def test_what_is_damaged_is_named_and_the_old_site_stays(empty, name, damage, sa
     assert not list(empty.glob(".site*"))
 
 
-def test_a_failure_while_files_are_written_leaves_the_old_site_and_nothing_beside(source, site, monkeypatch):
+def test_a_failure_while_files_are_written_leaves_the_old_site_and_nothing_beside(empty, monkeypatch):
     def full(*_):
         raise OSError("no space left")
 
-    before = sorted(site.parent.iterdir())
+    build.build(empty, empty / "site")
+    before = content(empty)
     monkeypatch.setattr(shutil, "copyfile", full)
     with pytest.raises(OSError):
-        build.build(source, site)
-    assert sorted(site.parent.iterdir()) == before and (site / "index.html").exists()
+        build.build(empty, empty / "site")
+    assert content(empty) == before and not list(empty.glob(".site*"))
 
 
 def test_a_rebuilt_site_keeps_nothing_of_the_old_one(empty):
@@ -389,7 +454,7 @@ def test_a_checkout_that_is_not_there_is_an_error_and_none_is_made(tmp_path):
 def test_from_the_command_line_the_site_is_named_and_an_error_is_one_line(empty):
     command = [sys.executable, "-m", "pages.build", "--source", empty]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert run.returncode == 0 and run.stdout == f"7 pages: {empty / 'build/site/index.html'}\n", run.stderr
+    assert run.returncode == 0 and run.stdout == f"9 pages: {empty / 'build/site/index.html'}\n", run.stderr
     (empty / "paper").mkdir()
     (empty / "paper/claims.json").write_text("{")
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
@@ -447,6 +512,7 @@ WIDE = "[document.documentElement.scrollWidth, innerWidth]"
 COLUMN = "[...document.querySelectorAll('#table1_headline tbody tr')].map(r => r.cells[{}].textContent)"
 HEAD = "#table1_headline thead th:nth-child({}) button"
 SHOWN = "[...document.querySelectorAll('.claims tbody tr')].filter(r => r.checkVisibility()).map(r => r.id)"
+SHOWN_MODULES = [f"{reference.FOLDER}/ocrrlib/{name}.html" for name in ("evaluation", "cli", "systems/base")]
 ALL_SHOWN = f"{SHOWN}.length === {len(CLAIMS)}"
 COUNT = "document.getElementById('count').textContent"
 
@@ -458,7 +524,7 @@ class TestInABrowser:
         assert "http://127.0.0.1:9/a.png" in tab.requests and "Uncaught" in tab.errors
 
     def test_pages_load_without_a_complaint_or_a_request_elsewhere_and_read_well(self, at, pages, site):
-        for name in pages:
+        for name in [*at_the_top(pages), *SHOWN_MODULES]:
             tab = at(name)
             assert tab.errors == [], name
             assert [a for a in tab.requests if not a.startswith((site.as_uri(), "data:"))] == [], name

@@ -184,7 +184,13 @@ def quoted(found, ledgers):
     """Values for the paper's prose."""
     low = vote_or_distance(found).numbers
     worst = (low if len(low) else found).sort_values("hnsw_acc").iloc[0]
+    largest = found.sort_values("n", kind="stable").iloc[-1]
     values = {
+        "largest": int(largest["n"]),
+        "largest_classes": int(largest["classes"]),
+        "largest_recall": largest["recall"],
+        "largest_exact": largest["exact_acc"],
+        "largest_hnsw": largest["hnsw_acc"],
         "low": len(low),
         "low_kept": int((low["hnsw_acc"] >= 0.99).sum()),
         "worst": worst["hnsw_acc"],

@@ -1,0 +1,128 @@
+"""Ways to damage a copy of a ledger, and what its owner can find out afterwards."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ocrrlib.errors import InputError, pick
+from ocrrlib.ledger import Fault, Ledger
+from ocrrlib.ledger_file import StoredLedger
+
+FOUND = {
+    "changed": "entry {} is not what was written",
+    "removed": "an entry is missing just before entry {}",
+    "inserted": "entry {} was put in later",
+    "reordered": "entry {} stands in the wrong place",
+    "truncated": "the noted head is not in the chain: its end was cut off, or it was written anew",
+}
+
+
+def _take(ledger, places, labels):
+    """The entries at these places, as they stand, with these labels."""
+    lists = ([values[place] for place in places] for values in (ledger.ids, ledger.previous, ledger.hashes))
+    return StoredLedger(ledger.X[places], labels[places], *lists, ())
+
+
+def _places(ledger):
+    return np.arange(ledger.size)
+
+
+def _relabelled(ledger, place, n_classes):
+    labels = ledger.y.copy()
+    labels[place] = (labels[place] + 1) % n_classes
+    return labels
+
+
+def _relabel(ledger, place, n_classes):
+    return _take(ledger, _places(ledger), _relabelled(ledger, place, n_classes))
+
+
+def _remove(ledger, place, n_classes):
+    return _take(ledger, np.delete(_places(ledger), place), ledger.y)
+
+
+def _repeat(ledger, place, n_classes):
+    return _take(ledger, np.insert(_places(ledger), place, place), ledger.y)
+
+
+def _swap(ledger, place, n_classes):
+    if place + 1 == ledger.size:
+        raise InputError(f"entry {place} is the last: choose one with another after it")
+    places = _places(ledger)
+    places[[place, place + 1]] = place + 1, place
+    return _take(ledger, places, ledger.y)
+
+
+def _cut(ledger, place, n_classes):
+    return _take(ledger, _places(ledger)[:place], ledger.y)
+
+
+def _rewrite(ledger, place, n_classes):
+    return Ledger(ledger.X, _relabelled(ledger, place, n_classes))
+
+
+# What is done to the entry, by name; the last two leave a chain that is whole in itself.
+KINDS = {
+    "relabel": _relabel,
+    "remove": _remove,
+    "repeat": _repeat,
+    "swap": _swap,
+    "cut": _cut,
+    "rewrite": _rewrite,
+}
+TITLES = {
+    "relabel": "give it another label",
+    "remove": "take it out",
+    "repeat": "put it in twice",
+    "swap": "swap it with the next",
+    "cut": "cut the chain off before it",
+    "rewrite": "give it another label and hash all anew",
+}
+
+
+def damaged(ledger, kind, place, n_classes):
+    """A copy of a ledger with one damage done to it.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        What is copied; it stays as it is.
+    kind : str
+        A name in ``KINDS``.
+    place : int
+        The entry's place.
+    n_classes : int
+        Number of classes, at least 2.
+
+    Raises
+    ------
+    InputError
+        If the kind is unknown or there is no such entry.
+    """
+    harm = pick("damage", kind, KINDS)
+    if not (isinstance(place, (int, np.integer)) and 0 <= place < ledger.size):
+        raise InputError(f"there is no entry {place!r}: give 0 to {ledger.size - 1}")
+    return harm(ledger, int(place), n_classes)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a walk along the chain finds, by itself and with the head that was noted elsewhere."""
+
+    alone: Fault | None
+    with_head: Fault | None
+
+    @property
+    def sentence(self):
+        """It in words."""
+        if self.alone:
+            return f"verify: {FOUND[self.alone.kind].format(self.alone.position)}."
+        if self.with_head:
+            found = FOUND[self.with_head.kind].format(self.with_head.position)
+            return f"verify: the chain is whole in itself; but {found}."
+        return "verify: all entries are as they were written."
+
+
+def examine(ledger, head):
+    """The ``Verdict`` on a ledger, of which the hash ``head`` was noted elsewhere."""
+    return Verdict(ledger.verify(), ledger.verify(head))

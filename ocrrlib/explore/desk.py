@@ -1,0 +1,359 @@
+"""The correction desk without its widgets: ask, see why, correct, ask again, and watch the ledger."""
+
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+
+import numpy as np
+import pandas as pd
+
+from ocrrlib.cards import HELD_OUT
+from ocrrlib.errors import InputError, pick
+from ocrrlib.experiments import EXPERIMENTS
+from ocrrlib.explore.damage import damaged, examine
+from ocrrlib.explore.queries import Typed
+from ocrrlib.ledger import Ledger
+from ocrrlib.scenario import PAPER_CAP, make_scenario
+from ocrrlib.search import top_k
+from ocrrlib.systems import SYSTEMS, make
+
+CHOICES = EXPERIMENTS["beyond"].systems
+MOST = 3  # systems side by side
+SHOWN = 5  # neighbours
+DIGITS = 10  # of a hash, where it is shown
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the systems say to one query.
+
+    Attributes
+    ----------
+    query : str
+        The query in words.
+    truth : str or None
+        Its class, where it is known.
+    answers : DataFrame
+        One row per system: ``before`` (its answer when the same query was asked last), ``answer``, ``right``
+        (None where the truth is not known), ``votes`` (of those inside the margin band, where the system votes),
+        ``probability``, ``runner-up``.
+    neighbours : DataFrame
+        The nearest entries of ``source``, best first: ``entry``, ``cosine``, ``class``, ``new`` (met in the stream
+        only), ``inside`` (within the margin of the best).
+    source : str or None
+        The system whose entries these are; None where none of the systems keeps any.
+    margin : float or None
+        How far below the best cosine entries still vote; None where they do not.
+    """
+
+    query: str
+    truth: str | None
+    answers: pd.DataFrame = field(compare=False)
+    neighbours: pd.DataFrame = field(compare=False)
+    source: str | None
+    margin: float | None
+
+
+class Desk:
+    """One to three systems that meet the same queries and the same corrections.
+
+    Parameters
+    ----------
+    data : Embedded
+        The dataset; some of its classes are held out, and are new to the systems.
+    systems : sequence of str
+        Names in ``CHOICES``; the first that keeps entries shows its neighbours, the first with a ledger its chain.
+    seed : int
+        Seed of the scenario and of the systems.
+    held_out : int, optional
+        New classes; by default 10, or a quarter where that is fewer.
+    cap : int or None
+        Test rows per axis that accuracies are measured on.
+    encoder : str or callable, optional
+        What encodes typed queries; by default what the dataset was embedded by.
+    texts : Texts, optional
+        The dataset's sentences, to show test rows in words.
+
+    Raises
+    ------
+    InputError
+        If a system is unknown, or there are none, too many, or the same twice.
+    """
+
+    def __init__(self, data, systems=("substrate",), seed=0, held_out=None, cap=PAPER_CAP, encoder=None, texts=None):
+        held_out = min(HELD_OUT, max(1, len(data.classes) // 4)) if held_out is None else held_out
+        self.data, self.texts, self.seed = data, texts, seed
+        self.scenario = make_scenario(data, seed, cap=cap, held_out=held_out)
+        self.typed = Typed(data.encoder if encoder is None else encoder, texts)
+        self.ids = {name: id for id, name in enumerate(data.classes)}
+        self.new = {data.classes[id] for id in self.scenario.held_out}
+        self._order = np.random.default_rng([seed, 7]).permutation(len(data.y_test))
+        self._start(systems)
+
+    def _start(self, systems):
+        systems = tuple(systems)
+        if not 1 <= len(systems) <= MOST or len(set(systems)) < len(systems):
+            raise InputError(f"systems {', '.join(systems) or 'none'}: give 1 to {MOST} different ones")
+        known = {name: SYSTEMS[name] for name in CHOICES}
+        for name in systems:
+            pick("system of the desk", name, known)
+        s = self.scenario
+        fitted = {name: make(name, self.seed) for name in systems}
+        for system in fitted.values():
+            system.fit(s.X_initial, s.y_initial, s.classes)
+        self.systems, self._watches = fitted, {name: system.watch(s.queries) for name, system in fitted.items()}
+        self.corrected, self.streamed, self._history, self._said = [], 0, [], {}
+        self._asked = self.copy = self._place = None
+        self._measure()
+
+    def compare(self, systems):
+        """Other systems at the same desk: they start afresh and get all corrections made so far."""
+        made, streamed, asked = self.corrected, self.streamed, self._asked
+        self._start(systems)
+        for x, label in made:
+            self._learn(x, label)
+        self.streamed, self._asked = streamed, asked
+
+    def restart(self):
+        """Forget all corrections."""
+        self._start(self.systems)
+
+    def id_of(self, label):
+        """A class's id by its name.
+
+        Raises
+        ------
+        InputError
+            If there is no such class.
+        """
+        if label not in self.ids:
+            close = get_close_matches(str(label), list(self.ids), n=1)
+            hint = f" (did you mean {close[0]!r}?)" if close else ""
+            raise InputError(f"unknown class {label!r}{hint}: choose one of the {len(self.ids)} classes of the dataset")
+        return self.ids[label]
+
+    # Asking
+
+    def row_title(self, row):
+        """A test row in words: its sentence where the texts are at hand."""
+        return self.texts.test[row] if self.texts else f"test row {row}"
+
+    def draw(self, label=None, new=None):
+        """A test row to ask about: the next in a random order that is not yet asked.
+
+        Parameters
+        ----------
+        label : str, optional
+            Only of this class.
+        new : bool, optional
+            Only of classes that are new, or known from the start.
+
+        Raises
+        ------
+        InputError
+            If the class is unknown or has no test row.
+        """
+        wanted = {self.id_of(label)} if label is not None else set(range(len(self.ids)))
+        if new is not None:
+            wanted &= {id for name, id in self.ids.items() if (name in self.new) == new}
+        rows = [int(row) for row in self._order if self.data.y_test[row] in wanted]
+        if not rows:
+            raise InputError(f"there is no test row of {label or 'these classes'}: choose another class")
+        return next((row for row in rows if self.row_title(row) not in self._said), rows[0])
+
+    def ask(self, query):
+        """Ask all systems: a text, or the number of a test row; a ``Reply``.
+
+        Raises
+        ------
+        InputError
+            If the text is empty or cannot be encoded here, or there is no such row.
+        """
+        if isinstance(query, str):
+            self._asked = query.strip(), self.typed(query), None
+        else:
+            n = len(self.data.y_test)
+            if not (isinstance(query, (int, np.integer)) and 0 <= query < n):
+                raise InputError(f"there is no test row {query!r}: give 0 to {n - 1}")
+            self._asked = self.row_title(query), self.data.X_test[query], self.data.classes[self.data.y_test[query]]
+        return self.again()
+
+    def again(self):
+        """Ask the last query again.
+
+        Raises
+        ------
+        InputError
+            If nothing was asked yet.
+        """
+        title, x, truth = self._last()
+        answers = pd.DataFrame(
+            [self._answer(name, x, truth) for name in self.systems], index=pd.Index(self.systems, name="system")
+        )
+        before = self._said.get(title, {})
+        answers.insert(0, "before", [before.get(name, "") for name in self.systems])
+        self._said[title] = answers["answer"].to_dict()
+        source = next((name for name, system in self.systems.items() if hasattr(system, "entries")), None)
+        margin = _margin(source) if source else None
+        return Reply(title, truth, answers, self._neighbours(source, x, margin), source, margin)
+
+    def _last(self):
+        if self._asked is None:
+            raise InputError("nothing was asked yet: type a query or take a test row, and ask")
+        return self._asked
+
+    def _answer(self, name, x, truth):
+        system = self.systems[name]
+        id = int(system.predict(x[None])[0])
+        answer = self.data.classes[id] if id >= 0 else "no answer"
+        about = {"answer": answer, "right": None if truth is None else answer == truth, "votes": ""}
+        margin = _margin(name)
+        if margin is not None:
+            near = self._neighbours(name, x, margin)
+            counted = near["class"][near["inside"]].value_counts()
+            about["votes"] = ", ".join(f"{n} {label}" for label, n in counted.items())
+        try:
+            p = system.probabilities(x[None])[0]
+        except InputError:
+            return about | {"probability": None, "runner-up": ""}
+        second = int(np.argsort(-np.where(np.arange(len(p)) == id, -1, p), kind="stable")[0])
+        runner = self.data.classes[second] if p[second] > 0 else ""
+        return about | {"probability": float(p[id]) if id >= 0 else 0.0, "runner-up": runner}
+
+    def _neighbours(self, name, x, margin):
+        columns = ["entry", "cosine", "class", "new", "inside"]
+        if name is None or not self.systems[name].entries.size:
+            return pd.DataFrame(columns=columns)
+        entries = self.systems[name].entries
+        k = min(SHOWN, SYSTEMS[name].params.get("k", SHOWN), entries.size)
+        sims, slots = (found[0] for found in top_k(x[None], entries.X, entries.born, k))
+        labels = [self.data.classes[id] for id in entries.y[slots]]
+        inside = sims >= sims[0] - (np.inf if margin is None else margin)
+        return pd.DataFrame(dict(zip(columns, (slots, sims, labels, [label in self.new for label in labels], inside))))
+
+    # Correcting
+
+    def correct(self, label):
+        """Tell all systems the class of the last query.
+
+        Raises
+        ------
+        InputError
+            If nothing was asked yet or there is no such class.
+        """
+        _, x, _ = self._last()
+        self._learn(x, self.id_of(label))
+
+    def _learn(self, x, id):
+        for system in self.systems.values():
+            system.correct(x, id)
+        self.corrected.append((x, id))
+        self.copy = self._place = None
+        self._measure()
+
+    def stream(self, n=50):
+        """Let the next ``n`` stream items pass; where the first system errs, all are corrected.
+
+        Returns
+        -------
+        items, corrections : int
+            How many passed and how many were corrected; fewer than ``n`` items where the stream ends.
+
+        Raises
+        ------
+        InputError
+            If the stream is over, or ``n`` is not positive.
+        """
+        s, start = self.scenario, self.streamed
+        if not (isinstance(n, (int, np.integer)) and n > 0):
+            raise InputError(f"{n!r} stream items are out of range: give a number from 1 up")
+        if start == len(s.y_stream):
+            raise InputError("the stream is over: start again, or correct by hand")
+        answer, before = next(iter(self._watches.values())), len(self.corrected)
+        for at in range(start, min(start + n, len(s.y_stream))):
+            if answer(np.array([at]))[0] != s.y_stream[at]:
+                self._learn(s.X_stream[at], int(s.y_stream[at]))
+            self.streamed += 1
+        return self.streamed - start, len(self.corrected) - before
+
+    def _measure(self):
+        s, n = self.scenario, len(self.scenario.y_stream)
+        rows = np.arange(n, len(s.queries))
+        for name, answer in self._watches.items():
+            novel, original = np.split(answer(rows), [len(s.y_novel)])
+            accuracies = {"novel": np.mean(novel == s.y_novel), "original": np.mean(original == s.y_original)}
+            self._history.append({"corrections": len(self.corrected), "system": name} | accuracies)
+
+    @property
+    def history(self):
+        """Accuracies on test rows after every correction: ``corrections``, ``system``, ``novel``, ``original``."""
+        return pd.DataFrame(self._history)
+
+    # The ledger
+
+    @property
+    def has_ledger(self):
+        """Whether one of the systems keeps a ledger."""
+        return any(_keeps_ledger(system) for system in self.systems.values())
+
+    @property
+    def ledger(self):
+        """The ledger of the first system that has one.
+
+        Raises
+        ------
+        InputError
+            If none has.
+        """
+        if not self.has_ledger:
+            raise InputError("none of these systems keeps a ledger: choose substrate or ledger_plda")
+        return next(system.entries for system in self.systems.values() if _keeps_ledger(system))
+
+    def damage(self, kind, entry):
+        """Damage one entry in a copy of the ledger, see ``damage.KINDS``; the systems keep the whole one.
+
+        Raises
+        ------
+        InputError
+            If there is no ledger, no such entry, or no such kind of damage.
+        """
+        self.copy, self._place = damaged(self.ledger, kind, entry, len(self.ids)), entry
+
+    def verify(self):
+        """The ``Verdict`` on the damaged copy, or on the ledger itself where there is none."""
+        return examine(self.copy or self.ledger, self.ledger.head)
+
+    def restore(self):
+        """Drop the damaged copy."""
+        self.copy = self._place = None
+
+    def chain(self, n=4):
+        """``n`` links: the newest, or those around the damage.
+
+        Returns
+        -------
+        DataFrame
+            One row per entry, by its place: ``id``, ``class``, the first digits of ``previous`` (the hash of the
+            entry before, as this one knows it) and of its own ``hash``.
+        """
+        ledger = self.copy or self.ledger
+        end = ledger.size if self.copy is None else min(ledger.size, self._place + n - 1)
+        places = range(max(0, end - n), end)
+        rows = [
+            {
+                "id": ledger.ids[place],
+                "class": self.data.classes[ledger.y[place]],
+                "previous": ledger.previous[place].hex()[:DIGITS],
+                "hash": ledger.hashes[place].hex()[:DIGITS],
+            }
+            for place in places
+        ]
+        return pd.DataFrame(rows, index=pd.Index(places, name="entry"))
+
+
+def _keeps_ledger(system):
+    return isinstance(getattr(system, "entries", None), Ledger)
+
+
+def _margin(name):
+    """Within which cosine distance of the best a system's entries vote; None where they do not."""
+    return SYSTEMS[name].params.get("margin")

@@ -1,0 +1,94 @@
+"""What the desk shows: answers, neighbours, accuracies, links of the chain."""
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.ticker import MaxNLocator
+
+from ocrrlib.explore.looks import KNOWN, NEW, colours, drawn
+from ocrrlib.report import style
+
+SIGNS = {True: "✓", False: "✗", None: ""}
+
+
+def answers(reply):
+    """The answers as a table for readers; columns that would be empty are left out."""
+    found = reply.answers.copy()
+    found["right"] = [SIGNS[None if pd.isna(right) else bool(right)] for right in found["right"]]
+    found["probability"] = [f"{p:.2f}" if pd.notna(p) else "" for p in found["probability"]]
+    return found.loc[:, (found != "").any()]
+
+
+def title(reply):
+    """The query in a line, with its class where it is known."""
+    return f"“{reply.query}”" if reply.truth is None else f"“{reply.query}”, in truth {reply.truth}"
+
+
+def neighbours(reply):
+    """Cosines of the nearest entries as bars; those inside the margin band are filled.
+
+    Returns
+    -------
+    matplotlib Figure
+    """
+    return drawn(_neighbours, reply)
+
+
+def _neighbours(reply):
+    near = reply.neighbours
+    figure, axes = plt.subplots(figsize=(style.WIDTH, 0.6 + 0.28 * max(2, len(near))))
+    plt.close(figure)
+    if near.empty:
+        axes.set_axis_off()
+        axes.text(0.5, 0.5, "none of these systems keeps entries", ha="center", transform=axes.transAxes)
+        return figure
+    places = range(len(near))[::-1]
+    edges = [NEW if new else KNOWN for new in near["new"]]
+    fills = [edge if inside else "white" for edge, inside in zip(edges, near["inside"])]
+    axes.barh(places, near["cosine"], height=0.6, color=fills, edgecolor=edges, linewidth=1.2, zorder=3)
+    low, high = min(0.0, near["cosine"].min()), near["cosine"].max()
+    if reply.margin is not None:
+        axes.axvspan(high - reply.margin, high, color="#E6E6E6", zorder=1, label="margin band")
+    for place, cosine in zip(places, near["cosine"]):
+        axes.text(cosine + 0.01, place, f"{cosine:.3f}", va="center", fontsize=7.5, zorder=4)
+    labels = [f"{label}  (entry {entry})" for label, entry in zip(near["class"], near["entry"])]
+    axes.set_yticks(places, labels)
+    axes.set(xlim=(low, max(1.08, high + 0.08)), ylim=(-0.6, len(near) - 0.4), xlabel="cosine to the query")
+    axes.grid(axis="y", visible=False)
+    for colour, name in ((NEW, "new class"), (KNOWN, "known class")):
+        axes.barh([-9], [0], color=colour, label=name)
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7.5)
+    how = "filled ones vote" if reply.margin is not None else "shown as they are, without a vote"
+    axes.set_title(f"Nearest entries of {reply.source}; {how}", fontsize=8.5, loc="left")
+    return figure
+
+
+def accuracies(history):
+    """Accuracy on new and known classes after each correction, a line for each system.
+
+    Returns
+    -------
+    matplotlib Figure
+    """
+    return drawn(_accuracies, history)
+
+
+def _accuracies(history):
+    figure, panels = plt.subplots(1, 2, figsize=(style.WIDTH, 2.2), sharey=True)
+    plt.close(figure)
+    looks = colours(list(history["system"].unique()))
+    for axes, axis, name in zip(panels, ("novel", "original"), ("new classes", "known classes")):
+        for system, rows in history.groupby("system", sort=False):
+            axes.plot(rows["corrections"], rows[axis], color=looks[system], label=system)
+            axes.plot(rows["corrections"].iloc[-1:], rows[axis].iloc[-1:], "o", color=looks[system], markersize=4)
+        axes.set(title=name, xlabel="corrections", ylim=(-0.03, 1.03))
+        axes.set_xlim(-0.5, max(10, 1.03 * history["corrections"].max()))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    panels[0].set_ylabel("accuracy on test rows")
+    panels[1].legend(loc="lower right", fontsize=7.5)
+    return figure
+
+
+def accuracy_line(history):
+    """Where all systems stand now, in a line."""
+    last = history.groupby("system", sort=False).last()
+    return "; ".join(f"{name}: new {row['novel']:.3f}, known {row['original']:.3f}" for name, row in last.iterrows())

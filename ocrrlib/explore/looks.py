@@ -1,0 +1,56 @@
+"""Colours of any systems side by side, and pictures as HTML."""
+
+import base64
+import html
+import io
+
+import matplotlib as mpl
+
+from ocrrlib.report.style import LOOKS, PALETTE, apply
+
+DPI, SCALE = 150, 100  # dots drawn and shown for an inch: sharp on dense screens, too
+NEW, KNOWN = PALETTE["vermilion"], PALETTE["blue"]  # of classes met in the stream, and from the start
+
+
+def colours(systems):
+    """A colour for each system: that of all figures, or the next that is free where two would have the same."""
+    wanted = {system: LOOKS[system][0] for system in systems if system in LOOKS}
+    found = {}
+    for system, name in wanted.items():
+        if name not in found.values():
+            found[system] = name
+    free = [name for name in PALETTE if name not in found.values()]
+    rest = [system for system in systems if system not in found]
+    found |= {system: free[at % len(free)] if free else "grey" for at, system in enumerate(rest)}
+    return {system: PALETTE[found[system]] for system in systems}
+
+
+def drawn(draw, *args):
+    """What ``draw`` draws, in the look of all figures, without a change of the settings of others."""
+    with mpl.rc_context():
+        apply()
+        figure = draw(*args)
+        figure.canvas.draw()  # while the look is set
+    return figure
+
+
+def image(figure, alt):
+    """A figure as an HTML image with a description."""
+    kept = io.BytesIO()
+    figure.savefig(kept, format="png", dpi=DPI)
+    data = base64.b64encode(kept.getvalue()).decode()
+    # With its size said beforehand, what stands below does not jump when the picture is drawn.
+    width, height = (round(SCALE * inches) for inches in figure.get_size_inches())
+    size = f'width="{width}" height="{height}" style="max-width:100%; height:auto"'
+    return f'<img src="data:image/png;base64,{data}" alt="{html.escape(alt)}" {size}>'
+
+
+def flat(frame):
+    """A data frame whose header is one line: the index's name stands among those of the columns."""
+    return frame.rename_axis(index=None, columns=frame.index.name or frame.columns.name)
+
+
+def table(frame):
+    """A data frame as an HTML table, styled as JupyterLab's own."""
+    text = flat(frame).to_html(border=0).replace("<table", '<table style="margin-left:0"', 1)
+    return f'<div class="jp-RenderedHTMLCommon">{text}</div>'

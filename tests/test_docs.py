@@ -1,0 +1,123 @@
+"""The how-tos: every example runs as it stands there, and prints what it says."""
+
+import contextlib
+import doctest
+import io
+import re
+import shlex
+import sys
+
+import pytest
+
+from ocrrlib import cli
+from ocrrlib.files import ROOT
+
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+# What needs a network, a cluster or another machine; whoever adds to it says so here.
+NOT_EXECUTED = {
+    "getting-started": ["pip install ."],
+    "scale-out": ["dask scheduler", "make paper DASK=tcp://scheduler:8786"],
+}
+
+
+def blocks(text):
+    """Fenced blocks of a page, in order: what follows the opening fence, and the text."""
+    return [(match["info"].strip(), match["text"]) for match in FENCE.finditer(text)]
+
+
+def run_python(text, names, place):
+    """What a block prints; ``names`` are those of the whole page."""
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        exec(compile("\n" * place + text, "<page>", "exec"), names)
+    return out.getvalue()
+
+
+def run_shell(text):
+    """What the commands of a block print, errors included, each with its exit status where that is not 0."""
+    said = ""
+    for line in text.replace("\\\n", " ").splitlines():
+        program, *arguments = shlex.split(line, comments=True)
+        assert program == "ocrr", f"{line}: only ocrr can be run here"
+        with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+            with pytest.raises(SystemExit) as ended:
+                cli.main(arguments)
+        said += out.getvalue() + re.sub(r"[^\n]*\d%\|[^\n]*\n", "", err.getvalue())  # progress tells of a moment only
+        said += f"exit status {ended.value.code}\n" if ended.value.code else ""
+    return said
+
+
+def run_page(text):
+    """Run a page's blocks one after the other; a block of text is what the one before it prints, ``...`` is anything.
+
+    Returns
+    -------
+    list of str
+        Blocks that are marked as not executed.
+    """
+    names, printed, left = {"__name__": "page"}, None, []
+    for info, block in blocks(text):
+        if info.endswith("not executed"):
+            left.append(block)
+            printed = None
+        elif info == "python":
+            printed = run_python(block, names, text[: text.index(block)].count("\n"))
+        elif info == "sh":
+            printed = run_shell(block)
+        elif info == "text":
+            assert printed is not None, f"nothing was run before this: {block}"
+            flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+            same = doctest.OutputChecker().check_output(block, printed, flags)
+            assert same, f"expected:\n{block}\nprinted:\n{printed}"
+        else:
+            raise AssertionError(f"a block of {info or 'nothing'}: mark it python, sh, text, or '... not executed'")
+    return left
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """An empty folder, and a cache of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OCRR_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_every_example_runs_and_prints_what_the_page_says(page, here):
+    left = run_page(page.read_text(encoding="utf-8"))
+    assert [block.splitlines()[0] for block in left] == NOT_EXECUTED.get(page.stem, [])
+
+
+def test_there_is_a_page_for_each_task_and_what_is_not_executed_is_known():
+    tasks = "getting-started protocol add-a-system your-data command-line results scale-out ledger".split()
+    assert {path.stem for path in PAGES} == set(tasks) and NOT_EXECUTED.keys() <= set(tasks)
+    assert sum(map(len, NOT_EXECUTED.values())) <= 3
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda path: path.stem)
+def test_links_to_files_lead_somewhere(page):
+    for link in re.findall(r"\]\(([^)#]+)", re.sub(FENCE, "", page.read_text(encoding="utf-8"))):
+        assert link.startswith("https://") or (page.parent / link).exists(), link
+
+
+@pytest.mark.parametrize(
+    "text, error",
+    [
+        ("```python\nprint(1)\n```\n\n```text\n2\n```", AssertionError),
+        ("```text\n2\n```", AssertionError),
+        ("```python\n1 / 0\n```", ZeroDivisionError),
+        ("```sh\nrm -r x\n```", AssertionError),
+        ("```\nx\n```", AssertionError),
+        ("```bash\nocrr --version\n```", AssertionError),
+        ("```sh\nocrr --version\n```\n\n```text\n9.9.9\n```", AssertionError),
+    ],
+)
+def test_what_does_not_run_or_prints_something_else_is_noticed(text, error, here):
+    with pytest.raises(error):
+        run_page(text)
+
+
+def test_commands_print_their_output_and_exit_status(here):
+    run_page("```sh\nocrr check none.json\n```\n\n```text\nnone.json cannot be read ...\nexit status 1\n```")

@@ -1,0 +1,181 @@
+"""The correction desk in a real browser, on a running JupyterLab: open, run all, ask, correct, ask again, verify."""
+
+import base64
+import json
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pytest
+
+from ocrrlib.encoders import DEFAULT_ENCODER
+from ocrrlib.explore.queries import Typed
+from ocrrlib.files import ROOT
+from tests import browser as chromium
+from tests.test_pages import need_a_browser
+
+TOKEN = secrets.token_hex(16)
+PICTURES = ROOT / "build/lab"
+# What would stand in the way of a first visit, and cells that are not drawn before they are scrolled to.
+SETTINGS = {
+    "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True},
+    "notebook-extension/tracker": {"windowingMode": "none"},
+}
+DESK = "document.querySelector('.jp-OutputArea .widget-vbox')"
+NEWEST = f"+{DESK}.querySelector('input[type=number]').value"  # the ledger's last entry
+SAID = '[data-mime-type="application/vnd.jupyter.{}"]'
+LABEL = "lost_or_stolen_phone"
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    """Address of a JupyterLab on a copy of the notebook; it and its kernels are gone afterwards."""
+    need_a_browser()
+    home, port = tmp_path_factory.mktemp("lab"), free_port()
+    (home / "work").mkdir()
+    shutil.copy(ROOT / "notebooks/00_tour.ipynb", home / "work")
+    for name, content in SETTINGS.items():
+        path = home / f"settings/@jupyterlab/{name}.jupyterlab-settings"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(content))
+    folders = {"JUPYTERLAB_SETTINGS_DIR": "settings", "JUPYTERLAB_WORKSPACES_DIR": "workspaces"}
+    folders |= {"JUPYTER_RUNTIME_DIR": "runtime", "JUPYTER_CONFIG_DIR": "config", "IPYTHONDIR": "ipython"}
+    environment = os.environ | {name: str(home / folder) for name, folder in folders.items()}
+    environment |= {"PYTHONPATH": str(ROOT), "JUPYTER_PLATFORM_DIRS": "1", "PYTHONWARNINGS": "default"}
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}"]
+    command += ["--ServerApp.port_retries=0", f"--IdentityProvider.token={TOKEN}", "--expose-app-in-browser"]
+    command += [
+        f"--ServerApp.root_dir={home / 'work'}",
+        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+    ]
+    with open(home / "log", "w+") as log:
+        server = subprocess.Popen(command, env=environment, cwd=home, stdout=log, stderr=subprocess.STDOUT)
+        try:
+            address = f"http://127.0.0.1:{port}/lab/tree/00_tour.ipynb?token={TOKEN}"
+            wait_for(f"http://127.0.0.1:{port}/api?token={TOKEN}", server, home / "log")
+            yield address
+        finally:
+            server.terminate()
+            try:
+                server.wait(20)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                server.wait()
+
+
+def wait_for(address, server, log, seconds=60):
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            return urllib.request.urlopen(address, timeout=5).close()
+        except OSError:
+            assert server.poll() is None and time.monotonic() < end, log.read_text()
+            time.sleep(0.2)
+
+
+class Visitor:
+    """Somebody at the desk, with mouse and keyboard."""
+
+    def __init__(self, tab):
+        self.tab = tab
+
+    def box(self, kind, text):
+        """Selector of a button with this text, or of the input with this placeholder."""
+        mark = f"{kind}-{text}".replace(" ", "-")
+        part = f"e.{'textContent' if kind == 'button' else 'placeholder'} === {json.dumps(text)}"
+        where = "button.jupyter-button" if kind == "button" else "input"
+        found = f"[...document.querySelectorAll({json.dumps(f'.jp-OutputArea {where}')})].find(e => {part})"
+        self.tab.until(f"!!{found}", 60)
+        self.tab.run(
+            f"(async e => {{ e.id = {json.dumps(mark)}; e.scrollIntoView({{block: 'center'}});"
+            f"for (let i = 0; i < 3; i++) await new Promise(requestAnimationFrame) }})({found})"
+        )  # a click that comes before the scrolled page is drawn goes astray
+        return f"#{mark}"
+
+    def press(self, text):
+        button = self.box("button", text)
+        self.tab.until(f"!document.querySelector({json.dumps(button)}).disabled", 60)
+        self.tab.click(button)
+
+    def type(self, placeholder, *keys):
+        field = self.box("input", placeholder)
+        self.tab.click(field)
+        self.tab.run(f"document.querySelector({json.dumps(field)}).select()")
+        self.tab.press(*keys)
+
+    def sees(self, text, seconds=60):
+        self.tab.until(f"{DESK}.innerText.includes({json.dumps(text)})", seconds)
+
+    def answers(self):
+        """The table under the query: what each system says, by the name of the column."""
+        return self.tab.run(
+            "(t => { const names = [...t.tHead.rows[0].cells].map(c => c.textContent.trim());"
+            "return Object.fromEntries([...t.tBodies[0].rows].map(r => [r.cells[0].textContent.trim(),"
+            "Object.fromEntries([...r.cells].map((c, i) => [names[i], c.textContent.trim()]))])) })"
+            f"({DESK}.querySelector('table'))"
+        )
+
+    def picture(self, name, selector=".jp-OutputArea .widget-vbox"):
+        PICTURES.mkdir(parents=True, exist_ok=True)
+        self.tab.run(f"document.querySelector({json.dumps(selector)}).scrollIntoView({{block: 'start'}})")
+        data = self.tab.call("Page.captureScreenshot")["data"]
+        (PICTURES / f"{name}.png").write_bytes(base64.b64decode(data))
+
+
+def test_a_visitor_asks_corrects_and_sees_it_learnt_and_the_damage_found(lab):
+    with chromium.browser() as tab:
+        tab.show(width=1400, height=1300)
+        tab.open(lab)
+        visitor = Visitor(tab)
+        tab.until("!!window.jupyterapp && !!document.querySelector('.jp-NotebookPanel .jp-CodeCell')", 60)
+        tab.until("jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'", 60)
+        assert tab.run("jupyterapp.commands.execute('notebook:run-all-cells').then(() => true)") is True
+        visitor.sees("Accuracy on test rows")
+        tab.until("document.querySelector('.jp-Notebook').innerText.includes('note this elsewhere:')", 60)
+
+        typed = not Typed(DEFAULT_ENCODER).missing
+        if typed:
+            visitor.type("type a sentence", "my phone has been stolen", "Enter")
+        else:
+            visitor.press("Take a test row")
+        tab.until("!!document.querySelector('.widget-vbox .jp-RenderedHTMLCommon + img')", 60)
+        first = visitor.answers()
+        visitor.picture("asked")
+        visitor.type("the right class", LABEL, "Tab")
+        visitor.press("Correct")
+        tab.until(f"[...{DESK}.querySelectorAll('table')].at(-1).innerText.includes('{LABEL}')", 30)
+        visitor.press("Ask again")
+        tab.until(f"{DESK}.querySelector('table').innerText.includes('before')", 30)
+        again = visitor.answers()
+        visitor.picture("asked_again")
+        assert first["substrate"]["answer"] != LABEL == again["substrate"]["answer"]
+        assert again["substrate"]["before"] == first["substrate"]["answer"]
+
+        newest = tab.run(NEWEST)
+        visitor.press("Stream 50")
+        tab.until(f"{NEWEST} > {newest}", 30)
+        visitor.press("Damage a copy")
+        visitor.sees("A copy, damaged")
+        visitor.press("Verify")
+        visitor.sees("is not what was written")
+        visitor.picture("verified")
+        assert tab.run(f"document.querySelectorAll({json.dumps(SAID.format('stdout'))}).length") > 0
+        for kind in ("error", "stderr"):
+            assert tab.run(f"document.querySelectorAll({json.dumps(SAID.format(kind))}).length") == 0
+        assert tab.run("document.querySelectorAll('.widget-vbox [role=alert]').length") == 0
+
+
+def test_make_opens_the_desk():
+    run = subprocess.run([shutil.which("make"), "--dry-run", "lab"], cwd=ROOT, capture_output=True, text=True)
+    assert "-m jupyterlab notebooks/00_tour.ipynb" in run.stdout
