@@ -27,7 +27,7 @@ SEEDS = tuple(range(1000, 1008))  # none of them is reported on
 SETTING = ["parameter", "value", "chosen", "dataset", "policy", "seed"]
 # What is searched; a dot leads into a setting that is a dict.
 SPACE = {
-    "k": (5, 12, 20),
+    "k": (12, 20, 30),
     "model.features": (0, 500, 1000),
     "model.shrinkage": (0.0, 0.05, 0.1, 0.2),
     "neighbour_temperature": (0.02, 0.03, 0.05, 0.08),

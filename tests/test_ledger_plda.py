@@ -82,13 +82,24 @@ def test_without_head_and_neighbours_the_likeliest_class_of_the_model_is_answere
     np.testing.assert_allclose(system.probabilities(s.queries), softmax(scores / 3.0), atol=1e-12)
 
 
-def test_neighbours_alone_give_the_shares_of_substrate_at_their_temperature(s, pairs):
-    system = fitted(s, head_weight=0.0, neighbour_weight=1.0, neighbour_temperature=0.07, k=30)
-    substrate = fitted(s, Substrate, k=30)
-    substrate.temperature = 0.07
-    expected = taught(substrate, pairs).probabilities(s.queries)
-    assert expected.max(axis=1).min() < 0.9  # so many neighbours are of several classes
-    np.testing.assert_allclose(taught(system, pairs).probabilities(s.queries), expected, atol=1e-12)
+def test_neighbours_alone_give_each_class_what_its_nearest_entry_is_worth(s, pairs):
+    system = taught(fitted(s, head_weight=0.0, neighbour_weight=1.0, neighbour_temperature=0.07, k=30), pairs)
+    X, y = system.entries.X.astype(np.float64), system.entries.y
+    expected = np.zeros((len(s.queries), len(s.classes)))
+    for row, cosines in zip(expected, s.queries.astype(np.float64) @ X.T):
+        for near in np.argsort(-cosines, kind="stable")[:30]:
+            row[y[near]] = max(row[y[near]], np.exp(cosines[near] / 0.07))
+    expected /= expected.sum(axis=1, keepdims=True)
+    assert (np.count_nonzero(expected, axis=1) > 1).all()  # so many neighbours are of several classes
+    np.testing.assert_allclose(system.probabilities(s.queries), expected, atol=1e-12)
+
+
+def test_many_entries_do_not_make_a_class_likelier_for_its_neighbours():
+    X = np.eye(3, dtype=np.float32)
+    system = LedgerPLDA(**USUAL | dict(neighbour_weight=1.0, head_weight=0.0)).fit(X[[0, 0, 0, 1]], [0, 0, 0, 1], "abc")
+    middle = np.array([[0.6, 0.6, 0.0]], np.float32) / np.float32(np.sqrt(0.72))
+    p = system.probabilities(middle)[0]
+    assert p[0] == pytest.approx(0.5) and p[1] == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("head_weight", [0.3, 1.0])

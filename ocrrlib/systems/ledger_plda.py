@@ -6,6 +6,7 @@ from ocrrlib.systems.base import Storage
 from ocrrlib.systems.heads import softmax, train_head
 from ocrrlib.systems.linear import best_seen, softmax_seen
 from ocrrlib.systems.plda import PLDA
+from ocrrlib.systems.shares import nearest_shares
 from ocrrlib.systems.standing import StandingScores, span
 from ocrrlib.systems.substrate import Substrate
 
@@ -13,7 +14,7 @@ from ocrrlib.systems.substrate import Substrate
 class LedgerPLDA(Substrate):
     """A correction is appended to the ledger, as in ``substrate``; only reading differs.
 
-    Densities under a PLDA model and the neighbours' shares are mixed; classes that were not there at
+    Densities under a PLDA model and the shares of the nearest entry of each class are mixed; classes that were not there at
     the start are held to be likelier beforehand, since they have far fewer entries. Of the mass that falls
     on classes known from the start, a part is handed out anew by a head that was trained on these:
     it tells known classes apart and takes nothing from new ones. The model learns entries when the
@@ -80,6 +81,9 @@ class LedgerPLDA(Substrate):
     def _head(self, X):
         """Probabilities of the known classes, (m, known)."""
         return softmax(X @ self.W.T + self.b) if len(self.known) else np.zeros((len(X), 0))
+
+    def _share(self, sims, slots):
+        return nearest_shares(sims, slots, self.entries, self.n_classes, self.temperature)
 
     def _mix(self, scores, p_head, sims, slots):
         p = softmax_seen(scores / self.model_temperature, self.model.seen)

@@ -28,3 +28,15 @@ def shares(sims, slots, entries, n_classes, temperature):
         found = slots >= 0
         np.add.at(p, (rows[found], entries.y[slots[found]]), weights[found])
     return p
+
+
+def nearest_shares(sims, slots, entries, n_classes, temperature):
+    """The same, each class by the nearest of its neighbours alone: classes of few entries are not outvoted."""
+    p = np.zeros((len(sims), n_classes))
+    if entries.size:
+        weights = np.exp((sims - sims[:, :1]) / temperature)
+        rows = np.broadcast_to(np.arange(len(p))[:, None], slots.shape)
+        found = slots >= 0
+        np.maximum.at(p, (rows[found], entries.y[slots[found]]), weights[found])
+        p /= p.sum(axis=1, keepdims=True)
+    return p
