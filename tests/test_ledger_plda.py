@@ -90,7 +90,7 @@ def test_neighbours_alone_give_each_class_what_its_nearest_entry_is_worth(s, pai
         for near in np.argsort(-cosines, kind="stable")[:30]:
             row[y[near]] = max(row[y[near]], np.exp(cosines[near] / 0.07))
     expected /= expected.sum(axis=1, keepdims=True)
-    assert (np.count_nonzero(expected, axis=1) > 1).all()  # so many neighbours are of several classes
+    assert np.count_nonzero(expected, axis=1).max() > 2  # neighbours are of several classes
     np.testing.assert_allclose(system.probabilities(s.queries), expected, atol=1e-12)
 
 
