@@ -27,20 +27,20 @@ SEEDS = tuple(range(1000, 1008))  # none of them is reported on
 SETTING = ["parameter", "value", "chosen", "dataset", "policy", "seed"]
 # What is searched; a dot leads into a setting that is a dict.
 SPACE = {
-    "k": (12, 20, 30),
+    "k": (20, 30, 50),
     "model.features": (0, 500, 1000),
-    "model.shrinkage": (0.0, 0.05, 0.1, 0.2),
+    "model.shrinkage": (0.05, 0.1, 0.2),
     "neighbour_temperature": (0.02, 0.03, 0.05, 0.08),
-    "neighbour_weight": (0.2, 0.35, 0.5, 0.65),
-    "new_odds": (0.5, 0.7, 1.0, 1.5, 2.0),
-    "head_weight": (0.15, 0.3, 0.45, 0.6),
+    "neighbour_weight": (0.35, 0.5, 0.65),
+    "new_odds": (0.7, 1.0, 1.2, 1.5, 2.0),
+    "head_weight": (0.3, 0.45, 0.6, 0.75),
     "model_temperature": (6.0, 9.0, 12.5, 18.0, 25.0),
     "model.floor": (0.02, 0.05, 0.1, 0.2),
     "model.prior_rows": (30, 100, 300),
     "model.power": (0.5, 0.75, 1.0),
 }
-DRAWN = 64  # settings that the search begins with
-ROUNDS = ((64, 1), (16, 3), (4, 8))  # the best so many go into a round, on the first so many seeds
+DRAWN = 96  # settings that the search begins with
+ROUNDS = ((DRAWN, 1), (24, 3), (6, 8))  # the best so many go into a round, on the first so many seeds
 SEARCHED = ["system", "dataset", "policy", "seed"]
 # All that are compared with ours later on, but for the two that take long and are far from the front.
 RIVALS = tuple(name for name in EXPERIMENTS["beyond"].systems if name != OURS and SYSTEMS[name].family != "river")

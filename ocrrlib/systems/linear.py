@@ -6,6 +6,14 @@ TEMPERATURE = 0.1  # of a softmax over cosines and scores of their size, as in `
 DECIMALS = 9  # scores this close are equal: BLAS rounds differently in batches of different size
 
 
+def class_sums(X, y, n_classes):
+    """Rows (n, d) added up by their classes (n,): (n_classes, d) float64."""
+    sums = np.zeros((n_classes, X.shape[1]))
+    for label in np.unique(y):
+        sums[label] = X[y == label].sum(axis=0, dtype=np.float64)
+    return sums
+
+
 def softmax(logits):
     """Probabilities along the last axis."""
     powers = np.exp(logits - logits.max(axis=-1, keepdims=True))

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ocrrlib.systems.base import Storage, System
-from ocrrlib.systems.linear import TEMPERATURE, best_seen, softmax_seen
+from ocrrlib.systems.linear import TEMPERATURE, best_seen, class_sums, softmax_seen
 from ocrrlib.systems.standing import StandingScores
 
 
@@ -22,8 +22,7 @@ class NCM(System):
         self.unit = unit
 
     def _fit(self, X, y):
-        self.sums, self.counts = np.zeros((self.n_classes, self.dim)), np.bincount(y, minlength=self.n_classes)
-        np.add.at(self.sums, y, X)  # exact: rows are multiples of 2**-24, so their order does not matter
+        self.sums, self.counts = class_sums(X, y, self.n_classes), np.bincount(y, minlength=self.n_classes)
         self.means, self.half_squares = np.zeros_like(self.sums), np.zeros(self.n_classes)
         self.changes = []  # classes in the order of their corrections
         for label in np.flatnonzero(self.counts):

@@ -5,6 +5,7 @@ from threadpoolctl import threadpool_limits
 
 from ocrrlib.shared import shared
 from ocrrlib.systems.fourier import Fourier, median_distance
+from ocrrlib.systems.linear import class_sums
 
 LEAST = 1e-3  # of the mean variance: directions that vary less are taken to vary so much
 
@@ -25,8 +26,7 @@ def basis(X, y, n_classes, shrinkage):
     known, free = counts > 0, len(y) - np.count_nonzero(counts)
     if not free:  # nothing says how rows of one class vary: like unit vectors at random
         return np.zeros(d), np.sqrt(d) * np.eye(d), np.zeros(d)
-    sums = np.zeros((n_classes, d))
-    np.add.at(sums, y, X)
+    sums = class_sums(X, y, n_classes)
     means = sums[known] / counts[known, None]
     centre = means.mean(axis=0)
     R = X - (sums / np.maximum(counts, 1)[:, None])[y]
@@ -62,8 +62,7 @@ def start(X, y, n_classes, shrinkage, lift):
     centre, P, between = basis(F, y, n_classes, shrinkage)
     with threadpool_limits(1):
         Z = (F - centre) @ P
-    counts, sums, scatter = np.bincount(y, minlength=n_classes), np.zeros((n_classes, Z.shape[1])), np.zeros(n_classes)
-    np.add.at(sums, y, Z)
+    counts, sums, scatter = np.bincount(y, minlength=n_classes), class_sums(Z, y, n_classes), np.zeros(n_classes)
     Z -= (sums / np.maximum(counts, 1)[:, None])[y]
     np.add.at(scatter, y, np.einsum("nd,nd->n", Z, Z) / Z.shape[1])
     for array in (found := (centre, P, between, counts, sums, scatter)):

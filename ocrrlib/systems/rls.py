@@ -4,7 +4,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ocrrlib.systems.base import Storage, System
-from ocrrlib.systems.linear import TEMPERATURE, best_seen, softmax_seen
+from ocrrlib.systems.linear import TEMPERATURE, best_seen, class_sums, softmax_seen
 from ocrrlib.systems.standing import Moves, StandingProducts
 
 
@@ -25,11 +25,9 @@ class RLS(System):
 
     def _fit(self, X, y):
         X, self.seen = X.astype(np.float64), np.bincount(y, minlength=self.n_classes) > 0
-        sums = np.zeros((self.n_classes, self.dim))
-        np.add.at(sums, y, X)
         with threadpool_limits(1):  # so that sums are made in one order
             self.inverse = np.linalg.inv(X.T @ X + self.ridge * np.eye(self.dim))
-            self.W, self.moves = sums @ self.inverse, None
+            self.W, self.moves = class_sums(X, y, self.n_classes) @ self.inverse, None
 
     def _predict(self, X):
         return best_seen(X.astype(np.float64) @ self.W.T, self.seen)

@@ -6,7 +6,7 @@ from threadpoolctl import threadpool_limits
 from ocrrlib.errors import pick
 from ocrrlib.shared import shared
 from ocrrlib.systems.base import Storage, System
-from ocrrlib.systems.linear import best_seen, softmax_seen
+from ocrrlib.systems.linear import best_seen, class_sums, softmax_seen
 from ocrrlib.systems.standing import Moves, StandingProducts
 
 GROWTH = 1.5  # the shrinkage's weight is brought up to date when there are so many times more rows
@@ -27,8 +27,7 @@ def _features(X, lift):
 def _initial(X, y, n_classes, lift, shrinkage, target):
     """Counts (C,), means (C, D), trace of the scatter, weight of the identity, inverse (D, D)."""
     Z = _features(X, lift)
-    counts, means = np.bincount(y, minlength=n_classes), np.zeros((n_classes, Z.shape[1]))
-    np.add.at(means, y, Z)
+    counts, means = np.bincount(y, minlength=n_classes), class_sums(Z, y, n_classes)
     means /= np.maximum(counts, 1)[:, None]
     Z -= means[y]
     with threadpool_limits(1):  # so that sums are made in one order
