@@ -30,7 +30,7 @@ arxiv: paper  ## pack the paper for arXiv: LaTeX, figures, references
 	@$(BUILD) arxiv
 
 test: $(READY)  ## run the whole test suite
-	$(PY) -m pytest
+	$(PY) -m pytest -n logical --maxprocesses 4 --dist loadfile
 
 lora: $(READY)  ## run LoRA anew (hours on a CPU; goes on where it was stopped)
 	@$(BUILD) lora $(MAKEOVERRIDES)

@@ -2,9 +2,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ocrrlib import tuning, tuning_plan
+from ocrrlib import results, tuning, tuning_plan
 from ocrrlib.errors import InputError
 from ocrrlib.experiments import EXPERIMENTS, OURS
+from ocrrlib.files import ROOT
 from ocrrlib.scenario import make_scenario
 from ocrrlib.systems import SYSTEMS
 
@@ -49,7 +50,7 @@ def test_settings_differ_from_the_chosen_one_in_one_place():
 
 
 def test_a_setting_that_does_not_exist_is_one_clear_error(monkeypatch):
-    monkeypatch.setattr(tuning_plan, "SPACE", {"model.flor": (1.0,)})
+    monkeypatch.setattr(tuning_plan, "STEPS", {"model.flor": (1.0,)})
     with pytest.raises(InputError, match="setting.*'flor'.*floor"):
         tuning_plan.settings()
 
@@ -58,7 +59,7 @@ def test_a_setting_that_does_not_exist_is_one_clear_error(monkeypatch):
 def small(tiny, monkeypatch):
     """Two settings on a small dataset; returns a function that counts the runs it takes."""
     monkeypatch.setattr(tuning_plan, "load", lambda name, encoder: tiny)
-    monkeypatch.setattr(tuning_plan, "SPACE", {"head_weight": (0.123,)})
+    monkeypatch.setattr(tuning_plan, "STEPS", {"head_weight": (0.123,)})
     monkeypatch.setattr(tuning, "make_scenario", lambda data, seed, cap: make_scenario(data, seed, held_out=3, cap=cap))
     calls, accuracy = [], tuning.accuracy
     monkeypatch.setattr(tuning_plan, "accuracy", lambda *a: calls.append(a) or accuracy(*a))
@@ -123,16 +124,42 @@ def test_the_objective_is_the_distance_to_the_best_on_either_axis_and_none_where
     assert found["a"] == pytest.approx(0.04 / np.sqrt(2))
 
 
-def test_a_search_goes_on_where_it_was_stopped_and_its_winner_went_through_all_rounds(
-    small, tmp_path, monkeypatch
-):
+@pytest.fixture
+def searched(small, monkeypatch):
+    """A search in a small space: ``searched(**parameters)``."""
+    space = {"k": (5, 12), "new_odds": (1.0, 2.0), "model.floor": (0.1, 0.2)}
     monkeypatch.setattr(tuning_plan, "RIVALS", ("static_linear", "ncm", "substrate"))
-    monkeypatch.setattr(tuning_plan, "SPACE", {"k": (5, 12), "new_odds": (1.0, 2.0), "model.floor": (0.1, 0.2)})
-    how = dict(datasets=("tiny",), seeds=(0, 1), progress=False, rounds=((4, 1), (2, 2)))
-    part = tuning_plan.search(**how | dict(rounds=((4, 1),)), cache=tmp_path)
-    rows = tuning_plan.search(**how, cache=tmp_path)
-    pd.testing.assert_frame_equal(rows, tuning_plan.search(**how, cache=None))
-    assert len(part) == 3 * (3 + 4) and len(rows) == 3 * (2 * 3 + 4 + 2)
+    monkeypatch.setattr(tuning_plan, "SPACE", space)
+    monkeypatch.setattr(tuning_plan, "STEPS", space | {"k": (3, 5, 12)})
+    how = dict(datasets=("tiny",), seeds=(0, 1), progress=False, rounds=((4, 1), (2, 2)), climb=((99, 1), (1, 2)))
+    return lambda **changed: tuning_plan.search(**how | changed)
+
+
+def test_a_search_goes_on_where_it_was_stopped_and_its_winner_went_through_all_rounds(searched, tmp_path):
+    part = searched(rounds=((4, 1),), climbs=0, cache=tmp_path)
+    drawn = searched(climbs=0, cache=tmp_path)
+    rows = searched(cache=tmp_path)
+    pd.testing.assert_frame_equal(rows, searched(cache=None))
+    assert len(part) == 3 * (3 + 4) and len(drawn) == 3 * (2 * 3 + 4 + 2)
+    pd.testing.assert_frame_equal(rows[: len(drawn)], drawn)
     best = tuning_plan.winner(rows)
     through = rows[rows["k"].notna() & (rows["seed"] == 1)]
     assert best in through[list(best)].drop_duplicates().to_dict("records")
+
+
+def test_single_steps_are_tried_from_the_best_and_never_lose_it(searched):
+    drawn, rows = searched(climbs=0), searched(climbs=1)
+    before, names = tuning_plan.winner(drawn), list(tuning_plan.SPACE)
+    tried = rows[names].dropna().drop_duplicates().to_dict("records")
+    assert all(step in tried for step in tuning_plan.one_step(before))
+    of = {str(setting): name for name, *setting in rows.dropna()[["system", *names]].drop_duplicates().values.tolist()}
+    both = [of[str([float(value) for value in one.values()])] for one in (before, tuning_plan.winner(rows))]
+    compared = rows[rows["k"].isna() | rows["system"].isin(both)]
+    found = tuning_plan.behind(compared, list(dict.fromkeys(both)))
+    assert found[both[1]] <= found[both[0]]
+
+
+def test_our_system_is_set_as_the_published_search_found():
+    best = tuning_plan.winner(results.read(ROOT / "data/results/search.parquet")[0])
+    chosen = SYSTEMS[OURS].params
+    assert {name: tuning_plan.value_of(chosen, name) for name in best} == best

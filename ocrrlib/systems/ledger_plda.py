@@ -14,11 +14,11 @@ from ocrrlib.systems.substrate import Substrate
 class LedgerPLDA(Substrate):
     """A correction is appended to the ledger, as in ``substrate``; only reading differs.
 
-    Densities under a PLDA model and the shares of the nearest entry of each class are mixed; classes that were not there at
-    the start are held to be likelier beforehand, since they have far fewer entries. Of the mass that falls
-    on classes known from the start, a part is handed out anew by a head that was trained on these:
-    it tells known classes apart and takes nothing from new ones. The model learns entries when the
-    next prediction asks for them.
+    Densities under a PLDA model and the shares of the nearest entry of each class are mixed; classes
+    that were not there at the start are held to be likelier beforehand, since they have far fewer
+    entries. Of the mass that falls on classes known from the start, a part is handed out anew by a
+    head that was trained on these: it tells known classes apart and takes nothing from new ones. The
+    model learns entries when the next prediction asks for them.
 
     Parameters
     ----------
