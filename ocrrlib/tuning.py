@@ -8,15 +8,18 @@ from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream
 
-TESTED = 4  # every so-many-th training row of a class is a test row here
+FOLDS = 4
 
 
-def from_training_rows(data):
-    """A dataset made of another one's training rows: of each class, every fourth at random is a test row."""
+def from_training_rows(data, fold):
+    """A dataset made of another one's training rows: of each class a fourth, drawn at random, is for testing.
+
+    The folds, 0 to 3, have all training rows between them as test rows.
+    """
     rng, tested = np.random.default_rng(0), np.zeros(len(data.y_train), bool)
     for label in range(len(data.classes)):
-        rows = np.flatnonzero(data.y_train == label)
-        tested[rng.permutation(rows)[: len(rows) // TESTED]] = True
+        rows = rng.permutation(np.flatnonzero(data.y_train == label))
+        tested[np.array_split(rows, FOLDS)[fold]] = True
     parts = {"X_train": data.X_train[~tested], "y_train": data.y_train[~tested]}
     parts |= {"X_test": data.X_train[tested], "y_test": data.y_train[tested]}
     return replace(data, **parts)

@@ -15,7 +15,7 @@ def as_set(X):
 
 
 def test_tuning_sees_training_rows_only_each_once(banking):
-    data = tuning.from_training_rows(banking)
+    data = tuning.from_training_rows(banking, 0)
     assert len(data.y_train) + len(data.y_test) == len(banking.y_train)
     both = np.concatenate([data.X_train, data.X_test])
     labels = np.concatenate([data.y_train, data.y_test])
@@ -25,11 +25,14 @@ def test_tuning_sees_training_rows_only_each_once(banking):
     assert data.fingerprint != banking.fingerprint
 
 
-def test_a_quarter_of_every_class_is_tested_always_the_same(banking):
-    data = tuning.from_training_rows(banking)
+def test_a_quarter_of_every_class_is_tested_and_all_rows_over_the_folds(banking):
+    folds = [tuning.from_training_rows(banking, fold) for fold in range(tuning.FOLDS)]
     per_class = np.bincount(banking.y_train)
-    np.testing.assert_array_equal(np.bincount(data.y_test), per_class // tuning.TESTED)
-    assert data.fingerprint == tuning.from_training_rows(banking).fingerprint
+    for data in folds:
+        assert (abs(np.bincount(data.y_test) - per_class / tuning.FOLDS) < 1).all()
+    tested = np.concatenate([data.X_test for data in folds])
+    np.testing.assert_array_equal(tested[np.lexsort(tested.T)], banking.X_train[np.lexsort(banking.X_train.T)])
+    assert folds[0].fingerprint == tuning.from_training_rows(banking, 0).fingerprint
 
 
 def test_no_seed_that_is_tuned_on_is_reported_on():
@@ -50,7 +53,7 @@ def test_settings_differ_from_the_chosen_one_in_one_place():
 
 
 def test_a_setting_that_does_not_exist_is_one_clear_error(monkeypatch):
-    monkeypatch.setattr(tuning_plan, "STEPS", {"model.flor": (1.0,)})
+    monkeypatch.setattr(tuning_plan, "SPACE", {"model.flor": (1.0,)})
     with pytest.raises(InputError, match="setting.*'flor'.*floor"):
         tuning_plan.settings()
 
@@ -59,7 +62,7 @@ def test_a_setting_that_does_not_exist_is_one_clear_error(monkeypatch):
 def small(tiny, monkeypatch):
     """Two settings on a small dataset; returns a function that counts the runs it takes."""
     monkeypatch.setattr(tuning_plan, "load", lambda name, encoder: tiny)
-    monkeypatch.setattr(tuning_plan, "STEPS", {"head_weight": (0.123,)})
+    monkeypatch.setattr(tuning_plan, "SPACE", {"head_weight": (0.123,)})
     monkeypatch.setattr(tuning, "make_scenario", lambda data, seed, cap: make_scenario(data, seed, held_out=3, cap=cap))
     calls, accuracy = [], tuning.accuracy
     monkeypatch.setattr(tuning_plan, "accuracy", lambda *a: calls.append(a) or accuracy(*a))
@@ -89,7 +92,7 @@ def test_rows_say_what_was_set_and_what_came_out(small):
 
 
 def test_a_row_counts_so_that_classes_weigh_as_in_the_real_test_rows(banking):
-    own = tuning.from_training_rows(banking)
+    own = tuning.from_training_rows(banking, 1)
     weights = tuning.row_weights(banking, own)
     total = np.bincount(own.y_test, weights[own.y_test])
     np.testing.assert_allclose(total, np.bincount(banking.y_test))
@@ -127,10 +130,9 @@ def test_the_objective_is_the_distance_to_the_best_on_either_axis_and_none_where
 @pytest.fixture
 def searched(small, monkeypatch):
     """A search in a small space: ``searched(**parameters)``."""
-    space = {"k": (5, 12), "new_odds": (1.0, 2.0), "model.floor": (0.1, 0.2)}
+    space = {"k": (3, 5, 12), "new_odds": (1.0, 2.0), "model.floor": (0.1, 0.2)}
     monkeypatch.setattr(tuning_plan, "RIVALS", ("static_linear", "ncm", "substrate"))
     monkeypatch.setattr(tuning_plan, "SPACE", space)
-    monkeypatch.setattr(tuning_plan, "STEPS", space | {"k": (3, 5, 12)})
     how = dict(datasets=("tiny",), seeds=(0, 1), progress=False, rounds=((4, 1), (2, 2)), climb=((99, 1), (1, 2)))
     return lambda **changed: tuning_plan.search(**how | changed)
 
