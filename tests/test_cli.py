@@ -1,5 +1,7 @@
 """The command line: what it prints, for people and for programs, and how it ends."""
 
+import dataclasses
+import inspect
 import json
 import sqlite3
 import subprocess
@@ -9,7 +11,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from ocrrlib import __version__, cards, cli
+from ocrrlib import __version__, cards, cli, cli_options
 from ocrrlib.errors import InputError
 from ocrrlib.files import ROOT
 from ocrrlib.systems import SYSTEMS
@@ -163,6 +165,13 @@ def test_version_and_help(capsys):
 
 
 def test_seeds_are_lists_and_ranges():
-    assert cli.seeds_of("0,3-5,9") == [0, 3, 4, 5, 9]
+    assert cli_options.seeds_of("0,3-5,9") == [0, 3, 4, 5, 9]
     with pytest.raises(InputError):
-        cli.seeds_of("1;2")
+        cli_options.seeds_of("1;2")
+
+
+def test_commands_that_evaluate_take_the_same_options_and_differ_in_seeds_only():
+    declared = {name: inspect.signature(getattr(cli, name)).parameters for name in ("run", "compare", "card")}
+    for field in dataclasses.fields(cli_options.Options):
+        kinds = {(found[field.name].annotation, found[field.name].default) for found in declared.values()}
+        assert len(kinds) == (3 if field.name == "seeds" else 1)
