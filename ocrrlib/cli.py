@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from ocrrlib import __version__, cards
+from ocrrlib.card_cells import METRICS
 from ocrrlib.cli_ledger import ledgers
 from ocrrlib.cli_options import BROKEN, WRONG, AsJSON, Options, System, print_json, with_options
 from ocrrlib.datasets import DATASETS
@@ -105,7 +106,7 @@ def compare(
     """
     one, other = options.evaluate([first, second], _shows_progress(as_json))
     rows = []
-    for metric, column in cards.METRICS.items():
+    for metric, column in METRICS.items():
         gaps = one.runs[column].to_numpy() - other.runs[column].to_numpy()
         rows.append(
             {"metric": metric, "higher": int((gaps > 0).sum()), "lower": int((gaps < 0).sum())} | interval(gaps)

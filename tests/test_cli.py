@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 from ocrrlib import __version__, cards, cli, cli_options
+from ocrrlib.card_cells import METRICS
+from ocrrlib.card_check import check
 from ocrrlib.errors import InputError
 from ocrrlib.files import ROOT
 from ocrrlib.systems import SYSTEMS
@@ -41,7 +43,7 @@ def test_a_run_prints_curves_and_intervals_of_each_system(capsys, vectors):
     assert status == 0
     for name in ("ncm", "static_knn"):
         assert f"{name} on own, oracle: 3 seeds" in out
-    for metric in cards.METRICS:
+    for metric in METRICS:
         assert out.count(f"\n  {metric} ") >= 2
     assert cli.BARS[0] in out and "(" in out
 
@@ -50,7 +52,7 @@ def test_programs_get_cards_and_nothing_else(capsys, vectors, tmp_path):
     arguments = ("run", "ncm", "--data", vectors, "--seeds", "0,2", "--json", "--out", tmp_path / "out")
     status, out, err = run(capsys, *arguments)
     (card,) = json.loads(out)
-    cards.check(card)
+    check(card)
     assert (status, err) == (0, "") and card["cells"][0]["seeds"] == [0, 2]
     assert cards.read_card(tmp_path / "out/ncm.json") == card
     assert (tmp_path / "out/ncm.csv").read_text().startswith("dataset,encoder,policy,seed,system,step,")

@@ -17,6 +17,8 @@ from sklearn.naive_bayes import GaussianNB, MultinomialNB
 import ocrrlib
 from ocrrlib import cards, evaluation, results
 from ocrrlib.candidates import Candidate
+from ocrrlib.card_cells import place_of
+from ocrrlib.card_check import check
 from ocrrlib.embeddings import Embedded
 from ocrrlib.errors import InputError
 from ocrrlib.evaluation import evaluate
@@ -74,7 +76,7 @@ def test_its_card_has_the_published_numbers_and_can_be_written(ncm, tmp_path):
     card = cards.read_card(tmp_path / "own.json")
     other = cards.read_card(ROOT / "data/results/cards/ncm_cosine.json")
     own, theirs = card["cells"][0], other["cells"][0]
-    assert cards.place_of(own) == cards.place_of(theirs) and own["encoder"] == theirs["encoder"]
+    assert place_of(own) == place_of(theirs) and own["encoder"] == theirs["encoder"]
     for name, values in own["finals"].items():
         assert values == [theirs["finals"][name][seed] for seed in (0, 3)]
     assert card["system"] == other["system"] and card["source"] == "own run"
@@ -132,7 +134,7 @@ def test_whatever_can_be_a_system_is_evaluated_and_left_as_it_was(name, tiny):
     assert told["novel"] > 0.5 and told["original"] > 0.4 and told["corrections"] > 0
     assert before == (pickle.dumps(given) if name != "lambda" else b"")
     assert found.about["held_out"] == 3 and list(found.curve["seed"].unique()) == [0, 1]
-    cards.check(found.card())
+    check(found.card())
 
 
 def test_names_are_given_or_follow_from_what_is_evaluated(tiny):

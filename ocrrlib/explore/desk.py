@@ -6,7 +6,7 @@ from difflib import get_close_matches
 import numpy as np
 import pandas as pd
 
-from ocrrlib.cards import HELD_OUT
+from ocrrlib.card_cells import HELD_OUT
 from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import EXPERIMENTS
 from ocrrlib.explore.damage import damaged, examine

@@ -2,10 +2,11 @@
 
 import pandas as pd
 
-from ocrrlib.cards import METRICS, place_of, standings
+from ocrrlib.card_cells import METRICS, place_of
 from ocrrlib.datasets import DATASETS
 from ocrrlib.files import write_text
 from ocrrlib.report.style import POLICY_TITLES
+from ocrrlib.standings import standings
 
 CAPTION = (
     "All systems with a result card, best first by *anytime novel*: novel accuracy, averaged over the stream. "
