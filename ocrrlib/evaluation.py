@@ -25,7 +25,7 @@ from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import parse_seeds
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import make_scenario
-from ocrrlib.standings import standings
+from ocrrlib.standings import ranked, standings
 from ocrrlib.stream import run_stream
 from ocrrlib.student import interval
 
@@ -69,6 +69,8 @@ class Evaluation:
     def compared(self):
         """This system's row among all published ones of its cell, best first by anytime novel accuracy.
 
+        Systems that have collapsed come after all others, see ``ocrrlib.standings.ranked``.
+
         Returns
         -------
         DataFrame
@@ -90,8 +92,7 @@ class Evaluation:
             )
         rivals = standings(published, place, seeds=set(self.runs["seed"])).assign(own=False)
         mine = standings([own], place).assign(own=True)
-        both = pd.concat([mine, rivals], ignore_index=True)
-        return both.sort_values("anytime novel", ascending=False, kind="stable", ignore_index=True)
+        return ranked(pd.concat([mine, rivals], ignore_index=True))
 
     def plot(self):
         """The curve with its spread, and the plane of novel against original accuracy with all published systems.
@@ -254,8 +255,9 @@ def _held_out(held_out, data):
 
 def _sendable(candidate, title, jobs):
     """A candidate as bytes, so that every seed starts from the same copy, in whatever process."""
+    fresh = Candidate(candidate.given, candidate.encoder)
     try:
-        return cloudpickle.dumps(Candidate(candidate.given, candidate.encoder))
+        return cloudpickle.dumps(fresh)
     except Exception as error:  # each kind of object has its own way to fail
         if jobs == 1:
             return candidate

@@ -4,11 +4,12 @@ import pandas as pd
 
 from ocrrlib.card_cells import METRICS, place_of
 from ocrrlib.cards import PUBLISHED_HERE
+from ocrrlib.collapse import FLOOR, collapsed
 from ocrrlib.student import interval
 
 
 def standings(cards, place, seeds=None):
-    """All systems with a card of a cell, best first by anytime novel accuracy.
+    """All systems with a card of a cell, in the order of ``ranked``.
 
     Parameters
     ----------
@@ -23,7 +24,8 @@ def standings(cards, place, seeds=None):
     -------
     DataFrame
         One row per card: ``system``, ``source``, ``seeds`` (how many), then for each metric its mean under its
-        name, and ``<metric> low`` and ``<metric> high``, NaN where one seed gives no interval.
+        name, and ``<metric> low`` and ``<metric> high``, NaN where one seed gives no interval;
+        last, ``collapsed``.
     """
     rows = []
     for card in cards:
@@ -37,5 +39,26 @@ def standings(cards, place, seeds=None):
                 row |= {name: found["mean"], f"{name} low": found["low"], f"{name} high": found["high"]}
             rows.append(row)
     columns = ["system", "source", "seeds", *(f"{name}{end}" for name in METRICS for end in ("", " low", " high"))]
-    table = pd.DataFrame(rows, columns=columns)
-    return table.sort_values(["anytime novel", "system"], ascending=[False, True], kind="stable", ignore_index=True)
+    return ranked(pd.DataFrame(rows, columns=columns).sort_values("system", kind="stable"))
+
+
+def ranked(table):
+    """Systems of one cell, best first by anytime novel accuracy; those that have collapsed after all others.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As ``standings`` has it; ``collapsed`` is found anew.
+
+    Returns
+    -------
+    DataFrame
+        The same rows with ``collapsed``: original accuracy too far below that of ``FLOOR``, see
+        ``ocrrlib.collapse``; False for all where the cell has no card of it. Equals stay in their order.
+    """
+    floors = table[table["system"] == FLOOR]
+    ours = floors[floors["source"] == PUBLISHED_HERE]
+    floor = (ours if len(ours) else floors)["original"].max()  # NaN of none
+    marked = table.assign(collapsed=collapsed(table["original"].astype(float), floor))
+    order = ["collapsed", "anytime novel"]
+    return marked.sort_values(order, ascending=[True, False], kind="stable", ignore_index=True)
