@@ -25,6 +25,7 @@ from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import parse_seeds
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import make_scenario
+from ocrrlib.sending import Packed, packed
 from ocrrlib.standings import ranked, standings
 from ocrrlib.stream import run_stream
 from ocrrlib.student import interval
@@ -254,10 +255,10 @@ def _held_out(held_out, data):
 
 
 def _sendable(candidate, title, jobs):
-    """A candidate as bytes, so that every seed starts from the same copy, in whatever process."""
+    """A candidate ``Packed``, so that every seed starts from the same copy, in whatever process."""
     fresh = Candidate(candidate.given, candidate.encoder)
     try:
-        return cloudpickle.dumps(fresh)
+        return Packed(cloudpickle.dumps(fresh)) if jobs == 1 else packed(fresh)
     except Exception as error:  # each kind of object has its own way to fail
         if jobs == 1:
             return candidate
@@ -267,7 +268,7 @@ def _sendable(candidate, title, jobs):
 def _run(made_by, data, seed, policy, held_out):
     """One seed: its checkpoints as dicts."""
     try:
-        candidate = cloudpickle.loads(made_by) if isinstance(made_by, bytes) else made_by
+        candidate = made_by.unpacked() if isinstance(made_by, Packed) else made_by
     except Exception as error:  # as above
         raise InputError(f"the system cannot be read in another process ({error}): give jobs=1") from error
     s = make_scenario(data, seed, draw=DRAW, cap=CAP, held_out=held_out)

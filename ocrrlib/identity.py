@@ -165,10 +165,11 @@ def _source(code):
 
 def _from_library(value):
     """Whether a class or function is Python's own or of an installed package."""
-    return _is_library(value.__module__ or "builtins")
+    return is_library(value.__module__ or "builtins")
 
 
-def _is_library(module):
+def is_library(module):
+    """Whether the module of this name is Python's own or of an installed package."""
     if module == "__main__":
         return False
     file = getattr(sys.modules.get(module), "__file__", None)
@@ -182,7 +183,7 @@ def _version(module):
 
 def _module(module):
     file = getattr(module, "__file__", None)
-    if file and not _is_library(module.__name__):
+    if file and not is_library(module.__name__):
         return ["module", module.__name__, sha256(file)]
     return ["library", module.__name__, _version(module.__name__)]
 

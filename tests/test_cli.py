@@ -78,6 +78,49 @@ def test_a_system_of_ones_own_comes_from_a_module_in_this_folder(capsys, vectors
     assert status == cli.WRONG and err.startswith("error: cannot import own_module:other") and err.count("\n") == 1
 
 
+OWN = """
+import own_parts
+from own_parts import normed
+
+class Means:
+    def fit(self, X, y, classes):
+        self.sums = own_parts.np.eye(len(classes))[y].T @ X
+
+    def predict(self, X):
+        return (X @ normed(self.sums).T).argmax(axis=1)
+
+    def correct(self, x, y):
+        self.sums[y] += x
+
+def means(seed):
+    return Means()
+"""
+PARTS = """
+import threading
+
+import numpy as np
+
+LOCK = threading.Lock()  # cannot be sent
+
+def normed(sums):
+    return sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-12)
+"""
+
+
+def test_a_module_in_this_folder_and_what_it_imports_go_to_other_processes(capsys, vectors, tmp_path, monkeypatch):
+    (tmp_path / "own_means.py").write_text(OWN)
+    (tmp_path / "own_parts.py").write_text(PARTS)
+    monkeypatch.chdir(tmp_path)
+    printed = []
+    for jobs in (1, 2):
+        status, out, err = run(
+            capsys, "run", "own_means:means", "--data", vectors, "--seeds", "0-1", "--jobs", jobs, "--json"
+        )
+        assert status == 0, err
+        printed.append(out)
+    assert printed[0] == printed[1]
+
+
 def test_a_card_is_written_beside_its_text_and_can_be_checked(capsys, vectors, tmp_path):
     path = tmp_path / "ncm.json"
     status, out, _ = run(capsys, "card", "ncm", "--out", path, "--data", vectors, "--seeds", "0-1", "--source", "us")
