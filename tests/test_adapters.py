@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from conftest import Means
 from river import compose, ensemble, linear_model, multiclass, naive_bayes, neighbors, preprocessing, tree
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.ensemble import RandomForestClassifier
@@ -20,22 +21,6 @@ from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import SYSTEMS, make
 from ocrrlib.systems.base import Storage, System
-
-
-class Means:
-    """Somebody's nearest mean, who knows the three methods only."""
-
-    def fit(self, X, y, classes):
-        self.sums = np.zeros((len(classes), X.shape[1]))
-        np.add.at(self.sums, y, X)
-
-    def predict(self, X):
-        lengths = np.linalg.norm(self.sums, axis=1, keepdims=True)
-        return (X @ (self.sums / np.maximum(lengths, 1e-12)).T).argmax(axis=1)
-
-    def correct(self, x, y):
-        self.sums[y] += x
-
 
 SKLEARN = {
     "sgd": SGDClassifier(),
