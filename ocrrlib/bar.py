@@ -3,13 +3,12 @@
 import numpy as np
 import pandas as pd
 
+from ocrrlib.collapse import DROP, FLOOR, collapsed
 from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import OURS
 from ocrrlib.noninferiority import MARGIN, noninferiority
 from ocrrlib.pairs import by_seed
 
-FLOOR = "static_linear"  # what knows the original classes and nothing else
-DROP = 0.05  # original accuracy that a system may be below it
 ALPHA = 0.01
 REFERENCE = "substrate"
 AXES = ("novel", "original")
@@ -36,8 +35,8 @@ def means(runs, floor=FLOOR, drop=DROP):
     found = []
     for ((dataset, policy), novel), (_, original) in zip(by_seed(runs, "novel"), by_seed(runs, "original")):
         own = pd.DataFrame({"novel": novel.mean(), "original": original.mean()})
-        least = pick(f"system in {dataset}, {policy}", floor, own["original"].to_dict()) - drop
-        own["collapsed"] = np.round(own["original"] - least, 12) < 0
+        known = pick(f"system in {dataset}, {policy}", floor, own["original"].to_dict())
+        own["collapsed"] = collapsed(own["original"], known, drop)
         own = own.rename_axis("system").reset_index()
         found.append(pd.DataFrame({"dataset": dataset, "policy": policy} | dict(own)))
     return pd.concat(found, ignore_index=True)

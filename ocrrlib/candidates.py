@@ -7,7 +7,9 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
-from ocrrlib.adapters import CONTRACT, WAYS, Adapter, as_system
+from ocrrlib.adapter_base import WAYS, Adapter
+from ocrrlib.adapter_own import CONTRACT
+from ocrrlib.adapters import as_system
 from ocrrlib.errors import InputError, pick
 from ocrrlib.provenance import closure, digest
 from ocrrlib.systems import SYSTEMS

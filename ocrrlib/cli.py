@@ -3,8 +3,6 @@
 Exit status: 0 if all went well, 1 if a ledger is broken or a card is not one, 2 if something given cannot be used.
 """
 
-import importlib
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -12,15 +10,14 @@ from typing import Annotated
 import typer
 
 from ocrrlib import __version__, cards
+from ocrrlib.card_cells import METRICS
+from ocrrlib.cli_ledger import ledgers
+from ocrrlib.cli_options import BROKEN, WRONG, AsJSON, Options, System, print_json, with_options
 from ocrrlib.datasets import DATASETS
-from ocrrlib.encoders import DEFAULT_ENCODER
-from ocrrlib.errors import InputError, pick
-from ocrrlib.evaluation import evaluate
-from ocrrlib.policies import POLICIES
+from ocrrlib.errors import InputError
 from ocrrlib.student import interval
 from ocrrlib.systems import SYSTEMS
 
-BROKEN, WRONG = 1, 2
 BARS = "▁▂▃▄▅▆▇█"
 
 app = typer.Typer(
@@ -29,70 +26,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="OCRR: how fast does a classifier learn new classes from corrections, and what does it forget?",
 )
-ledgers = typer.Typer(no_args_is_help=True, help="Write, show and verify the files of append-only ledgers.")
 app.add_typer(ledgers, name="ledger")
-
-Systems = Annotated[
-    list[str] | None,
-    typer.Argument(help="Names in `ocrr systems`, or module:name of an object, class or function of your own."),
-]
-System = Annotated[str, typer.Argument(help="A name in `ocrr systems`, or module:name of your own.")]
-Dataset = Annotated[str, typer.Option("--dataset", "-d", help="A name in `ocrr datasets`.")]
-Data = Annotated[Path | None, typer.Option(help="Instead of a dataset: a CSV, parquet, .npz or .safetensors file.")]
-Text = Annotated[str, typer.Option(help="Column of the texts in --data.")]
-Label = Annotated[str, typer.Option(help="Column of the labels in --data.")]
-Split = Annotated[str | None, typer.Option(help="Column of --data that says `train` or `test`.")]
-Encoder = Annotated[str, typer.Option(help="What embeds texts: a sentence-transformers name or folder.")]
-Seeds = Annotated[str, typer.Option("--seeds", "-s", help="Seeds, as 0,1,2 or 0-4.")]
-PolicyName = Annotated[str, typer.Option("--policy", "-p", help=f"Who is corrected: {', '.join(POLICIES)}.")]
-HeldOut = Annotated[int | None, typer.Option(help="Classes first met in the stream [default: 10, at most a quarter].")]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes; results are the same for any number.")]
-AsJSON = Annotated[bool, typer.Option("--json", help="Print JSON for programs, and no progress.")]
-
-
-def seeds_of(text):
-    """Seeds from ``0,1,2`` or ``0-4``, as a list.
-
-    Raises
-    ------
-    InputError
-        If it is neither.
-    """
-    try:
-        parts = [[int(number) for number in part.split("-")] for part in text.split(",")]
-        return [seed for part in parts for seed in range(part[0], part[-1] + 1)]
-    except ValueError:
-        raise InputError(f"seeds {text!r} cannot be read: give them as 0,1,2 or 0-4") from None
-
-
-def system_of(name):
-    """A registry name as it is; ``module:name`` as the object of that name in a module of the current folder.
-
-    Raises
-    ------
-    InputError
-        If there is none.
-    """
-    module, _, attribute = name.partition(":")
-    if not attribute:
-        pick("system", name, SYSTEMS)
-        return name
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise InputError(f"cannot import {name} ({error}): give module:name, with the module in this folder") from error
-    finally:
-        sys.path.pop(0)
-
-
-def data_of(dataset, data, text, label, split, encoder, progress):
-    """What ``evaluate`` takes as its dataset: a name, or what was read from a file."""
-    if data is None:
-        return pick("dataset", dataset, DATASETS) and dataset
-    from ocrrlib.own_data import read_data
-
-    return read_data(data, text=text, label=label, split=split, encoder=encoder, progress=progress)
 
 
 def sparkline(values):
@@ -115,41 +49,19 @@ def said(evaluation):
         yield f"  {row['metric']:<17} {row['mean']:.{digits}f}{between}"
 
 
-def _print(value):
-    typer.echo(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False))
-
-
-def _each(systems, as_json, shared):
-    """Evaluate one system after the other, each with what is given for all; texts are encoded once."""
-    progress = not as_json and sys.stderr.isatty()
-    dataset = data_of(*(shared[name] for name in ("dataset", "data", "text", "label", "split", "encoder")), progress)
-    own = {"encoder": shared["encoder"]} if shared["data"] is None else {}
-    for name in systems:
-        yield evaluate(
-            system_of(name),
-            dataset,
-            seeds_of(shared["seeds"]),
-            shared["policy"],
-            held_out=shared["held_out"],
-            jobs=shared["jobs"],
-            progress=progress,
-            **own,
-        )
+def _shows_progress(as_json):
+    return not as_json and sys.stderr.isatty()
 
 
 @app.command()
+@with_options()
 def run(
-    systems: Systems = None,
-    dataset: Dataset = "banking77",
-    data: Data = None,
-    text: Text = "text",
-    label: Label = "label",
-    split: Split = None,
-    encoder: Encoder = DEFAULT_ENCODER,
-    seeds: Seeds = "0-4",
-    policy: PolicyName = "oracle",
-    held_out: HeldOut = None,
-    jobs: Jobs = 1,
+    *,
+    systems: Annotated[
+        list[str] | None,
+        typer.Argument(help="Names in `ocrr systems`, or module:name of an object, class or function of your own."),
+    ] = None,
+    options: Options,
     out: Annotated[Path | None, typer.Option(help="Folder for each system's curve (CSV) and card (JSON).")] = None,
     as_json: AsJSON = False,
 ):
@@ -161,14 +73,14 @@ def run(
     ocrr run my_module:MyClassifier --dataset clinc150 --policy random10 --seeds 0-9 --json
     """
     names, done = systems or ["substrate"], []
-    for one in _each(names, as_json, locals()):
+    for one in options.evaluate(names, _shows_progress(as_json)):
         done.append(one.card())
         if out is not None:
             _keep(one, out)
         if not as_json:
             typer.echo("\n".join(said(one)) + "\n")
     if as_json:
-        _print(done)
+        print_json(done)
 
 
 def _keep(evaluation, folder):
@@ -179,19 +91,12 @@ def _keep(evaluation, folder):
 
 
 @app.command()
+@with_options(seeds="0-9")
 def compare(
+    *,
     first: System,
     second: System,
-    dataset: Dataset = "banking77",
-    data: Data = None,
-    text: Text = "text",
-    label: Label = "label",
-    split: Split = None,
-    encoder: Encoder = DEFAULT_ENCODER,
-    seeds: Seeds = "0-9",
-    policy: PolicyName = "oracle",
-    held_out: HeldOut = None,
-    jobs: Jobs = 1,
+    options: Options,
     as_json: AsJSON = False,
 ):
     """Evaluate two systems on the same streams and print what the first has over the second, seed by seed.
@@ -199,15 +104,15 @@ def compare(
     \b
     ocrr compare ledger_plda substrate --policy random10
     """
-    one, other = _each([first, second], as_json, locals())
+    one, other = options.evaluate([first, second], _shows_progress(as_json))
     rows = []
-    for metric, column in cards.METRICS.items():
+    for metric, column in METRICS.items():
         gaps = one.runs[column].to_numpy() - other.runs[column].to_numpy()
         rows.append(
             {"metric": metric, "higher": int((gaps > 0).sum()), "lower": int((gaps < 0).sum())} | interval(gaps)
         )
     if as_json:
-        _print({"first": one.card(), "second": other.card(), "differences": [_plain(row) for row in rows]})
+        print_json({"first": one.card(), "second": other.card(), "differences": [_plain(row) for row in rows]})
         return
     typer.echo("\n".join([*said(one), "", *said(other), "", f"{one.name} less {other.name}, in pairs of one seed:"]))
     for row in rows:
@@ -225,19 +130,12 @@ def _plain(row):
 
 
 @app.command()
+@with_options(seeds="0-19")
 def card(
+    *,
     system: System,
     out: Annotated[Path, typer.Option("--out", "-o", help="The card's file; a Markdown file is put beside it.")],
-    dataset: Dataset = "banking77",
-    data: Data = None,
-    text: Text = "text",
-    label: Label = "label",
-    split: Split = None,
-    encoder: Encoder = DEFAULT_ENCODER,
-    seeds: Seeds = "0-19",
-    policy: PolicyName = "oracle",
-    held_out: HeldOut = None,
-    jobs: Jobs = 1,
+    options: Options,
     source: Annotated[str, typer.Option(help="Whose result it is: a name, a link.")] = "own run",
     as_json: AsJSON = False,
 ):
@@ -248,12 +146,12 @@ def card(
     """
     from ocrrlib.files import write_text
 
-    (one,) = _each([system], as_json, locals())
+    (one,) = options.evaluate([system], _shows_progress(as_json))
     made = one.card(source)
     cards.write_card(made, out)
     write_text(out.with_suffix(".md"), cards.markdown(made))
     if as_json:
-        _print(made)
+        print_json(made)
     else:
         typer.echo("\n".join([*said(one), "", f"{out} and {out.with_suffix('.md')} say how to repeat it"]))
 
@@ -280,7 +178,7 @@ def list_systems(as_json: AsJSON = False):
         for name, entry in SYSTEMS.items()
     ]
     if as_json:
-        _print(rows)
+        print_json(rows)
     for row in [] if as_json else rows:
         settings = ", ".join(f"{name} {value}" for name, value in row["parameters"].items())
         typer.echo(f"{row['name']:<24} {row['class']:<18} {settings}")
@@ -294,74 +192,9 @@ def list_datasets(as_json: AsJSON = False):
         for one in DATASETS.values()
     ]
     if as_json:
-        _print(rows)
+        print_json(rows)
     for row in [] if as_json else rows:
         typer.echo(f"{row['name']:<12} {row['title']} ({row['licence']}): {row['citation']}")
-
-
-File = Annotated[Path, typer.Argument(help="The ledger's file.")]
-
-
-@ledgers.command(name="write")
-def ledger_write(
-    file: File,
-    system: System = "substrate",
-    dataset: Dataset = "banking77",
-    encoder: Encoder = DEFAULT_ENCODER,
-    seed: Annotated[int, typer.Option(help="Of the stream.")] = 0,
-    policy: PolicyName = "oracle",
-):
-    """Stream once through a system that keeps a ledger, and write that."""
-    from ocrrlib import ledger_file
-    from ocrrlib.embeddings import load
-    from ocrrlib.ledger import Ledger
-    from ocrrlib.scenario import make_scenario
-    from ocrrlib.stream import run_stream
-    from ocrrlib.systems import make
-
-    one, scenario = make(system, seed), make_scenario(load(dataset, encoder), seed, cap=None)
-    for _ in run_stream(one, scenario, pick("policy", policy, POLICIES)):
-        pass
-    if not isinstance(getattr(one, "entries", None), Ledger):
-        raise InputError(f"{system} keeps no ledger: choose substrate or ledger_plda")
-    added = ledger_file.write(one.entries, file, scenario.classes)
-    typer.echo(f"{file}: {added} entries added\nhead {ledger_file.head(one.entries)}: note it elsewhere")
-
-
-@ledgers.command(name="verify")
-def ledger_verify(
-    file: File,
-    head: Annotated[str | None, typer.Option(help="The head as noted elsewhere; else a cut tail goes unseen.")] = None,
-    as_json: AsJSON = False,
-):
-    """Walk a ledger's chain; exit status 1 if an entry was changed, removed, inserted or reordered."""
-    from ocrrlib import ledger_file
-
-    found = ledger_file.read(file)
-    fault = found.verify(head=None if head is None else ledger_file.from_hex(head))
-    if as_json:
-        _print({"entries": found.size, "head": ledger_file.head(found), "fault": str(fault) if fault else None})
-    else:
-        state = f"{fault}" if fault else f"{found.size} entries, unbroken"
-        less = "" if fault or head else " (no head was given: a cut tail or a full rewrite would not show)"
-        typer.echo(f"{file}: {state}{less}")
-    raise typer.Exit(BROKEN if fault else 0)
-
-
-@ledgers.command(name="show")
-def ledger_show(
-    file: File,
-    last: Annotated[int, typer.Option(help="Entries shown, newest last.")] = 5,
-):
-    """Show the newest entries of a ledger."""
-    from ocrrlib import ledger_file
-
-    found = ledger_file.read(file)
-    for place in range(max(found.size - last, 0), found.size):
-        label = int(found.y[place])
-        name = found.classes[label] if 0 <= label < len(found.classes) else f"label {label}"
-        typer.echo(f"{place:>8}  {found.hashes[place].hex()[:16]}  {name}")
-    typer.echo(f"{found.size} entries, head {ledger_file.head(found)}")
 
 
 @app.callback(invoke_without_command=True)

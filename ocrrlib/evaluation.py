@@ -12,9 +12,12 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
-from ocrrlib import __version__, cards
+from ocrrlib import __version__
 from ocrrlib.anytime import measure
 from ocrrlib.candidates import Candidate
+from ocrrlib.card_cells import HELD_OUT, METRICS, cell_of, place_of
+from ocrrlib.card_check import VERSION
+from ocrrlib.cards import published_cards
 from ocrrlib.datasets import DATASETS
 from ocrrlib.embeddings import Embedded, load
 from ocrrlib.encoders import DEFAULT_ENCODER
@@ -22,6 +25,8 @@ from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import parse_seeds
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import make_scenario
+from ocrrlib.sending import Packed, packed
+from ocrrlib.standings import ranked, standings
 from ocrrlib.stream import run_stream
 from ocrrlib.student import interval
 
@@ -59,35 +64,36 @@ class Evaluation:
     @cached_property
     def summary(self):
         """One row per metric: ``mean``, ``sd``, ``low``, ``high`` (95 % t interval; NaN for one seed), ``n`` seeds."""
-        rows = [{"metric": name} | interval(self.runs[column]) for name, column in cards.METRICS.items()]
+        rows = [{"metric": name} | interval(self.runs[column]) for name, column in METRICS.items()]
         return pd.DataFrame(rows)
 
     def compared(self):
         """This system's row among all published ones of its cell, best first by anytime novel accuracy.
 
+        Systems that have collapsed come after all others, see ``ocrrlib.standings.ranked``.
+
         Returns
         -------
         DataFrame
-            As ``cards.standings``, over the seeds that both have; ``own`` marks this system's row.
+            As ``standings``, over the seeds that both have; ``own`` marks this system's row.
 
         Raises
         ------
         InputError
             If nothing is published for this cell.
         """
-        own, published = self.card(), cards.published_cards()
-        place = cards.place_of(own["cells"][0])
-        known = {cards.place_of(cell): None for card in published for cell in card["cells"]}
+        own, published = self.card(), published_cards()
+        place = place_of(own["cells"][0])
+        known = {place_of(cell): None for card in published for cell in card["cells"]}
         if place not in known:
             names = dict.fromkeys(f"{name}, {policy}, {encoder}" for name, _, encoder, policy, *_ in known)
             raise InputError(
                 f"nothing is published to compare {self._cell} with; there are: {'; '.join(names) or 'no cards'}, "
-                f"{cards.HELD_OUT} classes held out"
+                f"{HELD_OUT} classes held out"
             )
-        rivals = cards.standings(published, place, seeds=set(self.runs["seed"])).assign(own=False)
-        mine = cards.standings([own], place).assign(own=True)
-        both = pd.concat([mine, rivals], ignore_index=True)
-        return both.sort_values("anytime novel", ascending=False, kind="stable", ignore_index=True)
+        rivals = standings(published, place, seeds=set(self.runs["seed"])).assign(own=False)
+        mine = standings([own], place).assign(own=True)
+        return ranked(pd.concat([mine, rivals], ignore_index=True))
 
     def plot(self):
         """The curve with its spread, and the plane of novel against original accuracy with all published systems.
@@ -109,9 +115,9 @@ class Evaluation:
 
     def card(self, source="own run"):
         """A result card of it, as a dict; ``source`` says whose result it is."""
-        cell = cards.cell_of(self.runs, **{name: self.about[name] for name in _CELL})
+        cell = cell_of(self.runs, **{name: self.about[name] for name in _CELL})
         about = {name: self.about[name] for name in ("system", "made_with")}
-        return {"version": cards.VERSION, "source": source, "cells": [cell]} | about
+        return {"version": VERSION, "source": source, "cells": [cell]} | about
 
     @property
     def _cell(self):
@@ -121,7 +127,7 @@ class Evaluation:
 
     def __repr__(self):
         rows = self.summary.set_index("metric")
-        parts = [f"{name} {rows.at[name, 'mean']:.3f}" for name in cards.METRICS if name != "corrections"]
+        parts = [f"{name} {rows.at[name, 'mean']:.3f}" for name in METRICS if name != "corrections"]
         parts.append(f"{rows.at['corrections', 'mean']:.0f} corrections")
         return f"<{self.name} on {self._cell}, {len(self.runs)} seeds: {', '.join(parts)}>"
 
@@ -242,16 +248,17 @@ def _held_out(held_out, data):
     if n_classes < 2:
         raise InputError(f"{data.dataset} has {n_classes} class: one to know and one to learn are needed")
     if held_out is None:
-        return min(cards.HELD_OUT, max(1, n_classes // 4))
+        return min(HELD_OUT, max(1, n_classes // 4))
     if not (isinstance(held_out, (int, np.integer)) and 0 < held_out < n_classes):
         raise InputError(f"cannot hold out {held_out!r} of {n_classes} classes: give 1 to {n_classes - 1}")
     return int(held_out)
 
 
 def _sendable(candidate, title, jobs):
-    """A candidate as bytes, so that every seed starts from the same copy, in whatever process."""
+    """A candidate ``Packed``, so that every seed starts from the same copy, in whatever process."""
+    fresh = Candidate(candidate.given, candidate.encoder)
     try:
-        return cloudpickle.dumps(Candidate(candidate.given, candidate.encoder))
+        return Packed(cloudpickle.dumps(fresh)) if jobs == 1 else packed(fresh)
     except Exception as error:  # each kind of object has its own way to fail
         if jobs == 1:
             return candidate
@@ -261,7 +268,7 @@ def _sendable(candidate, title, jobs):
 def _run(made_by, data, seed, policy, held_out):
     """One seed: its checkpoints as dicts."""
     try:
-        candidate = cloudpickle.loads(made_by) if isinstance(made_by, bytes) else made_by
+        candidate = made_by.unpacked() if isinstance(made_by, Packed) else made_by
     except Exception as error:  # as above
         raise InputError(f"the system cannot be read in another process ({error}): give jobs=1") from error
     s = make_scenario(data, seed, draw=DRAW, cap=CAP, held_out=held_out)

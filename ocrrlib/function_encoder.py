@@ -4,9 +4,10 @@ import numpy as np
 from tqdm import tqdm
 
 from ocrrlib.errors import InputError
-from ocrrlib.identity import full_name, identity
+from ocrrlib.identity import full_name, same
 
 AT_ONCE = 1024  # texts that a function is given in one call
+TWICE = 8  # texts for which it is asked twice
 
 
 class FunctionEncoder:
@@ -28,17 +29,17 @@ class FunctionEncoder:
         ------
         InputError
             If the function does not give one row of numbers for each text, or rows of another length than before, or
-            is not known by the same ``identity`` once it was used.
+            other ones for the same texts when it is asked again, unless it has a ``revision``.
         """
         starts = tqdm(range(0, len(sentences), AT_ONCE), unit_scale=AT_ONCE, unit="text", disable=not show_progress_bar)
-        known_by, blocks = identity(self.function), []
-        for start in starts:
-            blocks.append(self._checked(sentences[start : start + AT_ONCE], start))
-            if not start and identity(self.function) != known_by:
+        if len(sentences) and not isinstance(getattr(self.function, "revision", None), str):
+            first, again = (self._checked(sentences[: min(TWICE, AT_ONCE)], 0) for _ in range(2))
+            if not same(first, again):
                 raise InputError(
-                    f"{full_name(self.function)} changes something that it holds or uses, and so cannot be told from "
-                    "another function: set its attribute `revision` to a text that changes with what it gives"
+                    f"{full_name(self.function)} gives other vectors for the same texts when it is asked again, and so "
+                    "what is kept would not be its own: make it repeatable, or set its attribute `revision` to a text"
                 )
+        blocks = [self._checked(sentences[start : start + AT_ONCE], start) for start in starts]
         return np.concatenate(blocks) if blocks else np.empty((0, self.dim or 0))
 
     def _checked(self, texts, start):

@@ -2,8 +2,9 @@
 
 What decides a function's results is not only its source: it may hold values from around it, use names of its
 module, or be made from another function.  All of these count, so that embeddings that were kept are never those of
-another function.  What cannot be followed, as a lock or a model of torch, is refused, unless the function says by
-itself what it is: ``function.revision = "a text that changes with what it gives"``.
+another function.  Where something cannot be followed, as a lock or a model of torch, its kind counts, and what the
+function gives for a few texts.  A function may also say by itself what it is:
+``function.revision = "a text that changes with what it gives"``.
 """
 
 import dis
@@ -22,6 +23,10 @@ from ocrrlib.errors import InputError
 from ocrrlib.files import sha256
 from ocrrlib.provenance import digest
 
+PROBE = (  # texts that tell functions apart which hold what cannot be followed
+    *("I lost my card yesterday, please help!", "Where is my transfer of 250 euros?", "play some jazz", "a b c"),
+    *("What is the weather like in Oslo on Monday?", "THE QUICK BROWN FOX", "naïve café 12:30", "¿Cómo estás?"),
+)
 _INSTALLED = tuple(Path(sysconfig.get_path(name)) for name in ("purelib", "platlib"))
 # Of a class: what Python derives from the rest.
 _NOT_CONTENT = {
@@ -45,21 +50,48 @@ def identity(function):
     edited after it was imported.  What comes from an installed library counts by its name and the library's version,
     a library's object by its pickle, a module of one's own by its file.
 
+    Where something cannot be followed, the function is called, and the vectors that it gives for ``PROBE`` count, too.
+
     Raises
     ------
     InputError
-        If it holds or uses something that cannot be followed, and has no ``revision``.
+        If it holds or uses something that cannot be followed, has no ``revision``, and gives no vectors for texts, or
+        other ones when it is asked again.
     """
     name, given = full_name(function), getattr(function, "revision", None)
-    content = given if isinstance(given, str) else _Content().of(function, name)
+    if isinstance(given, str):
+        return f"{name} {digest([name, given])}"
+    found = _Content()
+    content = found.of(function, name)
+    if found.unknown:
+        content = [content, _probed(function, name, found.unknown[0])]
     return f"{name} {digest([name, content])}"
+
+
+def same(first, again):
+    """Whether vectors for the same texts are equal but for rounding."""
+    return first.shape == again.shape and np.allclose(first, again, rtol=1e-4, atol=1e-6, equal_nan=True)
+
+
+def _probed(function, name, why):
+    """Hash of what a function gives for ``PROBE``, twice."""
+    try:
+        first, again = (np.asarray(function(list(PROBE)), np.float64) for _ in range(2))
+    except Exception as error:  # a function's own, for what is no encoder
+        raise InputError(why) from error
+    if first.ndim != 2 or len(first) != len(PROBE):
+        raise InputError(why)
+    if not same(first, again):
+        raise InputError(f"{name} gives other vectors for the same texts when it is asked again: make it repeatable")
+    size = np.abs(first).max(initial=0) or 1.0  # rounded, as threads may add in another order
+    return digest([first.shape, (np.round(first / size, 6) + 0.0).tolist()])
 
 
 class _Content:
     """Hashes of values; each value is looked at once, and may hold itself."""
 
     def __init__(self):
-        self.known, self.path = {}, []
+        self.known, self.path, self.unknown = {}, [], []  # the last: what could not be followed, and why
 
     def of(self, value, at):
         """Hash of a value; ``at`` says where it was found."""
@@ -69,7 +101,11 @@ class _Content:
             return ["above", self.path.index(id(value))]
         if id(value) not in self.known:
             self.path.append(id(value))
-            kind, parts = _parts(value, at)
+            try:
+                kind, parts = _parts(value, at)
+            except _NotFollowed as error:
+                self.unknown.append(str(error))
+                kind, parts = _unfollowed(value)
             inside = [[name, self.of(part, f"{name} in {at}" if name else at)] for name, part in parts]
             self.path.pop()
             self.known[id(value)] = digest([kind, inside]), value  # kept, so that no other value gets its id
@@ -165,10 +201,11 @@ def _source(code):
 
 def _from_library(value):
     """Whether a class or function is Python's own or of an installed package."""
-    return _is_library(value.__module__ or "builtins")
+    return is_library(value.__module__ or "builtins")
 
 
-def _is_library(module):
+def is_library(module):
+    """Whether the module of this name is Python's own or of an installed package."""
     if module == "__main__":
         return False
     file = getattr(sys.modules.get(module), "__file__", None)
@@ -182,9 +219,21 @@ def _version(module):
 
 def _module(module):
     file = getattr(module, "__file__", None)
-    if file and not _is_library(module.__name__):
+    if file and not is_library(module.__name__):
         return ["module", module.__name__, sha256(file)]
     return ["library", module.__name__, _version(module.__name__)]
+
+
+class _NotFollowed(Exception):
+    """Something has no content that could be hashed."""
+
+
+def _unfollowed(value):
+    """Of what cannot be followed, its kind; of a model of torch, its weights, too."""
+    torch, kind = sys.modules.get("torch"), type(value)
+    weights = value.state_dict() if torch and isinstance(value, torch.nn.Module) else {}
+    about = [f"{kind.__module__}.{kind.__qualname__}", _version(kind.__module__)]
+    return about, [(name, weight) for name, weight in weights.items() if isinstance(weight, torch.Tensor)]
 
 
 class _Hasher(NumpyHasher):
@@ -197,6 +246,9 @@ class _Hasher(NumpyHasher):
         if torch and isinstance(value, torch.Tensor):
             content = value.detach().cpu().reshape(-1).view(torch.uint8).numpy()
             return np.array, (content, str(value.dtype), tuple(value.shape))
+        if "_stop_words_id" in getattr(value, "__dict__", {}):  # a place in memory, noted when it is first used
+            kept = {name: part for name, part in vars(value).items() if name != "_stop_words_id"}
+            return object.__new__, (type(value),), kept
         return NotImplemented
 
 
@@ -205,7 +257,7 @@ def _pickled(value, at):
     try:
         content = _Hasher("sha1").hash(value)
     except Exception as error:  # each library refuses in its own way
-        raise InputError(
+        raise _NotFollowed(
             f"cannot tell what {at} holds, a {kind.__qualname__} ({type(error).__name__}), and so not whether kept "
             "embeddings are still its own: give a function of yours whose attribute `revision` is a text that changes "
             "with what it gives"

@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from conftest import Means
 from river import compose, ensemble, linear_model, multiclass, naive_bayes, neighbors, preprocessing, tree
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.ensemble import RandomForestClassifier
@@ -12,6 +13,7 @@ from sklearn.linear_model import LogisticRegression, Perceptron, SGDClassifier, 
 from sklearn.naive_bayes import BernoulliNB, ComplementNB, GaussianNB, MultinomialNB
 from sklearn.neural_network import MLPClassifier
 
+from ocrrlib.adapter_sklearn import LINEAR_PASSES, PASSES, SklearnSystem
 from ocrrlib.adapters import as_system
 from ocrrlib.errors import InputError
 from ocrrlib.policies import POLICIES
@@ -19,22 +21,6 @@ from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import SYSTEMS, make
 from ocrrlib.systems.base import Storage, System
-
-
-class Means:
-    """Somebody's nearest mean, who knows the three methods only."""
-
-    def fit(self, X, y, classes):
-        self.sums = np.zeros((len(classes), X.shape[1]))
-        np.add.at(self.sums, y, X)
-
-    def predict(self, X):
-        lengths = np.linalg.norm(self.sums, axis=1, keepdims=True)
-        return (X @ (self.sums / np.maximum(lengths, 1e-12)).T).argmax(axis=1)
-
-    def correct(self, x, y):
-        self.sums[y] += x
-
 
 SKLEARN = {
     "sgd": SGDClassifier(),
@@ -134,6 +120,22 @@ def test_it_has_no_answer_before_anything_was_learnt_and_answers_after_one_row(n
 def test_where_all_classes_were_met_the_answer_is_the_classifiers_own(name, s, tiny):
     system = as_system(ALL[name]).fit(tiny.X_train, tiny.y_train, tiny.classes)
     np.testing.assert_array_equal(system.predict(tiny.X_test), system.model.predict(tiny.X_test))
+
+
+@pytest.mark.parametrize("max_iter, passes, made", [(1000, None, LINEAR_PASSES), (1000, 7, 7), (3, 7, 3)])
+def test_it_passes_over_the_initial_rows_as_often_as_it_is_told(max_iter, passes, made, s):
+    system = SklearnSystem(SGDClassifier(max_iter=max_iter), passes=passes).fit(s.X_initial, s.y_initial, s.classes)
+    assert system.model.t_ - 1 == made * len(s.y_initial)  # scikit-learn counts rows from 1
+
+
+def test_a_network_passes_more_often_than_linear_classifiers_which_need_longer_for_it():
+    assert SklearnSystem(MLPClassifier()).passes == PASSES > SklearnSystem(Perceptron()).passes == LINEAR_PASSES
+
+
+@pytest.mark.parametrize("passes", [0, -1, 2.5])
+def test_a_number_of_passes_that_is_none_is_refused(passes):
+    with pytest.raises(InputError, match="passes are out of range: give a number from 1 up"):
+        SklearnSystem(SGDClassifier(), passes=passes)
 
 
 def test_two_classes_are_answered_by_the_sign_of_one_score(s):

@@ -6,12 +6,16 @@ import json
 import pandas as pd
 import pytest
 
-from ocrrlib import cards, results
-from ocrrlib.cards import cards_of, check, markdown, place_of, publish_cards, published_cards, read_card, write_card
+from ocrrlib import results
+from ocrrlib.card_cells import METRICS, place_of, spread
+from ocrrlib.card_check import check
+from ocrrlib.cards import markdown, published_cards, read_card, write_card
 from ocrrlib.embeddings import load
 from ocrrlib.errors import InputError
 from ocrrlib.experiments import EXPERIMENTS
 from ocrrlib.files import ROOT
+from ocrrlib.our_cards import cards_of, publish_cards
+from ocrrlib.standings import standings
 from ocrrlib.statistics import summary
 
 FOLDER = ROOT / "data/results/cards"
@@ -41,7 +45,7 @@ def test_cards_say_what_the_published_statistics_say(beyond):
     told = summary(frame, resamples=9).accuracies.set_index(["system", "dataset", "policy", "metric"])
     for name in ("ncm", "pa"):
         for cell in read_card(FOLDER / f"{name}.json")["cells"]:
-            for metric, column in cards.METRICS.items():
+            for metric, column in METRICS.items():
                 if metric != "corrections":
                     row = told.loc[name, cell["dataset"]["name"], cell["policy"], column]
                     published = row[["mean", "sd", "t_low", "t_high"]].to_list()
@@ -153,7 +157,7 @@ def test_one_seed_has_no_interval(card):
     cell = card["cells"][0]
     cell["seeds"] = cell["seeds"][:1]
     cell["finals"] = {name: values[:1] for name, values in cell["finals"].items()}
-    cell["summary"] = {name: cards.spread(values) for name, values in cell["finals"].items()}
+    cell["summary"] = {name: spread(values) for name, values in cell["finals"].items()}
     assert cell["summary"]["novel"] == {"mean": cell["finals"]["novel"][0], "sd": None, "low": None, "high": None}
     check(card)
     assert "| novel | 0.8" in markdown(card)
@@ -174,9 +178,9 @@ def test_markdown_has_all_that_repeats_it(card):
 
 def test_standings_are_over_the_seeds_in_common_and_sorted(card):
     place = place_of(card["cells"][0])
-    table = cards.standings(published_cards(), place, seeds={3, 4, 99})
-    assert set(table["seeds"]) == {2} and table["anytime novel"].is_monotonic_decreasing
+    table = standings(published_cards(), place, seeds={3, 4, 99})
+    assert set(table["seeds"]) == {2} and table["collapsed"].is_monotonic_increasing
     finals = card["cells"][0]["finals"]["novel"]
     assert table.set_index("system").at["ncm_cosine", "novel"] == pytest.approx((finals[3] + finals[4]) / 2)
-    assert set(cards.standings(published_cards(), place, seeds={99})["seeds"]) == {20}
-    assert list(cards.standings([], place)) == list(table) and isinstance(table, pd.DataFrame)
+    assert set(standings(published_cards(), place, seeds={99})["seeds"]) == {20}
+    assert list(standings([], place)) == list(table) and isinstance(table, pd.DataFrame)

@@ -1,5 +1,7 @@
 """The command line: what it prints, for people and for programs, and how it ends."""
 
+import dataclasses
+import inspect
 import json
 import sqlite3
 import subprocess
@@ -9,7 +11,9 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from ocrrlib import __version__, cards, cli
+from ocrrlib import __version__, cards, cli, cli_options
+from ocrrlib.card_cells import METRICS
+from ocrrlib.card_check import check
 from ocrrlib.errors import InputError
 from ocrrlib.files import ROOT
 from ocrrlib.systems import SYSTEMS
@@ -39,7 +43,7 @@ def test_a_run_prints_curves_and_intervals_of_each_system(capsys, vectors):
     assert status == 0
     for name in ("ncm", "static_knn"):
         assert f"{name} on own, oracle: 3 seeds" in out
-    for metric in cards.METRICS:
+    for metric in METRICS:
         assert out.count(f"\n  {metric} ") >= 2
     assert cli.BARS[0] in out and "(" in out
 
@@ -48,7 +52,7 @@ def test_programs_get_cards_and_nothing_else(capsys, vectors, tmp_path):
     arguments = ("run", "ncm", "--data", vectors, "--seeds", "0,2", "--json", "--out", tmp_path / "out")
     status, out, err = run(capsys, *arguments)
     (card,) = json.loads(out)
-    cards.check(card)
+    check(card)
     assert (status, err) == (0, "") and card["cells"][0]["seeds"] == [0, 2]
     assert cards.read_card(tmp_path / "out/ncm.json") == card
     assert (tmp_path / "out/ncm.csv").read_text().startswith("dataset,encoder,policy,seed,system,step,")
@@ -72,6 +76,49 @@ def test_a_system_of_ones_own_comes_from_a_module_in_this_folder(capsys, vectors
     assert status == 0 and "GaussianNB on own, oracle: 1 seeds" in out
     status, _, err = run(capsys, "run", "own_module:other", "--data", vectors)
     assert status == cli.WRONG and err.startswith("error: cannot import own_module:other") and err.count("\n") == 1
+
+
+OWN = """
+import own_parts
+from own_parts import normed
+
+class Means:
+    def fit(self, X, y, classes):
+        self.sums = own_parts.np.eye(len(classes))[y].T @ X
+
+    def predict(self, X):
+        return (X @ normed(self.sums).T).argmax(axis=1)
+
+    def correct(self, x, y):
+        self.sums[y] += x
+
+def means(seed):
+    return Means()
+"""
+PARTS = """
+import threading
+
+import numpy as np
+
+LOCK = threading.Lock()  # cannot be sent
+
+def normed(sums):
+    return sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-12)
+"""
+
+
+def test_a_module_in_this_folder_and_what_it_imports_go_to_other_processes(capsys, vectors, tmp_path, monkeypatch):
+    (tmp_path / "own_means.py").write_text(OWN)
+    (tmp_path / "own_parts.py").write_text(PARTS)
+    monkeypatch.chdir(tmp_path)
+    printed = []
+    for jobs in (1, 2):
+        status, out, err = run(
+            capsys, "run", "own_means:means", "--data", vectors, "--seeds", "0-1", "--jobs", jobs, "--json"
+        )
+        assert status == 0, err
+        printed.append(out)
+    assert printed[0] == printed[1]
 
 
 def test_a_card_is_written_beside_its_text_and_can_be_checked(capsys, vectors, tmp_path):
@@ -163,6 +210,13 @@ def test_version_and_help(capsys):
 
 
 def test_seeds_are_lists_and_ranges():
-    assert cli.seeds_of("0,3-5,9") == [0, 3, 4, 5, 9]
+    assert cli_options.seeds_of("0,3-5,9") == [0, 3, 4, 5, 9]
     with pytest.raises(InputError):
-        cli.seeds_of("1;2")
+        cli_options.seeds_of("1;2")
+
+
+def test_commands_that_evaluate_take_the_same_options_and_differ_in_seeds_only():
+    declared = {name: inspect.signature(getattr(cli, name)).parameters for name in ("run", "compare", "card")}
+    for field in dataclasses.fields(cli_options.Options):
+        kinds = {(found[field.name].annotation, found[field.name].default) for found in declared.values()}
+        assert len(kinds) == (3 if field.name == "seeds" else 1)

@@ -227,7 +227,7 @@ def test_what_cannot_be_followed_is_refused_by_its_name(function, where):
     assert "\n" not in str(caught.value)
 
 
-def test_tensors_count_by_what_is_in_them_and_models_are_refused():
+def test_tensors_count_by_what_is_in_them_and_models_that_give_no_vectors_are_refused():
     torch = pytest.importorskip("torch")
     one = identity(make(torch.arange(3.0)))
     assert one == identity(make(torch.arange(3.0))) != identity(make(torch.arange(3.0) + 1))
@@ -235,6 +235,64 @@ def test_tensors_count_by_what_is_in_them_and_models_are_refused():
     for value in (torch.nn.Linear(2, 2), functools.partial(torch.nn.Linear(2, 2).forward, 1)):
         with pytest.raises(InputError, match="a Linear .*`revision`"):
             identity(make(value))
+
+
+def holding(values, factor=1.0):
+    """A function that holds a lock and values, and gives vectors."""
+    lock = threading.Lock()
+
+    def encode(texts):
+        with lock:
+            return [[factor * len(text), values[0]] for text in texts]
+
+    return encode
+
+
+def test_what_cannot_be_followed_counts_by_what_it_gives():
+    one = identity(holding([1, 2]))
+    assert one == identity(holding([1, 2]))
+    assert len({one, identity(holding([2, 2])), identity(holding([1, 3])), identity(holding([1, 2], 2.0))}) == 4
+
+
+def test_functions_with_the_same_code_that_hold_something_hidden_are_told_apart_by_vectors():
+    def holding_all(hidden):
+        lines = (hidden for _ in range(10**6))  # a generator cannot be looked into
+        return lambda texts: [[len(text), next(lines)] for text in texts]
+
+    assert identity(holding_all(1)) == identity(holding_all(1)) != identity(holding_all(2))
+
+
+def test_what_cannot_be_followed_and_gives_other_vectors_when_asked_again_is_refused():
+    numbers = iter(range(10**6)).__next__
+    lines = (numbers() for _ in range(10**6))
+    with pytest.raises(InputError, match="gives other vectors for the same texts when it is asked again"):
+        identity(lambda texts: [[next(lines)] for _ in texts])
+
+
+def test_models_count_by_their_weights_too():
+    torch = pytest.importorskip("torch")
+
+    def holding_model(weight):
+        model = torch.nn.Linear(1, 1, bias=False)
+        model.weight.data[:] = weight
+        model.note = threading.Lock()
+        return lambda texts: [[1.0] for _ in texts if model]
+
+    assert identity(holding_model(1.0)) == identity(holding_model(1.0)) != identity(holding_model(2.0))
+
+
+def test_a_vectoriser_counts_by_what_it_was_fitted_on_and_not_by_its_use():
+    text = pytest.importorskip("sklearn.feature_extraction.text")
+
+    def holding_vectoriser(words):
+        vectoriser = text.TfidfVectorizer().fit([words])
+        return lambda texts: vectoriser.transform(texts).toarray()
+
+    one = holding_vectoriser("xylophone zebra")
+    before = identity(one)
+    one(["zebra"])
+    assert identity(one) == before == identity(holding_vectoriser("xylophone zebra"))
+    assert before != identity(holding_vectoriser("xylophone yak")), "though no text of the probe has either word"
 
 
 def test_a_revision_says_what_a_function_is(monkeypatch):

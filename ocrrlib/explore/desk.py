@@ -1,56 +1,24 @@
 """The correction desk without its widgets: ask, see why, correct, ask again, and watch the ledger."""
 
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 import numpy as np
 import pandas as pd
 
-from ocrrlib.cards import HELD_OUT
+from ocrrlib.card_cells import HELD_OUT
 from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import EXPERIMENTS
 from ocrrlib.explore.damage import damaged, examine
+from ocrrlib.explore.desk_accuracies import Accuracies
+from ocrrlib.explore.desk_replies import reply_to
 from ocrrlib.explore.queries import Typed
 from ocrrlib.ledger import Ledger
 from ocrrlib.scenario import PAPER_CAP, make_scenario
-from ocrrlib.search import top_k
 from ocrrlib.systems import SYSTEMS, make
 
 CHOICES = EXPERIMENTS["beyond"].systems
 MOST = 3  # systems side by side
-SHOWN = 5  # neighbours
 DIGITS = 10  # of a hash, where it is shown
-
-
-@dataclass(frozen=True)
-class Reply:
-    """What the systems say to one query.
-
-    Attributes
-    ----------
-    query : str
-        The query in words.
-    truth : str or None
-        Its class, where it is known.
-    answers : DataFrame
-        One row per system: ``before`` (its answer when the same query was asked last), ``answer``, ``right``
-        (None where the truth is not known), ``votes`` (of those inside the margin band, where the system votes),
-        ``probability``, ``runner-up``.
-    neighbours : DataFrame
-        The nearest entries of ``source``, best first: ``entry``, ``cosine``, ``class``, ``new`` (met in the stream
-        only), ``inside`` (within the margin of the best).
-    source : str or None
-        The system whose entries these are; None where none of the systems keeps any.
-    margin : float or None
-        How far below the best cosine entries still vote; None where they do not.
-    """
-
-    query: str
-    truth: str | None
-    answers: pd.DataFrame = field(compare=False)
-    neighbours: pd.DataFrame = field(compare=False)
-    source: str | None
-    margin: float | None
 
 
 class Desk:
@@ -100,10 +68,9 @@ class Desk:
         fitted = {name: make(name, self.seed) for name in systems}
         for system in fitted.values():
             system.fit(s.X_initial, s.y_initial, s.classes)
-        self.systems, self._watches = fitted, {name: system.watch(s.queries) for name, system in fitted.items()}
-        self.corrected, self.streamed, self._history, self._said = [], 0, [], {}
+        self.systems, self._accuracies = fitted, Accuracies(fitted, s)
+        self.corrected, self.streamed, self._said = [], 0, {}
         self._asked = self.copy = self._place = None
-        self._measure()
 
     def compare(self, systems):
         """Other systems at the same desk: they start afresh and get all corrections made so far."""
@@ -186,49 +153,14 @@ class Desk:
             If nothing was asked yet.
         """
         title, x, truth = self._last()
-        answers = pd.DataFrame(
-            [self._answer(name, x, truth) for name in self.systems], index=pd.Index(self.systems, name="system")
-        )
-        before = self._said.get(title, {})
-        answers.insert(0, "before", [before.get(name, "") for name in self.systems])
-        self._said[title] = answers["answer"].to_dict()
-        source = next((name for name, system in self.systems.items() if hasattr(system, "entries")), None)
-        margin = _margin(source) if source else None
-        return Reply(title, truth, answers, self._neighbours(source, x, margin), source, margin)
+        reply = reply_to(title, x, truth, self.systems, self.data.classes, self.new, self._said.get(title, {}))
+        self._said[title] = reply.answers["answer"].to_dict()
+        return reply
 
     def _last(self):
         if self._asked is None:
             raise InputError("nothing was asked yet: type a query or take a test row, and ask")
         return self._asked
-
-    def _answer(self, name, x, truth):
-        system = self.systems[name]
-        id = int(system.predict(x[None])[0])
-        answer = self.data.classes[id] if id >= 0 else "no answer"
-        about = {"answer": answer, "right": None if truth is None else answer == truth, "votes": ""}
-        margin = _margin(name)
-        if margin is not None:
-            near = self._neighbours(name, x, margin)
-            counted = near["class"][near["inside"]].value_counts()
-            about["votes"] = ", ".join(f"{n} {label}" for label, n in counted.items())
-        try:
-            p = system.probabilities(x[None])[0]
-        except InputError:
-            return about | {"probability": None, "runner-up": ""}
-        second = int(np.argsort(-np.where(np.arange(len(p)) == id, -1, p), kind="stable")[0])
-        runner = self.data.classes[second] if p[second] > 0 else ""
-        return about | {"probability": float(p[id]) if id >= 0 else 0.0, "runner-up": runner}
-
-    def _neighbours(self, name, x, margin):
-        columns = ["entry", "cosine", "class", "new", "inside"]
-        if name is None or not self.systems[name].entries.size:
-            return pd.DataFrame(columns=columns)
-        entries = self.systems[name].entries
-        k = min(SHOWN, SYSTEMS[name].params.get("k", SHOWN), entries.size)
-        sims, slots = (found[0] for found in top_k(x[None], entries.X, entries.born, k))
-        labels = [self.data.classes[id] for id in entries.y[slots]]
-        inside = sims >= sims[0] - (np.inf if margin is None else margin)
-        return pd.DataFrame(dict(zip(columns, (slots, sims, labels, [label in self.new for label in labels], inside))))
 
     # Correcting
 
@@ -248,7 +180,7 @@ class Desk:
             system.correct(x, id)
         self.corrected.append((x, id))
         self.copy = self._place = None
-        self._measure()
+        self._accuracies.measure(len(self.corrected))
 
     def stream(self, n=50):
         """Let the next ``n`` stream items pass; where the first system errs, all are corrected.
@@ -268,25 +200,17 @@ class Desk:
             raise InputError(f"{n!r} stream items are out of range: give a number from 1 up")
         if start == len(s.y_stream):
             raise InputError("the stream is over: start again, or correct by hand")
-        answer, before = next(iter(self._watches.values())), len(self.corrected)
+        answer, before = next(iter(self._accuracies.watches.values())), len(self.corrected)
         for at in range(start, min(start + n, len(s.y_stream))):
             if answer(np.array([at]))[0] != s.y_stream[at]:
                 self._learn(s.X_stream[at], int(s.y_stream[at]))
             self.streamed += 1
         return self.streamed - start, len(self.corrected) - before
 
-    def _measure(self):
-        s, n = self.scenario, len(self.scenario.y_stream)
-        rows = np.arange(n, len(s.queries))
-        for name, answer in self._watches.items():
-            novel, original = np.split(answer(rows), [len(s.y_novel)])
-            accuracies = {"novel": np.mean(novel == s.y_novel), "original": np.mean(original == s.y_original)}
-            self._history.append({"corrections": len(self.corrected), "system": name} | accuracies)
-
     @property
     def history(self):
         """Accuracies on test rows after every correction: ``corrections``, ``system``, ``novel``, ``original``."""
-        return pd.DataFrame(self._history)
+        return self._accuracies.history
 
     # The ledger
 
@@ -352,8 +276,3 @@ class Desk:
 
 def _keeps_ledger(system):
     return isinstance(getattr(system, "entries", None), Ledger)
-
-
-def _margin(name):
-    """Within which cosine distance of the best a system's entries vote; None where they do not."""
-    return SYSTEMS[name].params.get("margin")

@@ -1,10 +1,9 @@
 """What the desk shows: answers, neighbours, accuracies, links of the chain."""
 
-import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
-from ocrrlib.explore.looks import KNOWN, NEW, colours, drawn
+from ocrrlib.explore.looks import KNOWN, NEW, accuracy_lines, drawn, subplots
 from ocrrlib.report import style
 
 SIGNS = {True: "✓", False: "✗", None: ""}
@@ -35,8 +34,7 @@ def neighbours(reply):
 
 def _neighbours(reply):
     near = reply.neighbours
-    figure, axes = plt.subplots(figsize=(style.WIDTH, 0.6 + 0.28 * max(2, len(near))))
-    plt.close(figure)
+    figure, axes = subplots(figsize=(style.WIDTH, 0.6 + 0.28 * max(2, len(near))))
     if near.empty:
         axes.set_axis_off()
         axes.text(0.5, 0.5, "none of these systems keeps entries", ha="center", transform=axes.transAxes)
@@ -73,17 +71,12 @@ def accuracies(history):
 
 
 def _accuracies(history):
-    figure, panels = plt.subplots(1, 2, figsize=(style.WIDTH, 2.2), sharey=True)
-    plt.close(figure)
-    looks = colours(list(history["system"].unique()))
-    for axes, axis, name in zip(panels, ("novel", "original"), ("new classes", "known classes")):
-        for system, rows in history.groupby("system", sort=False):
-            axes.plot(rows["corrections"], rows[axis], color=looks[system], label=system)
-            axes.plot(rows["corrections"].iloc[-1:], rows[axis].iloc[-1:], "o", color=looks[system], markersize=4)
-        axes.set(title=name, xlabel="corrections", ylim=(-0.03, 1.03))
-        axes.set_xlim(-0.5, max(10, 1.03 * history["corrections"].max()))
+    figure, panels = subplots(1, 2, figsize=(style.WIDTH, 2.2), sharey=True)
+    for axes, axis, rows, colour in accuracy_lines(panels, history, "corrections"):
+        axes.plot(rows["corrections"].iloc[-1:], rows[axis].iloc[-1:], "o", color=colour, markersize=4)
+    for axes in panels:
+        axes.set(xlabel="corrections", xlim=(-0.5, max(10, 1.03 * history["corrections"].max())))
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    panels[0].set_ylabel("accuracy on test rows")
     panels[1].legend(loc="lower right", fontsize=7.5)
     return figure
 

@@ -5,11 +5,15 @@ import html
 import io
 
 import matplotlib as mpl
+import matplotlib.pyplot as plt
 
 from ocrrlib.report.style import LOOKS, PALETTE, apply
 
 DPI, SCALE = 150, 100  # dots drawn and shown for an inch: sharp on dense screens, too
 NEW, KNOWN = PALETTE["vermilion"], PALETTE["blue"]  # of classes met in the stream, and from the start
+
+AXES = {"novel": "new classes", "original": "known classes"}
+UNIT = (-0.03, 1.03)  # limits of an axis of accuracies
 
 
 def colours(systems):
@@ -32,6 +36,39 @@ def drawn(draw, *args):
         figure = draw(*args)
         figure.canvas.draw()  # while the look is set
     return figure
+
+
+def subplots(*shape, **settings):
+    """A figure that belongs to no pyplot window, and its axes: as ``plt.subplots`` returns them."""
+    figure, axes = plt.subplots(*shape, **settings)
+    plt.close(figure)
+    return figure, axes
+
+
+def accuracy_lines(panels, frame, x):
+    """Accuracies on new and on known classes, in a panel each, as a line for each system.
+
+    Parameters
+    ----------
+    panels : sequence of two matplotlib Axes
+        What is drawn on.
+    frame : DataFrame
+        One row per system and point: ``system``, the column ``x``, ``novel`` and ``original`` (fractions).
+    x : str
+        The column that the lines go along.
+
+    Yields
+    ------
+    axes, axis, rows, colour
+        For every line its panel, ``novel`` or ``original``, its rows, and its colour.
+    """
+    looks = colours(list(frame["system"].unique()))
+    for axes, (axis, title) in zip(panels, AXES.items()):
+        axes.set(title=title, ylim=UNIT)
+        for system, rows in frame.groupby("system", sort=False):
+            axes.plot(rows[x], rows[axis], color=looks[system], label=system)
+            yield axes, axis, rows, looks[system]
+    panels[0].set_ylabel("accuracy on test rows")
 
 
 def image(figure, alt):

@@ -5,7 +5,7 @@ import pandas as pd
 
 from ocrrlib import embeddings
 from ocrrlib import results as files
-from ocrrlib.cards import HELD_OUT
+from ocrrlib.card_cells import HELD_OUT
 from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import EXPERIMENTS
 from ocrrlib.explore.replay import replay

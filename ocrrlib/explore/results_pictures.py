@@ -1,16 +1,14 @@
 """What the explorer shows: curves, the plane of both accuracies, and the inside of one run."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 from ocrrlib.datasets import DATASETS
-from ocrrlib.explore.looks import KNOWN, NEW, colours, drawn, flat
+from ocrrlib.explore.looks import AXES, KNOWN, NEW, UNIT, accuracy_lines, colours, drawn, flat, subplots
 from ocrrlib.explore.queries import texts_at_hand
 from ocrrlib.report import style
 
 LISTED = 200  # corrected rows in the table
 CHANGED = 10  # known classes that are shown: those whose accuracy changes most
-AXES = {"novel": "new classes", "original": "known classes"}
 
 
 def heading(dataset, policy, seed):
@@ -32,18 +30,12 @@ def overview(results, dataset, policy, systems, seed=None):
 
 
 def _overview(curves, finals, title):
-    figure, panels = plt.subplots(1, 3, figsize=(1.35 * style.WIDTH, 3.0), width_ratios=(1, 1, 1.15))
-    plt.close(figure)
-    looks = colours(list(curves["system"].unique()))
-    for axes, (axis, name) in zip(panels, AXES.items()):
-        for system, rows in curves.groupby("system", sort=False):
-            axes.plot(rows["step"], rows[axis], color=looks[system], label=system)
-            axes.fill_between(
-                rows["step"], rows[f"{axis} low"], rows[f"{axis} high"], color=looks[system], alpha=0.2, linewidth=0
-            )
-        axes.set(title=name, xlabel="stream items", ylim=(-0.03, 1.03))
-    panels[0].set_ylabel("accuracy on test rows")
-    _plane(panels[2], finals, looks)
+    figure, panels = subplots(1, 3, figsize=(1.35 * style.WIDTH, 3.0), width_ratios=(1, 1, 1.15))
+    for axes, axis, rows, colour in accuracy_lines(panels[:2], curves, "step"):
+        low, high = rows[f"{axis} low"], rows[f"{axis} high"]
+        axes.fill_between(rows["step"], low, high, color=colour, alpha=0.2, linewidth=0)
+        axes.set_xlabel("stream items")
+    _plane(panels[2], finals, colours(list(curves["system"].unique())))
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=6, fontsize=7.5)
     figure.suptitle(title, fontsize=9)
     return figure
@@ -57,7 +49,7 @@ def _plane(axes, finals, looks):
     for system in finals.index[finals.index.isin(looks)]:
         axes.scatter(finals.at[system, "original"], finals.at[system, "novel"], color=looks[system], s=32, zorder=4)
     axes.set(title="where all end; the line is the front", xlabel="known classes", ylabel="new classes")
-    axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
+    axes.set(xlim=UNIT, ylim=UNIT)
 
 
 def classes(replay):
@@ -80,8 +72,7 @@ def _classes(replay):
         (f"known classes: the {len(most)} of {len(known)} that change most", known.loc[most[::-1]], KNOWN),
     )
     height = 0.8 + 0.22 * max(len(rows) for _, rows, _ in parts)
-    figure, panels = plt.subplots(1, 2, figsize=(1.35 * style.WIDTH, height), sharex=True)
-    plt.close(figure)
+    figure, panels = subplots(1, 2, figsize=(1.35 * style.WIDTH, height), sharex=True)
     for axes, (name, rows, colour) in zip(panels, parts):
         places = np.arange(len(rows))
         axes.hlines(places, rows["before"], rows["after"], color=colour, linewidth=1.6, zorder=2)
@@ -111,8 +102,7 @@ def _confusion(replay):
     names = [*new, "known classes"]
     counts = counts.reindex(index=names, columns=names, fill_value=0)
     shares = counts.div(counts.sum(axis=1), axis=0).fillna(0).to_numpy()
-    figure, axes = plt.subplots(figsize=(style.WIDTH, 0.9 * style.WIDTH * (len(names) + 4) / 18))
-    plt.close(figure)
+    figure, axes = subplots(figsize=(style.WIDTH, 0.9 * style.WIDTH * (len(names) + 4) / 18))
     axes.imshow(shares, cmap="Greys", vmin=0, vmax=1, aspect="auto")
     for row, column in np.argwhere(counts.to_numpy() > 0):
         dark = shares[row, column] > 0.5
@@ -146,8 +136,7 @@ def _corrections(replay):
     stream = replay.stream
     names = sorted(stream["class"].unique())
     places = stream["class"].map({name: place for place, name in enumerate(names)})
-    figure, axes = plt.subplots(figsize=(1.35 * style.WIDTH, 1.1 + 0.22 * len(names)))
-    plt.close(figure)
+    figure, axes = subplots(figsize=(1.35 * style.WIDTH, 1.1 + 0.22 * len(names)))
     left = ~stream["right"] & ~stream["corrected"]
     looks = (
         ("right", stream["right"], dict(marker="|", color="#B0B0B0", s=22, linewidth=0.7)),

@@ -1,17 +1,24 @@
-"""The leaderboard: all systems that have a card, cell by cell, best first by anytime novel accuracy."""
+"""The leaderboard: all systems that have a card, cell by cell, in the order of ``standings``."""
 
 import pandas as pd
 
-from ocrrlib.cards import METRICS, place_of, standings
+from ocrrlib.card_cells import METRICS, place_of
+from ocrrlib.collapse import DROP, FLOOR
 from ocrrlib.datasets import DATASETS
 from ocrrlib.files import write_text
 from ocrrlib.report.style import POLICY_TITLES
+from ocrrlib.standings import standings
 
 CAPTION = (
     "All systems with a result card, best first by *anytime novel*: novel accuracy, averaged over the stream. "
-    "*Novel* and *original* are the accuracies at its end. Means over seeds ± half the width of the 95 % t interval."
+    "*Novel* and *original* are the accuracies at its end. Means over seeds ± half the width of the 95 % t interval. "
+    f"Systems that have *collapsed* come after all others, whatever they learnt: their original accuracy is more than "
+    f"{100 * DROP:.0f} points below that of {FLOOR}, which learns nothing from the stream."
 )
-COLUMNS = ("Rank", "System", "Novel", "Original", "Anytime novel", "Anytime original", "Corrections", "Seeds", "Source")
+COLUMNS = (
+    *("Rank", "System", "Novel", "Original", "Collapsed", "Anytime novel", "Anytime original"),
+    *("Corrections", "Seeds", "Source"),
+)
 
 
 def rank(cards):
@@ -26,14 +33,15 @@ def rank(cards):
     -------
     DataFrame
         What names the cell (``dataset``, ``fingerprint``, ``encoder``, ``policy``, ``held_out``, ``draw``, ``cap``),
-        ``rank``, and the columns of ``standings``. Equal accuracies have equal ranks.
+        ``rank``, and the columns of ``standings``. Equals have equal ranks.
     """
     cards = list(cards)
     blocks = []
     for place in dict.fromkeys(place_of(cell) for card in cards for cell in card["cells"]):
         names = dict(zip(("dataset", "fingerprint", "encoder", "policy", "held_out", "draw", "cap"), place))
         block = standings(cards, place)
-        ranks = block["anytime novel"].rank(ascending=False, method="min").astype(int)
+        within = block.groupby("collapsed")["anytime novel"].rank(ascending=False, method="min").astype(int)
+        ranks = within + block["collapsed"] * (~block["collapsed"]).sum()
         front = pd.DataFrame({name: [value] * len(block) for name, value in names.items()}).assign(rank=ranks)
         blocks.append(front.join(block))
     return pd.concat(blocks, ignore_index=True).astype({"cap": "Int64"})
@@ -49,6 +57,7 @@ def markdown(table):
         heading = f"## {title}, {POLICY_TITLES.get(policy, policy)}\n\n{encoder}, {held_out} classes held out, {tested}"
         text = {"Rank": block["rank"], "System": block["system"]}
         text |= {name.capitalize(): _half(block, name) for name in METRICS}
+        text |= {"Collapsed": block["collapsed"].map({True: "collapsed", False: ""})}
         text |= {"Seeds": block["seeds"], "Source": block["source"]}
         blocks.append(
             f"{heading}\n\n{pd.DataFrame(text)[list(COLUMNS)].to_markdown(index=False, disable_numparse=True)}"

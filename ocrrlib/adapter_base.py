@@ -1,0 +1,50 @@
+"""What all adapters of classifiers of others share."""
+
+import numpy as np
+
+from ocrrlib.errors import InputError
+from ocrrlib.systems.base import Storage, System
+
+WAYS = (
+    "an object with fit(X, y, classes), predict(X) and correct(x, y), a scikit-learn classifier with partial_fit, "
+    "or a river classifier"
+)
+
+
+def is_from(library, thing):
+    """Whether an object's class, or one that it is made from, is of this library."""
+    return any(cls.__module__.split(".")[0] == library for cls in type(thing).__mro__)
+
+
+class Adapter(System):
+    """What all adapters share: the given object is kept aside, and ``fit`` starts from a copy of it."""
+
+    def __init__(self, given, seed=0):
+        super().__init__(seed)
+        self.given, self.model = given, None
+
+    @property
+    def title(self):
+        """The name of the classifier."""
+        return type(self.given).__name__
+
+    def fit(self, X, y, classes):
+        self.classes = tuple(classes)
+        return super().fit(X, y, classes)
+
+    def storage(self):
+        """0 bytes: what the model holds is not known."""
+        return Storage(bytes=0)
+
+    def _ids(self, answers, m):
+        """Answers as class ids (m,), checked."""
+        ids = np.asarray(answers)
+        if ids.shape != (m,) or ids.dtype.kind not in "iu":
+            what = f"{ids.dtype} of shape {ids.shape}"
+            raise InputError(f"{self.title}.predict must give one class id for each of {m} rows; it gave {what}")
+        if m and not -1 <= ids.min() <= ids.max() < self.n_classes:
+            raise InputError(
+                f"{self.title}.predict gave {ids.min()} to {ids.max()}: class ids are 0 to {self.n_classes - 1}, "
+                "or -1 for no answer"
+            )
+        return ids.astype(np.int64)

@@ -1,0 +1,150 @@
+"""What commands of ``ocrr`` are told, declared once: arguments, options, and what becomes of them."""
+
+import functools
+import importlib
+import inspect
+import json
+import sys
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ocrrlib.datasets import DATASETS
+from ocrrlib.encoders import DEFAULT_ENCODER
+from ocrrlib.errors import InputError, pick
+from ocrrlib.evaluation import evaluate
+from ocrrlib.policies import POLICIES
+from ocrrlib.systems import SYSTEMS
+
+BROKEN, WRONG = 1, 2  # exit statuses
+
+System = Annotated[str, typer.Argument(help="A name in `ocrr systems`, or module:name of your own.")]
+Dataset = Annotated[str, typer.Option("--dataset", "-d", help="A name in `ocrr datasets`.")]
+Encoder = Annotated[str, typer.Option(help="What embeds texts: a sentence-transformers name or folder.")]
+PolicyName = Annotated[str, typer.Option("--policy", "-p", help=f"Who is corrected: {', '.join(POLICIES)}.")]
+AsJSON = Annotated[bool, typer.Option("--json", help="Print JSON for programs, and no progress.")]
+
+
+@dataclass(frozen=True)
+class Options:
+    """On what systems are evaluated, and how: the options of every command that does so."""
+
+    dataset: Dataset = "banking77"
+    data: Annotated[
+        Path | None, typer.Option(help="Instead of a dataset: a CSV, parquet, .npz or .safetensors file.")
+    ] = None
+    text: Annotated[str, typer.Option(help="Column of the texts in --data.")] = "text"
+    label: Annotated[str, typer.Option(help="Column of the labels in --data.")] = "label"
+    split: Annotated[str | None, typer.Option(help="Column of --data that says `train` or `test`.")] = None
+    encoder: Encoder = DEFAULT_ENCODER
+    seeds: Annotated[str, typer.Option("--seeds", "-s", help="Seeds, as 0,1,2 or 0-4.")] = "0-4"
+    policy: PolicyName = "oracle"
+    held_out: Annotated[
+        int | None, typer.Option(help="Classes first met in the stream [default: 10, at most a quarter].")
+    ] = None
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes; results are the same for any number.")] = 1
+
+    def evaluate(self, systems, progress):
+        """Evaluate one system after the other and yield each ``Evaluation``; texts are encoded once.
+
+        Raises
+        ------
+        InputError
+            If something given cannot be used.
+        """
+        dataset, own = self._dataset(progress), {"encoder": self.encoder} if self.data is None else {}
+        for name in systems:
+            yield evaluate(
+                system_of(name),
+                dataset,
+                seeds_of(self.seeds),
+                self.policy,
+                held_out=self.held_out,
+                jobs=self.jobs,
+                progress=progress,
+                **own,
+            )
+
+    def _dataset(self, progress):
+        """What ``evaluate`` takes as its dataset: a name, or what was read from a file."""
+        if self.data is None:
+            return pick("dataset", self.dataset, DATASETS) and self.dataset
+        from ocrrlib.own_data import read_data
+
+        columns = {"text": self.text, "label": self.label, "split": self.split}
+        return read_data(self.data, **columns, encoder=self.encoder, progress=progress)
+
+
+def with_options(**defaults):
+    """Make a command of a function: its parameter ``options`` becomes one option for each field of ``Options``.
+
+    Parameters
+    ----------
+    **defaults
+        What the command takes by default where that is not the field's own default.
+    """
+
+    def decorate(function):
+        shown = []
+        for name, parameter in inspect.signature(function).parameters.items():
+            if name != "options":
+                shown.append(parameter)
+                continue
+            shown += [
+                parameter.replace(name=one.name, default=defaults.get(one.name, one.default), annotation=one.type)
+                for one in fields(Options)
+            ]
+
+        @functools.wraps(function)
+        def command(**given):
+            options = Options(**{one.name: given.pop(one.name) for one in fields(Options)})
+            return function(options=options, **given)
+
+        command.__signature__ = inspect.Signature(shown)  # typer makes options of what it finds here
+        command.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
+        return command
+
+    return decorate
+
+
+def seeds_of(text):
+    """Seeds from ``0,1,2`` or ``0-4``, as a list.
+
+    Raises
+    ------
+    InputError
+        If it is neither.
+    """
+    try:
+        parts = [[int(number) for number in part.split("-")] for part in text.split(",")]
+        return [seed for part in parts for seed in range(part[0], part[-1] + 1)]
+    except ValueError:
+        raise InputError(f"seeds {text!r} cannot be read: give them as 0,1,2 or 0-4") from None
+
+
+def system_of(name):
+    """A registry name as it is; ``module:name`` as the object of that name in a module of the current folder.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
+    module, _, attribute = name.partition(":")
+    if not attribute:
+        pick("system", name, SYSTEMS)
+        return name
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise InputError(f"cannot import {name} ({error}): give module:name, with the module in this folder") from error
+    finally:
+        sys.path.pop(0)
+
+
+def print_json(value):
+    """Print anything that JSON can hold, keys sorted."""
+    typer.echo(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False))
