@@ -187,10 +187,8 @@ def quoted(found, ledgers):
     largest = found.sort_values("n", kind="stable").iloc[-1]
     values = {
         "largest": int(largest["n"]),
-        "largest_classes": int(largest["classes"]),
         "largest_recall": largest["recall"],
         "largest_exact": largest["exact_acc"],
-        "largest_hnsw": largest["hnsw_acc"],
         "low": len(low),
         "low_kept": int((low["hnsw_acc"] >= 0.99).sum()),
         "worst": worst["hnsw_acc"],
