@@ -42,13 +42,13 @@ VOTE = dict(k=5, margin=0.05)
 LORA = dict(rank=8, alpha=16, dropout=0.05, fit_lr=2e-4, weight_decay=1e-4, batch=16, max_length=64, lr=5e-4)
 REPLAY = dict(memory=1000, memory_batch=10, **HEAD)
 MIX = dict(  # as found by ``ocrrlib.tuning_plan.search``
-    k=20,
+    k=30,
     neighbour_temperature=0.03,
-    neighbour_weight=0.65,
+    neighbour_weight=0.35,
     new_odds=2.0,
     head_weight=0.45,
-    model_temperature=18.0,
-    model=dict(features=1000, shrinkage=0.1, floor=0.02, prior_rows=300, power=0.75),
+    model_temperature=25.0,
+    model=dict(features=0, shrinkage=0.05, floor=0.1, prior_rows=300, power=0.75),
     **HEAD,
 )
 BUDGETS = (100, 500, 1000, 5000)
