@@ -151,8 +151,9 @@ def evaluate(
     Parameters
     ----------
     system : str, callable or object
-        A registry name; a function of the seed that makes a system; an object with the three methods, or an
-        estimator of scikit-learn or river, of which each seed gets a fresh copy (see ``adapters.as_system``).
+        A registry name; a class, or a function of the seed, that makes a system; an object with the three methods, or
+        an estimator of scikit-learn or river, of which each seed gets a fresh copy (see ``adapters.as_system``). A
+        class gets the seed if it has a parameter ``seed`` or ``random_state``.
     dataset : str, path or Embedded
         A registry name, a file (see ``own_data.read_data``), or what that returned.
     seeds : sequence of int

@@ -121,6 +121,21 @@ def test_a_module_in_this_folder_and_what_it_imports_go_to_other_processes(capsy
     assert printed[0] == printed[1]
 
 
+def test_the_examples_of_the_help_work_with_an_object_a_class_and_a_function(capsys, vectors, tmp_path, monkeypatch):
+    (tmp_path / "my_module.py").write_text(
+        OWN.replace("class Means", "class MyClassifier").replace("Means", "MyClassifier")
+    )
+    (tmp_path / "own_parts.py").write_text(PARTS)
+    with open(tmp_path / "my_module.py", "a") as file:
+        file.write("\nmodel = MyClassifier()\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_parts", raising=False)
+    assert "my_module:MyClassifier" in run(capsys, "run", "--help")[1]
+    for name in ("MyClassifier", "model", "means"):
+        status, out, err = run(capsys, "run", f"my_module:{name}", "--data", vectors, "--seeds", "0")
+        assert status == 0 and "on own, oracle: 1 seeds" in out, err
+
+
 def test_a_card_is_written_beside_its_text_and_can_be_checked(capsys, vectors, tmp_path):
     path = tmp_path / "ncm.json"
     status, out, _ = run(capsys, "card", "ncm", "--out", path, "--data", vectors, "--seeds", "0-1", "--source", "us")
