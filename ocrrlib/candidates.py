@@ -54,7 +54,11 @@ class Candidate:
         if not self.is_factory:
             return as_system(self.given, seed)
         args, named = self._told(seed)
-        made = self.given(*args, **named)
+        try:
+            made = self.given(*args, **named)
+        except Exception as error:
+            error.add_note(f"while {self.title} was called to make a system for seed {seed}")
+            raise
         return made if isinstance(made, System) else as_system(made, seed)
 
     @property

@@ -1,6 +1,7 @@
 """``ocrr`` on the command line: the benchmark on what is published here, or on your own system and data.
 
-Exit status: 0 if all went well, 1 if a ledger is broken or a card is not one, 2 if something given cannot be used.
+Exit status: 0 if all went well, 1 if a ledger is broken or a card is not one, 2 if something given cannot be used,
+3 if code raised an error: a module or system of your own.
 """
 
 import sys
@@ -11,6 +12,7 @@ import typer
 
 from ocrrlib import __version__, cards
 from ocrrlib.card_cells import METRICS
+from ocrrlib.cli_failures import end
 from ocrrlib.cli_ledger import ledgers
 from ocrrlib.cli_options import BROKEN, WRONG, AsJSON, Options, System, print_json, with_options
 from ocrrlib.datasets import DATASETS
@@ -205,12 +207,14 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Print the 
 
 
 def main(arguments=None):
-    """Run a command; errors of input are one line on stderr."""
+    """Run a command; errors are one line on stderr."""
     try:
         app(arguments)
     except InputError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(WRONG)
+    except Exception as error:  # whatever somebody's own code raises
+        end(error)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from ocrrlib.cli_failures import VARIABLE, noted, shown
 from ocrrlib.datasets import DATASETS
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.errors import InputError, pick
@@ -42,9 +43,12 @@ class Options:
     seeds: Annotated[str, typer.Option("--seeds", "-s", help="Seeds, as 0,1,2 or 0-4.")] = "0-4"
     policy: PolicyName = "oracle"
     held_out: Annotated[
-        int | None, typer.Option(help="Classes first met in the stream [default: 10, at most a quarter].")
+        int | None, typer.Option(help="Classes first met in the stream (default: 10, at most a quarter).")
     ] = None
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes; results are the same for any number.")] = 1
+    traceback: Annotated[
+        bool, typer.Option("--traceback", envvar=VARIABLE, help="Print all of an error that your own code raises.")
+    ] = False
 
     def evaluate(self, systems, progress):
         """Evaluate one system after the other and yield each ``Evaluation``; texts are encoded once.
@@ -87,12 +91,12 @@ def with_options(**defaults):
     """
 
     def decorate(function):
-        shown = []
+        declared = []
         for name, parameter in inspect.signature(function).parameters.items():
             if name != "options":
-                shown.append(parameter)
+                declared.append(parameter)
                 continue
-            shown += [
+            declared += [
                 parameter.replace(name=one.name, default=defaults.get(one.name, one.default), annotation=one.type)
                 for one in fields(Options)
             ]
@@ -100,10 +104,11 @@ def with_options(**defaults):
         @functools.wraps(function)
         def command(**given):
             options = Options(**{one.name: given.pop(one.name) for one in fields(Options)})
-            return function(options=options, **given)
+            with shown(options.traceback):
+                return function(options=options, **given)
 
-        command.__signature__ = inspect.Signature(shown)  # typer makes options of what it finds here
-        command.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
+        command.__signature__ = inspect.Signature(declared)  # typer makes options of what it finds here
+        command.__annotations__ = {parameter.name: parameter.annotation for parameter in declared}
         return command
 
     return decorate
@@ -131,18 +136,26 @@ def system_of(name):
     ------
     InputError
         If there is none.
+    Exception
+        Whatever the module raises, with a note that says so.
     """
     module, _, attribute = name.partition(":")
     if not attribute:
         pick("system", name, SYSTEMS)
         return name
+    way_out = "give module:name, with the module in this folder"
     sys.path.insert(0, str(Path.cwd()))
     try:
-        return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise InputError(f"cannot import {name} ({error}): give module:name, with the module in this folder") from error
+        with noted(f"{module} was imported"):
+            try:
+                found = importlib.import_module(module)
+            except ImportError as error:
+                raise InputError(f"cannot import {name} ({error}): {way_out}") from error
     finally:
         sys.path.pop(0)
+    if not hasattr(found, attribute):
+        raise InputError(f"cannot import {name}: {found!r} has no {attribute!r}: {way_out}")
+    return getattr(found, attribute)
 
 
 def print_json(value):

@@ -11,7 +11,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from ocrrlib import __version__, cards, cli, cli_options
+from ocrrlib import __version__, cards, cli, cli_failures, cli_options
 from ocrrlib.card_cells import METRICS
 from ocrrlib.card_check import check
 from ocrrlib.errors import InputError
@@ -216,6 +216,46 @@ def test_what_cannot_be_used_is_one_line_and_status_2(capsys, arguments, clue, t
     status, out, err = run(capsys, *arguments)
     lines = [line for line in err.splitlines() if line.startswith("error: ")]
     assert status == cli.WRONG and len(lines) == 1 and clue in lines[0]
+
+
+FAILING = {
+    "syntax": ("def model(:\n", "SyntaxError", "line 1", "while failing_syntax was imported"),
+    "import": ("1 / 0\nmodel = 3\n", "ZeroDivisionError", "line 1", "while failing_import was imported"),
+    "attribute": ("import math\nmodel = math.nothing\n", "AttributeError", "line 2", "was imported"),
+    "exit": ("raise SystemExit(1)\n", "ends the program with status 1", "", "was imported"),
+    "make": (
+        "def model(seed):\n    raise KeyError('theirs')\n",
+        "KeyError: 'theirs'",
+        "line 2",
+        "while model was called",
+    ),
+    "fit": (
+        "class model:\n    def fit(self, X, y, classes):\n        raise OSError('a\\nb')\n"
+        "    def predict(self, X): ...\n    def correct(self, x, y): ...\n",
+        "OSError: a b",
+        "line 3",
+        "while model was evaluated on own, seed 4",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_what_code_of_ones_own_raises_is_one_line_and_status_3(capsys, name, vectors, tmp_path, monkeypatch):
+    code, *clues = FAILING[name]
+    (tmp_path / f"failing_{name}.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    arguments = ["run", f"failing_{name}:model", "--data", vectors, "--seeds", "4", "--json"]
+    status, out, err = run(capsys, *arguments)
+    assert (status, out) == (cli_failures.FAILED, "") and err.startswith("error: ") and err.count("\n") == 1
+    for clue in clues:
+        assert clue in err
+    status, _, err = run(capsys, *arguments, "--traceback")
+    assert status == cli_failures.FAILED and "Traceback" in err and err.splitlines()[-1].startswith("error: ")
+
+
+def test_help_says_what_is_held_out_by_default(capsys):
+    said = " ".join(run(capsys, "run", "--help")[1].replace("│", " ").split())
+    assert "(default: 10, at most a quarter)" in said
 
 
 def test_version_and_help(capsys):
