@@ -26,7 +26,13 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="OCRR: how fast does a classifier learn new classes from corrections, and what does it forget?",
+    help="""OCRR: how fast does a classifier learn new classes from corrections, and what does it forget?
+
+    \b
+    ocrr run ncm substrate --seeds 0-2
+    ocrr run ncm --data tickets.csv --text body --label queue
+    ocrr compare my_module:MyClassifier ncm
+    """,
 )
 app.add_typer(ledgers, name="ledger")
 
@@ -49,6 +55,9 @@ def said(evaluation):
         digits = 1 if row["metric"] == "corrections" else 3
         between = f"  ({row['low']:.{digits}f} to {row['high']:.{digits}f})" if row["n"] > 1 else ""
         yield f"  {row['metric']:<17} {row['mean']:.{digits}f}{between}"
+    shares = evaluation.summary[evaluation.summary["metric"] != "corrections"]
+    if shares["low"].min() < 0 or shares["high"].max() > 1:
+        yield "  (each a 95 % t interval of the mean, not cut off where it leaves 0 or 1: more seeds make it narrower)"
 
 
 def _shows_progress(as_json):
@@ -160,7 +169,11 @@ def card(
 
 @app.command()
 def check(files: Annotated[list[Path], typer.Argument(help="Result cards, as JSON.")]):
-    """Check that files are result cards; exit status 1 if one of them is not."""
+    """Check that files are result cards; exit status 1 if one of them is not.
+
+    \b
+    ocrr check ncm.json cards/*.json
+    """
     broken = False
     for path in files:
         try:
@@ -174,7 +187,12 @@ def check(files: Annotated[list[Path], typer.Argument(help="Result cards, as JSO
 
 @app.command(name="systems")
 def list_systems(as_json: AsJSON = False):
-    """List all systems with what they are set to."""
+    """List all systems with what they are set to.
+
+    \b
+    ocrr systems
+    ocrr systems --json
+    """
     rows = [
         {"name": name, "class": entry.cls, "reads": entry.reads, "parameters": entry.params}
         for name, entry in SYSTEMS.items()
@@ -188,7 +206,12 @@ def list_systems(as_json: AsJSON = False):
 
 @app.command(name="datasets")
 def list_datasets(as_json: AsJSON = False):
-    """List all datasets, and where they are from."""
+    """List all datasets, and where they are from.
+
+    \b
+    ocrr datasets
+    ocrr datasets --json
+    """
     rows = [
         {"name": one.name, "title": one.title, "licence": one.licence, "citation": one.citation, "url": one.url}
         for one in DATASETS.values()

@@ -122,11 +122,16 @@ def seeds_of(text):
     InputError
         If it is neither.
     """
-    try:
-        parts = [[int(number) for number in part.split("-")] for part in text.split(",")]
-        return [seed for part in parts for seed in range(part[0], part[-1] + 1)]
-    except ValueError:
-        raise InputError(f"seeds {text!r} cannot be read: give them as 0,1,2 or 0-4") from None
+    seeds = []
+    for part in text.split(","):
+        try:
+            first, last = map(int, part.split("-") if "-" in part else (part, part))
+        except ValueError:
+            raise InputError(f"seeds {text!r} cannot be read: give them as 0,1,2 or 0-4") from None
+        if last < first:
+            raise InputError(f"seeds {text!r} cannot be read: {part.strip()!r} runs backwards: give {last}-{first}")
+        seeds += range(first, last + 1)
+    return seeds
 
 
 def system_of(name):

@@ -15,6 +15,7 @@ from ocrrlib import __version__, cards, cli, cli_failures, cli_options
 from ocrrlib.card_cells import METRICS
 from ocrrlib.card_check import check
 from ocrrlib.errors import InputError
+from ocrrlib.evaluation import evaluate
 from ocrrlib.files import ROOT
 from ocrrlib.systems import SYSTEMS
 
@@ -199,7 +200,7 @@ def test_a_ledger_is_verified_and_a_damaged_entry_named(capsys, ledger, tmp_path
         (["run", "substrat"], "did you mean 'substrate'"),
         (["run", "--dataset", "banking"], "did you mean 'banking77'"),
         (["run", "--seeds", "a"], "give them as 0,1,2 or 0-4"),
-        (["run", "--seeds", "3-1"], "seeds"),
+        (["run", "--seeds", "3-1"], "'3-1' runs backwards"),
         (["run", "--policy", "half"], "unknown policy 'half'"),
         (["run", "--held-out", "77"], "cannot hold out 77 of 77"),
         (["run", "--jobs", "0"], "0 jobs"),
@@ -258,16 +259,41 @@ def test_help_says_what_is_held_out_by_default(capsys):
     assert "(default: 10, at most a quarter)" in said
 
 
-def test_version_and_help(capsys):
+COMMANDS = "run,compare,card,check,systems,datasets,ledger,ledger write,ledger verify,ledger show".split(",")
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_the_help_of_every_command_has_an_example(capsys, command):
+    said = run(capsys, *command.split(), "--help")[1]
+    assert any(line.strip(" │").startswith(f"ocrr {command}".strip() + " ") for line in said.splitlines()) or (
+        command in ("systems", "datasets") and f"ocrr {command} --json" in said
+    )
+    assert len(said.split("Usage:")[1]) > 100
+
+
+def test_the_version_is_printed(capsys):
     assert run(capsys, "--version")[:2] == (0, f"{__version__}\n")
-    for command in ("run", "compare", "card"):
-        assert f"ocrr {command}" in run(capsys, command, "--help")[1]
+
+
+def test_a_negative_number_of_entries_is_refused(capsys, tmp_path):
+    status, out, err = run(capsys, "ledger", "show", tmp_path / "none.sqlite", "--last", "-1")
+    assert (status, out) == (cli.WRONG, "") and "--last" in err
+
+
+def test_an_interval_that_leaves_what_a_share_can_be_is_explained(tiny):
+    found = evaluate("static_knn", tiny, seeds=range(2), progress=False)
+    curve = found.curve.assign(novel_acc=np.where(found.curve["seed"] == 0, 1.0, 0.9))
+    lines = list(cli.said(dataclasses.replace(found, curve=curve)))
+    assert "0.950  (0.315 to 1.585)" in lines[3] and "95 % t interval" in lines[-1] and "0 or 1" in lines[-1]
+    one = evaluate("static_knn", tiny, seeds=[0], progress=False)
+    assert "t interval" not in "\n".join(cli.said(one))
 
 
 def test_seeds_are_lists_and_ranges():
     assert cli_options.seeds_of("0,3-5,9") == [0, 3, 4, 5, 9]
-    with pytest.raises(InputError):
-        cli_options.seeds_of("1;2")
+    for bad, clue in {"1;2": "cannot be read", "4-0": "runs backwards: give 0-4", "0-2-4": "cannot be read"}.items():
+        with pytest.raises(InputError, match=clue):
+            cli_options.seeds_of(bad)
 
 
 def test_commands_that_evaluate_take_the_same_options_and_differ_in_seeds_only():
