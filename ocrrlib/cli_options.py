@@ -39,6 +39,8 @@ class Options:
     text: Annotated[str, typer.Option(help="Column of the texts in --data.")] = "text"
     label: Annotated[str, typer.Option(help="Column of the labels in --data.")] = "label"
     split: Annotated[str | None, typer.Option(help="Column of --data that says `train` or `test`.")] = None
+    test_share: Annotated[float, typer.Option(help="Share of --data drawn as test rows, without --split.")] = 0.25
+    split_seed: Annotated[int, typer.Option(help="Seed of that draw.")] = 0
     encoder: Encoder = DEFAULT_ENCODER
     seeds: Annotated[str, typer.Option("--seeds", "-s", help="Seeds, as 0,1,2 or 0-4.")] = "0-4"
     policy: PolicyName = "oracle"
@@ -78,7 +80,8 @@ class Options:
         from ocrrlib.own_data import read_data
 
         columns = {"text": self.text, "label": self.label, "split": self.split}
-        return read_data(self.data, **columns, encoder=self.encoder, progress=progress)
+        drawn = {"test_share": self.test_share, "seed": self.split_seed}
+        return read_data(self.data, **columns, **drawn, encoder=self.encoder, progress=progress)
 
 
 def with_options(**defaults):

@@ -45,7 +45,7 @@ class Evaluation:
         ``corrections``, ``novel_acc``, ``original_acc``, ``stored_entries``, ``storage_bytes``.
     about : dict
         What repeats it: ``system`` and ``made_with``, as cards have them, and of the cell ``fingerprint``,
-        ``revision``, ``held_out``, ``draw``, ``cap``.
+        ``revision``, ``held_out``, ``draw``, ``cap``, ``data``.
     """
 
     curve: pd.DataFrame
@@ -132,7 +132,8 @@ class Evaluation:
         return f"<{self.name} on {self._cell}, {len(self.runs)} seeds: {', '.join(parts)}>"
 
 
-_CELL = ("fingerprint", "revision", "held_out", "draw", "cap")
+_CELL = ("fingerprint", "revision", "held_out", "draw", "cap", "data")
+_DATA = ("sources", "split", "columns")  # of what a dataset's origin says
 
 
 def evaluate(
@@ -217,6 +218,7 @@ def evaluate(
         "held_out": held_out,
         "draw": DRAW,
         "cap": CAP,
+        "data": {name: said for name in _DATA if (said := data.origin.get(name))},
     }
     return Evaluation(pd.DataFrame(rows), about)
 

@@ -73,7 +73,12 @@ def read_data(
     _check_parts(rows, y, classes, test, drawn)
     X_train, X_test = rows.unit_rows(test, encoder, progress)
     called, revision = rows.encoder(encoder)
-    split_by = {"test_share": test_share, "seed": int(seed)} if drawn else {"split": split}
+    split_by = (
+        {"test_share": test_share, "seed": int(seed)} if drawn else {"column": split}
+    )  # null where parts are apart
+    about = {"sources": {path.name: sha256(path)}, "revision": revision, "split": split_by}
+    if kind in TABLES:
+        about["columns"] = {"text": text, "label": label}
     return Embedded(
         dataset=name or (path.name if path.stem in DATASETS else path.stem),
         encoder=called,
@@ -82,7 +87,7 @@ def read_data(
         y_train=y[~test],
         X_test=X_test,
         y_test=y[test],
-        origin={"sources": {path.name: sha256(path)}, "revision": revision, **split_by},
+        origin=about,
     )
 
 

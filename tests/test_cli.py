@@ -3,20 +3,24 @@
 import dataclasses
 import inspect
 import json
+import re
+import shlex
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import clusters
 
 from ocrrlib import __version__, cards, cli, cli_failures, cli_options
 from ocrrlib.card_cells import METRICS
 from ocrrlib.card_check import check
 from ocrrlib.errors import InputError
 from ocrrlib.evaluation import evaluate
-from ocrrlib.files import ROOT
+from ocrrlib.files import ROOT, sha256
 from ocrrlib.systems import SYSTEMS
 
 
@@ -146,6 +150,32 @@ def test_a_card_is_written_beside_its_text_and_can_be_checked(capsys, vectors, t
     (tmp_path / "broken.json").write_text("{}")
     status, out, err = run(capsys, "check", path, tmp_path / "broken.json")
     assert status == cli.BROKEN and "broken.json" in err and f"{path}: fine" in out
+
+
+def test_a_card_of_ones_own_data_is_repeated_by_the_command_in_its_markdown(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OCRR_CACHE_DIR", str(tmp_path / "cache"))
+    rows = "".join(f"{word} number {i},{word} queue\n" for word in ("card", "cash", "loan", "pin") for i in range(12))
+    Path("my tickets.csv").write_text("the body,queue\n" + rows)
+    X, y = clusters(4, 20, 8, 0)
+    np.savez("vectors.npz", X=X, y=y, part=np.arange(80) % 4 == 0)
+    table = ["--data", "my tickets.csv", "--text", "the body", "--label", "queue", "--encoder", "tfidf-svd"]
+    drawn, column = {"test_share": 0.4, "seed": 3}, {"column": "part"}
+    for given, split, more in (
+        (
+            [*table, "--test-share", "0.4", "--split-seed", "3"],
+            drawn,
+            {"columns": {"text": "the body", "label": "queue"}},
+        ),
+        (["--data", "vectors.npz", "--split", "part"], column, {}),
+    ):
+        assert run(capsys, "card", "ncm", *given, "--seeds", "0,2", "--out", "first.json")[0] == 0
+        (command,) = re.findall(r"- Repeat: `ocrr (.*)`", Path("first.md").read_text())
+        assert run(capsys, *shlex.split(command))[0] == 0
+        assert Path("again.json").read_bytes() == Path("first.json").read_bytes()
+        data = cards.read_card("first.json")["cells"][0]["dataset"]
+        assert data["split"] == split and data["sources"] == {given[1]: sha256(given[1])}
+        assert {name: data[name] for name in more} == more
 
 
 def test_all_systems_and_datasets_are_listed(capsys):

@@ -89,7 +89,7 @@ def test_a_table_becomes_a_dataset_like_the_published_ones(write):
     data = read(path)
     assert (data.dataset, data.classes) == ("tickets", ("card", "cash", "loan", "pin"))
     assert data.encoder.startswith("test_own_data.encode-")
-    assert data.origin["sources"] == {"tickets.csv": sha256(path)} and data.origin["seed"] == 0
+    assert data.origin["sources"] == {"tickets.csv": sha256(path)} and data.origin["split"]["seed"] == 0
     assert data.origin["revision"].startswith("test_own_data.encode ")
     assert data.X_train.shape == (76, 23) and data.X_test.shape == (24, 23)  # 6 of 25 rows of each class
     np.testing.assert_array_equal(np.bincount(data.y_test), 6)
