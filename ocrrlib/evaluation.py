@@ -286,4 +286,6 @@ def _run(made_by, data, seed, policy, held_out):
             raise InputError(f"{candidate.title}, seed {seed}: {error}") from error
         except Exception as error:
             error.add_note(f"while {candidate.title} was evaluated on {data.dataset}, seed {seed}")
+            if "read-only" in str(error):  # as NumPy has it
+                error.add_note("rows and labels are shared and read-only: copy what is to be changed first, X = X.copy()")
             raise

@@ -286,6 +286,14 @@ def test_what_fails_inside_a_system_says_which_seed(tiny):
         evaluate(Failing(), tiny, [5], **QUIET)
     assert caught.value.__notes__ == ["while Failing was evaluated on tiny, seed 5"]
 
+    class Doubling(Means):
+        def fit(self, X, y, classes):
+            X *= 2
+
+    with pytest.raises(ValueError, match="read-only") as caught:
+        evaluate(Doubling(), tiny, [5], **QUIET)
+    assert "copy what is to be changed first" in caught.value.__notes__[1]
+
     class Odd(Means):
         def predict(self, X):
             return X
