@@ -67,5 +67,7 @@ def _lack(thing):
     methods = min(lacking, key=lambda methods: len(lacking[methods]) / len(methods))
     if len(lacking[methods]) == len(methods):
         return "cannot be used as a system"
-    named = [f"{method}({', '.join(CONTRACT[method])})" if method in CONTRACT else method for method in lacking[methods]]
+    named = [
+        f"{method}({', '.join(CONTRACT[method])})" if method in CONTRACT else method for method in lacking[methods]
+    ]
     return f"lacks {' and '.join(named)}"

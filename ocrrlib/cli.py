@@ -5,6 +5,7 @@ Exit status: 0 if all went well, 1 if a ledger is broken or a card is not one, 2
 """
 
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -229,10 +230,17 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Print the 
         raise typer.Exit()
 
 
+def _warn(message, *_, **__):
+    typer.echo(f"warning: {' '.join(str(message).split())}", err=True)
+
+
 def main(arguments=None):
-    """Run a command; errors are one line on stderr."""
+    """Run a command; errors and warnings are one line each on stderr."""
     try:
-        app(arguments)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = _warn
+            app(arguments)
     except InputError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(WRONG)

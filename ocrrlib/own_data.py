@@ -1,5 +1,6 @@
 """Data of one's own: a file with texts or vectors and their labels, checked, split, and embedded."""
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -8,10 +9,12 @@ import pandas as pd
 from ocrrlib.datasets import DATASETS
 from ocrrlib.embeddings import Embedded
 from ocrrlib.encoders import DEFAULT_ENCODER
+from ocrrlib.equal_rows import on_both_sides, under_two_labels
 from ocrrlib.errors import InputError
 from ocrrlib.files import sha256
 from ocrrlib.own_files import TABLES, ending
 from ocrrlib.own_rows import TextRows, VectorRows
+from ocrrlib.problems import listed
 
 
 def read_data(
@@ -54,6 +57,11 @@ def read_data(
     ------
     InputError
         If the file cannot be used. It names lines (of a CSV file, whose header is line 1) or rows (of others, from 0).
+
+    Warns
+    -----
+    UserWarning
+        If equal texts or vectors have different labels.
     """
     path, kind = Path(path), ending(path)
     if name in DATASETS:
@@ -71,6 +79,7 @@ def read_data(
     drawn = rows.test is None
     test = rows.drawn(y, test_share, seed) if drawn else rows.test
     _check_parts(rows, y, classes, test, drawn)
+    _warn_of_labels(rows, y, classes)
     X_train, X_test = rows.unit_rows(test, encoder, progress)
     called, revision = rows.encoder(encoder)
     split_by = (
@@ -102,7 +111,7 @@ def _class_ids(labels):
 
 
 def _check_parts(rows, y, classes, test, drawn):
-    """Refuse a split in which a class is missing on one side, or a text is on both."""
+    """Refuse a split in which a class is missing on one side, or a text or vector is on both."""
     problems = rows.problems
     in_train, in_test = (np.bincount(y[part], minlength=len(classes)) > 0 for part in (~test, test))
 
@@ -117,5 +126,25 @@ def _check_parts(rows, y, classes, test, drawn):
         way_out = "give rows of each class to both, or leave the class out"
         problems.note_items("only among the test rows is class", np.flatnonzero(~in_train), named, way_out)
         problems.note_items("only among the training rows is class", np.flatnonzero(~in_test), named, way_out)
-        rows.note_doubles(test)
+        problems.note_items(
+            f"the same {rows.thing} in train and test:",
+            on_both_sides(rows.which, test),
+            lambda pair: " and ".join(map(problems.row, pair)),
+            "leave one of each out",
+        )
     problems.check()
+
+
+def _warn_of_labels(rows, y, classes):
+    """Warn of what is equal and has two labels: no system can tell it apart, but data may well be like this."""
+
+    def named(pair):
+        return " and ".join(f"{rows.problems.row(row)} ({classes[y[row]]!r})" for row in pair)
+
+    pairs = under_two_labels(rows.which, y)
+    if pairs:
+        warnings.warn(
+            f"{rows.problems.path}: the same {rows.thing} under two labels: {listed(pairs, named)}: correct one of "
+            "each, unless both are right; no system can get both right",
+            stacklevel=3,
+        )
