@@ -61,8 +61,8 @@ def said(evaluation):
         yield "  (each a 95 % t interval of the mean, not cut off where it leaves 0 or 1: more seeds make it narrower)"
 
 
-def _shows_progress(as_json):
-    return not as_json and sys.stderr.isatty()
+def _progress(as_json):
+    return True if not as_json and sys.stderr.isatty() else "lines"
 
 
 @app.command()
@@ -85,7 +85,7 @@ def run(
     ocrr run my_module:MyClassifier --dataset clinc150 --policy random10 --seeds 0-9 --json
     """
     names, done = systems or ["substrate"], []
-    for one in options.evaluate(names, _shows_progress(as_json)):
+    for one in options.evaluate(names, _progress(as_json)):
         done.append(one.card())
         if out is not None:
             _keep(one, out)
@@ -116,7 +116,7 @@ def compare(
     \b
     ocrr compare ledger_plda substrate --policy random10
     """
-    one, other = options.evaluate([first, second], _shows_progress(as_json))
+    one, other = options.evaluate([first, second], _progress(as_json))
     rows = []
     for metric, column in METRICS.items():
         gaps = one.runs[column].to_numpy() - other.runs[column].to_numpy()
@@ -158,7 +158,7 @@ def card(
     """
     from ocrrlib.files import write_text
 
-    (one,) = options.evaluate([system], _shows_progress(as_json))
+    (one,) = options.evaluate([system], _progress(as_json))
     made = one.card(source)
     cards.write_card(made, out)
     write_text(out.with_suffix(".md"), cards.markdown(made))

@@ -25,7 +25,7 @@ System = Annotated[str, typer.Argument(help="A name in `ocrr systems`, or module
 Dataset = Annotated[str, typer.Option("--dataset", "-d", help="A name in `ocrr datasets`.")]
 Encoder = Annotated[str, typer.Option(help="What embeds texts: a sentence-transformers name or folder.")]
 PolicyName = Annotated[str, typer.Option("--policy", "-p", help=f"Who is corrected: {', '.join(POLICIES)}.")]
-AsJSON = Annotated[bool, typer.Option("--json", help="Print JSON for programs, and no progress.")]
+AsJSON = Annotated[bool, typer.Option("--json", help="Print JSON for programs, and no bar.")]
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from ocrrlib.files import sha256
 from ocrrlib.own_files import TABLES, ending
 from ocrrlib.own_rows import TextRows, VectorRows
 from ocrrlib.problems import listed
+from ocrrlib.progress import Progress
 
 
 def read_data(
@@ -44,8 +45,8 @@ def read_data(
         See ``ocrrlib.encoders.load_encoder``; not used for vectors. What it gives is kept in the cache.
     name : str, optional
         What the dataset is called; without it, as the file without its ending.
-    progress : bool
-        Whether encoding shows a bar.
+    progress : bool or str
+        Whether a bar shows what is being done; ``"lines"`` for a line on stderr now and then.
 
     Returns
     -------
@@ -70,21 +71,17 @@ def read_data(
         raise InputError(f"test_share {test_share!r} is out of range: give a share between 0 and 1")
     if not (isinstance(seed, (int, np.integer)) and seed >= 0):
         raise InputError(f"seed {seed!r} is out of range: give an integer from 0 up")
-    rows = TextRows(path, text, label, split) if kind in TABLES else VectorRows(path, split)
-    rows.problems.check()
-    y, classes = _class_ids(rows.labels)
-    if len(classes) < 2:
-        found = f"there is no class but {classes[0]!r}" if classes else "there are no rows"
-        raise InputError(f"{path}: {found}: give rows of at least two classes")
-    drawn = rows.test is None
-    test = rows.drawn(y, test_share, seed) if drawn else rows.test
-    _check_parts(rows, y, classes, test, drawn)
-    _warn_of_labels(rows, y, classes)
-    X_train, X_test = rows.unit_rows(test, encoder, progress)
+    with Progress(path.name, how=progress) as doing:
+        doing.says("reading")
+        rows = TextRows(path, text, label, split) if kind in TABLES else VectorRows(path, split)
+        rows.problems.check()
+        doing.says(f"splitting {len(rows.labels):,} rows")
+        y, classes, test = _parts(path, rows, test_share, seed)
+        doing.says(f"{'encoding' if kind in TABLES else 'normalising'} {len(y):,} rows")
+        X_train, X_test = rows.unit_rows(test, encoder, progress is True)
     called, revision = rows.encoder(encoder)
-    split_by = (
-        {"test_share": test_share, "seed": int(seed)} if drawn else {"column": split}
-    )  # null where parts are apart
+    drawn = {"test_share": test_share, "seed": int(seed)}
+    split_by = drawn if rows.test is None else {"column": split}  # None where parts are apart
     about = {"sources": {path.name: sha256(path)}, "revision": revision, "split": split_by}
     if kind in TABLES:
         about["columns"] = {"text": text, "label": label}
@@ -98,6 +95,19 @@ def read_data(
         y_test=y[test],
         origin=about,
     )
+
+
+def _parts(path, rows, test_share, seed):
+    """Class ids (n,), names of the classes, and which rows are test rows; checked."""
+    y, classes = _class_ids(rows.labels)
+    if len(classes) < 2:
+        found = f"there is no class but {classes[0]!r}" if classes else "there are no rows"
+        raise InputError(f"{path}: {found}: give rows of at least two classes")
+    drawn = rows.test is None
+    test = rows.drawn(y, test_share, seed) if drawn else rows.test
+    _check_parts(rows, y, classes, test, drawn)
+    _warn_of_labels(rows, y, classes)
+    return y, classes, test
 
 
 def _class_ids(labels):
@@ -146,5 +156,5 @@ def _warn_of_labels(rows, y, classes):
         warnings.warn(
             f"{rows.problems.path}: the same {rows.thing} under two labels: {listed(pairs, named)}: correct one of "
             "each, unless both are right; no system can get both right",
-            stacklevel=3,
+            stacklevel=4,
         )

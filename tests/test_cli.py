@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from conftest import clusters
 
-from ocrrlib import __version__, cards, cli, cli_failures, cli_options
+from ocrrlib import __version__, cards, cli, cli_failures, cli_options, progress
 from ocrrlib.card_cells import METRICS
 from ocrrlib.card_check import check
 from ocrrlib.errors import InputError
@@ -33,6 +33,12 @@ def vectors(tmp_path, banking):
         parts[f"X_{part}"], parts[f"y_{part}"] = (getattr(banking, f"{n}_{part}")[chosen] for n in "Xy")
     np.savez(tmp_path / "own.npz", **parts)
     return tmp_path / "own.npz"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """However slow the machine, nothing takes so long that a line says so."""
+    monkeypatch.setattr(progress, "LINES", 10_000)
 
 
 def run(capsys, *arguments):
@@ -61,6 +67,16 @@ def test_programs_get_cards_and_nothing_else(capsys, vectors, tmp_path):
     assert (status, err) == (0, "") and card["cells"][0]["seeds"] == [0, 2]
     assert cards.read_card(tmp_path / "out/ncm.json") == card
     assert (tmp_path / "out/ncm.csv").read_text().startswith("dataset,encoder,policy,seed,system,step,")
+
+
+def test_off_a_terminal_lines_on_stderr_say_what_is_being_done(capsys, vectors, monkeypatch):
+    monkeypatch.setattr(progress, "LINES", 1e-3)
+    status, out, err = run(capsys, "run", "static_knn", "--data", vectors, "--seeds", "0-2", "--json")
+    assert status == 0 and json.loads(out)
+    lines = err.splitlines()
+    assert lines and all(line.startswith("... ") and line.endswith(" s") for line in lines)
+    assert any(line.startswith("... static_knn: seed ") and "items streamed" in line for line in lines)
+    assert any(line.startswith("... own.npz: ") for line in lines)
 
 
 def test_differences_are_those_of_pairs(capsys, vectors):
