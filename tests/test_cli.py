@@ -171,7 +171,11 @@ def test_a_card_is_written_beside_its_text_and_can_be_checked(capsys, vectors, t
 def test_a_card_of_ones_own_data_is_repeated_by_the_command_in_its_markdown(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OCRR_CACHE_DIR", str(tmp_path / "cache"))
-    rows = "".join(f"{word} number {i},{word} queue\n" for word in ("card", "cash", "loan", "pin") for i in range(12))
+    rows = "".join(
+        f"{word} {(i + 2) ** 20} {(i + 3) ** 23},{word} queue\n"
+        for word in ("card", "cash", "loan", "pin")
+        for i in range(12)
+    )
     Path("my tickets.csv").write_text("the body,queue\n" + rows)
     X, y = clusters(4, 20, 8, 0)
     np.savez("vectors.npz", X=X, y=y, part=np.arange(80) % 4 == 0)
@@ -185,7 +189,8 @@ def test_a_card_of_ones_own_data_is_repeated_by_the_command_in_its_markdown(caps
         ),
         (["--data", "vectors.npz", "--split", "part"], column, {}),
     ):
-        assert run(capsys, "card", "ncm", *given, "--seeds", "0,2", "--out", "first.json")[0] == 0
+        status, _, err = run(capsys, "card", "ncm", *given, "--seeds", "0,2", "--out", "first.json")
+        assert status == 0, err
         (command,) = re.findall(r"- Repeat: `ocrr (.*)`", Path("first.md").read_text())
         assert run(capsys, *shlex.split(command))[0] == 0
         assert Path("again.json").read_bytes() == Path("first.json").read_bytes()
