@@ -18,6 +18,7 @@ from pages.figures import CONTENT
 
 FOLDER = "api"
 TEMPLATES = Path(__file__).resolve().parent / "templates"
+NO_END = r"(?<!\bet al\.)(?<!\bi\.e\.)(?<!\be\.g\.)"  # of a sentence, though a full stop
 WAY_OUT = "pip install 'ocrrlib[docs]'"
 
 
@@ -63,7 +64,7 @@ def address(name):
 
 def line(docstring):
     """First sentence of a docstring as HTML."""
-    first = re.split(r"(?<=\.)\s|\n\n", docstring.strip())[0].rstrip(".:")
+    first = re.split(rf"(?<=\.){NO_END}\s|\n\n", docstring.strip())[0].rstrip(".:")
     return Markup(re.sub("``(.+?)``", r"<code>\1</code>", escape(" ".join(first.split()), quote=False)))
 
 
