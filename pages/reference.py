@@ -68,6 +68,14 @@ def line(docstring):
     return Markup(re.sub("``(.+?)``", r"<code>\1</code>", escape(" ".join(first.split()), quote=False)))
 
 
+def reached(module):
+    """What a package hands on when it is first asked for, as pdoc knows it where it is defined; by name."""
+    shown, _ = modules()
+    places = getattr(module.obj, "_HERE", {})
+    found = {name: shown.get(f"{module.fullname}.{place}") for name, place in places.items()}
+    return {name: found[name].members[name] for name in sorted(found, key=str.lower) if found[name]}
+
+
 def prose(docstring):
     """A docstring without signs for other readers: what typer is told to leave as it is becomes code."""
     return re.sub(r"^\x08\n((?:.+\n?)*)", lambda match: "\n" + indent(match[1], "    "), docstring, flags=re.MULTILINE)
@@ -137,7 +145,7 @@ def render(shared):
 
     shown, _ = modules()
     pdoc.render.configure(docformat="numpy", show_source=False, search=False, template_directory=TEMPLATES)
-    pdoc.render.env.filters |= {"line": line, "plain": plain, "prose": prose, "parameters": signature}
+    pdoc.render.env.filters |= {"line": line, "plain": plain, "prose": prose, "parameters": signature, "reached": reached}
     texts = {}
     for name, module in shown.items():
         pdoc.render.env.globals |= shared | {"root": "../" * address(name).count("/"), "page": "docs"}
