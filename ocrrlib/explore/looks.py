@@ -3,6 +3,7 @@
 import base64
 import html
 import io
+import re
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -88,6 +89,12 @@ def flat(frame):
 
 
 def table(frame):
-    """A data frame as an HTML table, styled as JupyterLab's own."""
+    """A data frame as an HTML table, styled as JupyterLab's own; it never makes what is around it wider.
+
+    Names break after an underscore where there is no room for them; what is wider still scrolls by itself.
+    """
     text = flat(frame).to_html(border=0).replace("<table", '<table style="margin-left:0"', 1)
-    return f'<div class="jp-RenderedHTMLCommon">{text}</div>'
+    text = re.sub(r"_(?=[^<>]*</td>)", "_<wbr>", text)
+    # The content asks for no width of its own: around it are flex boxes, which would grow with it.
+    own = "overflow-x:auto; width:0; min-width:100%; box-sizing:border-box; padding-right:0"
+    return f'<div class="jp-RenderedHTMLCommon" style="{own}">{text}</div>'
