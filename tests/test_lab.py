@@ -159,7 +159,7 @@ def test_a_visitor_asks_corrects_and_sees_it_learnt_and_the_damage_found(lab):
             visitor.type("type a sentence", "my phone has been stolen", "Enter")
         else:
             visitor.press("Take a test row")
-        tab.until("!!document.querySelector('.widget-vbox .jp-RenderedHTMLCommon + img')", 60)
+        tab.until("!!document.querySelector('.widget-vbox img[alt^=Nearest]')", 60)
         first = visitor.answers()
         visitor.picture("asked")
         visitor.type("the right class", LABEL, "Tab")
@@ -180,6 +180,7 @@ def test_a_visitor_asks_corrects_and_sees_it_learnt_and_the_damage_found(lab):
         visitor.sees("A copy, damaged")
         visitor.press("Verify")
         visitor.sees("is not what was written")
+        visitor.sees(f"▶ {tab.run(NEWEST[1:])}")
         visitor.picture("verified")
         assert tab.run(f"document.querySelectorAll({json.dumps(SAID.format('stdout'))}).length") > 0
         visitor.finds_all_in_its_place()
