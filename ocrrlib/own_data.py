@@ -136,13 +136,20 @@ def _check_parts(rows, y, classes, test, drawn):
         way_out = "give rows of each class to both, or leave the class out"
         problems.note_items("only among the test rows is class", np.flatnonzero(~in_train), named, way_out)
         problems.note_items("only among the training rows is class", np.flatnonzero(~in_test), named, way_out)
-        problems.note_items(
-            f"the same {rows.thing} in train and test:",
-            on_both_sides(rows.which, test),
-            lambda pair: " and ".join(map(problems.row, pair)),
-            "leave one of each out",
-        )
+        doubles, told = on_both_sides(rows.which, test), f"the same {rows.thing} in train and test:"
+        if rows.thing == "text":
+            problems.note_items(told, doubles, _pair(problems), "leave one of each out")
     problems.check()
+    if (
+        not drawn and rows.thing != "text" and doubles
+    ):  # no mistake for certain: an encoder may give two texts one vector
+        found = listed(doubles, _pair(problems))
+        warnings.warn(f"{problems.path}: {told} {found}: leave one of each out, if they are one row", stacklevel=4)
+
+
+def _pair(problems):
+    """Names both rows of a pair."""
+    return lambda pair: " and ".join(map(problems.row, pair))
 
 
 def _warn_of_labels(rows, y, classes):

@@ -145,7 +145,8 @@ def render(shared):
 
     shown, _ = modules()
     pdoc.render.configure(docformat="numpy", show_source=False, search=False, template_directory=TEMPLATES)
-    pdoc.render.env.filters |= {"line": line, "plain": plain, "prose": prose, "parameters": signature, "reached": reached}
+    filters = {"line": line, "plain": plain, "prose": prose, "parameters": signature, "reached": reached}
+    pdoc.render.env.filters |= filters
     texts = {}
     for name, module in shown.items():
         pdoc.render.env.globals |= shared | {"root": "../" * address(name).count("/"), "page": "docs"}

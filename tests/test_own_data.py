@@ -267,10 +267,9 @@ def test_equal_vectors_on_both_sides_or_under_two_labels_are_named(write):
     X, y = np.random.default_rng(0).normal(size=(40, 6)), np.arange(40) % 2
     X[[30, 31]] = X[[4, 9]]
     apart = {"X_train": X[:30], "y_train": y[:30], "X_test": X[30:], "y_test": y[30:]}
-    refused(
-        write(apart, "a.npz"),
-        "the same vector in train and test: row 4 of X_train and row 0 of X_test, row 9 of X_train and row 1 of X_test",
-    )
+    both = "row 4 of X_train and row 0 of X_test, row 9 of X_train and row 1 of X_test"
+    with pytest.warns(UserWarning, match=f"a.npz: the same vector in train and test: {both}: leave one of each out"):
+        read(write(apart, "a.npz"))
     y[30] = 1
     with pytest.warns(
         UserWarning, match=r"b.npz: the same vector under two labels: row 4 \('0'\) and row 30 \('1'\): "
@@ -279,15 +278,10 @@ def test_equal_vectors_on_both_sides_or_under_two_labels_are_named(write):
 
 
 @pytest.mark.parametrize("kind", [np.float64, np.float32, np.float16, np.int64, np.int32, np.uint8])
-def test_equal_rows_are_those_that_are_equal_whatever_the_numbers(kind, monkeypatch):
+def test_equal_rows_are_those_that_are_equal_whatever_the_numbers(kind):
     X = np.random.default_rng(0).integers(0, 3, (500, 5)).astype(kind)
     wanted = pd.factorize(np.array([str(row) for row in X.tolist()]))[0]
     np.testing.assert_array_equal(equal_rows.equal_rows(X), wanted)
-    monkeypatch.setattr(equal_rows, "ROWS", 64)
-    np.testing.assert_array_equal(equal_rows.equal_rows(X), wanted)
-    X = np.unique(X, axis=0)
-    monkeypatch.setattr(equal_rows, "_hashes", lambda X: np.arange(len(X)) // 2)  # many meet
-    np.testing.assert_array_equal(equal_rows.equal_rows(X), np.arange(len(X)))
 
 
 # --- what is wrong with a table

@@ -348,7 +348,8 @@ def test_without_pdoc_the_page_says_how_to_get_it(monkeypatch):
 
 def test_docstrings_are_shown_as_they_are_meant():
     assert reference.line("Holds ``x``: one <row>.\n\nMore.") == "Holds <code>x</code>: one &lt;row&gt;"
-    assert reference.line("Replay, i.e. all of it (Lin et al. 2020). More.") == "Replay, i.e. all of it (Lin et al. 2020)"
+    abbreviated = "Replay, i.e. all of it (Lin et al. 2020)"
+    assert reference.line(f"{abbreviated}. More.") == abbreviated
     assert reference.prose("Runs.\n\n\x08\nocrr run a\nocrr run b\n") == "Runs.\n\n\n    ocrr run a\n    ocrr run b\n"
 
 
