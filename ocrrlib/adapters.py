@@ -53,9 +53,21 @@ def as_system(thing, seed=0):
     for adapter, methods in ADAPTERS.items():
         if all(callable(getattr(thing, method, None)) for method in methods):
             return adapter(thing, seed)
-    why = (
-        "has no partial_fit, so it cannot learn from one row"
-        if is_from("sklearn", thing)
-        else "cannot be used as a system"
-    )
-    raise InputError(f"{type(thing).__name__} {why}: give {WAYS}")
+    raise InputError(f"{type(thing).__name__} {_lack(thing)}: give {WAYS}")
+
+
+def _lack(thing):
+    """Why it is none: what it lacks of the methods of which it has most."""
+    if is_from("sklearn", thing):
+        return "has no partial_fit, so it cannot learn from one row"
+    lacking = {
+        methods: [method for method in methods if not callable(getattr(thing, method, None))]
+        for methods in ADAPTERS.values()
+    }
+    methods = min(lacking, key=lambda methods: len(lacking[methods]) / len(methods))
+    if len(lacking[methods]) == len(methods):
+        return "cannot be used as a system"
+    named = [
+        f"{method}({', '.join(CONTRACT[method])})" if method in CONTRACT else method for method in lacking[methods]
+    ]
+    return f"lacks {' and '.join(named)}"

@@ -8,14 +8,19 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ocrrlib.adapter_base import WAYS, Adapter
-from ocrrlib.adapter_own import CONTRACT
-from ocrrlib.adapters import as_system
+from ocrrlib.adapters import ADAPTERS, as_system
 from ocrrlib.errors import InputError, pick
 from ocrrlib.provenance import closure, digest
 from ocrrlib.systems import SYSTEMS
 from ocrrlib.systems.base import System, TextSystem
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+SEEDS = ("seed", "random_state")  # what a parameter for the seed is called
+_BY_PLACE = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    inspect.Parameter.VAR_POSITIONAL,
+)
 _REPR = 2000  # characters of it at most
 
 
@@ -26,7 +31,9 @@ class Candidate:
     Attributes
     ----------
     given : str, callable or object
-        A registry name; a function of the seed that makes anything that ``as_system`` takes; or such a thing itself.
+        A registry name; a class, or a function of the seed, that makes anything that ``as_system`` takes; or such a
+        thing itself. A class, or a function without arguments, that has no parameter ``seed`` or ``random_state`` is
+        called without one.
     encoder : str
         What systems that read sentences encode them by.
     """
@@ -46,23 +53,44 @@ class Candidate:
             return pick("system", self.given, SYSTEMS).make(seed, self.encoder)
         if not self.is_factory:
             return as_system(self.given, seed)
+        args, named = self._told(seed)
         try:
-            inspect.signature(self.given).bind(seed)
-        except TypeError:
-            raise InputError(
-                f"{self.title} cannot be called with a seed: give a function of a seed, or {WAYS}"
-            ) from None
-        except ValueError:  # compiled code may not say what it takes
-            pass
-        made = self.given(seed)
+            made = self.given(*args, **named)
+        except Exception as error:
+            error.add_note(f"while {self.title} was called to make a system for seed {seed}")
+            raise
         return made if isinstance(made, System) else as_system(made, seed)
 
     @property
     def is_factory(self):
-        """Whether it is called with a seed."""
+        """Whether it is called to make a system: a class, or a function."""
         if inspect.isclass(self.given):
-            return all(hasattr(self.given, method) for method in CONTRACT)  # others are refused as classes
-        return callable(self.given) and not all(hasattr(self.given, method) for method in CONTRACT)
+            return True
+        is_one = any(all(hasattr(self.given, method) for method in methods) for methods in ADAPTERS.values())
+        return callable(self.given) and not is_one
+
+    def _told(self, seed):
+        """Arguments of a factory: the seed if it takes one, by name or as a function's only argument; else none."""
+        try:
+            takes = inspect.signature(self.given)
+        except ValueError:  # compiled code may not say what it takes
+            return ((), {}) if inspect.isclass(self.given) else ((seed,), {})
+        named = [name for name in SEEDS if name in takes.parameters]
+        by_place = [one for one in takes.parameters.values() if one.kind in _BY_PLACE]
+        if named and takes.parameters[named[0]].kind not in _BY_PLACE[:1]:
+            told = (), {named[0]: seed}
+        elif not inspect.isclass(self.given) and by_place and by_place[0].default is inspect.Parameter.empty:
+            told = (seed,), {}  # of a class it could be anything, as its number of neighbours
+        else:
+            told = (), {}
+        try:
+            takes.bind(*told[0], **told[1])
+        except TypeError:
+            raise InputError(
+                f"{self.title} takes {takes}, so it cannot be called with a seed, nor without: give a function of a "
+                f"seed, or {WAYS}"
+            ) from None
+        return told
 
     @property
     def title(self):
@@ -95,7 +123,8 @@ class Candidate:
             return found | {"registry": self.given, "parameters": self.entry.params}
         sources = [_source(part) for part in ((self.given, type(thing)) if self.is_factory else (type(thing),))]
         if self.is_factory:
-            found["factory"] = f"{self.given.__module__}.{self.given.__qualname__}"
+            named = getattr(self.given, "__qualname__", type(self.given).__qualname__)  # partial functions have none
+            found["factory"] = f"{self.given.__module__}.{named}"
         return found | {
             "repr": _ADDRESS.sub("", repr(thing))[:_REPR],
             "source": hashlib.sha256("\n".join(sources).encode()).hexdigest() if all(sources) else None,

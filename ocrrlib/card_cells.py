@@ -23,7 +23,7 @@ def spread(values):
     return {name: None if math.isnan(found[name]) else round(found[name], DIGITS) for name in SPREAD}
 
 
-def cell_of(runs, fingerprint, revision, held_out, draw, cap):
+def cell_of(runs, fingerprint, revision, held_out, draw, cap, data=None):
     """A cell of a card from the runs of one system on it.
 
     Parameters
@@ -34,11 +34,13 @@ def cell_of(runs, fingerprint, revision, held_out, draw, cap):
         Of the dataset and of the encoder.
     held_out, draw, cap
         How the scenarios were drawn, see ``make_scenario``.
+    data : dict, optional
+        What else is known of the dataset: ``sources``, ``split``, ``columns``.
     """
     first = runs.iloc[0]
     finals = {name: [round(value, DIGITS) for value in runs[column].tolist()] for name, column in METRICS.items()}
     return {
-        "dataset": {"name": first["dataset"], "fingerprint": fingerprint},
+        "dataset": {"name": first["dataset"], "fingerprint": fingerprint} | (data or {}),
         "encoder": {"name": first["encoder"], "revision": revision},
         "policy": first["policy"],
         "held_out": held_out,

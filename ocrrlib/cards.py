@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ocrrlib.card_cells import METRICS, SPREAD
 from ocrrlib.card_check import check
+from ocrrlib.card_repeat import repeat
 from ocrrlib.errors import InputError
 from ocrrlib.files import write_text
 from ocrrlib.home import data_folder
@@ -84,7 +85,10 @@ def markdown(card):
         lines += ["", f"## {data['name']}, {cell['policy']}, {encoder['name']}", ""]
         lines += [f"- dataset: `{data['fingerprint']}`", f"- encoder: `{encoder['revision']}`"]
         lines += [f"- {cell['held_out']} classes held out, {tested}, draw `{cell['draw']}`"]
-        lines += [f"- seeds: {', '.join(map(str, cell['seeds']))}", ""]
+        lines += [f"- {name}: `{json.dumps(data[name])}`" for name in ("sources", "columns", "split") if name in data]
+        lines += [f"- seeds: {', '.join(map(str, cell['seeds']))}"]
+        command = repeat(card, cell)
+        lines += ([f"- Repeat: `{command}`"] if command else []) + [""]
         lines += ["| metric | mean | SD | 95 % t interval |", "|:--|--:|--:|:--|"]
         for name in METRICS:
             mean, sd, low, high = (cell["summary"][name][part] for part in SPREAD)

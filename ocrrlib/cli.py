@@ -1,9 +1,11 @@
 """``ocrr`` on the command line: the benchmark on what is published here, or on your own system and data.
 
-Exit status: 0 if all went well, 1 if a ledger is broken or a card is not one, 2 if something given cannot be used.
+Exit status: 0 if all went well, 1 if a ledger is broken or a card is not one, 2 if something given cannot be used,
+3 if code raised an error: a module or system of your own.
 """
 
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +13,7 @@ import typer
 
 from ocrrlib import __version__, cards
 from ocrrlib.card_cells import METRICS
+from ocrrlib.cli_failures import end
 from ocrrlib.cli_ledger import ledgers
 from ocrrlib.cli_options import BROKEN, WRONG, AsJSON, Options, System, print_json, with_options
 from ocrrlib.datasets import DATASETS
@@ -24,7 +27,13 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="OCRR: how fast does a classifier learn new classes from corrections, and what does it forget?",
+    help="""OCRR: how fast does a classifier learn new classes from corrections, and what does it forget?
+
+    \b
+    ocrr run ncm substrate --seeds 0-2
+    ocrr run ncm --data tickets.csv --text body --label queue
+    ocrr compare my_module:MyClassifier ncm
+    """,
 )
 app.add_typer(ledgers, name="ledger")
 
@@ -47,10 +56,13 @@ def said(evaluation):
         digits = 1 if row["metric"] == "corrections" else 3
         between = f"  ({row['low']:.{digits}f} to {row['high']:.{digits}f})" if row["n"] > 1 else ""
         yield f"  {row['metric']:<17} {row['mean']:.{digits}f}{between}"
+    shares = evaluation.summary[evaluation.summary["metric"] != "corrections"]
+    if shares["low"].min() < 0 or shares["high"].max() > 1:
+        yield "  (each a 95 % t interval of the mean, not cut off where it leaves 0 or 1: more seeds make it narrower)"
 
 
-def _shows_progress(as_json):
-    return not as_json and sys.stderr.isatty()
+def _progress(as_json):
+    return True if not as_json and sys.stderr.isatty() else "lines"
 
 
 @app.command()
@@ -73,7 +85,7 @@ def run(
     ocrr run my_module:MyClassifier --dataset clinc150 --policy random10 --seeds 0-9 --json
     """
     names, done = systems or ["substrate"], []
-    for one in options.evaluate(names, _shows_progress(as_json)):
+    for one in options.evaluate(names, _progress(as_json)):
         done.append(one.card())
         if out is not None:
             _keep(one, out)
@@ -104,7 +116,7 @@ def compare(
     \b
     ocrr compare ledger_plda substrate --policy random10
     """
-    one, other = options.evaluate([first, second], _shows_progress(as_json))
+    one, other = options.evaluate([first, second], _progress(as_json))
     rows = []
     for metric, column in METRICS.items():
         gaps = one.runs[column].to_numpy() - other.runs[column].to_numpy()
@@ -146,7 +158,7 @@ def card(
     """
     from ocrrlib.files import write_text
 
-    (one,) = options.evaluate([system], _shows_progress(as_json))
+    (one,) = options.evaluate([system], _progress(as_json))
     made = one.card(source)
     cards.write_card(made, out)
     write_text(out.with_suffix(".md"), cards.markdown(made))
@@ -158,7 +170,11 @@ def card(
 
 @app.command()
 def check(files: Annotated[list[Path], typer.Argument(help="Result cards, as JSON.")]):
-    """Check that files are result cards; exit status 1 if one of them is not."""
+    """Check that files are result cards; exit status 1 if one of them is not.
+
+    \b
+    ocrr check ncm.json cards/*.json
+    """
     broken = False
     for path in files:
         try:
@@ -172,7 +188,12 @@ def check(files: Annotated[list[Path], typer.Argument(help="Result cards, as JSO
 
 @app.command(name="systems")
 def list_systems(as_json: AsJSON = False):
-    """List all systems with what they are set to."""
+    """List all systems with what they are set to.
+
+    \b
+    ocrr systems
+    ocrr systems --json
+    """
     rows = [
         {"name": name, "class": entry.cls, "reads": entry.reads, "parameters": entry.params}
         for name, entry in SYSTEMS.items()
@@ -186,7 +207,12 @@ def list_systems(as_json: AsJSON = False):
 
 @app.command(name="datasets")
 def list_datasets(as_json: AsJSON = False):
-    """List all datasets, and where they are from."""
+    """List all datasets, and where they are from.
+
+    \b
+    ocrr datasets
+    ocrr datasets --json
+    """
     rows = [
         {"name": one.name, "title": one.title, "licence": one.licence, "citation": one.citation, "url": one.url}
         for one in DATASETS.values()
@@ -204,13 +230,22 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Print the 
         raise typer.Exit()
 
 
+def _warn(message, *_, **__):
+    typer.echo(f"warning: {' '.join(str(message).split())}", err=True)
+
+
 def main(arguments=None):
-    """Run a command; errors of input are one line on stderr."""
+    """Run a command; errors and warnings are one line each on stderr."""
     try:
-        app(arguments)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = _warn
+            app(arguments)
     except InputError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(WRONG)
+    except Exception as error:  # whatever somebody's own code raises
+        end(error)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,15 @@ from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.errors import InputError, pick
 from ocrrlib.policies import POLICIES
 
-ledgers = typer.Typer(no_args_is_help=True, help="Write, show and verify the files of append-only ledgers.")
+ledgers = typer.Typer(
+    no_args_is_help=True,
+    help="""Write, show and verify the files of append-only ledgers.
+
+    \b
+    ocrr ledger write corrections.sqlite
+    ocrr ledger verify corrections.sqlite
+    """,
+)
 File = Annotated[Path, typer.Argument(help="The ledger's file.")]
 
 
@@ -23,7 +31,11 @@ def ledger_write(
     seed: Annotated[int, typer.Option(help="Of the stream.")] = 0,
     policy: PolicyName = "oracle",
 ):
-    """Stream once through a system that keeps a ledger, and write that."""
+    """Stream once through a system that keeps a ledger, and write that.
+
+    \b
+    ocrr ledger write corrections.sqlite ledger_plda --policy random10
+    """
     from ocrrlib import ledger_file
     from ocrrlib.embeddings import load
     from ocrrlib.ledger import Ledger
@@ -46,7 +58,12 @@ def ledger_verify(
     head: Annotated[str | None, typer.Option(help="The head as noted elsewhere; else a cut tail goes unseen.")] = None,
     as_json: AsJSON = False,
 ):
-    """Walk a ledger's chain; exit status 1 if an entry was changed, removed, inserted or reordered."""
+    """Walk a ledger's chain; exit status 1 if an entry was changed, removed, inserted or reordered.
+
+    \b
+    ocrr ledger verify corrections.sqlite
+    ocrr ledger verify corrections.sqlite --head "$(cat head.txt)" --json
+    """
     from ocrrlib import ledger_file
 
     found = ledger_file.read(file)
@@ -63,9 +80,13 @@ def ledger_verify(
 @ledgers.command(name="show")
 def ledger_show(
     file: File,
-    last: Annotated[int, typer.Option(help="Entries shown, newest last.")] = 5,
+    last: Annotated[int, typer.Option(min=0, help="Entries shown, newest last.")] = 5,
 ):
-    """Show the newest entries of a ledger."""
+    """Show the newest entries of a ledger.
+
+    \b
+    ocrr ledger show corrections.sqlite --last 20
+    """
     from ocrrlib import ledger_file
 
     found = ledger_file.read(file)

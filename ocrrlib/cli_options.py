@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from ocrrlib.cli_failures import VARIABLE, noted, shown
 from ocrrlib.datasets import DATASETS
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.errors import InputError, pick
@@ -24,7 +25,7 @@ System = Annotated[str, typer.Argument(help="A name in `ocrr systems`, or module
 Dataset = Annotated[str, typer.Option("--dataset", "-d", help="A name in `ocrr datasets`.")]
 Encoder = Annotated[str, typer.Option(help="What embeds texts: a sentence-transformers name or folder.")]
 PolicyName = Annotated[str, typer.Option("--policy", "-p", help=f"Who is corrected: {', '.join(POLICIES)}.")]
-AsJSON = Annotated[bool, typer.Option("--json", help="Print JSON for programs, and no progress.")]
+AsJSON = Annotated[bool, typer.Option("--json", help="Print JSON for programs, and no bar.")]
 
 
 @dataclass(frozen=True)
@@ -38,13 +39,18 @@ class Options:
     text: Annotated[str, typer.Option(help="Column of the texts in --data.")] = "text"
     label: Annotated[str, typer.Option(help="Column of the labels in --data.")] = "label"
     split: Annotated[str | None, typer.Option(help="Column of --data that says `train` or `test`.")] = None
+    test_share: Annotated[float, typer.Option(help="Share of --data drawn as test rows, without --split.")] = 0.25
+    split_seed: Annotated[int, typer.Option(help="Seed of that draw.")] = 0
     encoder: Encoder = DEFAULT_ENCODER
     seeds: Annotated[str, typer.Option("--seeds", "-s", help="Seeds, as 0,1,2 or 0-4.")] = "0-4"
     policy: PolicyName = "oracle"
     held_out: Annotated[
-        int | None, typer.Option(help="Classes first met in the stream [default: 10, at most a quarter].")
+        int | None, typer.Option(help="Classes first met in the stream (default: 10, at most a quarter).")
     ] = None
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes; results are the same for any number.")] = 1
+    traceback: Annotated[
+        bool, typer.Option("--traceback", envvar=VARIABLE, help="Print all of an error that your own code raises.")
+    ] = False
 
     def evaluate(self, systems, progress):
         """Evaluate one system after the other and yield each ``Evaluation``; texts are encoded once.
@@ -74,7 +80,8 @@ class Options:
         from ocrrlib.own_data import read_data
 
         columns = {"text": self.text, "label": self.label, "split": self.split}
-        return read_data(self.data, **columns, encoder=self.encoder, progress=progress)
+        drawn = {"test_share": self.test_share, "seed": self.split_seed}
+        return read_data(self.data, **columns, **drawn, encoder=self.encoder, progress=progress)
 
 
 def with_options(**defaults):
@@ -87,12 +94,12 @@ def with_options(**defaults):
     """
 
     def decorate(function):
-        shown = []
+        declared = []
         for name, parameter in inspect.signature(function).parameters.items():
             if name != "options":
-                shown.append(parameter)
+                declared.append(parameter)
                 continue
-            shown += [
+            declared += [
                 parameter.replace(name=one.name, default=defaults.get(one.name, one.default), annotation=one.type)
                 for one in fields(Options)
             ]
@@ -100,10 +107,11 @@ def with_options(**defaults):
         @functools.wraps(function)
         def command(**given):
             options = Options(**{one.name: given.pop(one.name) for one in fields(Options)})
-            return function(options=options, **given)
+            with shown(options.traceback):
+                return function(options=options, **given)
 
-        command.__signature__ = inspect.Signature(shown)  # typer makes options of what it finds here
-        command.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
+        command.__signature__ = inspect.Signature(declared)  # typer makes options of what it finds here
+        command.__annotations__ = {parameter.name: parameter.annotation for parameter in declared}
         return command
 
     return decorate
@@ -117,11 +125,16 @@ def seeds_of(text):
     InputError
         If it is neither.
     """
-    try:
-        parts = [[int(number) for number in part.split("-")] for part in text.split(",")]
-        return [seed for part in parts for seed in range(part[0], part[-1] + 1)]
-    except ValueError:
-        raise InputError(f"seeds {text!r} cannot be read: give them as 0,1,2 or 0-4") from None
+    seeds = []
+    for part in text.split(","):
+        try:
+            first, last = map(int, part.split("-") if "-" in part else (part, part))
+        except ValueError:
+            raise InputError(f"seeds {text!r} cannot be read: give them as 0,1,2 or 0-4") from None
+        if last < first:
+            raise InputError(f"seeds {text!r} cannot be read: {part.strip()!r} runs backwards: give {last}-{first}")
+        seeds += range(first, last + 1)
+    return seeds
 
 
 def system_of(name):
@@ -131,18 +144,26 @@ def system_of(name):
     ------
     InputError
         If there is none.
+    Exception
+        Whatever the module raises, with a note that says so.
     """
     module, _, attribute = name.partition(":")
     if not attribute:
         pick("system", name, SYSTEMS)
         return name
+    way_out = "give module:name, with the module in this folder"
     sys.path.insert(0, str(Path.cwd()))
     try:
-        return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise InputError(f"cannot import {name} ({error}): give module:name, with the module in this folder") from error
+        with noted(f"{module} was imported"):
+            try:
+                found = importlib.import_module(module)
+            except ImportError as error:
+                raise InputError(f"cannot import {name} ({error}): {way_out}") from error
     finally:
         sys.path.pop(0)
+    if not hasattr(found, attribute):
+        raise InputError(f"cannot import {name}: {found!r} has no {attribute!r}: {way_out}")
+    return getattr(found, attribute)
 
 
 def print_json(value):

@@ -10,7 +10,6 @@ import joblib
 import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
-from tqdm import tqdm
 
 from ocrrlib import __version__
 from ocrrlib.anytime import measure
@@ -24,6 +23,7 @@ from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import parse_seeds
 from ocrrlib.policies import POLICIES
+from ocrrlib.progress import Progress
 from ocrrlib.scenario import make_scenario
 from ocrrlib.sending import Packed, packed
 from ocrrlib.standings import ranked, standings
@@ -45,7 +45,7 @@ class Evaluation:
         ``corrections``, ``novel_acc``, ``original_acc``, ``stored_entries``, ``storage_bytes``.
     about : dict
         What repeats it: ``system`` and ``made_with``, as cards have them, and of the cell ``fingerprint``,
-        ``revision``, ``held_out``, ``draw``, ``cap``.
+        ``revision``, ``held_out``, ``draw``, ``cap``, ``data``.
     """
 
     curve: pd.DataFrame
@@ -132,7 +132,8 @@ class Evaluation:
         return f"<{self.name} on {self._cell}, {len(self.runs)} seeds: {', '.join(parts)}>"
 
 
-_CELL = ("fingerprint", "revision", "held_out", "draw", "cap")
+_CELL = ("fingerprint", "revision", "held_out", "draw", "cap", "data")
+_DATA = ("sources", "split", "columns")  # of what a dataset's origin says
 
 
 def evaluate(
@@ -151,8 +152,9 @@ def evaluate(
     Parameters
     ----------
     system : str, callable or object
-        A registry name; a function of the seed that makes a system; an object with the three methods, or an
-        estimator of scikit-learn or river, of which each seed gets a fresh copy (see ``adapters.as_system``).
+        A registry name; a class, or a function of the seed, that makes a system; an object with the three methods, or
+        an estimator of scikit-learn or river, of which each seed gets a fresh copy (see ``adapters.as_system``). A
+        class gets the seed if it has a parameter ``seed`` or ``random_state``.
     dataset : str, path or Embedded
         A registry name, a file (see ``own_data.read_data``), or what that returned.
     seeds : sequence of int
@@ -167,8 +169,8 @@ def evaluate(
         What the system is called.
     jobs : int
         Worker processes; the results are the same whatever their number.
-    progress : bool
-        Whether a bar shows the seeds done.
+    progress : bool or str
+        Whether a bar shows the seeds done and what is being done; ``"lines"`` for a line on stderr now and then.
 
     Returns
     -------
@@ -192,14 +194,17 @@ def evaluate(
     held_out = _held_out(held_out, data)
     made_by = _sendable(candidate, title, jobs)
 
-    work = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(
-        joblib.delayed(_run)(made_by, data, seed, policy, held_out) for seed in seeds
-    )
     found = {}
-    with tqdm(total=len(seeds), unit="seed", desc=title, disable=not progress) as bar:
+    with Progress(title, len(seeds), progress) as bar:
+        bar.says(f"{len(seeds)} seeds in {jobs} processes")
+        says = bar.says if jobs == 1 else _silent  # other processes are not heard before a seed is done
+        work = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(
+            joblib.delayed(_run)(made_by, data, seed, policy, held_out, says) for seed in seeds
+        )
         for seed, checkpoints in work:
             found[seed] = checkpoints
-            bar.update()
+            bar.done()
+            bar.says(f"{len(found)} of {len(seeds)} seeds done")
     names = {"dataset": data.dataset, "encoder": data.encoder, "policy": policy}
     rows = [names | {"seed": seed, "system": title} | checkpoint for seed in seeds for checkpoint in found[seed]]
     code, libraries = candidate.needs()
@@ -216,6 +221,7 @@ def evaluate(
         "held_out": held_out,
         "draw": DRAW,
         "cap": CAP,
+        "data": {name: said for name in _DATA if (said := data.origin.get(name))},
     }
     return Evaluation(pd.DataFrame(rows), about)
 
@@ -265,8 +271,13 @@ def _sendable(candidate, title, jobs):
         raise InputError(f"{title} cannot be sent to other processes ({error}): give jobs=1") from error
 
 
-def _run(made_by, data, seed, policy, held_out):
+def _silent(what):
+    """Say nothing."""
+
+
+def _run(made_by, data, seed, policy, held_out, says):
     """One seed: its checkpoints as dicts."""
+    says(f"seed {seed}: drawing the stream")
     try:
         candidate = made_by.unpacked() if isinstance(made_by, Packed) else made_by
     except Exception as error:  # as above
@@ -278,9 +289,18 @@ def _run(made_by, data, seed, policy, held_out):
             raise InputError(f"seed {seed} holds out {names}, and {data.dataset} has no {what} of them: give more rows")
     with threadpool_limits(1):
         try:
-            return seed, [one.scalars for one in run_stream(candidate.make(seed), s, POLICIES[policy])]
+            says(f"seed {seed}: learning {len(s.y_initial):,} rows")
+            checkpoints, items = [], len(s.y_stream)
+            for one in run_stream(candidate.make(seed), s, POLICIES[policy]):
+                checkpoints.append(one.scalars)
+                says(f"seed {seed}: {one.step:,} of {items:,} items streamed")
+            return seed, checkpoints
         except InputError as error:
             raise InputError(f"{candidate.title}, seed {seed}: {error}") from error
         except Exception as error:
             error.add_note(f"while {candidate.title} was evaluated on {data.dataset}, seed {seed}")
+            if "read-only" in str(error):  # as NumPy has it
+                error.add_note(
+                    "rows and labels are shared and read-only: copy what is to be changed first, X = X.copy()"
+                )
             raise

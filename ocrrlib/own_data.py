@@ -1,5 +1,6 @@
 """Data of one's own: a file with texts or vectors and their labels, checked, split, and embedded."""
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -8,10 +9,13 @@ import pandas as pd
 from ocrrlib.datasets import DATASETS
 from ocrrlib.embeddings import Embedded
 from ocrrlib.encoders import DEFAULT_ENCODER
+from ocrrlib.equal_rows import on_both_sides, under_two_labels
 from ocrrlib.errors import InputError
 from ocrrlib.files import sha256
 from ocrrlib.own_files import TABLES, ending
 from ocrrlib.own_rows import TextRows, VectorRows
+from ocrrlib.problems import listed
+from ocrrlib.progress import Progress
 
 
 def read_data(
@@ -41,8 +45,8 @@ def read_data(
         See ``ocrrlib.encoders.load_encoder``; not used for vectors. What it gives is kept in the cache.
     name : str, optional
         What the dataset is called; without it, as the file without its ending.
-    progress : bool
-        Whether encoding shows a bar.
+    progress : bool or str
+        Whether a bar shows what is being done; ``"lines"`` for a line on stderr now and then.
 
     Returns
     -------
@@ -54,6 +58,11 @@ def read_data(
     ------
     InputError
         If the file cannot be used. It names lines (of a CSV file, whose header is line 1) or rows (of others, from 0).
+
+    Warns
+    -----
+    UserWarning
+        If equal texts or vectors have different labels.
     """
     path, kind = Path(path), ending(path)
     if name in DATASETS:
@@ -62,18 +71,20 @@ def read_data(
         raise InputError(f"test_share {test_share!r} is out of range: give a share between 0 and 1")
     if not (isinstance(seed, (int, np.integer)) and seed >= 0):
         raise InputError(f"seed {seed!r} is out of range: give an integer from 0 up")
-    rows = TextRows(path, text, label, split) if kind in TABLES else VectorRows(path, split)
-    rows.problems.check()
-    y, classes = _class_ids(rows.labels)
-    if len(classes) < 2:
-        found = f"there is no class but {classes[0]!r}" if classes else "there are no rows"
-        raise InputError(f"{path}: {found}: give rows of at least two classes")
-    drawn = rows.test is None
-    test = rows.drawn(y, test_share, seed) if drawn else rows.test
-    _check_parts(rows, y, classes, test, drawn)
-    X_train, X_test = rows.unit_rows(test, encoder, progress)
+    with Progress(path.name, how=progress) as doing:
+        doing.says("reading")
+        rows = TextRows(path, text, label, split) if kind in TABLES else VectorRows(path, split)
+        rows.problems.check()
+        doing.says(f"splitting {len(rows.labels):,} rows")
+        y, classes, test = _parts(path, rows, test_share, seed)
+        doing.says(f"{'encoding' if kind in TABLES else 'normalising'} {len(y):,} rows")
+        X_train, X_test = rows.unit_rows(test, encoder, progress is True)
     called, revision = rows.encoder(encoder)
-    split_by = {"test_share": test_share, "seed": int(seed)} if drawn else {"split": split}
+    drawn = {"test_share": test_share, "seed": int(seed)}
+    split_by = drawn if rows.test is None else {"column": split}  # None where parts are apart
+    about = {"sources": {path.name: sha256(path)}, "revision": revision, "split": split_by}
+    if kind in TABLES:
+        about["columns"] = {"text": text, "label": label}
     return Embedded(
         dataset=name or (path.name if path.stem in DATASETS else path.stem),
         encoder=called,
@@ -82,8 +93,21 @@ def read_data(
         y_train=y[~test],
         X_test=X_test,
         y_test=y[test],
-        origin={"sources": {path.name: sha256(path)}, "revision": revision, **split_by},
+        origin=about,
     )
+
+
+def _parts(path, rows, test_share, seed):
+    """Class ids (n,), names of the classes, and which rows are test rows; checked."""
+    y, classes = _class_ids(rows.labels)
+    if len(classes) < 2:
+        found = f"there is no class but {classes[0]!r}" if classes else "there are no rows"
+        raise InputError(f"{path}: {found}: give rows of at least two classes")
+    drawn = rows.test is None
+    test = rows.drawn(y, test_share, seed) if drawn else rows.test
+    _check_parts(rows, y, classes, test, drawn)
+    _warn_of_labels(rows, y, classes)
+    return y, classes, test
 
 
 def _class_ids(labels):
@@ -97,7 +121,7 @@ def _class_ids(labels):
 
 
 def _check_parts(rows, y, classes, test, drawn):
-    """Refuse a split in which a class is missing on one side, or a text is on both."""
+    """Refuse a split in which a class is missing on one side, or a text or vector is on both."""
     problems = rows.problems
     in_train, in_test = (np.bincount(y[part], minlength=len(classes)) > 0 for part in (~test, test))
 
@@ -112,5 +136,32 @@ def _check_parts(rows, y, classes, test, drawn):
         way_out = "give rows of each class to both, or leave the class out"
         problems.note_items("only among the test rows is class", np.flatnonzero(~in_train), named, way_out)
         problems.note_items("only among the training rows is class", np.flatnonzero(~in_test), named, way_out)
-        rows.note_doubles(test)
+        doubles, told = on_both_sides(rows.which, test), f"the same {rows.thing} in train and test:"
+        if rows.thing == "text":
+            problems.note_items(told, doubles, _pair(problems), "leave one of each out")
     problems.check()
+    if (
+        not drawn and rows.thing != "text" and doubles
+    ):  # no mistake for certain: an encoder may give two texts one vector
+        found = listed(doubles, _pair(problems))
+        warnings.warn(f"{problems.path}: {told} {found}: leave one of each out, if they are one row", stacklevel=4)
+
+
+def _pair(problems):
+    """Names both rows of a pair."""
+    return lambda pair: " and ".join(map(problems.row, pair))
+
+
+def _warn_of_labels(rows, y, classes):
+    """Warn of what is equal and has two labels: no system can tell it apart, but data may well be like this."""
+
+    def named(pair):
+        return " and ".join(f"{rows.problems.row(row)} ({classes[y[row]]!r})" for row in pair)
+
+    pairs = under_two_labels(rows.which, y)
+    if pairs:
+        warnings.warn(
+            f"{rows.problems.path}: the same {rows.thing} under two labels: {listed(pairs, named)}: correct one of "
+            "each, unless both are right; no system can get both right",
+            stacklevel=4,
+        )

@@ -32,12 +32,15 @@ def read_csv(path, columns):
     """
     content = _decoded(path)
     header, delimiter = _header(path, content, columns)
+    content = list(io.StringIO(content, newline=""))
     places = [header.index(column) for column in columns]
-    fields, lines, reader, line = [], [], csv.reader(io.StringIO(content, newline=""), delimiter=delimiter), 0
+    fields, lines, reader, line = [], [], csv.reader(content, delimiter=delimiter), 0
     try:
         for row in reader:
             line, first = reader.line_num, line + 1
             if row and first > 1:
+                if line > first:
+                    _check_quotes(path, content[first - 1 : line], first, delimiter)
                 if len(row) != len(header):
                     raise InputError(
                         f"{path}: line {first} has {len(row)} fields, not {len(header)} as line 1: put what has a "
@@ -51,6 +54,17 @@ def read_csv(path, columns):
         ) from error
     values = np.array(fields, object).reshape(-1, len(columns))
     return dict(zip(columns, values.T)), lines
+
+
+def _check_quotes(path, row, first, delimiter):
+    """Refuse a row of several lines whose quotes do not match: what is taken for one row may be many."""
+    try:
+        list(csv.reader(row, delimiter=delimiter, strict=True))
+    except csv.Error as error:
+        raise InputError(
+            f"{path}: a double quote that is opened on line {first} is not closed as it should be: close it before the "
+            "next column, and write two for one within a text"
+        ) from error
 
 
 def _decoded(path):
@@ -126,9 +140,18 @@ def _as_text(path, column, values):
     if kind == "categorical":
         values = values.astype(object)
         kind = pd.api.types.infer_dtype(values, skipna=True)
-    if kind not in ("string", "integer", "boolean", "empty"):
-        raise InputError(f"{path}: column {column!r} holds {kind}: turn it into text or whole numbers")
     missing = values.isna().to_numpy()
+    if kind == "floating":  # as pandas writes whole numbers of which one is missing
+        numbers = values.to_numpy(np.float64, na_value=0)
+        broken = np.flatnonzero(~missing & ~(np.isfinite(numbers) & (numbers == np.floor(numbers))))
+        if len(broken):
+            raise InputError(
+                f"{path}: column {column!r} holds floating-point numbers, as {numbers[broken[0]]} in row {broken[0]}: "
+                "turn it into text or whole numbers"
+            )
+        values = pd.Series(numbers.astype(np.int64))
+    elif kind not in ("string", "integer", "boolean", "empty"):
+        raise InputError(f"{path}: column {column!r} holds {kind}: turn it into text or whole numbers")
     texts = values.astype(object).where(~missing, "").astype(str)
     return texts.to_numpy(object)
 

@@ -1,10 +1,13 @@
 """The rows of one's own data, texts or vectors with labels, and their way to unit rows."""
 
+from functools import cached_property
+
 import numpy as np
 import pandas as pd
 
 from ocrrlib.embeddings import BLOCK, encode_once, halve, widen
 from ocrrlib.encoders import LEXICAL_ENCODER, name_of, revision
+from ocrrlib.equal_rows import equal_rows
 from ocrrlib.errors import InputError
 from ocrrlib.own_files import TABLES, read_arrays
 from ocrrlib.problems import Problems
@@ -27,6 +30,8 @@ class TextRows:
         What is wrong so far.
     """
 
+    thing = "text"
+
     def __init__(self, path, text, label, split):
         columns = list(dict.fromkeys(column for column in (text, label, split) if column is not None))
         found, lines = TABLES[path.suffix.lower()](path, columns)
@@ -41,18 +46,10 @@ class TextRows:
         """Test rows, where the file does not say."""
         return split_texts(self.texts, y, share, seed)
 
-    def note_doubles(self, test):
-        """Note what is both in training and in test rows."""
-        which = pd.factorize(self.texts)[0]
-        (one, first), (other, second) = (np.unique(which[part], return_index=True) for part in (~test, test))
-        _, i, j = np.intersect1d(one, other, assume_unique=True, return_indices=True)
-        pairs = list(zip(np.flatnonzero(~test)[first[i]], np.flatnonzero(test)[second[j]]))
-        self.problems.note_items(
-            "the same text in train and test:",
-            sorted(pairs),
-            lambda pair: " and ".join(map(self.problems.row, pair)),
-            "leave one of each out",
-        )
+    @cached_property
+    def which(self):
+        """A number for each row, the same for equal texts."""
+        return pd.factorize(self.texts)[0]
 
     def unit_rows(self, test, encoder, progress):
         """Training and test rows, (n, d) float32 each."""
@@ -67,6 +64,8 @@ class TextRows:
 
 class VectorRows:
     """Vectors from a file of arrays; attributes as of ``TextRows``."""
+
+    thing = "vector"
 
     def __init__(self, path, split):
         arrays, self.test = read_arrays(path), None
@@ -100,10 +99,12 @@ class VectorRows:
 
     def drawn(self, y, share, seed):
         """Test rows, where the file does not say."""
-        return split_rows(y, share, seed)
+        return split_rows(y, share, seed, self.which)
 
-    def note_doubles(self, test):
-        """Equal vectors are no mistake: different things may look the same to an encoder."""
+    @cached_property
+    def which(self):
+        """A number for each row, the same for equal vectors."""
+        return equal_rows(self.X)
 
     def unit_rows(self, test, encoder, progress):
         """Training and test rows, (n, d) float32 each."""
@@ -145,6 +146,8 @@ def _arrays(path, arrays, names):
             rows = len(array)
         elif array.shape != (rows,):
             raise InputError(f"{path}: {name} has shape {array.shape}, not ({rows},): give one for each row of vectors")
+        elif array.dtype.kind == "f" and (array == np.floor(array)).all():
+            raise InputError(f"{path}: {name} holds {array.dtype}: cast it to whole numbers, {name}.astype(int)")
         elif array.dtype.kind not in "iuUb" or (array.dtype.kind == "b" and name.startswith("y")):
             raise InputError(f"{path}: {name} holds {array.dtype}: give whole numbers or text")
     return found

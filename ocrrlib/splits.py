@@ -27,9 +27,15 @@ def split_texts(texts, y, share, seed):
     return _lowest(y[first], draws, share)[which]
 
 
-def split_rows(y, share, seed):
-    """The same for rows that are no texts: a row's part follows from the seed and its place."""
-    return _lowest(y, np.random.default_rng(seed).random(len(y)), share)
+def split_rows(y, share, seed, which=None):
+    """The same for rows that are no texts: a row's part follows from the seed and its place.
+
+    ``which`` (n,) has the same number for equal rows, counted from 0 in order of appearance; they stay together.
+    Without it, no two are equal.
+    """
+    which = np.arange(len(y)) if which is None else which
+    first = np.unique(which, return_index=True)[1]
+    return _lowest(y[first], np.random.default_rng(seed).random(len(y))[first], share)[which]
 
 
 def _lowest(y, draws, share):

@@ -18,6 +18,7 @@ from pages.figures import CONTENT
 
 FOLDER = "api"
 TEMPLATES = Path(__file__).resolve().parent / "templates"
+NO_END = r"(?<!\bet al\.)(?<!\bi\.e\.)(?<!\be\.g\.)"  # of a sentence, though a full stop
 WAY_OUT = "pip install 'ocrrlib[docs]'"
 
 
@@ -63,8 +64,16 @@ def address(name):
 
 def line(docstring):
     """First sentence of a docstring as HTML."""
-    first = re.split(r"(?<=\.)\s|\n\n", docstring.strip())[0].rstrip(".:")
+    first = re.split(rf"(?<=\.){NO_END}\s|\n\n", docstring.strip())[0].rstrip(".:")
     return Markup(re.sub("``(.+?)``", r"<code>\1</code>", escape(" ".join(first.split()), quote=False)))
+
+
+def reached(module):
+    """What a package hands on when it is first asked for, as pdoc knows it where it is defined; by name."""
+    shown, _ = modules()
+    places = getattr(module.obj, "_HERE", {})
+    found = {name: shown.get(f"{module.fullname}.{place}") for name, place in places.items()}
+    return {name: found[name].members[name] for name in sorted(found, key=str.lower) if found[name]}
 
 
 def prose(docstring):
@@ -136,7 +145,8 @@ def render(shared):
 
     shown, _ = modules()
     pdoc.render.configure(docformat="numpy", show_source=False, search=False, template_directory=TEMPLATES)
-    pdoc.render.env.filters |= {"line": line, "plain": plain, "prose": prose, "parameters": signature}
+    filters = {"line": line, "plain": plain, "prose": prose, "parameters": signature, "reached": reached}
+    pdoc.render.env.filters |= filters
     texts = {}
     for name, module in shown.items():
         pdoc.render.env.globals |= shared | {"root": "../" * address(name).count("/"), "page": "docs"}

@@ -212,6 +212,22 @@ def test_what_cannot_be_a_system_is_refused_in_one_line_with_the_way_out(thing, 
     assert "\n" not in message and "give " in message
 
 
+@pytest.mark.parametrize(
+    "methods, clue",
+    [
+        ("fit predict", r"Some lacks correct\(x, y\): give an object"),
+        ("predict", r"Some lacks partial_fit: give"),
+        ("correct", r"Some lacks fit\(X, y, classes\) and predict\(X\): give"),
+        ("learn_one", r"Some lacks predict_one: give"),
+        ("score", r"Some cannot be used as a system: give"),
+    ],
+)
+def test_what_is_missing_is_named(methods, clue):
+    thing = type("Some", (), dict.fromkeys(methods.split(), lambda self, *given: None))()
+    with pytest.raises(InputError, match=clue):
+        as_system(thing)
+
+
 def test_a_method_that_takes_something_else_is_named():
     class Two(Means):
         def fit(self, X, y):

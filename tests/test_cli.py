@@ -3,19 +3,24 @@
 import dataclasses
 import inspect
 import json
+import re
+import shlex
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import clusters
 
-from ocrrlib import __version__, cards, cli, cli_options
+from ocrrlib import __version__, cards, cli, cli_failures, cli_options, progress
 from ocrrlib.card_cells import METRICS
 from ocrrlib.card_check import check
 from ocrrlib.errors import InputError
-from ocrrlib.files import ROOT
+from ocrrlib.evaluation import evaluate
+from ocrrlib.files import ROOT, sha256
 from ocrrlib.systems import SYSTEMS
 
 
@@ -28,6 +33,12 @@ def vectors(tmp_path, banking):
         parts[f"X_{part}"], parts[f"y_{part}"] = (getattr(banking, f"{n}_{part}")[chosen] for n in "Xy")
     np.savez(tmp_path / "own.npz", **parts)
     return tmp_path / "own.npz"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """However slow the machine, nothing takes so long that a line says so."""
+    monkeypatch.setattr(progress, "LINES", 10_000)
 
 
 def run(capsys, *arguments):
@@ -56,6 +67,16 @@ def test_programs_get_cards_and_nothing_else(capsys, vectors, tmp_path):
     assert (status, err) == (0, "") and card["cells"][0]["seeds"] == [0, 2]
     assert cards.read_card(tmp_path / "out/ncm.json") == card
     assert (tmp_path / "out/ncm.csv").read_text().startswith("dataset,encoder,policy,seed,system,step,")
+
+
+def test_off_a_terminal_lines_on_stderr_say_what_is_being_done(capsys, vectors, monkeypatch):
+    monkeypatch.setattr(progress, "LINES", 1e-3)
+    status, out, err = run(capsys, "run", "static_knn", "--data", vectors, "--seeds", "0-2", "--json")
+    assert status == 0 and json.loads(out)
+    lines = err.splitlines()
+    assert lines and all(line.startswith("... ") and line.endswith(" s") for line in lines)
+    assert any(line.startswith("... static_knn: seed ") and "items streamed" in line for line in lines)
+    assert any(line.startswith("... own.npz: ") for line in lines)
 
 
 def test_differences_are_those_of_pairs(capsys, vectors):
@@ -121,6 +142,21 @@ def test_a_module_in_this_folder_and_what_it_imports_go_to_other_processes(capsy
     assert printed[0] == printed[1]
 
 
+def test_the_examples_of_the_help_work_with_an_object_a_class_and_a_function(capsys, vectors, tmp_path, monkeypatch):
+    (tmp_path / "my_module.py").write_text(
+        OWN.replace("class Means", "class MyClassifier").replace("Means", "MyClassifier")
+    )
+    (tmp_path / "own_parts.py").write_text(PARTS)
+    with open(tmp_path / "my_module.py", "a") as file:
+        file.write("\nmodel = MyClassifier()\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_parts", raising=False)
+    assert "my_module:MyClassifier" in run(capsys, "run", "--help")[1]
+    for name in ("MyClassifier", "model", "means"):
+        status, out, err = run(capsys, "run", f"my_module:{name}", "--data", vectors, "--seeds", "0")
+        assert status == 0 and "on own, oracle: 1 seeds" in out, err
+
+
 def test_a_card_is_written_beside_its_text_and_can_be_checked(capsys, vectors, tmp_path):
     path = tmp_path / "ncm.json"
     status, out, _ = run(capsys, "card", "ncm", "--out", path, "--data", vectors, "--seeds", "0-1", "--source", "us")
@@ -130,6 +166,37 @@ def test_a_card_is_written_beside_its_text_and_can_be_checked(capsys, vectors, t
     (tmp_path / "broken.json").write_text("{}")
     status, out, err = run(capsys, "check", path, tmp_path / "broken.json")
     assert status == cli.BROKEN and "broken.json" in err and f"{path}: fine" in out
+
+
+def test_a_card_of_ones_own_data_is_repeated_by_the_command_in_its_markdown(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OCRR_CACHE_DIR", str(tmp_path / "cache"))
+    rows = "".join(
+        f"{word} {(i + 2) ** 20} {(i + 3) ** 23},{word} queue\n"
+        for word in ("card", "cash", "loan", "pin")
+        for i in range(12)
+    )
+    Path("my tickets.csv").write_text("the body,queue\n" + rows)
+    X, y = clusters(4, 20, 8, 0)
+    np.savez("vectors.npz", X=X, y=y, part=np.arange(80) % 4 == 0)
+    table = ["--data", "my tickets.csv", "--text", "the body", "--label", "queue", "--encoder", "tfidf-svd"]
+    drawn, column = {"test_share": 0.4, "seed": 3}, {"column": "part"}
+    for given, split, more in (
+        (
+            [*table, "--test-share", "0.4", "--split-seed", "3"],
+            drawn,
+            {"columns": {"text": "the body", "label": "queue"}},
+        ),
+        (["--data", "vectors.npz", "--split", "part"], column, {}),
+    ):
+        status, _, err = run(capsys, "card", "ncm", *given, "--seeds", "0,2", "--out", "first.json")
+        assert status == 0, err
+        (command,) = re.findall(r"- Repeat: `ocrr (.*)`", Path("first.md").read_text())
+        assert run(capsys, *shlex.split(command))[0] == 0
+        assert Path("again.json").read_bytes() == Path("first.json").read_bytes()
+        data = cards.read_card("first.json")["cells"][0]["dataset"]
+        assert data["split"] == split and data["sources"] == {given[1]: sha256(given[1])}
+        assert {name: data[name] for name in more} == more
 
 
 def test_all_systems_and_datasets_are_listed(capsys):
@@ -184,7 +251,7 @@ def test_a_ledger_is_verified_and_a_damaged_entry_named(capsys, ledger, tmp_path
         (["run", "substrat"], "did you mean 'substrate'"),
         (["run", "--dataset", "banking"], "did you mean 'banking77'"),
         (["run", "--seeds", "a"], "give them as 0,1,2 or 0-4"),
-        (["run", "--seeds", "3-1"], "seeds"),
+        (["run", "--seeds", "3-1"], "'3-1' runs backwards"),
         (["run", "--policy", "half"], "unknown policy 'half'"),
         (["run", "--held-out", "77"], "cannot hold out 77 of 77"),
         (["run", "--jobs", "0"], "0 jobs"),
@@ -203,16 +270,81 @@ def test_what_cannot_be_used_is_one_line_and_status_2(capsys, arguments, clue, t
     assert status == cli.WRONG and len(lines) == 1 and clue in lines[0]
 
 
-def test_version_and_help(capsys):
+FAILING = {
+    "syntax": ("def model(:\n", "SyntaxError", "line 1", "while failing_syntax was imported"),
+    "import": ("1 / 0\nmodel = 3\n", "ZeroDivisionError", "line 1", "while failing_import was imported"),
+    "attribute": ("import math\nmodel = math.nothing\n", "AttributeError", "line 2", "was imported"),
+    "exit": ("raise SystemExit(1)\n", "ends the program with status 1", "", "was imported"),
+    "make": (
+        "def model(seed):\n    raise KeyError('theirs')\n",
+        "KeyError: 'theirs'",
+        "line 2",
+        "while model was called",
+    ),
+    "fit": (
+        "class model:\n    def fit(self, X, y, classes):\n        raise OSError('a\\nb')\n"
+        "    def predict(self, X): ...\n    def correct(self, x, y): ...\n",
+        "OSError: a b",
+        "line 3",
+        "while model was evaluated on own, seed 4",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_what_code_of_ones_own_raises_is_one_line_and_status_3(capsys, name, vectors, tmp_path, monkeypatch):
+    code, *clues = FAILING[name]
+    (tmp_path / f"failing_{name}.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    arguments = ["run", f"failing_{name}:model", "--data", vectors, "--seeds", "4", "--json"]
+    status, out, err = run(capsys, *arguments)
+    assert (status, out) == (cli_failures.FAILED, "") and err.startswith("error: ") and err.count("\n") == 1
+    for clue in clues:
+        assert clue in err
+    status, _, err = run(capsys, *arguments, "--traceback")
+    assert status == cli_failures.FAILED and "Traceback" in err and err.splitlines()[-1].startswith("error: ")
+
+
+def test_help_says_what_is_held_out_by_default(capsys):
+    said = " ".join(run(capsys, "run", "--help")[1].replace("│", " ").split())
+    assert "(default: 10, at most a quarter)" in said
+
+
+COMMANDS = "run,compare,card,check,systems,datasets,ledger,ledger write,ledger verify,ledger show".split(",")
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_the_help_of_every_command_has_an_example(capsys, command):
+    said = run(capsys, *command.split(), "--help")[1]
+    assert any(line.strip(" │").startswith(f"ocrr {command}".strip() + " ") for line in said.splitlines()) or (
+        command in ("systems", "datasets") and f"ocrr {command} --json" in said
+    )
+    assert len(said.split("Usage:")[1]) > 100
+
+
+def test_the_version_is_printed(capsys):
     assert run(capsys, "--version")[:2] == (0, f"{__version__}\n")
-    for command in ("run", "compare", "card"):
-        assert f"ocrr {command}" in run(capsys, command, "--help")[1]
+
+
+def test_a_negative_number_of_entries_is_refused(capsys, tmp_path):
+    status, out, err = run(capsys, "ledger", "show", tmp_path / "none.sqlite", "--last", "-1")
+    assert (status, out) == (cli.WRONG, "") and "--last" in err
+
+
+def test_an_interval_that_leaves_what_a_share_can_be_is_explained(tiny):
+    found = evaluate("static_knn", tiny, seeds=range(2), progress=False)
+    curve = found.curve.assign(novel_acc=np.where(found.curve["seed"] == 0, 1.0, 0.9))
+    lines = list(cli.said(dataclasses.replace(found, curve=curve)))
+    assert "0.950  (0.315 to 1.585)" in lines[3] and "95 % t interval" in lines[-1] and "0 or 1" in lines[-1]
+    one = evaluate("static_knn", tiny, seeds=[0], progress=False)
+    assert "t interval" not in "\n".join(cli.said(one))
 
 
 def test_seeds_are_lists_and_ranges():
     assert cli_options.seeds_of("0,3-5,9") == [0, 3, 4, 5, 9]
-    with pytest.raises(InputError):
-        cli_options.seeds_of("1;2")
+    for bad, clue in {"1;2": "cannot be read", "4-0": "runs backwards: give 0-4", "0-2-4": "cannot be read"}.items():
+        with pytest.raises(InputError, match=clue):
+            cli_options.seeds_of(bad)
 
 
 def test_commands_that_evaluate_take_the_same_options_and_differ_in_seeds_only():

@@ -42,7 +42,9 @@ def run_shell(text):
         with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
             with pytest.raises(SystemExit) as ended:
                 cli.main(arguments)
-        said += out.getvalue() + re.sub(r"[^\n]*\d%\|[^\n]*\n", "", err.getvalue())  # progress tells of a moment only
+        said += out.getvalue() + re.sub(
+            r"[^\n]*\d%\|[^\n]*\n|[.]{3} [^\n]* s\n", "", err.getvalue()
+        )  # progress tells of a moment only
         said += f"exit status {ended.value.code}\n" if ended.value.code else ""
     return said
 

@@ -120,6 +120,47 @@ def test_whatever_can_be_a_system_is_evaluated_and_left_as_it_was(name, tiny):
     check(found.card())
 
 
+class Neighbours(Means):
+    def __init__(self, k=5):
+        super().__init__()
+        self.k = k
+
+
+class Seeded(Means):
+    def __init__(self, k=5, *, seed=None):
+        super().__init__()
+        self.k, self.seed = k, seed
+
+
+def plain():
+    return Neighbours()
+
+
+def with_settings(k=5):
+    return Neighbours(k)
+
+
+@pytest.mark.parametrize("given", [Means, Neighbours, SGDClassifier, GaussianNB, plain, with_settings, Seeded])
+def test_a_class_or_function_gets_the_seed_where_it_takes_one_and_nothing_else(given, tiny):
+    made = Candidate(given, "").make(3)
+    if given is Seeded:
+        assert made.given.seed == 3
+    if hasattr(made.given, "k"):
+        assert made.given.k == 5
+    found = evaluate(given, tiny, seeds=[3], **QUIET)
+    assert found.name == given.__name__ and found.summary["mean"][1] > 0.4
+    check(found.card())
+
+
+def test_a_class_that_needs_more_than_a_seed_says_what_it_takes(tiny):
+    class Needs(Means):
+        def __init__(self, n_classes):
+            pass
+
+    with pytest.raises(InputError, match=r"Needs takes \(n_classes\), .*give a function of a seed"):
+        evaluate(Needs, tiny, **QUIET)
+
+
 def test_names_are_given_or_follow_from_what_is_evaluated(tiny):
     titles = {name: Candidate(given, "").title for name, given in THINGS.items()}
     assert titles["registry"] == "ncm" and titles["class"] == "NCM" and titles["factory"] == "random_means"
@@ -223,8 +264,9 @@ def toy(n_classes, test_of=None):
         ),
         ("lora", dict(dataset="tickets.csv"), "unknown dataset of sentences 'tickets.csv'"),
         (MultinomialNB(), {}, "MultinomialNB refuses negative numbers"),
-        (SGDClassifier, {}, r"SGDClassifier is a class: give an object"),
-        (lambda: 3, {}, "own_system cannot be called with a seed"),
+        (MultinomialNB, {}, "MultinomialNB refuses negative numbers"),
+        (lambda: 3, {}, "int cannot be used as a system"),
+        (lambda one, two: 3, {}, r"own_system takes \(one, two\), so it cannot be called with a seed"),
         (lambda seed: 3, {}, "int cannot be used as a system"),
         (7, {}, "int cannot be used as a system"),
     ],
@@ -244,6 +286,14 @@ def test_what_fails_inside_a_system_says_which_seed(tiny):
         evaluate(Failing(), tiny, [5], **QUIET)
     assert caught.value.__notes__ == ["while Failing was evaluated on tiny, seed 5"]
 
+    class Doubling(Means):
+        def fit(self, X, y, classes):
+            X *= 2
+
+    with pytest.raises(ValueError, match="read-only") as caught:
+        evaluate(Doubling(), tiny, [5], **QUIET)
+    assert "copy what is to be changed first" in caught.value.__notes__[1]
+
     class Odd(Means):
         def predict(self, X):
             return X
@@ -262,7 +312,7 @@ def test_a_cell_of_which_nothing_is_published_is_not_compared(tiny, banking):
 def test_a_bar_counts_the_seeds(tiny, capsys):
     evaluate("ncm", tiny, range(3))
     shown = capsys.readouterr()
-    assert "3/3" in shown.err and "ncm" in shown.err and shown.out == ""
+    assert "3/3" in shown.err and "ncm" in shown.err and "items streamed" in shown.err and shown.out == ""
     evaluate("ncm", tiny, range(3), **QUIET)
     assert capsys.readouterr().err == ""
 

@@ -50,7 +50,7 @@ class TestDesk:
         again = desk.again()
         assert desk.ledger.size == before + 1
         assert again.answers["right"].all() and again.answers["before"].tolist() == first.answers["answer"].tolist()
-        best = again.neighbours.iloc[0]
+        best = again.neighbours["substrate"].iloc[0]
         assert (best["entry"], best["class"]) == (before, first.truth) and best["cosine"] == pytest.approx(1)
 
     def test_answers_are_those_of_the_systems_and_votes_those_inside_the_margin(self, desk, tiny):
@@ -58,9 +58,9 @@ class TestDesk:
             reply = desk.ask(row)
             for name, system in desk.systems.items():
                 assert reply.answers.at[name, "answer"] == tiny.classes[system.predict(tiny.X_test[[row]])[0]]
-            near = reply.neighbours
+            near = reply.neighbours["substrate"]
             inside = near["cosine"] >= near["cosine"].iloc[0] - 0.05
-            assert reply.source == "substrate" and reply.margin == 0.05 and near["inside"].tolist() == inside.tolist()
+            assert reply.margins == {"substrate": 0.05} and near["inside"].tolist() == inside.tolist()
             votes = dict(part.split(" ", 1)[::-1] for part in reply.answers.at["substrate", "votes"].split(", "))
             assert {name: int(n) for name, n in votes.items()} == near["class"][inside].value_counts().to_dict()
             assert reply.answers.at["ncm", "votes"] == ""
@@ -120,7 +120,7 @@ class TestDesk:
     def test_systems_that_keep_no_entries_show_none(self, tiny):
         desk = Desk(tiny, ("ncm",))
         reply = desk.ask(0)
-        assert reply.source is None and reply.neighbours.empty and not desk.has_ledger
+        assert reply.neighbours == {} and not desk.has_ledger
         assert desk_pictures.neighbours(reply)
         with pytest.raises(InputError, match="keeps a ledger: choose substrate"):
             desk.damage("relabel", 0)
@@ -241,6 +241,7 @@ class TestScript:
         shown = [list(play(desk, step)) for step in steps]
         assert all(shown)
         assert "is not what was written" in shown[6][0].data and "as they were written" in shown[8][0].data
+        assert [name for name in shown[6][1].index if "▶" in name] == [f"▶ {desk.ledger.size - 2}"]
 
     @pytest.mark.parametrize("step", [{"answer": 1}, "ask", {}])
     def test_what_is_no_step_is_refused(self, desk, step):

@@ -1,5 +1,7 @@
 """Widgets of the desk and of the explorer, without a browser: what a click changes, and what is said when it cannot."""
 
+import re
+
 import pytest
 
 from ocrrlib.explore import queries
@@ -22,7 +24,7 @@ def alert(view):
 class TestDesk:
     def test_a_typed_query_is_asked_corrected_and_learnt(self, view):
         view.query.value = "where is my card"
-        assert "“where is my card”" in view.reply.value and "<img " in view.reply.value
+        assert "“where is my card”" in view.reply.value and "<img " in view.near.value
         view.label.value = "class 03"
         view.correct.click()
         view.again.click()
@@ -53,6 +55,21 @@ class TestDesk:
         view.damage.click()
         assert "keeps a ledger: choose substrate" in alert(view)
 
+    def test_neighbours_are_those_of_the_system_that_is_chosen(self, view):
+        assert view.source.layout.display == "none"
+        view.systems[2].value = "ledger_plda"
+        view.draw.click()
+        assert view.source.options == ("substrate", "ledger_plda") and view.source.layout.display == ""
+        first = view.near.value
+        view.source.value = "ledger_plda"
+        assert view.near.value != first
+        view.again.click()
+        assert view.source.value == "ledger_plda", "it stays chosen"
+        view.systems[2].value = NONE
+        assert view.near.value == view.reply.value == "" and view.source.layout.display == "none"
+        view.draw.click()
+        assert view.source.value == "substrate" and view.near.value
+
     def test_damage_is_shown_named_and_undone(self, view):
         whole = view.chain.value
         view.entry.value, view.kind.value = 7, "swap"
@@ -60,6 +77,7 @@ class TestDesk:
         assert "A copy, damaged" in view.chain.value
         view.verify.click()
         assert "entry 7 stands in the wrong place" in view.chain.value
+        assert view.chain.value.count("▶") == 1 and re.search("<tr style=[^>]+>\\s*<th>▶ 7</th>", view.chain.value)
         view.restore.click()
         assert view.chain.value == whole
         view.verify.click()

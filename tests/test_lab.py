@@ -1,4 +1,4 @@
-"""The correction desk in a real browser, on a running JupyterLab: open, run all, ask, correct, ask again, verify."""
+"""The desk and the explorer in a real browser, on a running JupyterLab: open, run all, and use all there is."""
 
 import base64
 import json
@@ -40,11 +40,12 @@ def free_port():
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
-    """Address of a JupyterLab on a copy of the notebook; it and its kernels are gone afterwards."""
+    """Address, up to a notebook's name, of a JupyterLab on copies; it and its kernels are gone afterwards."""
     need_a_browser()
     home, port = tmp_path_factory.mktemp("lab"), free_port()
     (home / "work").mkdir()
-    shutil.copy(ROOT / "notebooks/00_tour.ipynb", home / "work")
+    for name in ("00_tour", "12_explore"):
+        shutil.copy(ROOT / f"notebooks/{name}.ipynb", home / "work")
     for name, content in SETTINGS.items():
         path = home / f"settings/@jupyterlab/{name}.jupyterlab-settings"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -62,9 +63,8 @@ def lab(tmp_path_factory):
     with open(home / "log", "w+") as log:
         server = subprocess.Popen(command, env=environment, cwd=home, stdout=log, stderr=subprocess.STDOUT)
         try:
-            address = f"http://127.0.0.1:{port}/lab/tree/00_tour.ipynb?token={TOKEN}"
             wait_for(f"http://127.0.0.1:{port}/api?token={TOKEN}", server, home / "log")
-            yield address
+            yield f"http://127.0.0.1:{port}/lab/tree/{{}}.ipynb?token={TOKEN}"
         finally:
             server.terminate()
             try:
@@ -74,7 +74,7 @@ def lab(tmp_path_factory):
                 server.wait()
 
 
-def wait_for(address, server, log, seconds=60):
+def wait_for(address, server, log, seconds=300):
     end = time.monotonic() + seconds
     while True:
         try:
@@ -85,10 +85,16 @@ def wait_for(address, server, log, seconds=60):
 
 
 class Visitor:
-    """Somebody at the desk, with mouse and keyboard."""
+    """Somebody at the desk or the explorer, with mouse and keyboard."""
 
-    def __init__(self, tab):
+    def __init__(self, tab, address):
         self.tab = tab
+        tab.show(width=1400, height=1300)
+        tab.open(address)
+        tab.until("!!window.jupyterapp && !!document.querySelector('.jp-NotebookPanel .jp-CodeCell')", 120)
+        tab.until("jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'", 120)
+        assert tab.run("jupyterapp.commands.execute('notebook:run-all-cells').then(() => true)") is True
+        tab.until(f"!!{DESK}", 120)
 
     def box(self, kind, text):
         """Selector of a button with this text, or of the input with this placeholder."""
@@ -126,6 +132,15 @@ class Visitor:
             f"({DESK}.querySelector('table'))"
         )
 
+    def finds_all_in_its_place(self):
+        """No error is said anywhere, and nothing is wider than its part of the page."""
+        for kind in ("error", "stderr"):
+            assert self.tab.run(f"document.querySelectorAll({json.dumps(SAID.format(kind))}).length") == 0
+        assert self.tab.run("document.querySelectorAll('.widget-vbox [role=alert]').length") == 0
+        wide = "[...document.querySelectorAll('.widget-vbox, .widget-vbox .jp-RenderedHTMLCommon')]"
+        wide += ".filter(e => e.scrollWidth > e.clientWidth).map(e => e.innerText)"
+        assert self.tab.run(wide) == []
+
     def picture(self, name, selector=".jp-OutputArea .widget-vbox"):
         PICTURES.mkdir(parents=True, exist_ok=True)
         self.tab.run(f"document.querySelector({json.dumps(selector)}).scrollIntoView({{block: 'start'}})")
@@ -135,12 +150,7 @@ class Visitor:
 
 def test_a_visitor_asks_corrects_and_sees_it_learnt_and_the_damage_found(lab):
     with chromium.browser() as tab:
-        tab.show(width=1400, height=1300)
-        tab.open(lab)
-        visitor = Visitor(tab)
-        tab.until("!!window.jupyterapp && !!document.querySelector('.jp-NotebookPanel .jp-CodeCell')", 60)
-        tab.until("jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'", 60)
-        assert tab.run("jupyterapp.commands.execute('notebook:run-all-cells').then(() => true)") is True
+        visitor = Visitor(tab, lab.format("00_tour"))
         visitor.sees("Accuracy on test rows")
         tab.until("document.querySelector('.jp-Notebook').innerText.includes('note this elsewhere:')", 60)
 
@@ -149,7 +159,7 @@ def test_a_visitor_asks_corrects_and_sees_it_learnt_and_the_damage_found(lab):
             visitor.type("type a sentence", "my phone has been stolen", "Enter")
         else:
             visitor.press("Take a test row")
-        tab.until("!!document.querySelector('.widget-vbox .jp-RenderedHTMLCommon + img')", 60)
+        tab.until("!!document.querySelector('.widget-vbox img[alt^=Nearest]')", 60)
         first = visitor.answers()
         visitor.picture("asked")
         visitor.type("the right class", LABEL, "Tab")
@@ -159,6 +169,7 @@ def test_a_visitor_asks_corrects_and_sees_it_learnt_and_the_damage_found(lab):
         tab.until(f"{DESK}.querySelector('table').innerText.includes('before')", 30)
         again = visitor.answers()
         visitor.picture("asked_again")
+        visitor.finds_all_in_its_place()
         assert first["substrate"]["answer"] != LABEL == again["substrate"]["answer"]
         assert again["substrate"]["before"] == first["substrate"]["answer"]
 
@@ -169,11 +180,10 @@ def test_a_visitor_asks_corrects_and_sees_it_learnt_and_the_damage_found(lab):
         visitor.sees("A copy, damaged")
         visitor.press("Verify")
         visitor.sees("is not what was written")
+        visitor.sees(f"▶ {tab.run(NEWEST[1:])}")
         visitor.picture("verified")
         assert tab.run(f"document.querySelectorAll({json.dumps(SAID.format('stdout'))}).length") > 0
-        for kind in ("error", "stderr"):
-            assert tab.run(f"document.querySelectorAll({json.dumps(SAID.format(kind))}).length") == 0
-        assert tab.run("document.querySelectorAll('.widget-vbox [role=alert]').length") == 0
+        visitor.finds_all_in_its_place()
 
 
 def test_make_opens_the_desk():

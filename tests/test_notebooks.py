@@ -22,6 +22,7 @@ from ocrrlib.embeddings import load
 from ocrrlib.errors import InputError
 from ocrrlib.experiments import EXPERIMENTS, grid
 from ocrrlib.files import ROOT
+from ocrrlib.home import cache_folder
 from ocrrlib.publish import STUDIES
 from ocrrlib.scale import check_memory
 from ocrrlib.scale_plan import PARTS
@@ -45,6 +46,15 @@ QUICK = ("PROFILE=quick", "SEEDS=0", LORA, "TIMES=live", "SCALES=10k,map,race_10
 
 def cells(path, kind):
     return [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == kind]
+
+
+def test_your_own_keeps_its_cache_in_its_own_folder(monkeypatch):
+    monkeypatch.setenv("OCRR_CACHE_DIR", "elsewhere")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    names, (path,) = {}, [path for path in NOTEBOOKS if path.stem == "11_your_own"]
+    for cell in cells(path, "code")[1:4]:
+        exec(cell.source, names)
+    assert cache_folder().is_relative_to(names["folder"]) and list(cache_folder().rglob("*.safetensors"))
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
-from ocrrlib import own_data, own_rows
+from ocrrlib import equal_rows, own_data, own_rows
 from ocrrlib.embeddings import halve, widen
 from ocrrlib.errors import InputError
 from ocrrlib.files import sha256
@@ -27,6 +27,11 @@ LABELS = [WORDS[i % 4] for i in range(100)]
 def encode(texts):
     """Counts of letters."""
     return np.array([[1 + text.count(letter) for letter in "acdhiklmnoprs0123456789"] for text in texts])
+
+
+def encode_apart(texts):
+    """The same and the number in it, so that no two texts have equal vectors."""
+    return np.column_stack([encode(texts), [1 + int(text.split()[-1]) for text in texts]])
 
 
 @pytest.fixture(autouse=True)
@@ -89,7 +94,7 @@ def test_a_table_becomes_a_dataset_like_the_published_ones(write):
     data = read(path)
     assert (data.dataset, data.classes) == ("tickets", ("card", "cash", "loan", "pin"))
     assert data.encoder.startswith("test_own_data.encode-")
-    assert data.origin["sources"] == {"tickets.csv": sha256(path)} and data.origin["seed"] == 0
+    assert data.origin["sources"] == {"tickets.csv": sha256(path)} and data.origin["split"]["seed"] == 0
     assert data.origin["revision"].startswith("test_own_data.encode ")
     assert data.X_train.shape == (76, 23) and data.X_test.shape == (24, 23)  # 6 of 25 rows of each class
     np.testing.assert_array_equal(np.bincount(data.y_test), 6)
@@ -129,8 +134,8 @@ def test_all_formats_of_a_table_give_the_same_rows(write):
 
 def test_all_formats_of_vectors_give_the_rows_of_the_table(write):
     parts = np.where(np.arange(100) % 5, "train", "test")
-    data = read(write(table(part=parts)), split="part")
-    X, y, late = encode(TEXTS).astype(float), np.array(LABELS), parts == "test"
+    data = read(write(table(part=parts)), split="part", encoder=encode_apart)
+    X, y, late = encode_apart(TEXTS).astype(float), np.array(LABELS), parts == "test"
     ids = np.array([WORDS.index(label) for label in LABELS])
     apart = {"X_train": X[~late], "y_train": y[~late], "X_test": X[late], "y_test": y[late]}
     for number, (content, settings) in enumerate(
@@ -242,6 +247,43 @@ def test_every_row_is_in_one_part_whatever_the_labels(tmp_path_factory, data):
     assert set(found.y_train) == set(found.y_test) == set(range(len(counts)))
 
 
+def test_equal_vectors_stay_on_one_side_and_others_are_split_as_they_were(write):
+    X = np.random.default_rng(0).normal(size=(200, 6)).astype(np.float32)
+    y = np.arange(200) % 4
+    before = read(write({"X": X, "y": y}, "a.npz"))
+    twice = np.concatenate([X, X[:80], -0.0 + X[:80]])
+    data = read(write({"X": twice, "y": np.concatenate([y, y[:80], y[:80]])}, "b.npz"))
+    sides = [{row.tobytes() for row in X} for X in (data.X_train, data.X_test)]
+    assert not sides[0] & sides[1] and len(data.y_train) + len(data.y_test) == 360
+    assert [len(side) for side in sides] == [148, 52]
+    assert sides[1] == {row.tobytes() for row in before.X_test}
+    many = np.repeat(X[:4], 3, axis=0)
+    refused(
+        write({"X": many, "y": np.repeat(y[:4], 3)}, "c.npz"), "too few rows for a split in class '0' (row 0, row 1"
+    )
+
+
+def test_equal_vectors_on_both_sides_or_under_two_labels_are_named(write):
+    X, y = np.random.default_rng(0).normal(size=(40, 6)), np.arange(40) % 2
+    X[[30, 31]] = X[[4, 9]]
+    apart = {"X_train": X[:30], "y_train": y[:30], "X_test": X[30:], "y_test": y[30:]}
+    both = "row 4 of X_train and row 0 of X_test, row 9 of X_train and row 1 of X_test"
+    with pytest.warns(UserWarning, match=f"a.npz: the same vector in train and test: {both}: leave one of each out"):
+        read(write(apart, "a.npz"))
+    y[30] = 1
+    with pytest.warns(
+        UserWarning, match=r"b.npz: the same vector under two labels: row 4 \('0'\) and row 30 \('1'\): "
+    ):
+        read(write({"X": X, "y": y}, "b.npz"))
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.float16, np.int64, np.int32, np.uint8])
+def test_equal_rows_are_those_that_are_equal_whatever_the_numbers(kind):
+    X = np.random.default_rng(0).integers(0, 3, (500, 5)).astype(kind)
+    wanted = pd.factorize(np.array([str(row) for row in X.tolist()]))[0]
+    np.testing.assert_array_equal(equal_rows.equal_rows(X), wanted)
+
+
 # --- what is wrong with a table
 
 
@@ -298,6 +340,12 @@ def test_a_quote_that_never_ends_is_named(write):
     )
 
 
+@pytest.mark.parametrize("rows", ['"one,a\ntwo,b\n', '"one,a\n"two",b\n', '"one,a\ntwo,b\n"three, or four",c\n'])
+def test_a_quote_that_is_not_closed_is_named_by_its_line(write, rows):
+    refused(write(("text,label\nfine,a\n" + rows).encode()), "a double quote that is opened on line 3 is not closed")
+    refused(write(b'label,text\na,fine\nb,"one\nc,two\n'), "a double quote that is opened on line 3 is not closed")
+
+
 @pytest.mark.parametrize(
     "content, words",
     [
@@ -346,7 +394,10 @@ def test_the_same_text_on_both_sides_of_a_split_is_named_by_both_lines(write):
 def test_equal_texts_are_no_mistake_where_the_split_is_drawn(write):
     frame = table()
     frame.loc[range(8, 40), "text"] = "the same"
-    data = read(write(frame))
+    with pytest.warns(
+        UserWarning, match=r"the same text under two labels: line 10 \('card'\) and line 11 \('cash'\): c"
+    ):
+        data = read(write(frame))
     rows = [{row.tobytes() for row in X} for X in (data.X_train, data.X_test)]
     assert not rows[0] & rows[1]
 
@@ -379,7 +430,18 @@ def test_parquet_without_pyarrow_says_what_to_install(write, monkeypatch):
 def test_a_damaged_parquet_file_and_labels_that_are_no_names_are_refused(write):
     pytest.importorskip("pyarrow")
     refused(write(b"PAR1 and nothing else", "a.parquet"), "no parquet file, or damaged")
-    refused(write(table(label=np.arange(100) / 4), "a.parquet"), "column 'label' holds floating", "whole numbers")
+    refused(
+        write(table(label=np.arange(100) / 4), "a.parquet"),
+        "column 'label' holds floating-point numbers, as 0.25 in row 1",
+        "whole",
+    )
+
+
+def test_whole_numbers_of_which_one_is_missing_are_refused_by_its_row(write):
+    pytest.importorskip("pyarrow")
+    numbers = [float(i % 4) for i in range(100)]
+    assert read(write(table(label=numbers), "a.parquet")).classes == ("0", "1", "2", "3")
+    refused(write(table(label=[*numbers[:99], None]), "a.parquet"), "no label in row 99")
 
 
 def test_an_encoders_bad_row_is_named_by_its_text(write):
@@ -412,7 +474,8 @@ def test_vectors_that_are_zero_or_not_finite_are_named(write, name, monkeypatch)
     [
         (arrays(y=np.arange(19) % 2), "y has shape (19,), not (20,)"),
         (arrays(y=np.ones((20, 1), int)), "y has shape (20, 1)"),
-        (arrays(y=np.ones(20)), "y holds float64"),
+        (arrays(y=np.ones(20)), "y holds float64: cast it to whole numbers, y.astype(int)"),
+        (arrays(y=np.arange(20) / 4), "y holds float64: give whole numbers or text"),
         (arrays(X=np.ones(20)), "X is float64 of shape (20,)"),
         (arrays(X=np.ones((20, 0))), "shape (20, 0)"),
         (arrays(X=np.ones((20, 2), complex)), "X is complex128"),

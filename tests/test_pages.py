@@ -14,6 +14,7 @@ from urllib.parse import unquote
 import nbformat
 import pytest
 
+import ocrrlib
 from ocrrlib.errors import InputError
 from ocrrlib.files import ROOT
 from pages import build, claims, howtos, notebooks, reference, tables
@@ -296,6 +297,10 @@ class TestContent:
         assert {name for name in pages if name.startswith(reference.FOLDER)} == {f"api/{name}.html" for name in modules}
         page = pages["api/ocrrlib/evaluation.html"]
         assert {"evaluate", "Evaluation", "Evaluation.compared"} <= set(page.ids) and "_run" not in page.ids
+        package = pages["api/ocrrlib.html"]
+        assert set(ocrrlib._HERE) <= set(package.ids)
+        for name, module in ocrrlib._HERE.items():
+            assert f"ocrrlib/{module}.html#{name}" in package.links
         for text in (
             "Parameters",
             "Raises",
@@ -343,6 +348,8 @@ def test_without_pdoc_the_page_says_how_to_get_it(monkeypatch):
 
 def test_docstrings_are_shown_as_they_are_meant():
     assert reference.line("Holds ``x``: one <row>.\n\nMore.") == "Holds <code>x</code>: one &lt;row&gt;"
+    abbreviated = "Replay, i.e. all of it (Lin et al. 2020)"
+    assert reference.line(f"{abbreviated}. More.") == abbreviated
     assert reference.prose("Runs.\n\n\x08\nocrr run a\nocrr run b\n") == "Runs.\n\n\n    ocrr run a\n    ocrr run b\n"
 
 

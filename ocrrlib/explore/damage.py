@@ -113,6 +113,11 @@ class Verdict:
     with_head: Fault | None
 
     @property
+    def named(self):
+        """The place of the entry that it names; None where there is none to be named."""
+        return self.alone.position if self.alone else None
+
+    @property
     def sentence(self):
         """It in words."""
         if self.alone:

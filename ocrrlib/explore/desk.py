@@ -29,7 +29,7 @@ class Desk:
     data : Embedded
         The dataset; some of its classes are held out, and are new to the systems.
     systems : sequence of str
-        Names in ``CHOICES``; the first that keeps entries shows its neighbours, the first with a ledger its chain.
+        Names in ``CHOICES``; those that keep entries show neighbours, the first with a ledger its chain.
     seed : int
         Seed of the scenario and of the systems.
     held_out : int, optional

@@ -6,6 +6,7 @@ from matplotlib.ticker import MaxNLocator
 from ocrrlib.explore.looks import KNOWN, NEW, accuracy_lines, drawn, subplots
 from ocrrlib.report import style
 
+MARK = "▶"  # the entry that is not what was written
 SIGNS = {True: "✓", False: "✗", None: ""}
 
 
@@ -22,18 +23,25 @@ def title(reply):
     return f"“{reply.query}”" if reply.truth is None else f"“{reply.query}”, in truth {reply.truth}"
 
 
-def neighbours(reply):
+def neighbours(reply, source=None):
     """Cosines of the nearest entries as bars; those inside the margin band are filled.
+
+    Parameters
+    ----------
+    reply : Reply
+        What was said.
+    source : str, optional
+        The system whose entries are shown; by default the first that keeps any.
 
     Returns
     -------
     matplotlib Figure
     """
-    return drawn(_neighbours, reply)
+    return drawn(_neighbours, reply, source or next(iter(reply.neighbours), None))
 
 
-def _neighbours(reply):
-    near = reply.neighbours
+def _neighbours(reply, source):
+    near, margin = reply.neighbours.get(source, pd.DataFrame()), reply.margins.get(source)
     figure, axes = subplots(figsize=(style.WIDTH, 0.6 + 0.28 * max(2, len(near))))
     if near.empty:
         axes.set_axis_off()
@@ -44,8 +52,8 @@ def _neighbours(reply):
     fills = [edge if inside else "white" for edge, inside in zip(edges, near["inside"])]
     axes.barh(places, near["cosine"], height=0.6, color=fills, edgecolor=edges, linewidth=1.2, zorder=3)
     low, high = min(0.0, near["cosine"].min()), near["cosine"].max()
-    if reply.margin is not None:
-        axes.axvspan(high - reply.margin, high, color="#E6E6E6", zorder=1, label="margin band")
+    if margin is not None:
+        axes.axvspan(high - margin, high, color="#E6E6E6", zorder=1, label="margin band")
     for place, cosine in zip(places, near["cosine"]):
         axes.text(cosine + 0.01, place, f"{cosine:.3f}", va="center", fontsize=7.5, zorder=4)
     labels = [f"{label}  (entry {entry})" for label, entry in zip(near["class"], near["entry"])]
@@ -55,9 +63,15 @@ def _neighbours(reply):
     for colour, name in ((NEW, "new class"), (KNOWN, "known class")):
         axes.barh([-9], [0], color=colour, label=name)
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7.5)
-    how = "filled ones vote" if reply.margin is not None else "shown as they are, without a vote"
-    axes.set_title(f"Nearest entries of {reply.source}; {how}", fontsize=8.5, loc="left")
+    how = "filled ones vote" if margin is not None else "shown as they are, without a vote"
+    axes.set_title(f"Nearest entries of {source}; {how}", fontsize=8.5, loc="left")
     return figure
+
+
+def chain(links, named=None):
+    """Links of the chain as a table for readers, with a sign at the entry that ``verify`` has named."""
+    signs = [f"{MARK} {place}" if place == named else str(place) for place in links.index]
+    return links.set_axis(pd.Index(signs, name=links.index.name))
 
 
 def accuracies(history):

@@ -26,21 +26,18 @@ class Reply:
         One row per system: ``before`` (its answer when the same query was asked last), ``answer``, ``right``
         (None where the truth is not known), ``votes`` (of those inside the margin band, where the system votes),
         ``probability``, ``runner-up``.
-    neighbours : DataFrame
-        The nearest entries of ``source``, best first: ``entry``, ``cosine``, ``class``, ``new`` (met in the stream
-        only), ``inside`` (within the margin of the best).
-    source : str or None
-        The system whose entries these are; None where none of the systems keeps any.
-    margin : float or None
-        How far below the best cosine entries still vote; None where they do not.
+    neighbours : dict of str to DataFrame
+        Of each system that keeps entries the nearest, best first: ``entry``, ``cosine``, ``class``, ``new`` (met in
+        the stream only), ``inside`` (within the margin of the best).
+    margins : dict of str to float or None
+        How far below the best cosine entries of these systems still vote; None where they do not.
     """
 
     query: str
     truth: str | None
     answers: pd.DataFrame = field(compare=False)
-    neighbours: pd.DataFrame = field(compare=False)
-    source: str | None
-    margin: float | None
+    neighbours: dict[str, pd.DataFrame] = field(compare=False)
+    margins: dict[str, float | None]
 
 
 def reply_to(query, x, truth, systems, classes, new, before):
@@ -67,23 +64,21 @@ def reply_to(query, x, truth, systems, classes, new, before):
     -------
     Reply
     """
-    rows = [_answer(name, system, x, truth, classes, new) for name, system in systems.items()]
+    keeping = {name: system for name, system in systems.items() if hasattr(system, "entries")}
+    margins = {name: _margin(name) for name in keeping}
+    near = {name: _neighbours(name, system, x, margins[name], classes, new) for name, system in keeping.items()}
+    rows = [_answer(name, system, x, truth, classes, near, margins) for name, system in systems.items()]
     answers = pd.DataFrame(rows, index=pd.Index(systems, name="system"))
     answers.insert(0, "before", [before.get(name, "") for name in systems])
-    source = next((name for name, system in systems.items() if hasattr(system, "entries")), None)
-    margin = _margin(source) if source else None
-    neighbours = _neighbours(source, systems.get(source), x, margin, classes, new)
-    return Reply(query, truth, answers, neighbours, source, margin)
+    return Reply(query, truth, answers, near, margins)
 
 
-def _answer(name, system, x, truth, classes, new):
+def _answer(name, system, x, truth, classes, near, margins):
     id = int(system.predict(x[None])[0])
     answer = classes[id] if id >= 0 else "no answer"
     about = {"answer": answer, "right": None if truth is None else answer == truth, "votes": ""}
-    margin = _margin(name)
-    if margin is not None:
-        near = _neighbours(name, system, x, margin, classes, new)
-        counted = near["class"][near["inside"]].value_counts()
+    if margins.get(name) is not None:
+        counted = near[name]["class"][near[name]["inside"]].value_counts()
         about["votes"] = ", ".join(f"{n} {label}" for label, n in counted.items())
     try:
         p = system.probabilities(x[None])[0]
@@ -96,7 +91,7 @@ def _answer(name, system, x, truth, classes, new):
 
 def _neighbours(name, system, x, margin, classes, new):
     columns = ["entry", "cosine", "class", "new", "inside"]
-    if system is None or not system.entries.size:
+    if not system.entries.size:
         return pd.DataFrame(columns=columns)
     entries = system.entries
     k = min(SHOWN, SYSTEMS[name].params.get("k", SHOWN), entries.size)

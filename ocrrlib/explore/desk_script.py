@@ -43,7 +43,10 @@ def _damage(desk, step):
 
 
 def _verify(desk, step):
-    yield Markdown(f"**{desk.verify().sentence}**")
+    verdict = desk.verify()
+    yield Markdown(f"**{verdict.sentence}**")
+    if verdict.named is not None:
+        yield flat(pictures.chain(desk.chain(), verdict.named))
 
 
 def _restore(desk, step):

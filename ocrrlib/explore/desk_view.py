@@ -33,7 +33,9 @@ class DeskView:
         self.desk = desk
         self._make_controls()
         self.busy = Busy([*self.systems, self.ask, self.draw, self.correct, self.again, self.stream, self.restart])
-        self.reply, self.accuracies, self.chain = widgets.HTML(), widgets.HTML(), widgets.HTML()
+        self.reply, self.near = widgets.HTML(), widgets.HTML()
+        self.accuracies, self.chain = widgets.HTML(), widgets.HTML()
+        self._replied = None
         self.box = self._arranged()
         self._connect()
         self._show_accuracies()
@@ -64,6 +66,7 @@ class DeskView:
         classes += [(name, ("class", name)) for name in rest]
         self.rows = widgets.Dropdown(options=kinds + classes, description="or a row of", layout=WIDE)
         self.draw = widgets.Button(description="Take a test row")
+        self.source = widgets.ToggleButtons(description="Entries of", layout={"display": "none"})
         self.label = widgets.Combobox(
             options=desk.data.classes, description="It is", placeholder="the right class", layout=WIDE
         )
@@ -91,6 +94,8 @@ class DeskView:
                 widgets.HBox([self.label, self.correct, self.again]),
                 self.busy.line,
                 self.reply,
+                self.source,
+                self.near,
                 widgets.HTML(heading("Accuracy on test rows")),
                 widgets.HBox([self.stream, self.restart]),
                 self.accuracies,
@@ -103,6 +108,7 @@ class DeskView:
 
     def _connect(self):
         self.query.observe(self._typed, "value")
+        self.source.observe(self._show_near, "value")
         for control in self.systems:
             control.observe(self._chosen, "value")
         for button, what, action in (
@@ -135,12 +141,28 @@ class DeskView:
     def _show(self, reply):
         if reply.truth is not None:
             self.label.value = reply.truth
-        best = ", ".join(
-            f"{name} {cosine:.3f}" for name, cosine in reply.neighbours[["class", "cosine"]].itertuples(False)
-        )
-        picture = image(pictures.neighbours(reply), f"Nearest entries: {best}.")
         said = f"<div><b>{html.escape(pictures.title(reply))}</b></div>"
-        self.reply.value = f"{said}{table(pictures.answers(reply))}{picture}"
+        self.reply.value = f"{said}{table(pictures.answers(reply))}"
+        self._replied, kept, names = reply, self.source.value, tuple(reply.neighbours)
+        if names != self.source.options:
+            self.source.options = names
+            self.source.value = kept if kept in names else names[0] if names else None
+        self.source.layout.display = "none" if len(names) < 2 else ""
+        self._show_near()
+
+    def _show_near(self, change=None):
+        """Neighbours of the system that is chosen among those that keep entries."""
+        if self._replied is None:
+            return
+        near = self._replied.neighbours.get(self.source.value)
+        rows = () if near is None else near[["class", "cosine"]].itertuples(False)
+        best = ", ".join(f"{name} {cosine:.3f}" for name, cosine in rows) or "none"
+        self.near.value = image(pictures.neighbours(self._replied, self.source.value), f"Nearest entries: {best}.")
+
+    def _forget(self):
+        """Show no reply."""
+        self._replied, self.reply.value, self.near.value = None, "", ""
+        self.source.layout.display = "none"
 
     def _correct(self):
         self.desk.correct(self.label.value.strip())
@@ -154,7 +176,7 @@ class DeskView:
 
     def _restart(self):
         self.desk.restart()
-        self.reply.value = ""
+        self._forget()
         self._show_accuracies()
         self._show_chain()
 
@@ -162,7 +184,7 @@ class DeskView:
         names = [control.value for control in self.systems if control.value != NONE]
         if not self.busy("fitting", lambda: self.desk.compare(dict.fromkeys(names))):
             return
-        self.reply.value = ""
+        self._forget()
         self._show_accuracies()
         self._show_chain()
 
@@ -171,7 +193,8 @@ class DeskView:
         self._show_chain("A copy, damaged; the systems keep the whole ledger.")
 
     def _verify(self):
-        self._show_chain(self.desk.verify().sentence)
+        verdict = self.desk.verify()
+        self._show_chain(verdict.sentence, verdict.named)
 
     def _restore(self):
         self.desk.restore()
@@ -181,13 +204,15 @@ class DeskView:
         history = self.desk.history
         self.accuracies.value = image(pictures.accuracies(history), f"{pictures.accuracy_line(history)}.")
 
-    def _show_chain(self, said=""):
+    def _show_chain(self, said="", named=None):
         if not self.desk.has_ledger:
             self.chain.value = "None of these systems keeps a ledger: choose substrate or ledger_plda."
             return
         if self.desk.copy is None:
             self.entry.value = self.desk.ledger.size - 1
-        self.chain.value = f"{table(self.desk.chain())}<div><b>{html.escape(said)}</b></div>"
+        self.chain.value = (
+            f"{table(pictures.chain(self.desk.chain(), named), pictures.MARK)}<div><b>{html.escape(said)}</b></div>"
+        )
 
     def _repr_mimebundle_(self, **more):
         return self.box._repr_mimebundle_(**more)

@@ -3,6 +3,7 @@
 import base64
 import html
 import io
+import re
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -11,6 +12,8 @@ from ocrrlib.report.style import LOOKS, PALETTE, apply
 
 DPI, SCALE = 150, 100  # dots drawn and shown for an inch: sharp on dense screens, too
 NEW, KNOWN = PALETTE["vermilion"], PALETTE["blue"]  # of classes met in the stream, and from the start
+
+STANDS_OUT = f"background:{NEW}33; outline:1px solid {NEW}"
 
 AXES = {"novel": "new classes", "original": "known classes"}
 UNIT = (-0.03, 1.03)  # limits of an axis of accuracies
@@ -87,7 +90,16 @@ def flat(frame):
     return frame.rename_axis(index=None, columns=frame.index.name or frame.columns.name)
 
 
-def table(frame):
-    """A data frame as an HTML table, styled as JupyterLab's own."""
+def table(frame, marked=None):
+    """A data frame as an HTML table, styled as JupyterLab's own; it never makes what is around it wider.
+
+    Names break after an underscore where there is no room for them; what is wider still scrolls by itself.
+    Rows whose first cell begins with ``marked`` stand out.
+    """
     text = flat(frame).to_html(border=0).replace("<table", '<table style="margin-left:0"', 1)
-    return f'<div class="jp-RenderedHTMLCommon">{text}</div>'
+    text = re.sub(r"_(?=[^<>]*</td>)", "_<wbr>", text)
+    if marked:
+        text = re.sub(rf"<tr>(?=\s*<th>{marked})", f'<tr style="{STANDS_OUT}">', text)
+    # The content asks for no width of its own: around it are flex boxes, which would grow with it.
+    own = "overflow-x:auto; width:0; min-width:100%; box-sizing:border-box; padding-right:0"
+    return f'<div class="jp-RenderedHTMLCommon" style="{own}">{text}</div>'

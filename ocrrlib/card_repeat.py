@@ -1,0 +1,42 @@
+"""The command that makes the numbers of a card's cell again."""
+
+import shlex
+
+from ocrrlib.datasets import DATASETS
+
+
+def repeat(card, cell):
+    """The command as text; what it cannot name is in capitals. None for data that no file or name stands for."""
+    system, data, words = card["system"], cell["dataset"], ["ocrr", "card"]
+    if "registry" in system:
+        words.append(system["registry"])
+    elif "." in system.get("factory", "") and "<" not in system["factory"]:
+        words.append(":".join(system["factory"].rsplit(".", 1)))
+    else:
+        words.append("MODULE:NAME")
+    if "split" in data:
+        words += ["--data", *data["sources"]]
+        words += _given(data, "columns", text="--text", label="--label")
+        words += _given(data, "split", column="--split", test_share="--test-share", seed="--split-seed")
+    elif data["name"] in DATASETS:
+        words += ["--dataset", data["name"]]
+    else:
+        return None
+    encoder = cell["encoder"]
+    if encoder["name"] != "vectors":
+        # a function's name is made of its module, its name and a hash of what it does
+        known = encoder["revision"] is None or not encoder["revision"].startswith(
+            encoder["name"].rpartition("-")[0] + " "
+        )
+        words += ["--encoder", encoder["name"] if known else "ENCODER"]
+    seeds = ",".join(map(str, cell["seeds"]))
+    words += ["--policy", cell["policy"], "--held-out", str(cell["held_out"]), "--seeds", seeds]
+    return shlex.join([*words, "--out", "again.json"])
+
+
+def _given(data, part, **options):
+    """Options for what a part of the card says, in their order."""
+    said = data.get(part, {})
+    return [
+        word for name, option in options.items() if said.get(name) is not None for word in (option, str(said[name]))
+    ]
