@@ -42,8 +42,8 @@ def packed(value):
         try:
             return Packed(cloudpickle.dumps(value))
         except Exception:  # a module may hold what cannot be sent, as a lock: it has to be imported there
-            pass
-    return Packed(cloudpickle.dumps(value), tuple(dict.fromkeys(_folder(module) for module in own)))
+            folders = tuple(dict.fromkeys(map(_folder, own)))
+    return Packed(cloudpickle.dumps(value), folders)
 
 
 def _folder(module):

@@ -312,7 +312,7 @@ def test_a_cell_of_which_nothing_is_published_is_not_compared(tiny, banking):
 def test_a_bar_counts_the_seeds(tiny, capsys):
     evaluate("ncm", tiny, range(3))
     shown = capsys.readouterr()
-    assert "3/3" in shown.err and "ncm" in shown.err and "items streamed" in shown.err and shown.out == ""
+    assert "3/3" in shown.err and "ncm" in shown.err and "3 of 3 seeds done" in shown.err and shown.out == ""
     evaluate("ncm", tiny, range(3), **QUIET)
     assert capsys.readouterr().err == ""
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from ocrrlib.explore import queries
+from ocrrlib.explore import queries, results_pictures
 from ocrrlib.explore.busy import Busy
 from ocrrlib.explore.desk import Desk
 from ocrrlib.explore.desk_view import NONE, DeskView
@@ -138,6 +138,13 @@ class TestResults:
         assert "No system is chosen" in alert(view)
         view.systems.value = ("static_knn",)
         assert view.system.value == "static_knn" and alert(view) == "" and "static_knn" in view.overview.value
+
+    def test_more_systems_than_can_be_told_apart_are_not_drawn(self, view, monkeypatch):
+        monkeypatch.setattr(results_pictures, "MOST", 2)
+        before = view.overview.value
+        view.systems.value = view.systems.options[:3]
+        assert "3 systems are chosen" in alert(view) and "2 at most" in alert(view)
+        assert view.overview.value == before
 
 
 def test_buttons_wait_while_something_is_done_and_errors_are_not_lost(view):

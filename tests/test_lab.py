@@ -186,6 +186,36 @@ def test_a_visitor_asks_corrects_and_sees_it_learnt_and_the_damage_found(lab):
         visitor.finds_all_in_its_place()
 
 
+def test_a_visitor_chooses_what_is_drawn_and_looks_inside_a_run(lab):
+    with chromium.browser() as tab:
+        visitor = Visitor(tab, lab.format("12_explore"))
+        visitor.sees("Several systems")
+        shown, note = f"{DESK}.querySelector('img').src", "window.before = {}"
+
+        def redrawn(act, *how):
+            tab.run(note.format(shown))
+            act(*how)
+            tab.until(f"{shown} !== window.before", 60)
+
+        visitor.picture("explorer")
+        redrawn(visitor.press, "CLINC150")
+        redrawn(visitor.press, "random-10")
+        redrawn(tab.click, "select[multiple] option:nth-child(6)")
+        seeds = "document.querySelector('.widget-vbox select:not([multiple])')"
+        tab.until(f"!{seeds}.disabled", 30)
+        redrawn(tab.run, f"(e => {{ e.selectedIndex = 1; e.dispatchEvent(new Event('change', {{bubbles: true}})) }})({seeds})")
+        visitor.picture("explorer_one_seed")
+        visitor.press("Look inside")
+        visitor.sees(", seed 0:", 120)
+        for at, name in enumerate(("Classes", "Confusion", "Corrected rows"), 1):
+            tab.click(f".widget-vbox .lm-TabBar-tab:nth-child({at})")
+            panel = f"[...{DESK}.querySelectorAll('.widget-tab-contents > *')].find(e => e.offsetParent)"
+            tab.until(f"{DESK}.querySelector('.lm-mod-current').textContent.includes('{name}')", 30)
+            tab.until(f"!!{panel}?.querySelector('img')", 30)
+            visitor.picture(f"explorer_{at}", ".widget-vbox .lm-TabBar")
+        visitor.finds_all_in_its_place()
+
+
 def test_make_opens_the_desk():
     run = subprocess.run([shutil.which("make"), "--dry-run", "lab"], cwd=ROOT, capture_output=True, text=True)
     assert "-m jupyterlab notebooks/00_tour.ipynb" in run.stdout

@@ -45,7 +45,7 @@ def test_provenance_holds_data_code_parameters_lock_and_seeds(published, banking
     assert kept["lock"] == sha256(path.parents[2] / "requirements.lock")
     assert {"ocrrlib.stream", "ocrrlib.scenario", "ocrrlib.systems.substrate"} <= kept["code"].keys()
     assert all(re.fullmatch("[0-9a-f]{64}", value) for value in (kept["parameters"], *kept["code"].values()))
-    assert list(kept["libraries"]) == ["numpy", "scipy"]
+    assert list(kept["libraries"]) == ["numpy"]
 
 
 def test_provenance_of_a_file_equals_that_of_its_grid_until_something_changes(published):

@@ -16,11 +16,15 @@ NEW, KNOWN = PALETTE["vermilion"], PALETTE["blue"]  # of classes met in the stre
 STANDS_OUT = f"background:{NEW}33; outline:1px solid {NEW}"
 
 AXES = {"novel": "new classes", "original": "known classes"}
+FEW, DASHES = 4, ("-", "--")  # so many lines are told apart by colour alone
 UNIT = (-0.03, 1.03)  # limits of an axis of accuracies
 
 
 def colours(systems):
-    """A colour for each system: that of all figures, or the next that is free where two would have the same."""
+    """A colour for each system: that of all figures, or the next that is free where two would have the same.
+
+    There are enough for twelve.
+    """
     wanted = {system: LOOKS[system][0] for system in systems if system in LOOKS}
     found = {}
     for system, name in wanted.items():
@@ -28,7 +32,7 @@ def colours(systems):
             found[system] = name
     free = [name for name in PALETTE if name not in found.values()]
     rest = [system for system in systems if system not in found]
-    found |= {system: free[at % len(free)] if free else "grey" for at, system in enumerate(rest)}
+    found |= dict(zip(rest, free))
     return {system: PALETTE[found[system]] for system in systems}
 
 
@@ -68,8 +72,9 @@ def accuracy_lines(panels, frame, x):
     looks = colours(list(frame["system"].unique()))
     for axes, (axis, title) in zip(panels, AXES.items()):
         axes.set(title=title, ylim=UNIT)
-        for system, rows in frame.groupby("system", sort=False):
-            axes.plot(rows[x], rows[axis], color=looks[system], label=system)
+        for at, (system, rows) in enumerate(frame.groupby("system", sort=False)):
+            dashes = DASHES[at // FEW % len(DASHES)]
+            axes.plot(rows[x], rows[axis], color=looks[system], linestyle=dashes, label=system)
             yield axes, axis, rows, looks[system]
     panels[0].set_ylabel("accuracy on test rows")
 

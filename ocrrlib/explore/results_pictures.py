@@ -3,11 +3,14 @@
 import numpy as np
 
 from ocrrlib.datasets import DATASETS
+from ocrrlib.errors import InputError
 from ocrrlib.explore.looks import AXES, KNOWN, NEW, UNIT, accuracy_lines, colours, drawn, flat, subplots
 from ocrrlib.explore.queries import texts_at_hand
 from ocrrlib.report import style
+from ocrrlib.report.fronts import staircase, write_names
 
 LISTED = 200  # corrected rows in the table
+MOST = 8  # systems side by side: more can be told apart by nobody
 CHANGED = 10  # known classes that are shown: those whose accuracy changes most
 
 
@@ -19,37 +22,53 @@ def heading(dataset, policy, seed):
 
 
 def overview(results, dataset, policy, systems, seed=None):
-    """Curves of some systems, and all systems in the plane of both final accuracies.
+    """Curves of one to ``MOST`` systems, and all systems in the plane of both final accuracies.
 
     Returns
     -------
     matplotlib Figure
+
+    Raises
+    ------
+    InputError
+        If there are no systems, or too many.
     """
+    if not 1 <= len(systems) <= MOST:
+        raise InputError(f"{len(systems)} systems are chosen: choose 1 to {MOST} of them")
     curves, finals = results.curves(dataset, policy, systems, seed), results.finals(dataset, policy, seed)
     return drawn(_overview, curves, finals, heading(dataset, policy, seed))
 
 
 def _overview(curves, finals, title):
-    figure, panels = subplots(1, 3, figsize=(1.35 * style.WIDTH, 3.0), width_ratios=(1, 1, 1.15))
+    figure, panels = subplots(1, 3, figsize=(1.35 * style.WIDTH, 3.4), width_ratios=(1, 1, 1.5))
     for axes, axis, rows, colour in accuracy_lines(panels[:2], curves, "step"):
         low, high = rows[f"{axis} low"], rows[f"{axis} high"]
         axes.fill_between(rows["step"], low, high, color=colour, alpha=0.2, linewidth=0)
         axes.set_xlabel("stream items")
-    _plane(panels[2], finals, colours(list(curves["system"].unique())))
+    looks = colours(list(curves["system"].unique()))
+    named = _plane(panels[2], finals, looks)
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=6, fontsize=7.5)
     figure.suptitle(title, fontsize=9)
+    figure.draw_without_rendering()  # names need to know where everything is
+    write_names(*named)
     return figure
 
 
 def _plane(axes, finals, looks):
-    front = finals[finals["front"]].sort_values("original")
-    axes.plot(front["original"], front["novel"], color="#B0B0B0", linewidth=1, zorder=2)
+    """Returns what ``write_names`` needs for systems on the front and chosen ones."""
     others = finals[~finals.index.isin(looks)]
     axes.scatter(others["original"], others["novel"], color="#B0B0B0", s=14, zorder=3)
     for system in finals.index[finals.index.isin(looks)]:
         axes.scatter(finals.at[system, "original"], finals.at[system, "novel"], color=looks[system], s=32, zorder=4)
-    axes.set(title="where all end; the line is the front", xlabel="known classes", ylabel="new classes")
+    axes.set(title="where all end; the dashed line is the front", xlabel="known classes", ylabel="new classes")
     axes.set(xlim=UNIT, ylim=UNIT)
+    lines = staircase(axes, finals[finals["front"]])
+    named = finals[finals["front"] | finals.index.isin(looks)]
+    labels = [
+        ((row["original"], row["novel"]), system, dict(color=looks.get(system, "#606060")))
+        for system, row in named.to_dict("index").items()
+    ]
+    return axes, finals[["original", "novel"]].to_numpy(), lines, labels
 
 
 def classes(replay):

@@ -68,7 +68,7 @@ class ResultsView:
         return widgets.VBox(
             [
                 widgets.HBox([controls, self.systems]),
-                widgets.HTML("<small>Several systems: hold Ctrl (⌘) and click.</small>"),
+                widgets.HTML("<small>Several systems, eight at most: hold Ctrl (⌘) and click.</small>"),
                 self.busy.line,
                 self.overview,
                 widgets.Accordion([self.finals], titles=("All systems of this cell",)),
@@ -89,8 +89,10 @@ class ResultsView:
         return self.results.seeds[0] if self.seed.value == ALL else self.seed.value
 
     def _chosen(self, change):
-        if not self.systems.value:
-            self.busy.say("No system is chosen: click on one.", "alert")
+        chosen = len(self.systems.value)
+        if not 1 <= chosen <= pictures.MOST:
+            many = f"{chosen} systems are chosen, more than can be told apart: choose {pictures.MOST} at most."
+            self.busy.say(many if chosen else "No system is chosen: click on one.", "alert")
             return
         kept = self.system.value
         self.system.options = self.systems.value

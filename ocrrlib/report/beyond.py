@@ -1,7 +1,6 @@
 """The wider comparison's figures: every system of every cell, with honest spreads."""
 
 from itertools import product
-from operator import itemgetter
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -14,15 +13,13 @@ from ocrrlib.datasets import DATASETS
 from ocrrlib.errors import InputError
 from ocrrlib.experiments import OURS
 from ocrrlib.intervals import LEVEL
+from ocrrlib.report.fronts import DASHED, staircase, write_names
 from ocrrlib.report.style import FAMILIES, PALETTE, POLICY_TITLES, WIDTH, family_of, style_of
 
 MAIN = (OURS, "substrate", "klda", "slda", "knn_lm", "online_linear_tuned")  # whose curves are drawn
 AXES = {"novel": "novel accuracy", "original": "original accuracy"}
 WINDOW = 0.16  # original accuracy below the best's, down to which the front's panels reach
 LIGHT, SIZES = "#A6A6A6", {"*": 95, "D": 34, "s": 22}
-DASHED = dict(color="#404040", linewidth=0.9, linestyle=(0, (4, 2)))
-# Where a label may stand, in points from its mark, best first.
-SPOTS = [(r * dx, r * dy) for r in (6, 11, 17, 24, 32) for dx, dy in product((-1, 1, 0), (0.45, -0.45, 1, -1, 0))]
 
 
 def grid_of(table):
@@ -63,16 +60,6 @@ def _better_half(cell):
     return (0.5 * most - 0.02, min(most + 0.05, 1.0)) if most else (-0.02, 1.0)
 
 
-def _staircase(axes, front):
-    """The border of what some system dominates; returns points along it."""
-    front, (x_low, y_low) = front.sort_values("original"), (axes.get_xlim()[0], axes.get_ylim()[0])
-    x = np.concatenate([[x_low - 1], np.repeat(front["original"], 2)])
-    y = np.concatenate([np.repeat(front["novel"], 2), [y_low - 1]])
-    axes.plot(x, y, zorder=1, **DASHED)
-    along = np.linspace(0, len(x) - 1, 100 * len(x))
-    return np.column_stack([np.interp(along, range(len(x)), part) for part in (x, y)])
-
-
 def _mark(axes, row, x_lim, y_lim):
     """A system where it is, or as a triangle on the edge that it lies beyond; returns where it was drawn."""
     _, colour, marker = family_of(row["system"])
@@ -86,44 +73,13 @@ def _mark(axes, row, x_lim, y_lim):
     return x, y
 
 
-def _label(axes, marks, lines, labels):
-    """Write names beside their marks, each where it hides least of marks, lines and other names."""
-    to_points = 72 / axes.figure.dpi
-    dots, strokes = (axes.transData.transform(np.array(part)) * to_points for part in (marks, lines))
-    inside, taken = axes.get_window_extent().extents * to_points, []
-    for (x, y), text, style in labels:
-        note = axes.annotate(
-            text, (x, y), textcoords="offset points", xytext=(0, 0), va="center", fontsize=6.5, **style
-        )
-        note.set_in_layout(False)
-        width, height = note.get_window_extent(axes.figure.canvas.get_renderer()).size * to_points
-        at, costs = axes.transData.transform((x, y)) * to_points, []
-        for rank, (dx, dy) in enumerate(SPOTS):
-            left, low = at + (dx - (dx < 0) * width - (dx == 0) * width / 2, dy - height / 2)
-            box = np.array([[left, low], [left + width, low + height]])
-            outside = np.maximum(0, [inside[:2] - box[0], box[1] - inside[2:]]).sum()
-            hidden, crossed = (((p > box[0] - 2) & (p < box[1] + 2)).all(axis=1).sum() for p in (dots, strokes))
-            over = sum(((box[0] < other[1]) & (box[1] > other[0])).all() for other in taken)
-            gaps = np.hypot(*np.maximum(0, [box[0] - dots, dots - box[1]]).max(axis=0).T)
-            another = (gaps < np.hypot(*np.maximum(0, [box[0] - at, at - box[1]]).max(axis=0)) - 0.5).any()
-            costs.append(
-                (1000 * over + 100 * outside + 60 * hidden + 45 * (crossed > 0) + 20 * another + rank, rank, box)
-            )
-        _, rank, box = min(costs, key=itemgetter(0))
-        taken.append(box)
-        dx, dy = SPOTS[rank]
-        note.set(position=(dx, dy), horizontalalignment="right" if dx < 0 else "left" if dx > 0 else "center")
-        line = dict(arrowstyle="-", color=style["color"], linewidth=0.5, shrinkA=0, shrinkB=2)
-        axes.annotate("", (x, y), xytext=(dx, dy), textcoords="offset points", arrowprops=line).set_in_layout(False)
-
-
 def _front(axes, cell, x_lim):
     """One panel; returns its marks, its lines and the labels that are still to be placed."""
     lost = cell.loc[cell["system"] == FLOOR, "original"].item() - DROP
     y_lim = _better_half(cell)
     axes.set(xlim=x_lim, ylim=y_lim)
     axes.axvspan(x_lim[0] - 1, lost, color="#F0F0F0", linewidth=0, zorder=0)
-    lines, marks, labels = [_staircase(axes, cell[cell["front"]])], [], []
+    lines, marks, labels = [staircase(axes, cell[cell["front"]])], [], []
     shown = cell["front"].where(~cell["system"].isin((OURS, REFERENCE)), 2).astype(int)  # these come first
     for row in cell.assign(shown=shown).sort_values(["shown", "novel"], ascending=False).to_dict("records"):
         marks.append(_mark(axes, row, x_lim, y_lim))
@@ -159,7 +115,7 @@ def front(table):
     figure.legend(handles=handles, loc="outside lower center", ncols=3)
     figure.canvas.draw()  # labels need to know where everything is
     for one in drawn:
-        _label(*one)
+        write_names(*one)
     return figure
 
 

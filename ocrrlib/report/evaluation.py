@@ -6,7 +6,9 @@ import numpy as np
 
 from ocrrlib.datasets import DATASETS
 from ocrrlib.errors import InputError
+from ocrrlib.pareto import on_front
 from ocrrlib.report import style
+from ocrrlib.report.fronts import staircase, write_names
 from ocrrlib.student import quantile
 
 OWN = dict(facecolor="white", edgecolor="black", marker="o", s=60, linewidth=1.6, zorder=5)
@@ -23,16 +25,20 @@ def draw(evaluation):
     """
     with mpl.rc_context():
         style.apply()
-        figure, (left, right) = plt.subplots(1, 2, figsize=(style.WIDTH, 3.1))
+        figure, (left, right) = plt.subplots(1, 2, figsize=(style.WIDTH, 3.6))
         plt.close(figure)
         _curve(left, evaluation)
-        _plane(right, evaluation)
+        named = _plane(right, evaluation)
         first = evaluation.curve.iloc[0]
         data = DATASETS[first["dataset"]].title if first["dataset"] in DATASETS else first["dataset"]
         figure.suptitle(
             f"{evaluation.name} · {data}, {style.POLICY_TITLES.get(first['policy'], first['policy'])}", fontsize=9
         )
-        figure.canvas.draw()  # while the look is set
+        handles = [one for axes in (left, right) for one in axes.get_legend_handles_labels()[0]]
+        figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=6.5)
+        figure.draw_without_rendering()  # while the look is set; names need to know where everything is
+        if named is not None:
+            write_names(*named)
     return figure
 
 
@@ -55,7 +61,6 @@ def _curve(axes, evaluation):
         axes.plot(steps, mean, color=style.PALETTE[colour], label=axis)
         axes.fill_between(steps, low, high, color=style.PALETTE[colour], alpha=0.2, linewidth=0)
     axes.set(xlabel="stream items", ylabel="accuracy", ylim=(-0.02, 1.02), title=_seeds(len(evaluation.runs)))
-    axes.legend(loc="lower right")
 
 
 def _seeds(n):
@@ -80,7 +85,20 @@ def _plane(axes, evaluation):
     title = "nothing published to compare with" if rows is None else "among all published systems"
     axes.set(xlabel="final original accuracy", ylabel="final novel accuracy", title=title)
     axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
-    axes.legend(fontsize=6.5)
+    return None if rows is None else _front(axes, rows)
+
+
+def _front(axes, rows):
+    """Draw the front of systems that have not collapsed; returns what ``write_names`` needs for those on it."""
+    able = rows[~rows["collapsed"]]
+    front = able[on_front(able["novel"].to_numpy(), able["original"].to_numpy())]
+    lines = staircase(axes, front, label="front")
+    published = front[~front["own"]].sort_values("novel", ascending=False)
+    labels = [
+        ((row["original"], row["novel"]), row["system"], dict(color=_kind(row["system"])[1]))
+        for row in published.to_dict("records")
+    ]
+    return axes, rows[["original", "novel"]].to_numpy(), lines, labels
 
 
 def _kind(system):

@@ -1,5 +1,7 @@
 """How our system was set, as tables: the search, and each setting by itself."""
 
+import re
+
 import pandas as pd
 
 from ocrrlib.bar import AXES, CELL
@@ -30,7 +32,8 @@ def search(rows):
     numbers = numbers.join(values).rename_axis("system").reset_index()
     shown = numbers.head(SHOWN)
     text = {"Seeds": shown["seeds"], "Behind (pp)": [f"{100 * value:.2f}" for value in shown["behind"]]}
-    text |= {name: [f"{value:g}" for value in shown[name]] for name in SPACE}
+    # Names with spaces can be broken, so that the table is as narrow as the page.
+    text |= {re.sub(r"[._]", " ", name): [f"{value:g}" for value in shown[name]] for name in SPACE}
     caption = (
         f"The search for the settings of {OURS}, on held-out classes of the training rows: how far a setting is behind "
         "the best system on either axis of a cell (root mean square, 0 where ahead). Those that went through most "
