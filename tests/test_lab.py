@@ -64,7 +64,7 @@ def lab(tmp_path_factory):
         server = subprocess.Popen(command, env=environment, cwd=home, stdout=log, stderr=subprocess.STDOUT)
         try:
             wait_for(f"http://127.0.0.1:{port}/api?token={TOKEN}", server, home / "log")
-            yield f"http://127.0.0.1:{port}/lab/tree/{{}}.ipynb?token={TOKEN}"
+            yield f"http://127.0.0.1:{port}/lab/workspaces/{{0}}/tree/{{0}}.ipynb?token={TOKEN}"
         finally:
             server.terminate()
             try:
