@@ -40,6 +40,13 @@ class Progress:
         """One more of the total."""
         self.bar.update()
 
+    def show(self):
+        """Show what is being done now, as the thread does from time to time."""
+        if self.how is True:
+            self.bar.refresh()
+        elif self.how:
+            print(f"... {self.title}: {self.doing}, {time.monotonic() - self.start:.0f} s", file=sys.stderr)
+
     def __enter__(self):
         if self.how:
             threading.Thread(target=self._live, daemon=True).start()
@@ -51,7 +58,4 @@ class Progress:
 
     def _live(self):
         while not self.over.wait(BAR if self.how is True else LINES):
-            if self.how is True:
-                self.bar.refresh()
-            else:
-                print(f"... {self.title}: {self.doing}, {time.monotonic() - self.start:.0f} s", file=sys.stderr)
+            self.show()
