@@ -1,7 +1,7 @@
 # Everything runs through here; `make help` lists what there is.
 # Parameters: make paper ENCODER=all-MiniLM-L6-v2 SEEDS=0,1,2 JOBS=2 PROFILE=paper|quick DASK=tcp://host:8786
 #             LORA=published|live BACKBONE=all-MiniLM-L6-v2 SCALES=10k,100k TIMES=published|live
-#             BEYOND=published|live BEYOND_SEEDS=0,1,2
+#             BEYOND=published|live BEYOND_SEEDS=0,1,2 TUNE=published|live
 
 # An active conda or Binder environment is used as it is; otherwise .venv is made from the lock.
 ifneq ($(CONDA_PREFIX)$(NB_PYTHON_PREFIX),)
@@ -15,7 +15,7 @@ endif
 BUILD = $(PY) -m notebooks.build
 
 .DEFAULT_GOAL := help
-.PHONY: help paper site arxiv lora scale compute beyond leaderboard test status verify lab bench embed clean
+.PHONY: help paper site arxiv lora scale compute beyond tune leaderboard test status verify lab bench embed clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 13
@@ -43,6 +43,9 @@ compute: $(READY)  ## measure the cost of corrections and predictions anew, on a
 
 beyond: $(READY)  ## compare all systems over 20 seeds, and stream them harder, anew (long; goes on where it was stopped)
 	@$(BUILD) beyond $(MAKEOVERRIDES)
+
+tune: $(READY)  ## search the settings of our own system anew (long; goes on where it was stopped)
+	@$(BUILD) tune $(MAKEOVERRIDES)
 
 leaderboard: $(READY)  ## check all result cards in data/results/cards and rank their systems: figures/leaderboard.md, .csv
 	@$(BUILD) leaderboard $(MAKEOVERRIDES)

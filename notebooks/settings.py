@@ -21,7 +21,8 @@ SOURCES = {"published": "as committed", "live": "run now"}
 PUBLISHED = {
     "LORA": ("lora", "parameters"),
     "TIMES": ("scale_costs", "race", "costs", "growth"),
-    "BEYOND": ("beyond", "beyond_rows", "variance", "search", "tuning", "streams"),
+    "BEYOND": ("beyond", "beyond_rows", "variance", "streams"),
+    "TUNE": ("search", "tuning"),
 }
 # Which notebooks that is, several set apart by |, and what is set for it.
 ANEW = {
@@ -29,6 +30,7 @@ ANEW = {
     "scale": ("06_*", {"TIMES": "live", "SCALES": ",".join(PARTS)}),
     "compute": ("07_*", {"TIMES": "live"}),
     "beyond": ("09_*|10_*", {"BEYOND": "live"}),
+    "tune": ("09_*", {"TUNE": "live"}),
 }
 
 
@@ -46,6 +48,7 @@ class Settings:
     SCALES: str = LIVE
     TIMES: str = "published"
     BEYOND: str = "published"
+    TUNE: str = "published"
     BEYOND_SEEDS: str = ",".join(map(str, EXPERIMENTS["beyond"].seeds))
     OUT: str = ""
 
@@ -76,6 +79,7 @@ class Settings:
             load_tokeniser(settings.BACKBONE)
         pick("source of times", settings.TIMES, SOURCES)
         pick("source of what goes beyond the paper", settings.BEYOND, SOURCES)
+        pick("source of how our system was set", settings.TUNE, SOURCES)
         check_memory(max((cell.n for cell in cells(settings.SCALES, settings.PROFILE)), default=0))
         for dataset in DATASETS:
             if not path_of(dataset, settings.ENCODER).exists():
@@ -87,7 +91,7 @@ class Settings:
     def variant(self):
         """Empty for the published settings; else a name for everything that these settings make."""
         usual = Settings()
-        same = ("JOBS", "DASK", "LORA", "SCALES", "TIMES", "BEYOND", "OUT")
+        same = ("JOBS", "DASK", "LORA", "SCALES", "TIMES", "BEYOND", "TUNE", "OUT")
         if self == replace(usual, **{name: getattr(self, name) for name in same}):
             return ""
         backbone = "" if self.BACKBONE == usual.BACKBONE else f"_{slug(self.BACKBONE)}"

@@ -203,7 +203,10 @@ def test_a_visitor_chooses_what_is_drawn_and_looks_inside_a_run(lab):
         redrawn(tab.click, "select[multiple] option:nth-child(6)")
         seeds = "document.querySelector('.widget-vbox select:not([multiple])')"
         tab.until(f"!{seeds}.disabled", 30)
-        redrawn(tab.run, f"(e => {{ e.selectedIndex = 1; e.dispatchEvent(new Event('change', {{bubbles: true}})) }})({seeds})")
+        redrawn(
+            tab.run,
+            f"(e => {{ e.selectedIndex = 1; e.dispatchEvent(new Event('change', {{bubbles: true}})) }})({seeds})",
+        )
         visitor.picture("explorer_one_seed")
         visitor.press("Look inside")
         visitor.sees(", seed 0:", 120)

@@ -248,6 +248,7 @@ def test_notebooks_can_run_at_the_same_time_and_leave_nothing_beside_their_targe
         ("LORA=live", "OCRR_DATA_DIR must hold banking77/train.csv"),
         ("TIMES=new", "unknown source of times 'new'; there are: published, live"),
         ("BEYOND=new", "unknown source of what goes beyond the paper 'new'; there are: published, live"),
+        ("TUNE=new", "unknown source of how our system was set 'new'; there are: published, live"),
         ("SCALES=5k", "unknown part of the scale experiment '5k'"),
         ("DASK=nowhere", "no Dask scheduler answers at nowhere"),
         ("SEED=1", "unknown parameter 'SEED' (did you mean 'SEEDS'?)"),
@@ -277,7 +278,8 @@ def test_a_scale_that_does_not_fit_is_refused_before_anything_runs(monkeypatch):
         ("lora", "04_*", {"LORA": "live"}),
         ("scale", "06_*", {"TIMES": "live"}),
         ("compute", "07_*", {"TIMES": "live"}),
-        ("beyond", "09_*|10_*", {"BEYOND": "live"}),
+        ("beyond", "09_*|10_*", {"BEYOND": "live", "TUNE": "published"}),
+        ("tune", "09_*", {"TUNE": "live", "BEYOND": "published"}),
     ],
 )
 def test_what_is_shown_as_published_has_a_command_that_runs_it_anew(command, which, live, monkeypatch):
@@ -297,7 +299,7 @@ def test_what_is_shown_as_published_has_a_command_that_runs_it_anew(command, whi
     assert called["settings"].SCALES == "1M"
 
 
-@pytest.mark.parametrize("target", ["paper", "lora", "scale", "compute", "beyond", "status", "help"])
+@pytest.mark.parametrize("target", ["paper", "lora", "scale", "compute", "beyond", "tune", "status", "help"])
 def test_make_passes_its_parameters_on(target):
     make = shutil.which("make")
     run = subprocess.run([make, "--dry-run", target, "SEEDS=4"], cwd=ROOT, capture_output=True, text=True)

@@ -1,0 +1,52 @@
+"""One class among the original ones: how often its test rows are answered right, and how often all others."""
+
+import numpy as np
+import pandas as pd
+
+from ocrrlib.errors import InputError, pick
+from ocrrlib.pareto import right_rows
+from ocrrlib.scenario import make_scenario
+
+
+def apart(rows, data, name="oos", draw="fresh"):
+    """Final original accuracy on one class and on the others, means over the seeds that know the class.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Which test rows each run got right, as ``sweep.right_answers`` has them, of this dataset.
+    data : Embedded
+        The dataset.
+    name : str
+        The class, by default CLINC150's out-of-scope queries.
+    draw : str
+        How the runs' scenarios were drawn.
+
+    Returns
+    -------
+    DataFrame
+        One row per policy and system: ``inside`` (the class), ``others``, ``share`` of the class among
+        original test rows, ``seeds``.
+
+    Raises
+    ------
+    InputError
+        If there is no such class, no seed knows it, or the runs were not tested on this dataset's rows.
+    """
+    label = pick("class", name, {one: id for id, one in enumerate(data.classes)})
+    found = []
+    for seed, runs in rows.groupby("seed", sort=False):
+        _, right = right_rows(runs)
+        novel, original = runs[["n_novel", "n_original"]].iloc[0]
+        cap = None if novel + original == len(data.y_test) else int(original)
+        scenario = make_scenario(data, int(seed), draw=draw, cap=cap)
+        if len(scenario.y_original) != original:
+            raise InputError(f"seed {seed}: the runs were not tested on the rows of this {data.dataset}: run them anew")
+        inside = scenario.y_original == label
+        if inside.any():
+            mean = {"inside": right[:, inside].mean(axis=1), "others": right[:, ~inside].mean(axis=1)}
+            found.append(runs[["policy", "system", "seed"]].assign(**mean, share=np.mean(inside)))
+    if not found:
+        raise InputError(f"no seed knows {name!r} from the start: add seeds")
+    seeds = pd.concat(found).groupby(["policy", "system"], sort=False)
+    return seeds[["inside", "others", "share"]].mean().assign(seeds=seeds.size()).reset_index()
