@@ -8,7 +8,7 @@ from ocrrlib.datasets import DATASETS
 from ocrrlib.errors import InputError
 from ocrrlib.pareto import on_front
 from ocrrlib.report import style
-from ocrrlib.report.fronts import staircase, write_names
+from ocrrlib.report.fronts import from_left, staircase, write_names
 from ocrrlib.student import quantile
 
 OWN = dict(facecolor="white", edgecolor="black", marker="o", s=60, linewidth=1.6, zorder=5)
@@ -84,8 +84,11 @@ def _plane(axes, evaluation):
     axes.scatter(x, y, label=evaluation.name, **OWN)
     title = "nothing published to compare with" if rows is None else "among all published systems"
     axes.set(xlabel="final original accuracy", ylabel="final novel accuracy", title=title)
-    axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
-    return None if rows is None else _front(axes, rows)
+    if rows is None:
+        axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
+        return None
+    from_left(axes, rows[~rows["collapsed"] | rows["own"]], rows)
+    return _front(axes, rows)
 
 
 def _front(axes, rows):
@@ -98,7 +101,7 @@ def _front(axes, rows):
         ((row["original"], row["novel"]), row["system"], dict(color=_kind(row["system"])[1]))
         for row in published.to_dict("records")
     ]
-    return axes, rows[["original", "novel"]].to_numpy(), lines, labels
+    return axes, rows.assign(original=rows["original"].clip(axes.get_xlim()[0]))[["original", "novel"]].to_numpy(), lines, labels
 
 
 def _kind(system):
