@@ -15,13 +15,14 @@ from sklearn.linear_model import SGDClassifier
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
 
 import ocrrlib
-from ocrrlib import cards, evaluation, results
+from ocrrlib import cards, results
 from ocrrlib.candidates import Candidate
 from ocrrlib.card_cells import place_of
 from ocrrlib.card_check import check
 from ocrrlib.embeddings import Embedded
 from ocrrlib.errors import InputError
-from ocrrlib.evaluation import evaluate
+from ocrrlib.evaluated_data import n_held_out
+from ocrrlib.evaluating import evaluate
 from ocrrlib.files import ROOT
 from ocrrlib.statistics import measure
 from ocrrlib.systems import SYSTEMS, make
@@ -210,10 +211,10 @@ def test_a_card_of_ones_own_says_what_it_was(tiny):
 
 
 def test_a_quarter_of_few_classes_is_held_out_and_ten_of_many(banking):
-    assert evaluation._held_out(None, banking) == 10
+    assert n_held_out(None, banking) == 10
     for n, expected in {2: 1, 3: 1, 4: 1, 8: 2, 39: 9, 40: 10, 41: 10}.items():
         data = Embedded("toy", "drawn", tuple(map(str, range(n))), *clusters(n, 2, 8, 0), *clusters(n, 2, 8, 1))
-        assert evaluation._held_out(None, data) == expected
+        assert n_held_out(None, data) == expected
 
 
 def test_a_path_is_read_as_ones_own_data_with_the_encoder(tiny, tmp_path, monkeypatch):
@@ -324,7 +325,7 @@ def test_the_package_itself_gives_evaluate_and_stays_quick_to_import():
     code = """
 import json, sys, ocrrlib
 quick = sorted({name.split(".")[0] for name in sys.modules} & {"numpy", "pandas"})
-import ocrrlib.evaluation
+import ocrrlib.evaluating
 optional = {"sklearn", "river", "matplotlib", "seaborn", "statsmodels", "torch", "tabulate"}
 print(json.dumps([quick, sorted({name.split(".")[0] for name in sys.modules} & optional)]))
 """
