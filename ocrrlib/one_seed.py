@@ -95,6 +95,6 @@ def _explained(candidate, data, seed):
         raise InputError(f"{candidate.title}, seed {seed}: {error}") from error
     except Exception as error:
         error.add_note(f"while {candidate.title} was evaluated on {data.dataset}, seed {seed}")
-        if "read-only" in str(error):  # as NumPy has it
+        if isinstance(error, ValueError) and "read-only" in str(error):  # NumPy has no kind of its own for it
             error.add_note("rows and labels are shared and read-only: copy what is to be changed first, X = X.copy()")
         raise

@@ -287,20 +287,44 @@ def test_what_fails_inside_a_system_says_which_seed(tiny):
         evaluate(Failing(), tiny, [5], **QUIET)
     assert caught.value.__notes__ == ["while Failing was evaluated on tiny, seed 5"]
 
-    class Doubling(Means):
-        def fit(self, X, y, classes):
-            X *= 2
-
-    with pytest.raises(ValueError, match="read-only") as caught:
-        evaluate(Doubling(), tiny, [5], **QUIET)
-    assert "copy what is to be changed first" in caught.value.__notes__[1]
-
     class Odd(Means):
         def predict(self, X):
             return X
 
     with pytest.raises(InputError, match="Odd, seed 5: Odd.predict must give one class id"):
         evaluate(Odd(), tiny, [5], **QUIET)
+
+
+CHANGES = {
+    "assignment": lambda rows: rows.__setitem__(0, 0),
+    "arithmetic": lambda rows: rows.__imul__(2),
+    "output": lambda rows: np.multiply(rows, 2, out=rows),
+    "sort": lambda rows: rows.sort(),
+    "fill": lambda rows: rows.fill(0),
+    "shuffle": lambda rows: np.random.default_rng(0).shuffle(rows),
+}
+
+
+@pytest.mark.parametrize("part", ["X", "y"])
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_who_changes_shared_rows_or_labels_is_told_to_copy_them(change, part, tiny):
+    class Changing(Means):
+        def fit(self, X, y, classes):
+            change({"X": X, "y": y}[part])
+
+    with pytest.raises(ValueError, match="read-only") as caught:  # the hint hangs on this word of NumPy's
+        evaluate(Changing(), tiny, [5], **QUIET)
+    assert "copy what is to be changed first" in caught.value.__notes__[1]
+
+
+def test_who_changes_something_else_is_not_told_so(tiny):
+    class Locked(Means):
+        def correct(self, x, y):
+            raise AttributeError("this attribute is read-only")
+
+    with pytest.raises(AttributeError, match="read-only") as caught:
+        evaluate(Locked(), tiny, [5], **QUIET)
+    assert caught.value.__notes__ == ["while Locked was evaluated on tiny, seed 5"]
 
 
 def test_a_cell_of_which_nothing_is_published_is_not_compared(tiny, banking):
