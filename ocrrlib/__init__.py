@@ -15,7 +15,7 @@ __version__ = "0.1.0"
 _HERE = {
     "Evaluation": "evaluation",
     "as_system": "adapters",
-    "evaluate": "evaluation",
+    "evaluate": "evaluating",
     "published_cards": "cards",
     "read_card": "cards",
     "read_data": "own_data",

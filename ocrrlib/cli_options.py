@@ -15,7 +15,7 @@ from ocrrlib.cli_failures import VARIABLE, noted, shown
 from ocrrlib.datasets import DATASETS
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.errors import InputError, pick
-from ocrrlib.evaluation import evaluate
+from ocrrlib.evaluating import evaluate
 from ocrrlib.policies import POLICIES
 from ocrrlib.systems import SYSTEMS
 

@@ -54,7 +54,14 @@ class TextRows:
     def unit_rows(self, test, encoder, progress):
         """Training and test rows, (n, d) float32 each."""
         fitted_on = self.texts[~test].tolist() if encoder == LEXICAL_ENCODER else []
-        halves = encode_once(self.texts.tolist(), encoder, fitted_on, progress)
+        try:
+            halves = encode_once(self.texts.tolist(), encoder, fitted_on, progress)
+        except ValueError:
+            if encoder == LEXICAL_ENCODER:
+                from ocrrlib.vocabulary import check_vocabulary  # needs scikit-learn, as that encoder does
+
+                check_vocabulary(fitted_on, self.problems.path)
+            raise
         return [_in_blocks(halves, part, widen) for part in (~test, test)]
 
     def encoder(self, encoder):

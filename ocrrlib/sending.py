@@ -38,7 +38,7 @@ def packed(value):
         Whatever the value's own kind raises where it cannot be pickled.
     """
     own = list(_own_modules())
-    with _by_value(own):
+    with _by_value(own):  # a process that is used again would keep a module as it was before it was edited
         try:
             return Packed(cloudpickle.dumps(value))
         except Exception:  # a module may hold what cannot be sent, as a lock: it has to be imported there

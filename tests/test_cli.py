@@ -19,7 +19,7 @@ from ocrrlib import __version__, cards, cli, cli_failures, cli_options, progress
 from ocrrlib.card_cells import METRICS
 from ocrrlib.card_check import check
 from ocrrlib.errors import InputError
-from ocrrlib.evaluation import evaluate
+from ocrrlib.evaluating import evaluate
 from ocrrlib.files import ROOT, sha256
 from ocrrlib.systems import SYSTEMS
 

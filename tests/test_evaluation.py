@@ -15,13 +15,14 @@ from sklearn.linear_model import SGDClassifier
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
 
 import ocrrlib
-from ocrrlib import cards, evaluation, results
+from ocrrlib import cards, results
 from ocrrlib.candidates import Candidate
 from ocrrlib.card_cells import place_of
 from ocrrlib.card_check import check
 from ocrrlib.embeddings import Embedded
 from ocrrlib.errors import InputError
-from ocrrlib.evaluation import evaluate
+from ocrrlib.evaluated_data import n_held_out
+from ocrrlib.evaluating import evaluate
 from ocrrlib.files import ROOT
 from ocrrlib.standings import standings
 from ocrrlib.statistics import measure
@@ -215,10 +216,10 @@ def test_a_card_of_ones_own_says_what_it_was(tiny):
 
 
 def test_a_quarter_of_few_classes_is_held_out_and_ten_of_many(banking):
-    assert evaluation._held_out(None, banking) == 10
+    assert n_held_out(None, banking) == 10
     for n, expected in {2: 1, 3: 1, 4: 1, 8: 2, 39: 9, 40: 10, 41: 10}.items():
         data = Embedded("toy", "drawn", tuple(map(str, range(n))), *clusters(n, 2, 8, 0), *clusters(n, 2, 8, 1))
-        assert evaluation._held_out(None, data) == expected
+        assert n_held_out(None, data) == expected
 
 
 def test_a_path_is_read_as_ones_own_data_with_the_encoder(tiny, tmp_path, monkeypatch):
@@ -291,20 +292,44 @@ def test_what_fails_inside_a_system_says_which_seed(tiny):
         evaluate(Failing(), tiny, [5], **QUIET)
     assert caught.value.__notes__ == ["while Failing was evaluated on tiny, seed 5"]
 
-    class Doubling(Means):
-        def fit(self, X, y, classes):
-            X *= 2
-
-    with pytest.raises(ValueError, match="read-only") as caught:
-        evaluate(Doubling(), tiny, [5], **QUIET)
-    assert "copy what is to be changed first" in caught.value.__notes__[1]
-
     class Odd(Means):
         def predict(self, X):
             return X
 
     with pytest.raises(InputError, match="Odd, seed 5: Odd.predict must give one class id"):
         evaluate(Odd(), tiny, [5], **QUIET)
+
+
+CHANGES = {
+    "assignment": lambda rows: rows.__setitem__(0, 0),
+    "arithmetic": lambda rows: rows.__imul__(2),
+    "output": lambda rows: np.multiply(rows, 2, out=rows),
+    "sort": lambda rows: rows.sort(),
+    "fill": lambda rows: rows.fill(0),
+    "shuffle": lambda rows: np.random.default_rng(0).shuffle(rows),
+}
+
+
+@pytest.mark.parametrize("part", ["X", "y"])
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_who_changes_shared_rows_or_labels_is_told_to_copy_them(change, part, tiny):
+    class Changing(Means):
+        def fit(self, X, y, classes):
+            change({"X": X, "y": y}[part])
+
+    with pytest.raises(ValueError, match="read-only") as caught:  # the hint hangs on this word of NumPy's
+        evaluate(Changing(), tiny, [5], **QUIET)
+    assert "copy what is to be changed first" in caught.value.__notes__[1]
+
+
+def test_who_changes_something_else_is_not_told_so(tiny):
+    class Locked(Means):
+        def correct(self, x, y):
+            raise AttributeError("this attribute is read-only")
+
+    with pytest.raises(AttributeError, match="read-only") as caught:
+        evaluate(Locked(), tiny, [5], **QUIET)
+    assert caught.value.__notes__ == ["while Locked was evaluated on tiny, seed 5"]
 
 
 def test_a_cell_of_which_nothing_is_published_is_not_compared(tiny, banking):
@@ -329,7 +354,7 @@ def test_the_package_itself_gives_evaluate_and_stays_quick_to_import():
     code = """
 import json, sys, ocrrlib
 quick = sorted({name.split(".")[0] for name in sys.modules} & {"numpy", "pandas"})
-import ocrrlib.evaluation
+import ocrrlib.evaluating
 optional = {"sklearn", "river", "matplotlib", "seaborn", "statsmodels", "torch", "tabulate"}
 print(json.dumps([quick, sorted({name.split(".")[0] for name in sys.modules} & optional)]))
 """

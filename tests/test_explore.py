@@ -1,6 +1,7 @@
 """The correction desk and the explorer without widgets: asking, correcting, damage, published runs from the inside."""
 
 import dataclasses
+import re
 import sys
 
 import numpy as np
@@ -346,3 +347,15 @@ def test_colours_differ_as_long_as_there_are_enough():
     chosen = ("substrate", "ledger_plda", "static_linear", "er", "mir")
     found = looks.colours(chosen)
     assert len(set(found.values())) == len(chosen) and found["substrate"] == looks.colours(["substrate"])["substrate"]
+
+
+def test_texts_of_a_table_are_flush_left_and_numbers_flush_right():
+    columns = {"class": ["lost_card", ""], "corrections": ["12", "7"], "novel": [0.5, np.nan], "front": ["", "●"]}
+    shown = looks.table(pd.DataFrame(columns, index=pd.Index(["ncm", "er"], name="system")))
+    header, *rows = re.findall("<tr.*?</tr>", shown, re.DOTALL)
+    assert len(rows) == 2
+    for row in (header, *rows):
+        assert ["left" in cell for cell in re.findall("<t[hd][^>]*>", row)] == [True, True, False, False, True]
+    assert 'style="text-align:left">lost_<wbr>card</td>' in shown
+    entries = looks.table(pd.DataFrame({"hash": ["3f", "aa"]}, index=["6", "▶ 7"]), "▶")
+    assert re.search("<tr style=[^>]+>\\s*<th>▶ 7</th>", entries) and entries.count("text-align:left") == 3

@@ -198,6 +198,9 @@ def test_a_visitor_chooses_what_is_drawn_and_looks_inside_a_run(lab):
             tab.until(f"{shown} !== window.before", 60)
 
         visitor.picture("explorer")
+        cells = f"[...{DESK}.querySelectorAll('table tbody tr:first-child > *')]"
+        sides = tab.run(f"{cells}.map(e => getComputedStyle(e).textAlign)")
+        assert sides == ["left", "right", "right", "right", "left"]  # name, three numbers, sign
         redrawn(visitor.press, "CLINC150")
         redrawn(visitor.press, "random-10")
         redrawn(tab.click, "select[multiple] option:nth-child(6)")

@@ -22,15 +22,22 @@ def own(tmp_path, monkeypatch):
     del sys.modules["seen_here_only"]
 
 
-def unpacked(sent):
-    """What the function that was sent says in a process of its own."""
-    return subprocess.run([sys.executable, "-c", UNPACK], input=pickle.dumps(sent), capture_output=True, cwd=ROOT)
+def unpacked(sent, before=""):
+    """What the function that was sent says in a process of its own, where this code was run before."""
+    code = [sys.executable, "-c", before + UNPACK]
+    return subprocess.run(code, input=pickle.dumps(sent), capture_output=True, cwd=ROOT)
 
 
 def test_a_function_of_a_module_of_ones_own_runs_where_that_is_not_found(own):
     sent = packed(own.told)
     assert unpacked(sent).stdout.strip() == b"7" and not sent.folders
     assert b"No module named 'seen_here_only'" in unpacked(Packed(cloudpickle.dumps(own.told))).stderr
+
+
+def test_a_module_that_was_edited_runs_as_it_is_now_where_its_older_form_is_still_at_hand(own):
+    older = "import sys; sys.modules['seen_here_only'] = old = type(sys)('seen_here_only'); old.told = lambda: 6; "
+    assert unpacked(Packed(cloudpickle.dumps(own.told)), older).stdout.strip() == b"6"
+    assert unpacked(packed(own.told), older).stdout.strip() == b"7"
 
 
 def test_afterwards_modules_are_pickled_as_before(own):

@@ -7,6 +7,7 @@ import re
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+import pandas as pd
 
 from ocrrlib.report.style import LOOKS, PALETTE, apply
 
@@ -98,13 +99,27 @@ def flat(frame):
 def table(frame, marked=None):
     """A data frame as an HTML table, styled as JupyterLab's own; it never makes what is around it wider.
 
-    Names break after an underscore where there is no room for them; what is wider still scrolls by itself.
-    Rows whose first cell begins with ``marked`` stand out.
+    Numbers are flush right and texts flush left. Names break after an underscore where there is no room for them;
+    what is wider still scrolls by itself. Rows whose first cell begins with ``marked`` stand out.
     """
     text = flat(frame).to_html(border=0).replace("<table", '<table style="margin-left:0"', 1)
     text = re.sub(r"_(?=[^<>]*</td>)", "_<wbr>", text)
     if marked:
         text = re.sub(rf"<tr>(?=\s*<th>{marked})", f'<tr style="{STANDS_OUT}">', text)
+    lefts = [not _are_numbers(cells, marked) for cells in (frame.index, *(cells for _, cells in frame.items()))]
+    text = re.sub("<tr.*?</tr>", lambda row: _flush(row[0], lefts), text, flags=re.DOTALL)
     # The content asks for no width of its own: around it are flex boxes, which would grow with it.
     own = "overflow-x:auto; width:0; min-width:100%; box-sizing:border-box; padding-right:0"
     return f'<div class="jp-RenderedHTMLCommon" style="{own}">{text}</div>'
+
+
+def _are_numbers(cells, marked):
+    """Whether all cells of a column that hold something hold a number, perhaps after a mark."""
+    told = [str(cell).removeprefix(marked or "") for cell in cells if cell != "" and pd.notna(cell)]
+    return bool(told) and bool(pd.notna(pd.to_numeric(told, errors="coerce")).all())
+
+
+def _flush(row, lefts):
+    """A row of a table in HTML whose cells are flush left where it says so; JupyterLab's are flush right."""
+    left = iter(lefts)
+    return re.sub("<t[hd]>", lambda cell: f'{cell[0][:-1]} style="text-align:left">' if next(left) else cell[0], row)
