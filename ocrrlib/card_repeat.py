@@ -31,6 +31,7 @@ def repeat(card, cell):
         words += ["--encoder", encoder["name"] if known else "ENCODER"]
     seeds = ",".join(map(str, cell["seeds"]))
     words += ["--policy", cell["policy"], "--held-out", str(cell["held_out"]), "--seeds", seeds]
+    words += ["--every", str(cell["every"])] if "every" in cell else []
     return shlex.join([*words, "--out", "again.json"])
 
 

@@ -5,12 +5,13 @@ import json
 import re
 from pathlib import Path
 
-from ocrrlib.card_cells import METRICS, SPREAD
+from ocrrlib.card_cells import METRICS, SPREAD, tested
 from ocrrlib.card_check import check
 from ocrrlib.card_repeat import repeat
 from ocrrlib.errors import InputError
 from ocrrlib.files import write_text
 from ocrrlib.home import data_folder
+from ocrrlib.stream import EVERY
 
 PUBLISHED_HERE = "published here"
 _NUMBERS = re.compile(r"\[\s+([^][{}]*?)\s+\]")  # a list with nothing in it that has parts
@@ -81,10 +82,10 @@ def markdown(card):
     lines += [f"- {name}: `{json.dumps(made_with[name])}`" for name in sorted(made_with)]
     for cell in card["cells"]:
         data, encoder = cell["dataset"], cell["encoder"]
-        tested = "all test rows" if cell["cap"] is None else f"at most {cell['cap']} test rows per axis"
+        on = tested(cell["cap"], cell.get("every", EVERY))
         lines += ["", f"## {data['name']}, {cell['policy']}, {encoder['name']}", ""]
         lines += [f"- dataset: `{data['fingerprint']}`", f"- encoder: `{encoder['revision']}`"]
-        lines += [f"- {cell['held_out']} classes held out, {tested}, draw `{cell['draw']}`"]
+        lines += [f"- {cell['held_out']} classes held out, {on}, draw `{cell['draw']}`"]
         lines += [f"- {name}: `{json.dumps(data[name])}`" for name in ("sources", "columns", "split") if name in data]
         lines += [f"- seeds: {', '.join(map(str, cell['seeds']))}"]
         command = repeat(card, cell)

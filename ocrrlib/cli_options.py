@@ -17,6 +17,7 @@ from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.errors import InputError, pick
 from ocrrlib.evaluating import evaluate
 from ocrrlib.policies import POLICIES
+from ocrrlib.stream import EVERY
 from ocrrlib.systems import SYSTEMS
 
 BROKEN, WRONG = 1, 2  # exit statuses
@@ -47,6 +48,7 @@ class Options:
     held_out: Annotated[
         int | None, typer.Option(help="Classes first met in the stream (default: 10, at most a quarter).")
     ] = None
+    every: Annotated[int, typer.Option(help="Stream items between two tests; more are faster.")] = EVERY
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes; results are the same for any number.")] = 1
     traceback: Annotated[
         bool, typer.Option("--traceback", envvar=VARIABLE, help="Print all of an error that your own code raises.")
@@ -68,6 +70,7 @@ class Options:
                 seeds_of(self.seeds),
                 self.policy,
                 held_out=self.held_out,
+                every=self.every,
                 jobs=self.jobs,
                 progress=progress,
                 **own,

@@ -16,6 +16,7 @@ from ocrrlib.experiments import parse_seeds
 from ocrrlib.one_seed import CAP, DRAW, run_seed, sendable
 from ocrrlib.policies import POLICIES
 from ocrrlib.progress import Progress
+from ocrrlib.stream import EVERY
 
 _DATA = ("sources", "split", "columns")  # of what a dataset's origin says
 
@@ -27,6 +28,7 @@ def evaluate(
     policy="oracle",
     encoder=DEFAULT_ENCODER,
     held_out=None,
+    every=EVERY,
     name=None,
     jobs=1,
     progress=True,
@@ -49,6 +51,9 @@ def evaluate(
         What embeds texts.
     held_out : int, optional
         Classes that are first met in the stream; by default 10, or a quarter where that is fewer.
+    every : int
+        Stream items between two tests; more make long streams with many test rows faster. Cells that differ in it are
+        not compared.
     name : str, optional
         What the system is called.
     jobs : int
@@ -69,6 +74,8 @@ def evaluate(
     pick("policy", policy, POLICIES)
     if not (isinstance(jobs, (int, np.integer)) and jobs >= 1):
         raise InputError(f"{jobs!r} jobs are out of range: give a number of processes from 1 up")
+    if not (isinstance(every, (int, np.integer)) and every >= 1):
+        raise InputError(f"every {every!r} is out of range: give a number of stream items from 1 up")
     candidate = Candidate(system, encoder)
     reads = candidate.reads  # made once now, so that what cannot be used is refused before any data is read
     title = candidate.title if name is None else name
@@ -83,7 +90,7 @@ def evaluate(
         bar.says(f"{len(seeds)} seeds in {jobs} processes")
         says = bar.says if jobs == 1 else _silent  # other processes are not heard before a seed is done
         work = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(
-            joblib.delayed(run_seed)(sent, data, seed, policy, held_out, says) for seed in seeds
+            joblib.delayed(run_seed)(sent, data, seed, policy, held_out, int(every), says) for seed in seeds
         )
         for seed, checkpoints in work:
             found[seed] = checkpoints
@@ -91,14 +98,14 @@ def evaluate(
             bar.says(f"{len(found)} of {len(seeds)} seeds done")
     names = {"dataset": data.dataset, "encoder": data.encoder, "policy": policy}
     rows = [names | {"seed": seed, "system": title} | checkpoint for seed in seeds for checkpoint in found[seed]]
-    return Evaluation(pd.DataFrame(rows), _about(candidate, title, data, held_out))
+    return Evaluation(pd.DataFrame(rows), _about(candidate, title, data, held_out, int(every)))
 
 
 def _silent(what):
     """Say nothing."""
 
 
-def _about(candidate, title, data, held_out):
+def _about(candidate, title, data, held_out, every):
     """What repeats the evaluation, as ``Evaluation.about`` has it."""
     code, libraries = candidate.needs()
     return {
@@ -114,5 +121,6 @@ def _about(candidate, title, data, held_out):
         "held_out": held_out,
         "draw": DRAW,
         "cap": CAP,
+        "every": every,
         "data": {name: said for name in _DATA if (said := data.origin.get(name))},
     }

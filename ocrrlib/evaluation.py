@@ -11,9 +11,10 @@ from ocrrlib.card_check import VERSION
 from ocrrlib.cards import published_cards
 from ocrrlib.errors import InputError
 from ocrrlib.standings import ranked, standings
+from ocrrlib.stream import EVERY
 from ocrrlib.student import interval
 
-_CELL = ("fingerprint", "revision", "held_out", "draw", "cap", "data")
+_CELL = ("fingerprint", "revision", "held_out", "draw", "cap", "every", "data")
 
 
 @dataclass(frozen=True, repr=False)
@@ -27,7 +28,7 @@ class Evaluation:
         ``corrections``, ``novel_acc``, ``original_acc``, ``stored_entries``, ``storage_bytes``.
     about : dict
         What repeats it: ``system`` and ``made_with``, as cards have them, and of the cell ``fingerprint``,
-        ``revision``, ``held_out``, ``draw``, ``cap``, ``data``.
+        ``revision``, ``held_out``, ``draw``, ``cap``, ``every``, ``data``.
     """
 
     curve: pd.DataFrame
@@ -71,7 +72,7 @@ class Evaluation:
             names = dict.fromkeys(f"{name}, {policy}, {encoder}" for name, _, encoder, policy, *_ in known)
             raise InputError(
                 f"nothing is published to compare {self._cell} with; there are: {'; '.join(names) or 'no cards'}, "
-                f"{HELD_OUT} classes held out"
+                f"{HELD_OUT} classes held out, tested every {EVERY} stream items"
             )
         rivals = standings(published, place, seeds=set(self.runs["seed"])).assign(own=False)
         mine = standings([own], place).assign(own=True)
@@ -105,7 +106,8 @@ class Evaluation:
     def _cell(self):
         first = self.curve.iloc[0]
         held_out = f"{self.about['held_out']} classes held out"
-        return f"{first['dataset']}, {first['policy']}, {first['encoder']}, {held_out}"
+        often = "" if self.about["every"] == EVERY else f", tested every {self.about['every']} stream items"
+        return f"{first['dataset']}, {first['policy']}, {first['encoder']}, {held_out}{often}"
 
     def __repr__(self):
         rows = self.summary.set_index("metric")

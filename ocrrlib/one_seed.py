@@ -34,7 +34,7 @@ def sendable(candidate, title, jobs):
         raise InputError(f"{title} cannot be sent to other processes ({error}): give jobs=1") from error
 
 
-def run_seed(sent, data, seed, policy, held_out, says):
+def run_seed(sent, data, seed, policy, held_out, every, says):
     """Stream a dataset through a fresh system.
 
     Parameters
@@ -43,7 +43,7 @@ def run_seed(sent, data, seed, policy, held_out, says):
         What ``sendable`` gave.
     data : Embedded
         The dataset.
-    seed, policy, held_out
+    seed, policy, held_out, every
         As ``evaluate`` takes them.
     says : callable
         Told in words what is being done.
@@ -70,7 +70,7 @@ def run_seed(sent, data, seed, policy, held_out, says):
     with threadpool_limits(1), _explained(candidate, data, seed):
         says(f"seed {seed}: learning {len(s.y_initial):,} rows")
         checkpoints, items = [], len(s.y_stream)
-        for one in run_stream(candidate.make(seed), s, POLICIES[policy]):
+        for one in run_stream(candidate.make(seed), s, POLICIES[policy], every):
             checkpoints.append(one.scalars)
             says(f"seed {seed}: {one.step:,} of {items:,} items streamed")
     return seed, checkpoints

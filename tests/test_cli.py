@@ -188,14 +188,16 @@ def test_a_card_of_ones_own_data_is_repeated_by_the_command_in_its_markdown(caps
             drawn,
             {"columns": {"text": "the body", "label": "queue"}},
         ),
-        (["--data", "vectors.npz", "--split", "part"], column, {}),
+        (["--data", "vectors.npz", "--split", "part", "--every", "7"], column, {}),
     ):
         status, _, err = run(capsys, "card", "ncm", *given, "--seeds", "0,2", "--out", "first.json")
         assert status == 0, err
         (command,) = re.findall(r"- Repeat: `ocrr (.*)`", Path("first.md").read_text())
         assert run(capsys, *shlex.split(command))[0] == 0
         assert Path("again.json").read_bytes() == Path("first.json").read_bytes()
-        data = cards.read_card("first.json")["cells"][0]["dataset"]
+        (cell,) = cards.read_card("first.json")["cells"]
+        data = cell["dataset"]
+        assert cell.get("every", 50) == (7 if "--every" in given else 50)
         assert data["split"] == split and data["sources"] == {given[1]: sha256(given[1])}
         assert {name: data[name] for name in more} == more
 
@@ -255,6 +257,7 @@ def test_a_ledger_is_verified_and_a_damaged_entry_named(capsys, ledger, tmp_path
         (["run", "--seeds", "3-1"], "'3-1' runs backwards"),
         (["run", "--policy", "half"], "unknown policy 'half'"),
         (["run", "--held-out", "77"], "cannot hold out 77 of 77"),
+        (["run", "--every", "0"], "every 0 is out of range"),
         (["run", "--jobs", "0"], "0 jobs"),
         (["run", "--data", "none.csv"], "none.csv"),
         (["run", "nowhere:model"], "cannot import nowhere:model"),

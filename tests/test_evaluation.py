@@ -67,6 +67,22 @@ def test_its_card_has_the_published_numbers_and_can_be_written(ncm, tmp_path):
     assert "ncm_cosine" in cards.markdown(card)
 
 
+def test_tests_that_are_further_apart_see_the_same_run_and_are_a_cell_of_their_own(ncm, banking):
+    rare = evaluate("ncm_cosine", banking, seeds=[0, 3], every=300, **QUIET)
+    seen = ncm.curve[ncm.curve["step"].isin(rare.curve["step"])].reset_index(drop=True)
+    pd.testing.assert_frame_equal(rare.curve, seen, check_exact=True)
+    assert len(rare.curve) < len(ncm.curve) / 4
+    (cell,), (usual,) = rare.card()["cells"], ncm.card()["cells"]
+    check(rare.card())
+    assert cell["every"] == 300 and "every" not in usual and place_of(cell) != place_of(usual)
+    assert "all test rows every 300 stream items" in cards.markdown(rare.card())
+    with pytest.raises(InputError, match="300 stream items with; there are: .* tested every 50 stream items"):
+        rare.compared()
+    for wrong in (0, 2.5, "50"):
+        with pytest.raises(InputError, match="every .* is out of range"):
+            evaluate("ncm", banking, every=wrong)
+
+
 def test_it_stands_beside_itself_among_the_published_systems(ncm):
     table = ncm.compared()
     assert len(table) == 25 and table["own"].sum() == 1 and set(table["seeds"]) == {2}
@@ -95,7 +111,8 @@ def test_the_figure_shows_the_curve_and_all_published_systems_and_leaves_the_loo
     assert len(curve.lines) == 2 and plane.get_title() == "among all published systems"
     low = plane.get_xlim()[0]
     at = np.concatenate([dots.get_offsets() for dots in plane.collections])[:, 0]
-    own, kept = ncm.runs["original"].mean(), standings(published_cards(), place_of(ncm.card()["cells"][0]))["original"]
+    own = ncm.runs["original"].mean()
+    kept = standings(cards.published_cards(), place_of(ncm.card()["cells"][0]))["original"]
     assert 0 < low < own and (kept < low).any()  # what is further left stands on the edge
     assert (at > low).sum() == 1 + (kept > low).sum() and (at == low).sum() == (kept < low).sum()
     alone = evaluate("ncm", tiny, seeds=[1], name="mine", **QUIET).plot()

@@ -279,7 +279,10 @@ class TestResults:
         finals = results.finals("tiny", "oracle", seed=1)
         for system, rows_ in own.groupby("system"):
             assert finals.at[system, "novel"] == rows_["novel_acc"].iloc[-1]
-        assert finals["front"].any() and finals["novel"].is_monotonic_decreasing
+        assert finals["front"].any() and not (finals["front"] & finals["collapsed"]).any()
+        assert finals["collapsed"].is_monotonic_increasing
+        for _, part in finals.groupby("collapsed"):
+            assert part["novel"].is_monotonic_decreasing
 
     def test_what_is_not_there_is_named(self, results):
         for place, why in (

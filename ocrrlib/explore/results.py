@@ -6,6 +6,7 @@ import pandas as pd
 from ocrrlib import embeddings
 from ocrrlib import results as files
 from ocrrlib.card_cells import HELD_OUT
+from ocrrlib.collapse import FLOOR, collapsed
 from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import EXPERIMENTS
 from ocrrlib.explore.replay import replay
@@ -86,15 +87,18 @@ class Results:
         Returns
         -------
         DataFrame
-            One row per system: ``novel``, ``original``, ``corrections``, ``front`` (no other is better), best
-            ``novel`` first.
+            One row per system: ``novel``, ``original``, ``corrections``, ``collapsed`` (see ``ocrrlib.collapse``),
+            ``front`` (none that has not collapsed is better). Best ``novel`` first, collapsed ones after all others.
         """
         last = final(self.cell(dataset, policy, seed)).rename(
             columns={"novel_acc": "novel", "original_acc": "original"}
         )
         found = last.groupby("system", sort=False)[["novel", "original", "corrections"]].mean()
-        found["front"] = on_front(found["novel"].to_numpy(), found["original"].to_numpy())
-        return found.sort_values(["novel", "original"], ascending=False, kind="stable")
+        found["collapsed"] = collapsed(found["original"], found["original"].get(FLOOR, np.nan))
+        able = found[~found["collapsed"]]
+        front = able.index[on_front(able["novel"].to_numpy(), able["original"].to_numpy())]
+        found["front"] = found.index.isin(front)
+        return found.sort_values(["collapsed", "novel", "original"], ascending=[True, False, False], kind="stable")
 
     def data(self, dataset):
         """The dataset that the results are of."""

@@ -4,10 +4,10 @@ import numpy as np
 
 from ocrrlib.datasets import DATASETS
 from ocrrlib.errors import InputError
-from ocrrlib.explore.looks import AXES, KNOWN, NEW, UNIT, accuracy_lines, colours, drawn, flat, subplots
+from ocrrlib.explore.looks import AXES, KNOWN, NEW, accuracy_lines, colours, drawn, flat, subplots
 from ocrrlib.explore.queries import texts_at_hand
 from ocrrlib.report import style
-from ocrrlib.report.fronts import staircase, write_names
+from ocrrlib.report.fronts import edged, from_left, staircase, write_names
 
 LISTED = 200  # corrected rows in the table
 MOST = 8  # systems side by side: more can be told apart by nobody
@@ -56,19 +56,20 @@ def _overview(curves, finals, title):
 
 def _plane(axes, finals, looks):
     """Returns what ``write_names`` needs for systems on the front and chosen ones."""
-    others = finals[~finals.index.isin(looks)]
+    chosen = finals.index.isin(looks)
+    from_left(axes, finals[~finals["collapsed"] | chosen], finals)
+    others = finals[~chosen & (finals["original"] >= axes.get_xlim()[0])]
     axes.scatter(others["original"], others["novel"], color="#B0B0B0", s=14, zorder=3)
-    for system in finals.index[finals.index.isin(looks)]:
+    for system in finals.index[chosen]:
         axes.scatter(finals.at[system, "original"], finals.at[system, "novel"], color=looks[system], s=32, zorder=4)
     axes.set(title="where all end; the dashed line is the front", xlabel="known classes", ylabel="new classes")
-    axes.set(xlim=UNIT, ylim=UNIT)
     lines = staircase(axes, finals[finals["front"]])
-    named = finals[finals["front"] | finals.index.isin(looks)]
+    named = finals[finals["front"] | chosen]
     labels = [
         ((row["original"], row["novel"]), system, dict(color=looks.get(system, "#606060")))
         for system, row in named.to_dict("index").items()
     ]
-    return axes, finals[["original", "novel"]].to_numpy(), lines, labels
+    return axes, edged(axes, finals), lines, labels
 
 
 def classes(replay):
@@ -180,7 +181,8 @@ def corrected(run, dataset):
 
 def standings(finals):
     """Where all systems end, as a table for readers."""
-    shown = finals.assign(front=finals["front"].map({True: "●", False: ""}))
+    marks = {"front": {True: "●", False: ""}, "collapsed": {True: "collapsed", False: ""}}
+    shown = finals.assign(**{name: finals[name].map(said) for name, said in marks.items()})
     for axis in AXES:
         shown[axis] = shown[axis].map("{:.3f}".format)
     shown["corrections"] = shown["corrections"].map("{:.0f}".format)

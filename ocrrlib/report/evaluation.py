@@ -8,7 +8,7 @@ from ocrrlib.datasets import DATASETS
 from ocrrlib.errors import InputError
 from ocrrlib.pareto import on_front
 from ocrrlib.report import style
-from ocrrlib.report.fronts import from_left, staircase, write_names
+from ocrrlib.report.fronts import edged, from_left, staircase, write_names
 from ocrrlib.student import quantile
 
 OWN = dict(facecolor="white", edgecolor="black", marker="o", s=60, linewidth=1.6, zorder=5)
@@ -101,7 +101,7 @@ def _front(axes, rows):
         ((row["original"], row["novel"]), row["system"], dict(color=_kind(row["system"])[1]))
         for row in published.to_dict("records")
     ]
-    return axes, rows.assign(original=rows["original"].clip(axes.get_xlim()[0]))[["original", "novel"]].to_numpy(), lines, labels
+    return axes, edged(axes, rows), lines, labels
 
 
 def _kind(system):

@@ -51,6 +51,11 @@ def from_left(axes, shown, rows, room=0.06):
         axes.scatter(np.full(len(beyond), low), beyond["novel"], label="further left", **looks)
 
 
+def edged(axes, rows):
+    """Where the marks of all systems stand, (m, 2): none further left than the edge."""
+    return rows[["original", "novel"]].assign(original=rows["original"].clip(axes.get_xlim()[0])).to_numpy()
+
+
 def write_names(axes, marks, lines, labels):
     """Write names beside their marks, each where it hides least of marks, lines and other names.
 

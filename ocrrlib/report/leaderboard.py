@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from ocrrlib.card_cells import METRICS, place_of
+from ocrrlib.card_cells import METRICS, PLACE, place_of, tested
 from ocrrlib.collapse import DROP, FLOOR
 from ocrrlib.datasets import DATASETS
 from ocrrlib.files import write_text
@@ -32,13 +32,13 @@ def rank(cards):
     Returns
     -------
     DataFrame
-        What names the cell (``dataset``, ``fingerprint``, ``encoder``, ``policy``, ``held_out``, ``draw``, ``cap``),
-        ``rank``, and the columns of ``standings``. Equals have equal ranks.
+        What names the cell (``dataset``, ``fingerprint``, ``encoder``, ``policy``, ``held_out``, ``draw``, ``cap``,
+        ``every``), ``rank``, and the columns of ``standings``. Equals have equal ranks.
     """
     cards = list(cards)
     blocks = []
     for place in dict.fromkeys(place_of(cell) for card in cards for cell in card["cells"]):
-        names = dict(zip(("dataset", "fingerprint", "encoder", "policy", "held_out", "draw", "cap"), place))
+        names = dict(zip(PLACE, place, strict=True))
         block = standings(cards, place)
         within = block.groupby("collapsed")["anytime novel"].rank(ascending=False, method="min").astype(int)
         ranks = within + block["collapsed"] * (~block["collapsed"]).sum()
@@ -50,11 +50,11 @@ def rank(cards):
 def markdown(table):
     """The same for readers: a heading and a table per cell."""
     blocks = [f"# Leaderboard\n\n{CAPTION}"]
-    for place, block in table.groupby(list(table.columns[:7]), sort=False, dropna=False):
-        dataset, _, encoder, policy, held_out, _, cap = place
+    for place, block in table.groupby(list(PLACE), sort=False, dropna=False):
+        dataset, _, encoder, policy, held_out, _, cap, every = place
         title = DATASETS[dataset].title if dataset in DATASETS else dataset
-        tested = "all test rows" if pd.isna(cap) else f"at most {cap} test rows per axis"
-        heading = f"## {title}, {POLICY_TITLES.get(policy, policy)}\n\n{encoder}, {held_out} classes held out, {tested}"
+        on = tested(None if pd.isna(cap) else cap, every)
+        heading = f"## {title}, {POLICY_TITLES.get(policy, policy)}\n\n{encoder}, {held_out} classes held out, {on}"
         text = {"Rank": block["rank"], "System": block["system"]}
         text |= {name.capitalize(): _half(block, name) for name in METRICS}
         text |= {"Collapsed": block["collapsed"].map({True: "collapsed", False: ""})}
