@@ -14,6 +14,7 @@ import urllib.request
 import pytest
 
 from ocrrlib.encoders import DEFAULT_ENCODER
+from ocrrlib.explore.damage import TITLES
 from ocrrlib.explore.queries import Typed
 from ocrrlib.files import ROOT
 from tests import browser as chromium
@@ -30,6 +31,15 @@ DESK = "document.querySelector('.jp-OutputArea .widget-vbox')"
 NEWEST = f"+{DESK}.querySelector('input[type=number]').value"  # the ledger's last entry
 SAID = '[data-mime-type="application/vnd.jupyter.{}"]'
 LABEL = "lost_or_stolen_phone"
+# What is said of each damage to entry 100.
+FINDS = {
+    "relabel": "verify: entry 100 is not what was written",
+    "remove": "verify: an entry is missing just before entry 100",
+    "repeat": "verify: entry 101 was put in later",
+    "swap": "verify: entry 100 stands in the wrong place",
+    "cut": "verify: the chain is whole in itself; but the noted head is not in the chain",
+    "rewrite": "verify: the chain is whole in itself; but the noted head is not in the chain",
+}
 
 
 def free_port():
@@ -120,6 +130,11 @@ class Visitor:
         self.tab.run(f"document.querySelector({json.dumps(field)}).select()")
         self.tab.press(*keys)
 
+    def changes(self, selector, which, name, value):
+        """Set the first of such controls of the desk for which ``which`` holds; the desk notices."""
+        change = f"(e => {{ e.{name} = {value}; e.dispatchEvent(new Event('change', {{bubbles: true}})) }})"
+        self.tab.run(f"{change}([...{DESK}.querySelectorAll({json.dumps(selector)})].find({which}))")
+
     def sees(self, text, seconds=60):
         self.tab.until(f"{DESK}.innerText.includes({json.dumps(text)})", seconds)
 
@@ -182,6 +197,16 @@ def test_a_visitor_asks_corrects_and_sees_it_learnt_and_the_damage_found(lab):
         visitor.sees("is not what was written")
         visitor.sees(f"▶ {tab.run(NEWEST[1:])}")
         visitor.picture("verified")
+        for kind, title in TITLES.items():
+            visitor.press("Restore")
+            tab.until(f"!{DESK}.innerText.includes('verify:')", 30)
+            visitor.changes("input[type=number]", "e => true", "value", 100)
+            of_kinds = f"e => [...e.options].some(o => o.text.replace(/\\xa0/g, ' ') === {json.dumps(title)})"
+            visitor.changes("select", of_kinds, "selectedIndex", list(TITLES).index(kind))
+            visitor.press("Damage a copy")
+            visitor.sees("A copy, damaged", 30)
+            visitor.press("Verify")
+            visitor.sees(FINDS[kind], 30)
         assert tab.run(f"document.querySelectorAll({json.dumps(SAID.format('stdout'))}).length") > 0
         visitor.finds_all_in_its_place()
 
@@ -200,12 +225,13 @@ def test_a_visitor_chooses_what_is_drawn_and_looks_inside_a_run(lab):
         visitor.picture("explorer")
         cells = f"[...{DESK}.querySelectorAll('table tbody tr:first-child > *')]"
         sides = tab.run(f"{cells}.map(e => getComputedStyle(e).textAlign)")
-        assert sides == ["left", "right", "right", "right", "left"]  # name, three numbers, sign
+        assert sides == ["left", "right", "right", "right", "left", "left"]  # name, three numbers, two signs
         redrawn(visitor.press, "CLINC150")
         redrawn(visitor.press, "random-10")
-        redrawn(tab.click, "select[multiple] option:nth-child(6)")
         seeds = "document.querySelector('.widget-vbox select:not([multiple])')"
-        tab.until(f"!{seeds}.disabled", 30)
+        tab.until(f"!{seeds}.disabled", 60)  # the picture comes before the controls can be used again
+        redrawn(tab.click, "select[multiple] option:nth-child(6)")
+        tab.until(f"!{seeds}.disabled", 60)
         redrawn(
             tab.run,
             f"(e => {{ e.selectedIndex = 1; e.dispatchEvent(new Event('change', {{bubbles: true}})) }})({seeds})",
