@@ -87,9 +87,10 @@ def _classes(replay):
     known = replay.classes[~replay.classes["new"]]
     most = change[known.index].sort_values(ascending=False, kind="stable")
     most = most.index[: min(CHANGED, int((most > 0).sum()))]
+    changed = f"the {len(most)} of {len(known)} that change most" if len(most) else f"none of {len(known)} changes"
     parts = (
         ("new classes", replay.classes[replay.classes["new"]].sort_values("after", kind="stable"), NEW),
-        (f"known classes: the {len(most)} of {len(known)} that change most", known.loc[most[::-1]], KNOWN),
+        (f"known classes: {changed}", known.loc[most[::-1]], KNOWN),
     )
     height = 0.8 + 0.22 * max(len(rows) for _, rows, _ in parts)
     figure, panels = subplots(1, 2, figsize=(1.35 * style.WIDTH, height), sharex=True)
