@@ -149,7 +149,11 @@ def _against(rows, x, label):
     final, (left, right) = last(rows), _panels(2)[1]
     ticks = sorted(final[x].unique())
     for axes, metric, title in ((left, "novel_acc", NOVEL), (right, "original_acc", ORIGINAL)):
-        axes.set(ylim=(-0.04, 1.04), xlabel=label, title=f"final {title}")
+        spread = final.groupby(["system", x])[metric].agg(["mean", lambda v: v.std(ddof=0)])
+        low = max(
+            0, np.floor(20 * (spread.iloc[:, 0] - spread.iloc[:, 1]).min()) / 20
+        )  # each panel shows its own range
+        axes.set(ylim=(low, 1 + 0.04 * (1 - low)), xlabel=label, title=f"final {title}")
         _lines(axes, final, x, metric, ticks, labels=axes is right)
     return left.figure
 
