@@ -46,10 +46,10 @@ class TestDesk:
         row = desk.draw(new=True)
         first = desk.ask(row)
         assert first.truth in desk.new and not first.answers["right"].any()
-        before = desk.ledger.size
+        before = desk.chain.ledger.size
         desk.correct(first.truth)
         again = desk.again()
-        assert desk.ledger.size == before + 1
+        assert desk.chain.ledger.size == before + 1
         assert again.answers["right"].all() and again.answers["before"].tolist() == first.answers["answer"].tolist()
         best = again.neighbours["substrate"].iloc[0]
         assert (best["entry"], best["class"]) == (before, first.truth) and best["cosine"] == pytest.approx(1)
@@ -121,10 +121,10 @@ class TestDesk:
     def test_systems_that_keep_no_entries_show_none(self, tiny):
         desk = Desk(tiny, ("ncm",))
         reply = desk.ask(0)
-        assert reply.neighbours == {} and not desk.has_ledger
+        assert reply.neighbours == {} and not desk.chain.is_there
         assert desk_pictures.neighbours(reply)
         with pytest.raises(InputError, match="keeps a ledger: choose substrate"):
-            desk.damage("relabel", 0)
+            desk.chain.damage("relabel", 0)
 
     @pytest.mark.parametrize("system", [name for name in CHOICES if name not in ("river_logreg", "klda")])
     def test_every_system_of_the_list_can_sit_at_the_desk(self, tiny, system):
@@ -150,15 +150,16 @@ class TestDesk:
             (lambda: desk.ask(10**6), "there is no test row 1000000: give 0 to 71"),
             (lambda: desk.ask(0.5), "there is no test row 0.5"),
             (lambda: desk.draw("class 99"), "unknown class 'class 99'.*did you mean 'class 09'"),
-            (lambda: desk.damage("burn", 0), "unknown damage 'burn'"),
-            (lambda: desk.damage("relabel", 10**6), "there is no entry 1000000"),
+            (lambda: desk.chain.damage("burn", 0), "unknown damage 'burn'"),
+            (lambda: desk.chain.damage("relabel", 10**6), "there is no entry 1000000"),
         ):
             with pytest.raises(InputError, match=why):
                 action()
         desk.ask(0)
         with pytest.raises(InputError, match="unknown class 'nothing like it': choose one of the 12 classes"):
             desk.correct("nothing like it")
-        assert list(desk.systems) == ["substrate", "ncm"] and len(desk.history) == 2 and desk.verify().alone is None
+        assert list(desk.systems) == ["substrate", "ncm"] and len(desk.history) == 2
+        assert desk.chain.verify().alone is None
 
 
 class TestDamage:
@@ -188,15 +189,15 @@ class TestDamage:
 
     def test_the_desk_shows_the_links_around_the_damage_of_a_copy(self, desk):
         desk.stream(10)
-        newest = desk.chain()
-        assert newest.index[-1] == desk.ledger.size - 1
+        newest = desk.chain.links()
+        assert newest.index[-1] == desk.chain.ledger.size - 1
         assert newest["previous"].tolist()[1:] == newest["hash"].tolist()[:-1]
-        desk.damage("swap", 100)
-        around = desk.chain()
+        desk.chain.damage("swap", 100)
+        around = desk.chain.links()
         assert {100, 101} <= set(around.index) and around.at[100, "id"] == 101
-        assert desk.verify().alone.position == 100
-        desk.restore()
-        assert desk.verify().with_head is None and desk.chain().equals(newest)
+        assert desk.chain.verify().alone.position == 100
+        desk.chain.restore()
+        assert desk.chain.verify().with_head is None and desk.chain.links().equals(newest)
 
 
 class TestTyped:
@@ -242,7 +243,7 @@ class TestScript:
         shown = [list(play(desk, step)) for step in steps]
         assert all(shown)
         assert "is not what was written" in shown[6][0].data and "as they were written" in shown[8][0].data
-        assert [name for name in shown[6][1].index if "▶" in name] == [f"▶ {desk.ledger.size - 2}"]
+        assert [name for name in shown[6][1].index if "▶" in name] == [f"▶ {desk.chain.ledger.size - 2}"]
 
     @pytest.mark.parametrize("step", [{"answer": 1}, "ask", {}])
     def test_what_is_no_step_is_refused(self, desk, step):

@@ -3,22 +3,19 @@
 from difflib import get_close_matches
 
 import numpy as np
-import pandas as pd
 
 from ocrrlib.card_cells import HELD_OUT
 from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import EXPERIMENTS
-from ocrrlib.explore.damage import damaged, examine
 from ocrrlib.explore.desk_accuracies import Accuracies
+from ocrrlib.explore.desk_chain import Chain
 from ocrrlib.explore.desk_replies import reply_to
 from ocrrlib.explore.queries import Typed
-from ocrrlib.ledger import Ledger
 from ocrrlib.scenario import PAPER_CAP, make_scenario
 from ocrrlib.systems import SYSTEMS, make
 
 CHOICES = EXPERIMENTS["beyond"].systems
 MOST = 3  # systems side by side
-DIGITS = 10  # of a hash, where it is shown
 
 
 class Desk:
@@ -70,7 +67,7 @@ class Desk:
             system.fit(s.X_initial, s.y_initial, s.classes)
         self.systems, self._accuracies = fitted, Accuracies(fitted, s)
         self.corrected, self.streamed, self._said = [], 0, {}
-        self._asked = self.copy = self._place = None
+        self.chain, self._asked = Chain(fitted, self.data.classes), None
 
     def compare(self, systems):
         """Other systems at the same desk: they start afresh and get all corrections made so far."""
@@ -179,7 +176,7 @@ class Desk:
         for system in self.systems.values():
             system.correct(x, id)
         self.corrected.append((x, id))
-        self.copy = self._place = None
+        self.chain.restore()
         self._accuracies.measure(len(self.corrected))
 
     def stream(self, n=50):
@@ -211,68 +208,3 @@ class Desk:
     def history(self):
         """Accuracies on test rows after every correction: ``corrections``, ``system``, ``novel``, ``original``."""
         return self._accuracies.history
-
-    # The ledger
-
-    @property
-    def has_ledger(self):
-        """Whether one of the systems keeps a ledger."""
-        return any(_keeps_ledger(system) for system in self.systems.values())
-
-    @property
-    def ledger(self):
-        """The ledger of the first system that has one.
-
-        Raises
-        ------
-        InputError
-            If none has.
-        """
-        if not self.has_ledger:
-            raise InputError("none of these systems keeps a ledger: choose substrate or ledger_plda")
-        return next(system.entries for system in self.systems.values() if _keeps_ledger(system))
-
-    def damage(self, kind, entry):
-        """Damage one entry in a copy of the ledger, see ``damage.KINDS``; the systems keep the whole one.
-
-        Raises
-        ------
-        InputError
-            If there is no ledger, no such entry, or no such kind of damage.
-        """
-        self.copy, self._place = damaged(self.ledger, kind, entry, len(self.ids)), entry
-
-    def verify(self):
-        """The ``Verdict`` on the damaged copy, or on the ledger itself where there is none."""
-        return examine(self.copy or self.ledger, self.ledger.head)
-
-    def restore(self):
-        """Drop the damaged copy."""
-        self.copy = self._place = None
-
-    def chain(self, n=4):
-        """``n`` links: the newest, or those around the damage.
-
-        Returns
-        -------
-        DataFrame
-            One row per entry, by its place: ``id``, ``class``, the first digits of ``previous`` (the hash of the
-            entry before, as this one knows it) and of its own ``hash``.
-        """
-        ledger = self.copy or self.ledger
-        end = ledger.size if self.copy is None else min(ledger.size, self._place + n - 1)
-        places = range(max(0, end - n), end)
-        rows = [
-            {
-                "id": ledger.ids[place],
-                "class": self.data.classes[ledger.y[place]],
-                "previous": ledger.previous[place].hex()[:DIGITS],
-                "hash": ledger.hashes[place].hex()[:DIGITS],
-            }
-            for place in places
-        ]
-        return pd.DataFrame(rows, index=pd.Index(places, name="entry"))
-
-
-def _keeps_ledger(system):
-    return isinstance(getattr(system, "entries", None), Ledger)

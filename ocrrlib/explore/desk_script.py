@@ -36,23 +36,23 @@ def _stream(desk, step):
 
 
 def _damage(desk, step):
-    entry = step.get("entry", desk.ledger.size - 2)
-    desk.damage(step["damage"], entry)
+    entry = step.get("entry", desk.chain.ledger.size - 2)
+    desk.chain.damage(step["damage"], entry)
     yield Markdown(f"**Damage**, in a copy, entry {entry}: {TITLES[step['damage']]}.")
-    yield flat(desk.chain())
+    yield flat(desk.chain.links())
 
 
 def _verify(desk, step):
-    verdict = desk.verify()
+    verdict = desk.chain.verify()
     yield Markdown(f"**{verdict.sentence}**")
     if verdict.named is not None:
-        yield flat(pictures.chain(desk.chain(), verdict.named))
+        yield flat(pictures.chain(desk.chain.links(), verdict.named))
 
 
 def _restore(desk, step):
-    desk.restore()
+    desk.chain.restore()
     yield Markdown("**Restore:** the ledger as it was written.")
-    yield flat(desk.chain())
+    yield flat(desk.chain.links())
 
 
 STEPS = {

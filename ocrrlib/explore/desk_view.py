@@ -189,15 +189,15 @@ class DeskView:
         self._show_chain()
 
     def _damage(self):
-        self.desk.damage(self.kind.value, self.entry.value)
+        self.desk.chain.damage(self.kind.value, self.entry.value)
         self._show_chain("A copy, damaged; the systems keep the whole ledger.")
 
     def _verify(self):
-        verdict = self.desk.verify()
+        verdict = self.desk.chain.verify()
         self._show_chain(verdict.sentence, verdict.named)
 
     def _restore(self):
-        self.desk.restore()
+        self.desk.chain.restore()
         self._show_chain()
 
     def _show_accuracies(self):
@@ -205,14 +205,13 @@ class DeskView:
         self.accuracies.value = image(pictures.accuracies(history), f"{pictures.accuracy_line(history)}.")
 
     def _show_chain(self, said="", named=None):
-        if not self.desk.has_ledger:
+        if not self.desk.chain.is_there:
             self.chain.value = "None of these systems keeps a ledger: choose substrate or ledger_plda."
             return
-        if self.desk.copy is None:
-            self.entry.value = self.desk.ledger.size - 1
-        self.chain.value = (
-            f"{table(pictures.chain(self.desk.chain(), named), pictures.MARK)}<div><b>{html.escape(said)}</b></div>"
-        )
+        if self.desk.chain.copy is None:
+            self.entry.value = self.desk.chain.ledger.size - 1
+        links = table(pictures.chain(self.desk.chain.links(), named), pictures.MARK)
+        self.chain.value = f"{links}<div><b>{html.escape(said)}</b></div>"
 
     def _repr_mimebundle_(self, **more):
         return self.box._repr_mimebundle_(**more)
