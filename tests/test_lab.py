@@ -207,6 +207,10 @@ def test_a_visitor_asks_corrects_and_sees_it_learnt_and_the_damage_found(lab):
             visitor.sees("A copy, damaged", 30)
             visitor.press("Verify")
             visitor.sees(FINDS[kind], 30)
+        asked = tab.run(f"{DESK}.querySelector('b').innerText")
+        visitor.press("Take a test row")
+        tab.until(f"{DESK}.querySelector('b').innerText !== {json.dumps(asked)}", 30)
+        assert set(visitor.answers()) == {"substrate", "ledger_plda", "online_linear"}
         assert tab.run(f"document.querySelectorAll({json.dumps(SAID.format('stdout'))}).length") > 0
         visitor.finds_all_in_its_place()
 

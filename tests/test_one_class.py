@@ -6,7 +6,7 @@ import pytest
 
 from ocrrlib.errors import InputError
 from ocrrlib.one_class import apart
-from ocrrlib.report import one_class as report
+from ocrrlib.report import out_of_scope as report
 from ocrrlib.scenario import make_scenario
 
 
