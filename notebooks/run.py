@@ -35,7 +35,17 @@ ARTEFACTS = ("data/results", "figures", "paper/tables", "paper/claims.json", VAL
 # What `make leaderboard` makes, from cards that anyone may add.
 RANKED = ("data/results/cards", "figures/leaderboard.csv", "figures/leaderboard.md")
 SHOWN = re.compile(r"(<!--\{([\w.]+)\}-->).*?(<!---->)")  # a value in the README
-OF_THE_CLAIMS = ("full_sweep", "storage_pareto", "lora", "vote_ablation", "scale", "race", "costs", "growth")
+OF_THE_CLAIMS = (
+    "full_sweep",
+    "storage_pareto",
+    "lora",
+    "vote_ablation",
+    "scale",
+    "scale_costs",
+    "race",
+    "costs",
+    "growth",
+)
 # What a notebook reads that others make, or that is written by hand.
 READS = {
     "03_*": ("data/results/full_sweep.parquet",),
