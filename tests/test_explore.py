@@ -126,7 +126,7 @@ class TestDesk:
         with pytest.raises(InputError, match="keeps a ledger: choose substrate"):
             desk.chain.damage("relabel", 0)
 
-    @pytest.mark.parametrize("system", [name for name in CHOICES if name not in ("river_logreg", "klda")])
+    @pytest.mark.parametrize("system", [name for name in CHOICES if name != "klda"])
     def test_every_system_of_the_list_can_sit_at_the_desk(self, tiny, system):
         desk = Desk(tiny, (system,))
         reply = desk.ask(desk.draw(new=True))

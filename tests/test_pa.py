@@ -2,19 +2,30 @@
 
 import numpy as np
 from conftest import rows
+from river import linear_model, multiclass
 
 from ocrrlib.scenario import make_scenario
 from ocrrlib.systems.pa import PassiveAggressive, first_pass
 
 
-def test_predictions_equal_rivers_own_and_the_shared_first_pass_stays(tiny):
+def test_weights_and_predictions_equal_rivers_own_and_the_shared_first_pass_stays(tiny):
     s = make_scenario(tiny, 0, held_out=4, cap=None)
     system = PassiveAggressive().fit(s.X_initial, s.y_initial, s.classes)
-    for x, y in zip(s.X_stream[:20], s.y_stream[:20].tolist()):
+    corrections = list(zip(s.X_stream[:20], s.y_stream[:20].tolist()))
+    for x, y in corrections:
         system.correct(x, y)
-    own = [system.model.predict_one(dict(enumerate(x.tolist()))) for x in s.queries]
+    plain = multiclass.OneVsRestClassifier(linear_model.PAClassifier(C=1.0, mode=1))
+    first = [
+        (s.X_initial[row], int(s.y_initial[row])) for row in np.random.default_rng(0).permutation(len(s.y_initial))
+    ]
+    for x, y in first[:1000] + corrections:
+        plain.learn_one(dict(enumerate(x.tolist())), y)
+    for label, one in plain.classifiers.items():
+        assert system.model.W[label].tolist() == [one.weights[i] for i in range(system.dim)]
+        assert system.model.b[label] == one.intercept
+    own = [plain.predict_one(dict(enumerate(x.tolist()))) for x in s.queries]
     np.testing.assert_array_equal(system.predict(s.queries), own)
-    shared = first_pass(s.X_initial, s.y_initial, 0, 1.0, 1000)
+    shared = first_pass(s.X_initial, s.y_initial, len(s.classes), 0, 1.0, 1000)
     assert set(shared.classifiers) == set(s.y_initial.tolist())
 
 
@@ -31,5 +42,5 @@ def test_weights_are_those_of_crammers_first_variant():
             step = sign * min(0.7, max(0, 1 - sign * (W[c] @ x + b[c])) / (x @ x))
             W[c] += step * x
             b[c] += step
-    np.testing.assert_allclose(system.W, W, atol=1e-12)
-    np.testing.assert_allclose(system.b, b, atol=1e-12)
+    np.testing.assert_allclose(system.model.W, W, atol=1e-12)
+    np.testing.assert_allclose(system.model.b, b, atol=1e-12)

@@ -1,7 +1,8 @@
-"""River: predictions in one matrix equal river's own, and the shared first pass stays as it was."""
+"""River: one array learns and answers as its models do one by one, and the shared first pass stays as it was."""
 
 import numpy as np
 import pytest
+from river import linear_model, multiclass, optim
 
 from ocrrlib.scenario import make_scenario
 from ocrrlib.systems.river_logreg import RiverLogReg, first_pass
@@ -20,56 +21,57 @@ def fitted(s, **params):
     return RiverLogReg(seed=0, **params).fit(s.X_initial, s.y_initial, s.classes)
 
 
-@pytest.mark.parametrize("lr", [0.01, 0.5])
-def test_batch_predictions_equal_rivers_own_before_and_after_corrections(scenario, lr):
-    s = scenario
-    system = fitted(s, lr=lr)
-    assert system.predict(s.queries).tolist() == own_predictions(system.model, s.queries)
-    for i, (x, y) in enumerate(zip(s.X_stream[:60], s.y_stream[:60])):
-        system.correct(x, y)
-        if i % 12 == 0:
-            assert system.predict(s.queries).tolist() == own_predictions(system.model, s.queries)
-    assert system.predict(s.queries).tolist() == own_predictions(system.model, s.queries)
-    assert len(set(system.predict(s.queries).tolist())) > 2  # more than one answer was compared
-
-
-def test_first_pass_and_corrections_equal_a_plain_river_loop(scenario):
-    from river import linear_model, multiclass, optim
-
-    s, rows = scenario, 100
-    system = fitted(s, rows=rows)
-    model = multiclass.OneVsRestClassifier(linear_model.LogisticRegression(optim.SGD(0.01)))
+def plain(s, corrections, rows=3000, lr=0.01):
+    """river's own one-vs-rest, fed row by row what the system is fed."""
+    model = multiclass.OneVsRestClassifier(linear_model.LogisticRegression(optim.SGD(lr)))
     rng = np.random.default_rng(0)
-    chosen = rng.choice(len(s.y_initial), rows, replace=False)
-    learnt = [(s.X_initial[row], s.y_initial[row]) for row in chosen[rng.permutation(rows)]]
-    corrections = list(zip(s.X_stream[:30], s.y_stream[:30]))
-    for x, y in corrections:
-        system.correct(x, y)
+    chosen = rng.choice(len(s.y_initial), min(rows, len(s.y_initial)), replace=False)
+    learnt = [(s.X_initial[row], s.y_initial[row]) for row in chosen[rng.permutation(len(chosen))]]
     for x, y in learnt + corrections:
         model.learn_one(dict(enumerate(x.tolist())), int(y))
+    return model
+
+
+@pytest.mark.parametrize("lr, rows", [(0.01, 3000), (0.5, 3000), (0.01, 100)])
+@pytest.mark.parametrize("corrected", [0, 60])
+def test_weights_and_answers_equal_a_plain_river_loop(scenario, lr, rows, corrected):
+    s = scenario
+    corrections = list(zip(s.X_stream[:corrected], s.y_stream[:corrected].tolist()))
+    system, model = fitted(s, lr=lr, rows=rows), plain(s, corrections, rows, lr)
+    for x, y in corrections:
+        system.correct(x, y)
+    assert system.model.labels == list(model.classifiers)
+    weights = [[one.weights[i] for i in range(system.dim)] for one in model.classifiers.values()]
+    np.testing.assert_allclose(system.model.weights, weights, atol=1e-12)
+    np.testing.assert_allclose(
+        system.model.intercept, [one.intercept for one in model.classifiers.values()], atol=1e-12
+    )
     assert system.predict(s.queries).tolist() == own_predictions(model, s.queries)
+    given = [list(model.predict_proba_one(dict(enumerate(x.tolist()))).values()) for x in s.queries[:20]]
+    np.testing.assert_allclose(system.probabilities(s.queries[:20])[:, system.model.labels], given, atol=1e-12)
+    assert len(set(system.predict(s.queries).tolist())) > 2 or not corrected  # more than one answer was compared
 
 
 def test_corrections_of_one_system_do_not_change_the_shared_first_pass(scenario):
     s = scenario
     first, second = fitted(s), fitted(s)
-    weights, answers = first.W.copy(), second.predict(s.queries)
+    weights, answers = first.model.weights.copy(), second.predict(s.queries)
     for x, y in zip(s.X_stream[:30], s.y_stream[:30]):
         first.correct(x, y)
-    assert len(first.labels) > len(second.labels)
+    assert len(first.model.labels) > len(second.model.labels)
     np.testing.assert_array_equal(second.predict(s.queries), answers)
-    np.testing.assert_array_equal(second.W, weights)
-    np.testing.assert_array_equal(fitted(s).W, weights)
+    np.testing.assert_array_equal(second.model.weights, weights)
+    np.testing.assert_array_equal(fitted(s).model.weights, weights)
     shared = first_pass(s.X_initial, s.y_initial, 0, 0.01, 3000)
-    assert set(shared.classifiers) == set(s.y_initial.tolist())
+    assert set(shared.labels) == set(s.y_initial.tolist())
 
 
-def test_unseen_class_gets_a_classifier_at_its_first_correction(scenario):
+def test_unseen_class_gets_weights_at_its_first_correction(scenario):
     s = scenario
     system = fitted(s)
     new = int(s.y_stream[0])
-    assert new not in system.labels
+    assert new not in system.model.labels
     before = system.storage()
     system.correct(s.X_stream[0], new)
-    assert new in system.labels
+    assert system.model.labels[-1] == new
     assert system.storage().parameters == before.parameters + s.X_stream.shape[1] + 1

@@ -3,37 +3,53 @@
 import copy
 
 import numpy as np
-from river import linear_model, multiclass, utils
+from river import linear_model, multiclass
 
 from ocrrlib.shared import shared
 from ocrrlib.systems.base import Storage, System
-from ocrrlib.systems.linear import best_seen, softmax_seen
+from ocrrlib.systems.certain import best_class
+from ocrrlib.systems.linear import softmax_seen
+
+SLACK = 1e-9  # a loss so close to zero is river's to decide
 
 
-def _features(x):
-    return dict(enumerate(x.tolist()))
+class OneVsRest(multiclass.OneVsRestClassifier):
+    """river's own, on rows (d,) float64; models whose loss is zero, and so their step, are not called.
 
+    Attributes
+    ----------
+    W, b : (C, d) and (C,) float64
+        Weights and intercepts of the models, zero for classes not seen.
+    """
 
-class Lazy(linear_model.PAClassifier):
-    """river's own, which walks through all weights even where the loss is zero and so is the step."""
+    def __init__(self, classifier, n_classes, dim):
+        super().__init__(classifier)
+        self.W, self.b = np.zeros((n_classes, dim)), np.zeros(n_classes)
 
     def learn_one(self, x, y):
-        if self.loss(y, utils.math.dot(x, self.weights) + self.intercept) > 0:
-            super().learn_one(x, y)
+        if y not in self.classifiers:
+            self.classifiers[y] = self.classifier.clone()
+        losses, features = 1 + self.W @ x + self.b, dict(enumerate(x.tolist()))
+        losses[y] = 2 - losses[y]
+        for label in np.flatnonzero(losses > -SLACK).tolist():
+            if label in self.classifiers:
+                model = self.classifiers[label]
+                model.learn_one(features, label == y)
+                self.W[label], self.b[label] = list(model.weights.values()), model.intercept
 
 
 @shared(keep=1)
-def first_pass(X, y, seed, C, rows):
-    """river's own model after one pass over ``rows`` random rows, in random order."""
-    model = multiclass.OneVsRestClassifier(Lazy(C=C, mode=1))
+def first_pass(X, y, n_classes, seed, C, rows):
+    """river's model after one pass over ``rows`` random rows, in random order."""
+    model = OneVsRest(linear_model.PAClassifier(C=C, mode=1), n_classes, X.shape[1])
     rng = np.random.default_rng(seed)
     for row in rng.permutation(len(y))[:rows]:
-        model.learn_one(_features(X[row]), int(y[row]))
+        model.learn_one(X[row].astype(np.float64), int(y[row]))
     return model
 
 
 class PassiveAggressive(System):
-    """Learning is river's; predictions come from its weights, gathered into one matrix.
+    """Learning is river's; predictions come from its weights, in one matrix.
 
     Parameters
     ----------
@@ -48,26 +64,24 @@ class PassiveAggressive(System):
         self.C, self.rows = C, rows
 
     def _fit(self, X, y):
-        self.model = copy.deepcopy(first_pass(X, y, self.seed, self.C, self.rows))
-        self._gather()
+        self.model = copy.deepcopy(first_pass(X, y, self.n_classes, self.seed, self.C, self.rows))
 
-    def _gather(self):
-        self.W, self.b = np.zeros((self.n_classes, self.dim)), np.zeros(self.n_classes)
-        self.seen = np.zeros(self.n_classes, bool)
-        for label, one in self.model.classifiers.items():
-            self.W[label], self.b[label] = [one.weights[i] for i in range(self.dim)], one.intercept
-            self.seen[label] = True
+    @property
+    def _seen(self):
+        return np.isin(np.arange(self.n_classes), list(self.model.classifiers))
+
+    def _margins(self, X):
+        return X.astype(np.float64) @ self.model.W.T + self.model.b
 
     def _predict(self, X):
-        return best_seen(X.astype(np.float64) @ self.W.T + self.b, self.seen)
+        return best_class(X, self.model.W, self.model.b, self._seen)
 
     def _probabilities(self, X):
-        return softmax_seen(X.astype(np.float64) @ self.W.T + self.b, self.seen)
+        return softmax_seen(self._margins(X), self._seen)
 
     def _correct(self, x, y):
-        self.model.learn_one(_features(x), y)
-        self._gather()
+        self.model.learn_one(x.astype(np.float64), y)
 
     def storage(self):
-        parameters = int(self.seen.sum()) * (self.dim + 1)
+        parameters = len(self.model.classifiers) * (self.dim + 1)
         return Storage(bytes=8 * parameters, parameters=parameters)

@@ -3,30 +3,60 @@
 import copy
 
 import numpy as np
-from river import linear_model, multiclass, optim
+from river import linear_model, optim
 from scipy.special import expit
 
 from ocrrlib.shared import shared
 from ocrrlib.systems.base import Storage, System
+from ocrrlib.systems.certain import best_class
 
 
-def _features(x):
-    return dict(enumerate(x.tolist()))
+class OneVsRest(linear_model.LogisticRegression):
+    """river's own model, loss and optimizer on arrays: what ``OneVsRestClassifier`` holds in a model per class.
+
+    Attributes
+    ----------
+    labels : list of int
+        Classes seen, in order; rows of the weights (c, d) and places of the intercept (c,).
+    """
+
+    def __init__(self, lr, dim):
+        super().__init__(optim.SGD(lr))
+        self.labels, self._weights, self.intercept = [], np.zeros((0, dim)), np.zeros(0)
+
+    @property
+    def weights(self):
+        return self._weights
+
+    def learn_one(self, x, y, w=1.0):
+        """One step of every class's model on a row (d,) float64 of class ``y``."""
+        if y not in self.labels:
+            self.labels.append(y)
+            self._weights = np.vstack([self._weights, np.zeros_like(x)])
+            self.intercept = np.append(self.intercept, 0.0)
+        self._fit(x, np.array([label == y for label in self.labels], np.int64), w, self._eval_gradient_one)
+
+    def _raw_dot_one(self, x):
+        return self._weights @ x + self.intercept
+
+    def _eval_gradient_one(self, x, y, w):
+        slopes = w * self.loss.gradient(y, self._raw_dot_one(x))
+        return np.multiply.outer(slopes, x), slopes
 
 
 @shared(keep=1)
 def first_pass(X, y, seed, lr, rows):
-    """river's own model after one pass over ``rows`` random rows, in random order."""
-    model = multiclass.OneVsRestClassifier(linear_model.LogisticRegression(optim.SGD(lr)))
+    """river's model after one pass over ``rows`` random rows, in random order."""
+    model = OneVsRest(lr, X.shape[1])
     rng = np.random.default_rng(seed)
     chosen = rng.choice(len(y), min(rows, len(y)), replace=False)
     for row in chosen[rng.permutation(len(chosen))]:
-        model.learn_one(_features(X[row]), int(y[row]))
+        model.learn_one(X[row].astype(np.float64), int(y[row]))
     return model
 
 
 class RiverLogReg(System):
-    """Learning is river's; predictions come from its weights, gathered into one matrix.
+    """Learning is river's, for all classes in one array.
 
     Parameters
     ----------
@@ -42,32 +72,27 @@ class RiverLogReg(System):
 
     def _fit(self, X, y):
         self.model = copy.deepcopy(first_pass(X, y, self.seed, self.lr, self.rows))
-        self._gather()
 
-    def _gather(self):
-        features, models = list(range(self.dim)), self.model.classifiers
-        self.labels = np.array(list(models), np.int64)
-        self.W = np.array([m._weights.to_numpy(features) for m in models.values()]).reshape(-1, self.dim)
-        self.b = np.array([m.intercept for m in models.values()], np.float64)
+    def _logits(self, X):
+        return X.astype(np.float64) @ self.model.weights.T + self.model.intercept
 
     def _predict(self, X):
-        if not len(self.labels):
+        if not self.model.labels:
             return np.full(len(X), -1)
         # The highest probability has the highest logit; equal ones go to the class seen first.
-        return self.labels[(X.astype(np.float64) @ self.W.T + self.b).argmax(axis=1)]
+        return np.array(self.model.labels)[best_class(X, self.model.weights, self.model.intercept)]
 
     def _probabilities(self, X):
         """As in river: one class against the rest each, made to sum to 1."""
         p = np.zeros((len(X), self.n_classes))
-        if len(self.labels):
-            p[:, self.labels] = expit(X.astype(np.float64) @ self.W.T + self.b)
+        if self.model.labels:
+            p[:, self.model.labels] = expit(self._logits(X))
             p /= p.sum(axis=1, keepdims=True)
         return p
 
     def _correct(self, x, y):
-        self.model.learn_one(_features(x), y)
-        self._gather()
+        self.model.learn_one(x.astype(np.float64), y)
 
     def storage(self):
-        parameters = self.W.size + self.b.size
+        parameters = self.model.weights.size + self.model.intercept.size
         return Storage(bytes=8 * parameters, parameters=parameters)
