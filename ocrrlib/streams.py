@@ -58,23 +58,28 @@ def scenario_of(cell, data):
     return shuffled(scenario) if pick("order", cell.order, {"file": False, "shuffled": True}) else scenario
 
 
-def wrong_entries(system, scenario):
-    """The share of stored entries whose label was never that of such a row; None where none are stored."""
+def right_rows(scenario):
+    """The rows that stream by, as bytes, each with its class."""
+    return {(x.tobytes(), y) for x, y in zip(scenario.X_stream, scenario.y_stream.tolist())}
+
+
+def wrong_entries(system, scenario, right):
+    """The share of stored entries that are not among the ``right_rows``; None where none are stored."""
     entries = getattr(system, "entries", None)
     if entries is None or not entries.size:
         return None
-    true = {(x.tobytes(), y) for x, y in zip(scenario.X_stream, scenario.y_stream.tolist())}
     written = entries.since(len(scenario.y_initial))  # the initial ones are right
-    wrong = sum((entries.X[slot].tobytes(), int(entries.y[slot])) not in true for slot in written)
+    wrong = sum((entries.X[slot].tobytes(), int(entries.y[slot])) not in right for slot in written)
     return wrong / entries.size
 
 
 def _told_apart(system, scenario, outside):
     """How well a system tells test rows, all or the original ones, from those out of scope."""
     found, out = {}, confidences(system, outside)
-    for name, X in {"all": scenario.queries[len(scenario.y_stream) :], "original": scenario.X_original}.items():
-        for score, inside in confidences(system, X).items():
-            for metric, value in detection(inside, out[score]).items():
+    tested = confidences(system, scenario.queries[len(scenario.y_stream) :])  # novel ones first
+    for name, rows in {"all": slice(None), "original": slice(len(scenario.y_novel), None)}.items():
+        for score, inside in tested.items():
+            for metric, value in detection(inside[rows], out[score]).items():
                 found[f"{metric}_{score}_{name}"] = value
     return found
 
@@ -93,9 +98,9 @@ def run_cell(cell, system, scenario, outside=None):
     outside : (m, d) float32, optional
         Rows out of scope.
     """
-    rows = []
+    rows, right = [], right_rows(scenario)
     for checkpoint in run_stream(system, scenario, cell.policy):
-        row = checkpoint.scalars | {"wrong_entries": wrong_entries(system, scenario)}
+        row = checkpoint.scalars | {"wrong_entries": wrong_entries(system, scenario, right)}
         if outside is not None and checkpoint.step in (0, len(scenario.y_stream)):
             row |= _told_apart(system, scenario, outside)
         rows.append(row | {"known": len(np.unique(scenario.y_initial))})

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ocrrlib import search
 from ocrrlib.embeddings import halve, widen
 from ocrrlib.entries import Entries
+from ocrrlib.growing import DEPTH, GrowingNeighbours
 from ocrrlib.search import BLOCK, GROUPS, StandingQueries, top_k
 
 UNIT = 2.0**-24
@@ -95,13 +96,17 @@ def test_standing_queries_equal_top_k_after_any_writes(history, k, spare, seed):
     n, operations = history
     some = pool(5, seed)
     entries = Entries(some[np.random.default_rng(seed).integers(0, len(some), n)], np.zeros(n, np.int64))
-    standing = StandingQueries(some, entries, k, spare)
+    asked = [StandingQueries(some, entries, k, spare)]
+    if all(operation[0] != "overwrite" for operation in operations):
+        asked.append(GrowingNeighbours(some, entries, k))
     for operation in [*operations, ("ask", range(len(some)))]:
         if operation[0] == "ask":
             ids = np.array(operation[1], np.int64)
-            found = standing.neighbours(ids)
-            assert_same(found, top_k(some[ids], entries.X, entries.born, k))
-            assert_same(found, brute_force(some[ids], entries.X, entries.born, k))
+            assert_same(
+                top_k(some[ids], entries.X, entries.born, k), brute_force(some[ids], entries.X, entries.born, k)
+            )
+            for one in asked:
+                assert_same(one.neighbours(ids), brute_force(some[ids], entries.X, entries.born, k))
         elif operation[0] == "append" or not entries.size:
             entries.append(some[operation[1]], 0)
         else:
@@ -120,10 +125,23 @@ def test_standing_queries_hold_through_hundreds_of_overwrites(spare):
     assert_same(standing.neighbours(np.arange(len(Q))), brute_force(Q, entries.X, entries.born, 5))
 
 
-def test_standing_queries_do_not_share_what_they_learn():
+@pytest.mark.parametrize("k", [1, 5, DEPTH, DEPTH + 7])
+def test_neighbours_among_growing_entries_hold_through_hundreds_of_them(k):
+    X, Q, new = rows(2 * GROUPS + 10, 6, 0), rows(30, 6, 1), rows(400, 6, 2)
+    entries, rng = Entries(X, np.zeros(len(X), np.int64)), np.random.default_rng(3)
+    growing = GrowingNeighbours(Q, entries, k)
+    for x in new:
+        entries.append(x, 0)
+        ids = np.flatnonzero(rng.random(len(Q)) < 0.1)
+        assert_same(growing.neighbours(ids), top_k(Q[ids], entries.X, entries.born, k))
+    assert_same(growing.neighbours(np.arange(len(Q))), brute_force(Q, entries.X, entries.born, k))
+
+
+@pytest.mark.parametrize("kind", [StandingQueries, GrowingNeighbours])
+def test_standing_queries_do_not_share_what_they_learn(kind):
     X, Q = rows(20, 6, 0), rows(4, 6, 1)
     first, second = (Entries(X, np.zeros(20, np.int64)) for _ in range(2))
-    ids, standing = np.arange(4), [StandingQueries(Q, entries, 3) for entries in (first, second)]
+    ids, standing = np.arange(4), [kind(Q, entries, 3) for entries in (first, second)]
     first.append(Q[0], 0)
     assert standing[0].neighbours(ids)[1][0, 0] == 20
     assert_same(standing[1].neighbours(ids), top_k(Q, X, second.born, 3))

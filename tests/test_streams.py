@@ -16,7 +16,7 @@ from ocrrlib.report import streams as report
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream
 from ocrrlib.stream_plan import KEY, STUDIES, plan, rows_of, run_cells, run_studies
-from ocrrlib.streams import Cell, wrong_entries
+from ocrrlib.streams import Cell, right_rows, wrong_entries
 from ocrrlib.streams import scenario_of as scenario_from
 from ocrrlib.systems import make
 
@@ -60,13 +60,13 @@ def test_scenarios_are_changed_as_cells_say():
 def test_the_share_of_wrong_entries_is_that_of_rows_stored_with_a_wrong_label(name):
     s = scenario_of(Cell(name, 0, **QUICK))
     system = make(name).fit(s.X_initial, s.y_initial, s.classes)
-    assert wrong_entries(system, s) == 0
+    assert wrong_entries(system, s, right_rows(s)) == 0
     told = replace(POLICIES["oracle"], wrong=0.5).told(s)
     for x, y in zip(s.X_stream, told.tolist()):
         system.correct(x, y)
     kept = {x.tobytes() for x in system.entries.X}
     wrong = sum(x.tobytes() in kept for x, y, true in zip(s.X_stream, told, s.y_stream) if y != true)
-    assert wrong_entries(system, s) == wrong / system.entries.size > 0
+    assert wrong_entries(system, s, right_rows(s)) == wrong / system.entries.size > 0
 
 
 def test_without_entries_there_is_no_share_of_wrong_ones():

@@ -4,6 +4,7 @@ import numpy as np
 
 from ocrrlib.entries import Entries
 from ocrrlib.errors import InputError, pick
+from ocrrlib.search import StandingQueries
 from ocrrlib.systems.substrate import Neighbours
 
 
@@ -47,7 +48,7 @@ class Bounded(Neighbours):
         ``reservoir`` or ``fifo``.
     """
 
-    spare = 15
+    spare = 15  # neighbours that a query keeps in reserve, for when others are overwritten
 
     def __init__(self, seed=0, budget=1000, eviction="reservoir", **voting):
         super().__init__(seed, **voting)
@@ -63,6 +64,9 @@ class Bounded(Neighbours):
             if slot is not None:
                 rows[slot] = row
         self.entries = Entries(X[rows], y[rows], born=rows, writes=len(y))
+
+    def _follow(self, Q):
+        return StandingQueries(Q, self.entries, self.k, self.spare).neighbours
 
     def _correct(self, x, y):
         slot = self.evict.slot()

@@ -1,7 +1,8 @@
 """``substrate``: the hash-chained ledger that votes with its neighbours (paper, section 4.3)."""
 
+from ocrrlib.growing import GrowingNeighbours
 from ocrrlib.ledger import Ledger
-from ocrrlib.search import StandingQueries, top_k
+from ocrrlib.search import top_k
 from ocrrlib.systems.base import Storage, System
 from ocrrlib.systems.linear import TEMPERATURE
 from ocrrlib.systems.shares import shares
@@ -10,6 +11,9 @@ from ocrrlib.voting import vote
 
 class Neighbours(System):
     """Predicts by a vote of the ``k`` most similar entries; subclasses say what is stored.
+
+    Entries are followed as ones that are only added to; a subclass that overwrites some has a ``_follow`` of its
+    own, as ``Bounded`` has.
 
     Parameters
     ----------
@@ -21,7 +25,6 @@ class Neighbours(System):
         How they vote, a name in ``ocrrlib.voting.RULES``.
     """
 
-    spare = 0  # neighbours a standing query keeps in reserve, for systems that evict
     temperature = TEMPERATURE  # of the softmax over cosines
 
     def __init__(self, seed=0, k=5, margin=0.05, rule="full"):
@@ -42,7 +45,7 @@ class Neighbours(System):
 
     def _follow(self, Q):
         """The same for fixed queries, by row number."""
-        return StandingQueries(Q, self.entries, self.k, self.spare).neighbours
+        return GrowingNeighbours(Q, self.entries, self.k).neighbours
 
     def _predict(self, X):
         return self._elect(*self._search(X))
