@@ -14,7 +14,7 @@ from ocrrlib.standings import ranked, standings
 from ocrrlib.stream import EVERY
 from ocrrlib.student import interval
 
-_CELL = ("fingerprint", "revision", "held_out", "draw", "cap", "every", "data")
+_MADE = ("system", "made_with")  # of what repeats an evaluation; the rest is of its cell
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,8 +98,8 @@ class Evaluation:
 
     def card(self, source="own run"):
         """A result card of it, as a dict; ``source`` says whose result it is."""
-        cell = cell_of(self.runs, **{name: self.about[name] for name in _CELL})
-        about = {name: self.about[name] for name in ("system", "made_with")}
+        cell = cell_of(self.runs, **{name: value for name, value in self.about.items() if name not in _MADE})
+        about = {name: self.about[name] for name in _MADE}
         return {"version": VERSION, "source": source, "cells": [cell]} | about
 
     @property

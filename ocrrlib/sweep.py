@@ -191,8 +191,8 @@ def finish(runs, datasets, jobs=1, dask=None, cache=CACHE, progress=True):
         if key not in found:
             family = SYSTEMS[run.system].family
             groups.setdefault((family, run.dataset, run.seed, run.draw, run.cap, run.thin), []).append((run, key))
-    # What is long must not start last: river's runs, then by size.
-    heavy = sorted(groups, key=lambda g: (g[0] == "river", len(groups[g]) * len(datasets[g[1]].y_train)), reverse=True)
+    # What is long must not start last.
+    heavy = sorted(groups, key=lambda g: len(groups[g]) * len(datasets[g[1]].y_train), reverse=True)
     tasks = [joblib.delayed(run_group)(groups[g], datasets[groups[g][0][0].dataset], kept) for g in heavy]
     bar = tqdm(total=len(runs), initial=len(found), unit="run", disable=not progress)
     with _workers(jobs, dask), bar, _counted(bar, keys, kept):

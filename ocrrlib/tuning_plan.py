@@ -45,7 +45,7 @@ ROUNDS = ((64, 1), (24, 2), (8, 8))
 CLIMB = ((np.inf, 2), (6, 8))
 CLIMBS = 2
 SEARCHED = ["system", "dataset", "policy", "seed"]
-# All that are compared with ours later on, but for river's two: they take long, and had collapsed in all cells.
+# All that are compared with ours later on, but for river's two: they had collapsed in all cells.
 RIVALS = tuple(name for name in EXPERIMENTS["beyond"].systems if name != OURS and SYSTEMS[name].family != "river")
 
 

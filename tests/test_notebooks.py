@@ -406,7 +406,7 @@ def test_published_rows_come_out_with_the_arithmetic_of_an_older_processor():
         from ocrrlib.experiments import grid
         from ocrrlib.sweep import sweep
 
-        systems = ("static_linear", "online_linear", "ewc", "a_gem", "lwf", "knn_lm", "substrate")
+        systems = ("static_linear", "online_linear", "ewc", "a_gem", "lwf", "knn_lm", "river_logreg", "substrate")
         runs = [r for r in grid("full_sweep", seeds="0") if r.system in systems and r.dataset == "banking77"]
         frame, _ = sweep(runs, {"banking77": load("banking77")}, cache=None, progress=False)
         published, _ = results.read("data/results/full_sweep.parquet")

@@ -65,7 +65,7 @@ class LedgerPLDA(Substrate):
     def _fit(self, X, y):
         super()._fit(X, y)
         self.known, ranks = np.unique(y, return_inverse=True)
-        self.new = np.setdiff1d(np.arange(self.n_classes), self.known)
+        self.is_known = np.isin(np.arange(self.n_classes), self.known).astype(np.float64)
         if len(self.known):
             self.W, self.b = train_head(X, ranks, len(self.known), self.seed, **self.training)
         self.model = PLDA(X, y, self.n_classes, seed=self.seed, **self.settings)
@@ -79,8 +79,11 @@ class LedgerPLDA(Substrate):
         self.read = self.entries.size
 
     def _head(self, X):
-        """Probabilities of the known classes, (m, known)."""
-        return softmax(X @ self.W.T + self.b) if len(self.known) else np.zeros((len(X), 0))
+        """Probabilities of the known classes, (m, C); zero for the others."""
+        p = np.zeros((len(X), self.n_classes))
+        if len(self.known):
+            p[:, self.known] = softmax(X @ self.W.T + self.b)
+        return p
 
     def _share(self, sims, slots):
         return nearest_shares(sims, slots, self.entries, self.n_classes, self.temperature)
@@ -89,9 +92,9 @@ class LedgerPLDA(Substrate):
         p = softmax_seen(scores / self.model_temperature, self.model.seen)
         p *= 1 - self.neighbour_weight
         p += self.neighbour_weight * self._share(sims, slots)
-        p[:, self.new] *= self.new_odds
-        known = p[:, self.known]
-        p[:, self.known] += self.head_weight * (known.sum(axis=1, keepdims=True) * p_head - known)
+        given = self.head_weight * (p @ self.is_known)
+        p *= np.where(self.is_known, 1 - self.head_weight, self.new_odds)
+        p += given[:, None] * p_head
         return p / p.sum(axis=1, keepdims=True) if self.model.seen.any() else p
 
     def _probabilities(self, X):
@@ -111,7 +114,7 @@ class LedgerPLDA(Substrate):
 
         def probabilities(rows):
             self._catch_up()
-            return self._mix(standing(rows), p_head[rows], *neighbours(rows))
+            return self._mix(standing(rows), p_head[span(rows)], *neighbours(rows))
 
         return probabilities
 

@@ -16,8 +16,10 @@ def class_sums(X, y, n_classes):
 
 def softmax(logits):
     """Probabilities along the last axis."""
-    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return powers / powers.sum(axis=-1, keepdims=True)
+    powers = logits - logits.max(axis=-1, keepdims=True)
+    np.exp(powers, out=powers)
+    powers /= powers.sum(axis=-1, keepdims=True)
+    return powers
 
 
 def softmax_seen(scores, seen):
