@@ -1,8 +1,6 @@
 """``slda``: streaming linear discriminant analysis (Hayes and Kanan 2020, Deep SLDA)."""
 
 import numpy as np
-from scipy.linalg import inv
-from scipy.linalg.blas import dsymv
 from threadpoolctl import threadpool_limits
 
 from ocrrlib.errors import pick
@@ -37,7 +35,7 @@ def _initial(X, y, n_classes, lift, shrinkage, target):
         trace = float(np.vdot(Z, Z))
         ridge = shrinkage * TARGETS[target](len(y), trace, len(A))
         A.flat[:: len(A) + 1] += ridge
-        return counts, means, trace, ridge, inv(A, assume_a="pos")
+        return counts, means, trace, ridge, np.linalg.inv(A)
 
 
 class SLDA(System):
@@ -117,7 +115,7 @@ class SLDA(System):
     def _correct(self, x, y):
         n = int(self.counts[y])
         v = _features(x[None], self.lift)[0] - self.means[y]
-        u = dsymv(1.0, self.inverse.T, v) - (self.terms @ v) @ self.terms  # reads half of a symmetric matrix
+        u = self.inverse @ v - (self.terms @ v) @ self.terms
         weight = (1 - self.shrinkage) * n / (n + 1) if self.updated else 0.0
         gain = 1 + weight * (v @ u)
         move = -weight / gain * (self.means @ u)
@@ -146,9 +144,9 @@ class SLDA(System):
     def _invert(self):
         self._fold()
         ridge = self.shrinkage * TARGETS[self.target](self.rows, self.trace, len(self.inverse))
-        A = inv(self.inverse, assume_a="pos")
+        A = np.linalg.inv(self.inverse)
         A.flat[:: len(A) + 1] += ridge - self.ridge
-        self.inverse, self.ridge, self.inverted_at = inv(A, assume_a="pos"), ridge, self.rows
+        self.inverse, self.ridge, self.inverted_at = np.linalg.inv(A), ridge, self.rows
         self.W = self.means @ self.inverse
         if self.moves is not None:
             self.moves.restart()
