@@ -2,12 +2,18 @@
 
 import numpy as np
 
+from ocrrlib.errors import InputError
 from ocrrlib.search import rounding_slack, top_k
 from ocrrlib.shared import shared
 
 DEPTH = 30  # neighbours that are first searched for, so that systems that want fewer share the search
 
 _first = shared(keep=2)(top_k)
+
+
+def _only_added_to(entries):
+    if entries.writes != entries.size:
+        raise InputError("entries were overwritten; follow such entries with StandingQueries, as Bounded does")
 
 
 class GrowingNeighbours:
@@ -18,12 +24,18 @@ class GrowingNeighbours:
     Q : (q, d) float32
         The queries.
     entries : Entries
-        What is searched; it may grow at any time, and nothing in it is overwritten.
+        What is searched; it may grow at any time.
     k : int
         Neighbours wanted.
+
+    Raises
+    ------
+    InputError
+        At any call, if an entry has been overwritten.
     """
 
     def __init__(self, Q, entries, k):
+        _only_added_to(entries)
         self.Q, self.entries, self.slack = Q, entries, rounding_slack(Q.shape[1])
         sims, slots = _first(Q, entries.X, entries.born, max(k, DEPTH))
         self.sims, self.slots = sims[:, :k].copy(), slots[:, :k].copy()
@@ -31,6 +43,7 @@ class GrowingNeighbours:
 
     def neighbours(self, ids):
         """Cosines and slots, both (len(ids), k), of the queries ``ids``, as ``top_k`` would find them."""
+        _only_added_to(self.entries)
         for upto in np.unique(self.upto[ids]):
             if upto < self.entries.size:
                 self._catch_up(ids[self.upto[ids] == upto], upto)

@@ -30,7 +30,7 @@ from ocrrlib.sentences import load_sentences
 from ocrrlib.stream import run_stream
 from ocrrlib.sweep import sweep
 from ocrrlib.systems import SYSTEMS, lora, make
-from ocrrlib.systems.river_logreg import OneVsRest
+from ocrrlib.systems.river_logreg import StackedLogistic
 
 JOBS = 2
 TARGETS = {
@@ -133,7 +133,7 @@ def bench_river(scenario, rows=200):
     """How much faster all classes learn in one array than as river's own models, one for each."""
     learnt = [(scenario.X_initial[i], int(scenario.y_initial[i])) for i in range(0, len(scenario.y_initial), 40)][:rows]
     own = multiclass.OneVsRestClassifier(linear_model.LogisticRegression(optim.SGD(0.01)))
-    array = OneVsRest(0.01, scenario.X_initial.shape[1])
+    array = StackedLogistic(0.01, scenario.X_initial.shape[1])
     plain, _ = timed(lambda: [own.learn_one(dict(enumerate(x.tolist())), y) for x, y in learnt])
     fast, _ = timed(lambda: [array.learn_one(x.astype(np.float64), y) for x, y in learnt])
     assert list(own.classifiers) == array.labels, "they learnt other classes"

@@ -181,7 +181,7 @@ def test_er_ace_has_no_gradient_from_a_first_correction_but_that_of_remembered_r
     system = fitted(ERACE)
     own = np.arange(CLASSES) == KNOWN
     system.seen[KNOWN] = True
-    np.testing.assert_array_equal(system._residuals(NEW_X[:1], np.array([KNOWN]), own), 0)
+    np.testing.assert_array_equal(system._residuals(system._logits(NEW_X[:1]), np.array([KNOWN]), own), 0)
     alone = ERACE(1, memory=40, lr=0.1, **TRAINING).fit(X0[:0], Y0[:0], range(CLASSES))
     alone.correct(NEW_X[0], 2)
     alone.correct(NEW_X[1], 3)

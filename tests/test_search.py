@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ocrrlib import search
 from ocrrlib.embeddings import halve, widen
 from ocrrlib.entries import Entries
+from ocrrlib.errors import InputError
 from ocrrlib.growing import DEPTH, GrowingNeighbours
 from ocrrlib.search import BLOCK, GROUPS, StandingQueries, top_k
 
@@ -135,6 +136,16 @@ def test_neighbours_among_growing_entries_hold_through_hundreds_of_them(k):
         ids = np.flatnonzero(rng.random(len(Q)) < 0.1)
         assert_same(growing.neighbours(ids), top_k(Q[ids], entries.X, entries.born, k))
     assert_same(growing.neighbours(np.arange(len(Q))), brute_force(Q, entries.X, entries.born, k))
+
+
+def test_entries_that_were_overwritten_are_not_followed_as_growing_ones():
+    entries = Entries(rows(20, 6, 0), np.zeros(20, np.int64))
+    growing = GrowingNeighbours(rows(4, 6, 1), entries, 3)
+    entries.overwrite(7, rows(1, 6, 2)[0], 0)
+    with pytest.raises(InputError, match="StandingQueries"):
+        growing.neighbours(np.arange(4))
+    with pytest.raises(InputError, match="StandingQueries"):
+        GrowingNeighbours(rows(4, 6, 1), entries, 3)
 
 
 @pytest.mark.parametrize("kind", [StandingQueries, GrowingNeighbours])

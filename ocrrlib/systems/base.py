@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ocrrlib.errors import InputError
+from ocrrlib.systems.standing import span
 
 
 @dataclass(frozen=True)
@@ -122,11 +123,11 @@ class System:
 
         Must equal ``predict(Q[rows])`` at any time; systems with neighbours do less work for it.
         """
-        return lambda rows: self._predict(Q[rows])
+        return lambda rows: self._predict(Q[span(rows)])
 
     def watch_probabilities(self, Q):
         """The same for ``probabilities(Q[rows])``."""
-        return lambda rows: self._probabilities(Q[rows])
+        return lambda rows: self._probabilities(Q[span(rows)])
 
     def _check_fitted(self):
         if self.row_shape is None:

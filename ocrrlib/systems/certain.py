@@ -2,12 +2,11 @@
 
 import numpy as np
 
-from ocrrlib.systems.linear import best_seen
+from ocrrlib.systems.linear import DECIMALS, best_seen
 
 FEW = 32  # rows for which looking twice is more work
 ROUNDING = 2.0**-23  # twice what one float32 operation may be off
 MOST = 1e15  # weights so large may be too large for float32
-LEAST = 1e-8  # more than the difference of two scores that count as equal
 
 
 def best_class(X, W, b, seen=None):
@@ -35,7 +34,7 @@ def best_class(X, W, b, seen=None):
     top = rough[rows, best]
     rough[rows, best] = -np.inf
     longest = np.sqrt(np.einsum("cd,cd->c", W, W)).max() + np.abs(b).max()
-    slack = 2 * ROUNDING * (W.shape[1] + 2) * longest + LEAST
+    slack = 2 * ROUNDING * (W.shape[1] + 2) * longest + 10 ** (1 - DECIMALS)  # scores may count as equal
     with np.errstate(invalid="ignore"):  # where no class was seen
         unclear = ~(top - rough.max(axis=1) > slack)
     best[unclear] = _decide(X[unclear], W, b, seen)

@@ -31,16 +31,18 @@ class DERPP(Replay):
 
     def _correct(self, x, y):
         slot = self._remember(x, y)
-        if slot is not None:
-            self.memory_logits[slot] = self._logits(x[None])[0]
         first, second = self._draw(self.memory_batch), self._draw(self.memory_batch)
-        drift = self._logits(self.memory_X[first]) - self.memory_logits[first]
+        X = np.vstack([x[None], self.memory_X[first], self.memory_X[second]])
+        new, old, older = np.split(self._logits(X), [1, 1 + len(first)])
+        if slot is not None:
+            self.memory_logits[slot] = new[0]
+        drift = old - self.memory_logits[first]
         residuals = [
-            self._residuals(x[None], np.array([y])),
+            self._residuals(new, np.array([y])),
             self.alpha * 2 * drift / drift.size,
-            self.beta * self._residuals(self.memory_X[second], self.memory_y[second]),
+            self.beta * self._residuals(older, self.memory_y[second]),
         ]
-        self._step(np.vstack(residuals), np.vstack([x[None], self.memory_X[first], self.memory_X[second]]))
+        self._step(np.vstack(residuals), X)
 
     def storage(self):
         held = super().storage()

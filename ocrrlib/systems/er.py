@@ -16,7 +16,7 @@ class ER(Replay):
         self._remember(x, y)
         slots = self._draw(self.memory_batch)
         X, labels = np.vstack([x[None], self.memory_X[slots]]), np.append(y, self.memory_y[slots])
-        residuals = self._residuals(X, labels) * len(labels)
+        residuals = self._residuals(self._logits(X), labels) * len(labels)
         residuals[0] /= 2
         residuals[1:] /= 2 * len(slots)
         self._step(residuals, X)

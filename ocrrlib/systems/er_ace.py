@@ -36,8 +36,10 @@ class ERACE(Replay):
         own[self.new_y] = True
         slots = self._draw(self.memory_batch)
         old_X, old_y = self.memory_X[slots], self.memory_y[slots]
-        residuals = np.vstack([self._residuals(self.new_X, self.new_y, own), self._residuals(old_X, old_y)])
-        self._step(residuals, np.vstack([self.new_X, old_X]))
+        X, n = np.vstack([self.new_X, old_X]), len(self.new_y)
+        logits = self._logits(X)
+        residuals = [self._residuals(logits[:n], self.new_y, own), self._residuals(logits[n:], old_y)]
+        self._step(np.vstack(residuals), X)
 
     def storage(self):
         """The last corrections are counted beside the memory, though most are in it."""

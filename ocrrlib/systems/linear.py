@@ -48,6 +48,7 @@ def best_seen(scores, seen):
     """
     if not seen.any():
         return np.full(len(scores), -1)
-    np.round(scores, DECIMALS, out=scores)
-    scores[:, ~seen] = -np.inf
+    np.rint(np.multiply(scores, 10.0**DECIMALS, out=scores), out=scores)
+    if not seen.all():
+        scores[:, ~seen] = -np.inf
     return scores.argmax(axis=1)

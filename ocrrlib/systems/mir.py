@@ -24,7 +24,7 @@ class MIR(Replay):
 
     def _correct(self, x, y):
         self.seen[y] = True
-        new = self._residuals(x[None], np.array([y]))
+        new = self._residuals(self._logits(x[None]), np.array([y]))
         slots = self._draw(self.candidates)
         X, labels = self.memory_X[slots].astype(np.float64), self.memory_y[slots]
         self._remember(x, y)  # after the draw: the correction is not its own interference
@@ -35,7 +35,7 @@ class MIR(Replay):
         after = before - self.lr * (X @ x + 1)[:, None] * new  # logits are linear in the step
         rise = self._losses(after, labels) - self._losses(before, labels)
         most = np.argsort(-np.round(rise, 12), kind="stable")[: self.memory_batch]
-        residuals = np.vstack([new, self._residuals(X[most], labels[most])])
+        residuals = np.vstack([new, self._residuals(before[most], labels[most])])
         self._step(residuals, np.vstack([x[None], X[most]]))
 
     def _losses(self, logits, labels):

@@ -4,7 +4,7 @@ import numpy as np
 
 from ocrrlib.systems.base import Storage, System
 from ocrrlib.systems.linear import TEMPERATURE, best_seen, class_sums, softmax_seen
-from ocrrlib.systems.standing import StandingScores
+from ocrrlib.systems.standing import StandingScores, span
 
 
 class NCM(System):
@@ -37,7 +37,7 @@ class NCM(System):
 
     def _scores(self, X, classes=slice(None)):
         """Half the squared distance, without the part that is the same for all classes, negated."""
-        return X.astype(np.float64) @ self.means[classes].T - self.half_squares[classes]
+        return X.astype(np.float64, copy=False) @ self.means[classes].T - self.half_squares[classes]
 
     def _predict(self, X):
         return best_seen(self._scores(X), self.counts > 0)
@@ -52,8 +52,9 @@ class NCM(System):
         self.changes.append(y)
 
     def watch(self, Q):
+        Z = Q.astype(np.float64)
         standing = StandingScores(
-            lambda rows, classes: self._scores(Q[rows], classes), len(Q), self.n_classes, self.changes
+            lambda rows, classes: self._scores(Z[span(rows)], classes), len(Q), self.n_classes, self.changes
         )
         return lambda rows: best_seen(standing(rows), self.counts > 0)
 

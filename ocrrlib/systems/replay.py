@@ -124,9 +124,8 @@ class Replay(LinearHead):
         """``n`` different slots at random, all where there are fewer."""
         return self.rng.choice(self.reservoir.size, min(n, self.reservoir.size), replace=False)
 
-    def _residuals(self, X, y, among=None):
-        """Gradient of the mean cross-entropy with respect to the logits, (m, C), among some of the classes."""
-        logits = self._logits(X)
+    def _residuals(self, logits, y, among=None):
+        """Gradient of the mean cross-entropy with respect to the logits (m, C), used up, among some of the classes."""
         logits[:, ~(self.seen if among is None else among)] = -np.inf
         residuals = softmax(logits)
         residuals[np.arange(len(y)), y] -= 1

@@ -11,7 +11,7 @@ from ocrrlib.systems.base import Storage, System
 from ocrrlib.systems.certain import best_class
 
 
-class OneVsRest(linear_model.LogisticRegression):
+class StackedLogistic(linear_model.LogisticRegression):
     """river's own model, loss and optimizer on arrays: what ``OneVsRestClassifier`` holds in a model per class.
 
     Attributes
@@ -47,7 +47,7 @@ class OneVsRest(linear_model.LogisticRegression):
 @shared(keep=1)
 def first_pass(X, y, seed, lr, rows):
     """river's model after one pass over ``rows`` random rows, in random order."""
-    model = OneVsRest(lr, X.shape[1])
+    model = StackedLogistic(lr, X.shape[1])
     rng = np.random.default_rng(seed)
     chosen = rng.choice(len(y), min(rows, len(y)), replace=False)
     for row in chosen[rng.permutation(len(chosen))]:

@@ -23,10 +23,8 @@ def shares(sims, slots, entries, n_classes, temperature):
     """
     p = np.zeros((len(sims), n_classes))
     if entries.size:
-        weights = softmax(sims / temperature)
-        rows = np.broadcast_to(np.arange(len(p))[:, None], slots.shape)
-        found = slots >= 0
-        np.add.at(p, (rows[found], entries.y[slots[found]]), weights[found])
+        found, places = _places(slots, entries, n_classes)
+        np.add.at(p.ravel(), places, softmax(sims / temperature)[found])
     return p
 
 
@@ -34,9 +32,14 @@ def nearest_shares(sims, slots, entries, n_classes, temperature):
     """The same, each class by the nearest of its neighbours alone: classes of few entries are not outvoted."""
     p = np.zeros((len(sims), n_classes))
     if entries.size:
-        weights = np.exp((sims - sims[:, :1]) / temperature)
-        rows = np.broadcast_to(np.arange(len(p))[:, None], slots.shape)
-        found = slots >= 0
-        np.maximum.at(p, (rows[found], entries.y[slots[found]]), weights[found])
+        found, places = _places(slots, entries, n_classes)
+        np.maximum.at(p.ravel(), places, np.exp((sims - sims[:, :1]) / temperature)[found])
         p /= p.sum(axis=1, keepdims=True)
     return p
+
+
+def _places(slots, entries, n_classes):
+    """Which slots hold a neighbour, (m, k) bool, and where in the raveled (m, n_classes) its row and class are."""
+    found = slots >= 0
+    rows = np.broadcast_to(np.arange(len(slots))[:, None], slots.shape)
+    return found, rows[found] * n_classes + entries.y[slots[found]]

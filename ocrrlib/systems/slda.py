@@ -81,8 +81,10 @@ class SLDA(System):
         self.b = np.einsum("cd,cd->c", self.means, self.W) / -2
 
     def _discriminants(self, products):
-        """Log-densities (m, C), but for what all classes have in common, from products (m, C) with the weights."""
-        return (products + self.b) * max(self.rows, 1)
+        """Log-densities (m, C), less what all classes have in common; products (m, C) with the weights are used up."""
+        products += self.b
+        products *= max(self.rows, 1)
+        return products
 
     def _products(self, X):
         return _features(X, self.lift) @ self.W.T
