@@ -2,6 +2,7 @@
 
 import time
 import warnings
+from itertools import zip_longest
 
 import numpy as np
 import pandas as pd
@@ -32,6 +33,7 @@ MEASURED = (
 )
 LEDGERS = ("substrate", "substrate_hnsw")
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
+TURN = 25  # items that one system gets before it is the next one's turn
 QUANTILES = {"median": 0.5, "low": 0.05, "high": 0.95}
 
 
@@ -40,22 +42,43 @@ def microseconds(times, name):
     return {f"{name}_{key}": 1e6 * float(np.quantile(times, q)) for key, q in QUANTILES.items()}
 
 
-def of_system(name, scenario, items=300):
-    """Costs of one system on the first items of a stream: each is predicted, then corrected.
+def turns(name, scenario, items=300):
+    """Costs of one system on the first items of a stream: each is predicted, then corrected, ``TURN`` in a row.
+
+    Yields
+    ------
+    dict with microseconds per prediction and correction until now, and bytes held
+    """
+    s = scenario
+    system = make(name, s.seed, s.encoder).fit(s.X_initial, s.y_initial, s.classes)
+    predict, correct = [], []
+    places = np.arange(min(items, len(s.y_stream)))
+    for turn in np.split(places, places[TURN::TURN]):
+        for i in turn:
+            predict += timed(system.predict, [(s.X_stream[i : i + 1],)])
+            correct += timed(system.correct, [(s.X_stream[i], int(s.y_stream[i]))])
+        costs = microseconds(predict, "predict") | microseconds(correct, "correct")
+        yield {"system": name, **costs, "bytes": system.storage().bytes}
+
+
+def of_items(measured, progress=True):
+    """Take ``turns`` of several systems by turns, so that a slow minute of the machine meets all of them.
+
+    Parameters
+    ----------
+    measured : list of iterators
+        ``turns`` of one system each.
 
     Returns
     -------
-    dict with microseconds per prediction and correction, and bytes held in the end
+    list of dict
+        The last costs of each.
     """
-    s = scenario
+    rows = [{}] * len(measured)
     with threadpool_limits(1):
-        system = make(name, s.seed, s.encoder).fit(s.X_initial, s.y_initial, s.classes)
-        predict, correct = [], []
-        for i in range(min(items, len(s.y_stream))):
-            predict += timed(system.predict, [(s.X_stream[i : i + 1],)])
-            correct += timed(system.correct, [(s.X_stream[i], int(s.y_stream[i]))])
-    costs = microseconds(predict, "predict") | microseconds(correct, "correct")
-    return {"system": name, **costs, "bytes": system.storage().bytes}
+        for costs in tqdm(zip_longest(*measured), unit="turn", disable=not progress):
+            rows = [now or before for now, before in zip(costs, rows)]
+    return rows
 
 
 def of_seed(name, scenario):
@@ -95,20 +118,24 @@ def of_systems(profile="paper", progress=True):
     missing, and in the quick profile.
     """
     quick = pick("profile", profile, PROFILES) is PROFILES["quick"]
-    rows, datasets, size = [], {}, PROFILES[profile]
-    for place, name in enumerate(tqdm(MEASURED, unit="system", disable=not progress), 1):
+    names, measured, datasets, size = [], [], {}, PROFILES[profile]
+    for name in MEASURED:
         reads = SYSTEMS[name].reads
         if quick and reads == "sentences":
             continue
         try:
             if reads not in datasets:
                 datasets[reads] = (load_sentences if reads == "sentences" else load)("banking77", DEFAULT_ENCODER)
-            items = 5 if quick else 100 if reads == "sentences" else 300
-            row = of_system(name, make_scenario(datasets[reads], 0, **size), items)
-            own = make_scenario(datasets[reads], place, **size)  # so that no system profits from another's fit
-            rows.append(row | {"seed_s": of_seed(name, own)})
         except InputError as error:
             warnings.warn(f"{name} is left out: {error}", stacklevel=2)
+            continue
+        items = 5 if quick else 100 if reads == "sentences" else 300
+        names.append(name)
+        measured.append(turns(name, make_scenario(datasets[reads], 0, **size), items))
+    rows = of_items(measured, progress)
+    for place, (name, row) in enumerate(zip(tqdm(names, unit="system", disable=not progress), rows), 1):
+        own = make_scenario(datasets[SYSTEMS[name].reads], place, **size)  # so that none profits from another's fit
+        row["seed_s"] = of_seed(name, own)
     return pd.DataFrame(rows)
 
 

@@ -55,10 +55,29 @@ def test_every_system_is_predicted_and_corrected_once_per_item(name, tiny, monke
 
     monkeypatch.setattr(costs, "make", counted)
     s = make_scenario(tiny, 0, held_out=4)
-    found = costs.of_system(name, s, items=7)
+    *_, found = costs.turns(name, s, items=7)
     assert found.keys() == COLUMNS | {"system", "bytes"} and found["system"] == name and found["bytes"] > 0
     assert [x.shape for (x,) in calls["predict"]] == [(1, s.X_stream.shape[1])] * 7
     assert [y for _, y in calls["correct"]] == s.y_stream[:7].tolist()
+
+
+def test_a_system_gets_so_many_items_in_a_row_and_no_more_than_the_stream_has(tiny):
+    s = make_scenario(tiny, 0, held_out=4)
+    held = [found["bytes"] for found in costs.turns("substrate", s, items=10**6)]
+    assert len(held) == -(-len(s.y_stream) // costs.TURN) and held == sorted(set(held))
+
+
+def test_systems_take_turns_and_each_has_its_last_costs():
+    order = []
+
+    def of(name, count):
+        for turn in range(count):
+            order.append((name, turn))
+            yield {"system": name, "turn": turn}
+
+    rows = costs.of_items([of("long", 3), of("short", 1), of("middle", 2)], progress=False)
+    assert order == [("long", 0), ("short", 0), ("middle", 0), ("long", 1), ("middle", 1), ("long", 2)]
+    assert rows == [dict(system=name, turn=turn) for name, turn in (("long", 2), ("short", 0), ("middle", 1))]
 
 
 @pytest.mark.parametrize("name", ["substrate", "substrate_hnsw"])
@@ -110,7 +129,7 @@ def test_ledgers_of_all_sizes_are_measured_beside_the_bandwidth():
 
 @pytest.mark.parametrize("measure", [costs.of_systems, costs.of_ledgers])
 def test_an_unknown_profile_is_refused_before_anything_runs(measure, monkeypatch):
-    monkeypatch.setattr(costs, "of_system", None)
+    monkeypatch.setattr(costs, "turns", None)
     monkeypatch.setattr(costs, "of_ledger", None)
     with pytest.raises(InputError, match="unknown profile"):
         measure("fast")
