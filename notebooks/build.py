@@ -21,7 +21,6 @@ from ocrrlib.embeddings import embed, path_of
 from ocrrlib.errors import InputError
 from ocrrlib.files import ROOT
 from ocrrlib.our_cards import publish_cards
-from ocrrlib.report.leaderboard import rank, write
 
 
 def paper(settings, which="*"):
@@ -46,6 +45,8 @@ def encode(settings):
 
 def leaderboard(settings):
     """Write the cards of what is published here, then rank the systems of all cards there are."""
+    from ocrrlib.report.leaderboard import rank, write  # the other commands need not wait for what it draws with
+
     folder = ROOT / "data/results/cards"
     publish_cards(folder)
     cards = read_cards(folder)

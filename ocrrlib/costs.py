@@ -2,7 +2,6 @@
 
 import time
 import warnings
-from itertools import zip_longest
 
 import numpy as np
 import pandas as pd
@@ -74,10 +73,16 @@ def of_items(measured, progress=True):
     list of dict
         The last costs of each.
     """
-    rows = [{}] * len(measured)
-    with threadpool_limits(1):
-        for costs in tqdm(zip_longest(*measured), unit="turn", disable=not progress):
-            rows = [now or before for now, before in zip(costs, rows)]
+    rows, going = [{}] * len(measured), dict(enumerate(measured))
+    with threadpool_limits(1), tqdm(unit="turn", disable=not progress) as bar:
+        while going:
+            for place, one in list(going.items()):
+                costs = next(one, None)
+                if costs is None:
+                    del going[place]
+                else:
+                    rows[place] = costs
+                    bar.update()
     return rows
 
 
@@ -90,25 +95,28 @@ def of_seed(name, scenario):
         return time.perf_counter() - started
 
 
-def of_ledger(name, n, dim=384, items=200, classes=100, noise=0.12):
-    """The same for a substrate whose ledger holds ``n`` synthetic entries."""
+def of_ledger(name, n, dim=384, items=200, classes=100, noise=0.12, copied=2**29):
+    """The same for a substrate whose ledger holds ``n`` synthetic entries.
+
+    Between searches one thread copies ``copied`` bytes: ``bandwidth`` is the median of the bytes a second that it
+    reads or writes.
+    """
     check_memory(n, dim)
     data = Synthetic(n, min(classes, n), noise, dim=dim)
     X, y = data.rows(0, n), data.labels(0, n)
     Q, labels = data.queries(items)
+    source, target = np.ones(copied, np.uint8), np.zeros(copied, np.uint8)
+    predict, copies = [], []
     with threadpool_limits(1):
         system = make(name).fit(X, y, range(data.classes))
         system.predict(Q[:1])
-        predict = timed(system.predict, [(q[None],) for q in Q])
+        for turn in np.split(Q, range(TURN, items, TURN)):
+            predict += timed(system.predict, [(q[None],) for q in turn])
+            copies += timed(np.copyto, [(target, source)])
         correct = timed(system.correct, list(zip(Q, labels.tolist())))
     costs = microseconds(predict, "predict") | microseconds(correct, "correct")
-    return {"system": name, "entries": n, **costs, "bytes": system.storage().bytes}
-
-
-def copy_bandwidth(nbytes=2**29, repeats=5):
-    """Bytes a second that one thread reads or writes while it copies; the best of several copies."""
-    source, target = np.ones(nbytes, np.uint8), np.zeros(nbytes, np.uint8)
-    return 2 * nbytes / min(timed(np.copyto, [(target, source)] * repeats))
+    held = {"bytes": system.storage().bytes, "bandwidth": 2 * copied / float(np.median(copies))}
+    return {"system": name, "entries": n, **costs, **held}
 
 
 def of_systems(profile="paper", progress=True):
@@ -140,8 +148,7 @@ def of_systems(profile="paper", progress=True):
 
 
 def of_ledgers(profile="paper", progress=True):
-    """Costs of substrates with ledgers of growing size, and what one core copies at that time, as a table."""
+    """Costs of substrates with ledgers of growing size, and what one core copies meanwhile, as a table."""
     sizes = (100, 1000) if pick("profile", profile, PROFILES) is PROFILES["quick"] else SIZES
     pairs = [(name, n) for n in sizes for name in LEDGERS]
-    rows = [of_ledger(name, n) for name, n in tqdm(pairs, unit="ledger", disable=not progress)]
-    return pd.DataFrame(rows).assign(bandwidth=copy_bandwidth())
+    return pd.DataFrame([of_ledger(name, n) for name, n in tqdm(pairs, unit="ledger", disable=not progress)])

@@ -1,5 +1,6 @@
 """What tests share: the committed Banking77 embeddings, a tiny dataset that can be learnt, exact unit rows."""
 
+import gc
 import os
 import socket
 
@@ -101,3 +102,9 @@ def no_network(monkeypatch):
 
     monkeypatch.setattr(socket, "getaddrinfo", unreachable)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)  # it reads the variable once, on import
+
+
+def pytest_collection_finish():
+    """What was imported stays: collections of garbage, which some libraries ask for, need not look at it again."""
+    gc.collect()
+    gc.freeze()

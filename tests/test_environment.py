@@ -80,3 +80,8 @@ def test_every_locked_package_runs_on_the_oldest_python_that_the_project_allows(
     for name in LOCK:
         wanted = metadata(name).get("Requires-Python")
         assert wanted is None or SpecifierSet(wanted).contains(oldest), name
+
+
+def test_no_process_builds_a_grammar_that_nothing_uses():
+    # jsonschema from 4.25 on asks the kernels' libraries for rfc3987-syntax, which takes a second or more to import.
+    assert "rfc3987-syntax" not in LOCK and "lark" not in LOCK

@@ -254,13 +254,23 @@ def test_notebooks_can_run_at_the_same_time_and_leave_nothing_beside_their_targe
         ("SEED=1", "unknown parameter 'SEED' (did you mean 'SEEDS'?)"),
     ],
 )
-def test_a_bad_value_is_refused_in_one_line_before_anything_runs(word, said):
-    needs_texts = "ENCODER" in word or "LORA=live" in word
-    run = build_command("paper", word, HF_HUB_OFFLINE="1", OCRR_DATA_DIR="unused" if needs_texts else "")
-    if needs_texts:
+def test_a_bad_value_is_refused_in_one_line_before_anything_runs(word, said, monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    if "ENCODER" in word or "LORA=live" in word:
+        monkeypatch.setenv("OCRR_DATA_DIR", "unused")
         said = "OCRR_DATA_DIR must hold banking77/train.csv"  # its texts are looked for first
-    assert run.returncode == 1 and said in run.stderr and run.stdout == ""
-    assert len(run.stderr.strip().splitlines()) == 1
+    monkeypatch.setattr(sys, "argv", ["build.py", "paper", word])
+    monkeypatch.setattr(build, "run_stale", None)
+    with pytest.raises(SystemExit) as stopped:
+        build.main()
+    assert said in stopped.value.code and "\n" not in stopped.value.code
+    assert capsys.readouterr() == ("", "")
+
+
+def test_from_the_command_line_a_bad_value_is_one_line_and_a_failure():
+    run = build_command("paper", "PROFILE=fast")
+    assert run.returncode == 1 and run.stdout == ""
+    assert run.stderr == "error: unknown profile 'fast'; there are: paper, quick\n"
 
 
 def test_a_scale_that_does_not_fit_is_refused_before_anything_runs(monkeypatch):

@@ -25,6 +25,7 @@ def quoted(rows):
     wrong, late = _means(rows, "wrong", ["confusion", "wrong"]), _means(rows, "late", ["delay"], "corrections")
     clean, most = wrong["none", 0.0], wrong["nearest"][max(wrong["nearest"])]
     asked, drift = _means(rows, "asked", ["asking", "p"]), _means(rows, "drift", ["drift"])
+    taught = _means(rows, "asked", ["asking", "p"], "corrections").loc[OURS]
     path = _means(rows, "drift", ["drift"], "mean_novel")
     new, known = _means(rows, "new", ["new"]), _means(rows, "known", ["known"])
     kept = _means(rows, "new", ["new"], "original_acc")
@@ -50,6 +51,8 @@ def quoted(rows):
         "asked.ours_gained": _points(gained["margin"][OURS]),
         "asked.ours_gained_entropy": _points(gained["entropy"][OURS]),
         "asked.ours_tenth": asked["margin", 0.1][OURS],
+        "asked.ours_corrections_entropy": Value(taught["entropy", 0.1], digits=0),
+        "asked.ours_corrections_random": Value(taught["random", 0.1], digits=0),
         "drift.substrate_lost": _points((path["none"] - path["gradual"])["substrate"]),
         "drift.slda_lost": _points((path["none"] - path["gradual"])["slda"]),
         "drift.slda_end": _points((drift["none"] - drift["gradual"])["slda"]),
@@ -99,7 +102,8 @@ ADVICE = {
     "asked": (
         "With one question for every ten items, asking by margin instead of at random adds {asked.slda_gained} of "
         "novel accuracy for SLDA, {asked.ours_gained} for ours, which comes to {asked.ours_tenth}, and "
-        "{asked.substrate_gained} for the substrate. By entropy, it is {asked.ours_gained_entropy} for ours.",
+        "{asked.substrate_gained} for the substrate. By entropy, it is {asked.ours_gained_entropy} for ours, though "
+        "more questions meet a mistake: {asked.ours_corrections_entropy}, at random {asked.ours_corrections_random}.",
         "Ask where the two likeliest classes are close, if a model of the classes says how likely they are; where only "
         "neighbours do, ask at random.",
     ),
