@@ -69,7 +69,7 @@ def ledger_growth(growth):
     }
     caption = (
         "Costs by size of the ledger, on one core. The floor is the time to read every entry once, at the bandwidth of "
-        "memory copies that took turns with the searches."
+        "memory copies made in the same run."
     )
     return Table("table_growth", caption, numbers, pd.DataFrame(text))
 
