@@ -41,23 +41,33 @@ def microseconds(times, name):
     return {f"{name}_{key}": 1e6 * float(np.quantile(times, q)) for key, q in QUANTILES.items()}
 
 
-def turns(name, scenario, items=300):
-    """Costs of one system on the first items of a stream: each is predicted, then corrected, ``TURN`` in a row.
+def fitted(name, scenario):
+    """A system that has seen the initial rows of a scenario.
+
+    Raises
+    ------
+    InputError
+        If a library that it needs is not installed.
+    """
+    s = scenario
+    return make(name, s.seed, s.encoder).fit(s.X_initial, s.y_initial, s.classes)
+
+
+def turns(system, scenario, items=300):
+    """Costs of a fitted system on the first items of a stream: each is predicted, then corrected, ``TURN`` in a row.
 
     Yields
     ------
     dict with microseconds per prediction and correction until now, and bytes held
     """
-    s = scenario
-    system = make(name, s.seed, s.encoder).fit(s.X_initial, s.y_initial, s.classes)
-    predict, correct = [], []
+    s, predict, correct = scenario, [], []
     places = np.arange(min(items, len(s.y_stream)))
     for turn in np.split(places, places[TURN::TURN]):
         for i in turn:
             predict += timed(system.predict, [(s.X_stream[i : i + 1],)])
             correct += timed(system.correct, [(s.X_stream[i], int(s.y_stream[i]))])
         costs = microseconds(predict, "predict") | microseconds(correct, "correct")
-        yield {"system": name, **costs, "bytes": system.storage().bytes}
+        yield {**costs, "bytes": system.storage().bytes}
 
 
 def of_items(measured, progress=True):
@@ -101,11 +111,11 @@ def of_ledger(name, n, dim=384, items=200, classes=100, noise=0.12, copied=2**29
     Between searches one thread copies ``copied`` bytes: ``bandwidth`` is the median of the bytes a second that it
     reads or writes.
     """
+    source, target = np.ones((2, copied), np.uint8)  # in use before what is free is asked for
     check_memory(n, dim)
     data = Synthetic(n, min(classes, n), noise, dim=dim)
     X, y = data.rows(0, n), data.labels(0, n)
     Q, labels = data.queries(items)
-    source, target = np.ones(copied, np.uint8), np.zeros(copied, np.uint8)
     predict, copies = [], []
     with threadpool_limits(1):
         system = make(name).fit(X, y, range(data.classes))
@@ -122,28 +132,29 @@ def of_ledger(name, n, dim=384, items=200, classes=100, noise=0.12, copied=2**29
 def of_systems(profile="paper", progress=True):
     """Costs of all systems on Banking77, as a table: of items at the start of a stream, and of one whole seed.
 
-    Systems that read sentences are left out, with a warning, where the texts are
-    missing, and in the quick profile.
+    A system is left out, with a warning, where the texts that it reads or a library that
+    it needs are missing; the quick profile does without those that read sentences.
     """
     quick = pick("profile", profile, PROFILES) is PROFILES["quick"]
     names, measured, datasets, size = [], [], {}, PROFILES[profile]
-    for name in MEASURED:
+    for name in tqdm(MEASURED, unit="fit", disable=not progress):
         reads = SYSTEMS[name].reads
         if quick and reads == "sentences":
             continue
         try:
             if reads not in datasets:
                 datasets[reads] = (load_sentences if reads == "sentences" else load)("banking77", DEFAULT_ENCODER)
+            scenario = make_scenario(datasets[reads], 0, **size)
+            system = fitted(name, scenario)
         except InputError as error:
             warnings.warn(f"{name} is left out: {error}", stacklevel=2)
             continue
-        items = 5 if quick else 100 if reads == "sentences" else 300
         names.append(name)
-        measured.append(turns(name, make_scenario(datasets[reads], 0, **size), items))
+        measured.append(turns(system, scenario, 5 if quick else 100 if reads == "sentences" else 300))
     rows = of_items(measured, progress)
     for place, (name, row) in enumerate(zip(tqdm(names, unit="system", disable=not progress), rows), 1):
         own = make_scenario(datasets[SYSTEMS[name].reads], place, **size)  # so that none profits from another's fit
-        row["seed_s"] = of_seed(name, own)
+        row |= {"system": name, "seed_s": of_seed(name, own)}
     return pd.DataFrame(rows)
 
 

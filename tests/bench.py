@@ -19,7 +19,7 @@ import torch
 from river import linear_model, multiclass, optim
 from threadpoolctl import threadpool_limits
 
-from ocrrlib.costs import of_items, turns
+from ocrrlib.costs import fitted, of_items, turns
 from ocrrlib.embeddings import load
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.experiments import EXPERIMENTS, OURS, grid
@@ -119,7 +119,9 @@ def bench_beyond(datasets):
     runs = [run for run in grid("beyond", seeds="0,1") if SYSTEMS[run.system].family != "river"]
     seconds, _ = timed(sweep, runs, datasets, jobs=JOBS, cache=None)
     scenario = make_scenario(datasets["banking77"], 0)
-    ours, substrate = of_items([turns(name, scenario) for name in (OURS, "substrate")], progress=False)
+    ours, substrate = of_items(
+        [turns(fitted(name, scenario), scenario) for name in (OURS, "substrate")], progress=False
+    )
     both = [row["correct_median"] + row["predict_median"] for row in (ours, substrate)]
     return {
         "beyond_minutes": len(EXPERIMENTS["beyond"].seeds) / 2 * seconds / 60,

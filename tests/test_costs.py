@@ -1,5 +1,6 @@
 """Costs are measured through the public contract; no test depends on how long anything takes."""
 
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -55,15 +56,15 @@ def test_every_system_is_predicted_and_corrected_once_per_item(name, tiny, monke
 
     monkeypatch.setattr(costs, "make", counted)
     s = make_scenario(tiny, 0, held_out=4)
-    *_, found = costs.turns(name, s, items=7)
-    assert found.keys() == COLUMNS | {"system", "bytes"} and found["system"] == name and found["bytes"] > 0
+    *_, found = costs.turns(costs.fitted(name, s), s, items=7)
+    assert found.keys() == COLUMNS | {"bytes"} and found["bytes"] > 0
     assert [x.shape for (x,) in calls["predict"]] == [(1, s.X_stream.shape[1])] * 7
     assert [y for _, y in calls["correct"]] == s.y_stream[:7].tolist()
 
 
 def test_a_system_gets_so_many_items_in_a_row_and_no_more_than_the_stream_has(tiny):
     s = make_scenario(tiny, 0, held_out=4)
-    held = [found["bytes"] for found in costs.turns("substrate", s, items=10**6)]
+    held = [found["bytes"] for found in costs.turns(costs.fitted("substrate", s), s, items=10**6)]
     assert len(held) == -(-len(s.y_stream) // costs.TURN) and held == sorted(set(held))
 
 
@@ -90,7 +91,7 @@ def test_a_ledger_of_any_size_is_measured(name):
 def test_a_ledger_that_does_not_fit_is_refused_before_it_is_made(monkeypatch):
     monkeypatch.setattr(scale.psutil, "virtual_memory", lambda: SimpleNamespace(available=10**6))
     with pytest.raises(InputError, match="10,000,000 entries need"):
-        costs.of_ledger("substrate", 10_000_000)
+        costs.of_ledger("substrate", 10_000_000, copied=8)
 
 
 def test_a_copy_reads_and_writes_every_byte_and_takes_turns_with_searches(monkeypatch):
@@ -132,6 +133,14 @@ def test_all_systems_are_measured_that_can_be(monkeypatch):
     with pytest.warns(UserWarning, match="lora is left out: no texts here"):
         table = costs.of_systems("paper", progress=False)
     assert list(table["system"]) == ["static_linear", "substrate"]
+
+
+def test_a_system_whose_library_is_missing_is_left_out_and_the_others_are_measured(monkeypatch):
+    monkeypatch.setattr(costs, "MEASURED", ("pa", "static_linear"))
+    monkeypatch.setitem(sys.modules, "ocrrlib.systems.pa", None)
+    with pytest.warns(UserWarning, match=r"pa is left out: .*pip install 'ocrrlib\[river\]'"):
+        table = costs.of_systems("quick", progress=False)
+    assert list(table["system"]) == ["static_linear"]
 
 
 def test_the_quick_profile_measures_every_system_that_reads_embeddings():

@@ -1,12 +1,18 @@
 """One look for all figures: sizes for print, and a fixed colour and marker for every system."""
 
+from functools import cache
+from pathlib import Path
+
+import matplotlib as mpl
 import seaborn as sns
+from matplotlib.font_manager import fontManager
 
 from ocrrlib.errors import pick
 from ocrrlib.experiments import FULL_SWEEP, ONLINE, OURS, REPLAYS
 from ocrrlib.files import atomic
 
 WIDTH = 7.0  # inches, the text width of a page
+FONT = "DejaVu Sans"  # comes with matplotlib
 
 # Okabe and Ito's colours, told apart under all common colour vision deficiencies;
 # every system has a marker of its own, too, so that figures also read in grey.
@@ -67,11 +73,23 @@ def family_of(system):
     return pick("system of the comparison", system, kinds)
 
 
+@cache
+def take_shipped_fonts():
+    """Draw with the fonts that matplotlib brings, whatever is installed and whatever it has noted about that."""
+    others, fontManager.ttflist = fontManager.ttflist, []
+    for path in sorted(Path(mpl.get_data_path(), "fonts/ttf").glob("*.ttf")):
+        fontManager.addfont(path)
+    shipped = {font.name for font in fontManager.ttflist}
+    fontManager.ttflist += [font for font in others if font.name not in shipped]
+
+
 def apply():
     """Set fonts, lines and sizes for what is drawn from here on."""
+    take_shipped_fonts()
     sns.set_theme(
         context="paper",
         style="ticks",
+        font=FONT,
         font_scale=0.9,
         rc={
             "axes.grid": True,
