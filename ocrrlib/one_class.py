@@ -1,4 +1,4 @@
-"""One class among the original ones: how often its test rows are answered right, and how often all others."""
+"""One class among the others: how often its test rows are answered right, and how alike its rows are."""
 
 import numpy as np
 import pandas as pd
@@ -50,3 +50,27 @@ def apart(rows, data, name="oos", draw="fresh"):
         raise InputError(f"no seed knows {name!r} from the start: add seeds")
     seeds = pd.concat(found).groupby(["policy", "system"], sort=False)
     return seeds[["inside", "others", "share"]].mean().assign(seeds=seeds.size()).reset_index()
+
+
+def alike(data, name="oos"):
+    """How often the nearest training row of a row of one class is of that class, too.
+
+    Returns
+    -------
+    dict
+        ``train``, of the class's training rows, each among all others; ``test``, of its test rows.
+
+    Raises
+    ------
+    InputError
+        If there is no such class, or it has no rows to compare.
+    """
+    label = pick("class", name, {one: id for id, one in enumerate(data.classes)})
+    places = np.flatnonzero(data.y_train == label)
+    tested = data.X_test[data.y_test == label]
+    if not len(places) or not len(tested):
+        raise InputError(f"{data.dataset} has no training rows, or no test rows, of {name!r}: name another class")
+    cosines = data.X_train[places] @ data.X_train.T
+    cosines[np.arange(len(places)), places] = -np.inf
+    near = {"train": cosines.argmax(axis=1), "test": (tested @ data.X_train.T).argmax(axis=1)}
+    return {part: float(np.mean(data.y_train[rows] == label)) for part, rows in near.items()}

@@ -1,11 +1,13 @@
 """One class among the original ones: its test rows are told from the others, seed by seed."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from ocrrlib.errors import InputError
-from ocrrlib.one_class import apart
+from ocrrlib.one_class import alike, apart
 from ocrrlib.report import out_of_scope as report
 from ocrrlib.scenario import make_scenario
 
@@ -50,6 +52,33 @@ def test_what_cannot_be_told_apart_is_refused(tiny):
         apart(moved, tiny, tiny.classes[3])
 
 
+def test_a_row_is_alike_where_its_nearest_training_row_is_of_its_class(tiny):
+    found = alike(tiny, tiny.classes[3])
+    for part, X, y in (("train", tiny.X_train, tiny.y_train), ("test", tiny.X_test, tiny.y_test)):
+        right = []
+        for row, x in zip(np.flatnonzero(y == 3), X[y == 3]):
+            others = np.arange(len(tiny.X_train)) != (row if part == "train" else -1)
+            right.append(tiny.y_train[others][np.argmax(tiny.X_train[others] @ x)] == 3)
+        assert found[part] == np.mean(right)
+    assert min(found.values()) > 0.5, "the classes of this dataset can be learnt"
+
+
+def test_a_copy_in_the_training_rows_is_alike_but_a_row_is_not_its_own_copy(tiny):
+    only = np.flatnonzero(tiny.y_train == 3)[:1]
+    lonely = replace(
+        tiny, X_train=tiny.X_train[only], y_train=tiny.y_train[only], X_test=tiny.X_train[only], y_test=np.array([3])
+    )
+    other = replace(lonely, X_train=tiny.X_train[:1] if only[0] else tiny.X_train[1:2], y_train=np.array([4]))
+    both = replace(
+        lonely,
+        X_train=np.concatenate([lonely.X_train, other.X_train]),
+        y_train=np.concatenate([lonely.y_train, other.y_train]),
+    )
+    assert alike(both, tiny.classes[3]) == {"train": 0.0, "test": 1.0}
+    with pytest.raises(InputError, match="no training rows, or no test rows, of"):
+        alike(other, tiny.classes[3])
+
+
 def test_the_table_has_each_system_once_and_the_paper_quotes_whole_percents():
     rows = [
         {"policy": p, "system": s, "inside": at / 10, "others": 0.9, "share": 0.2, "seeds": 4}
@@ -59,6 +88,7 @@ def test_the_table_has_each_system_once_and_the_paper_quotes_whole_percents():
     table = report.table(pd.DataFrame(rows))
     assert table.text["System"].tolist() == list(report.SYSTEMS) and "20 %" in table.caption
     assert table.text.iloc[1].tolist() == ["substrate", "0.100", "0.900", "0.100", "0.900"]
-    quoted = report.quoted(pd.DataFrame(rows))
+    quoted = report.quoted(pd.DataFrame(rows), {"train": 0.554, "test": 0.17})
+    assert quoted["beyond.scope.alike_train"].text == "55\u00a0%"
     assert quoted["beyond.scope.substrate_out"].text == "10\u00a0%"
     assert quoted["beyond.scope.klda_in"].text == "90\u00a0%"

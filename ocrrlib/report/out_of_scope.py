@@ -30,11 +30,19 @@ def table(found):
     return Table("table_out_of_scope", caption, numbers, pd.DataFrame(text))
 
 
-def quoted(found, policy="oracle"):
-    """What the paper quotes: shares answered right by three systems, in %."""
+def quoted(found, alike, policy="oracle"):
+    """What the paper quotes, in %: shares answered right by three systems, and of rows whose nearest is alike.
+
+    Parameters
+    ----------
+    found, alike
+        As ``one_class.apart`` and ``one_class.alike`` return them.
+    """
     rows = found[found["policy"] == policy].set_index("system")
-    return {
-        f"beyond.scope.{name}_{part}": Value(100 * rows.at[system, column], digits=0, unit="%")
+    shares = {
+        f"{name}_{part}": rows.at[system, column]
         for name, system in QUOTED.items()
         for part, column in (("out", "inside"), ("in", "others"))
     }
+    shares |= {f"alike_{part}": share for part, share in alike.items()}
+    return {f"beyond.scope.{name}": Value(100 * share, digits=0, unit="%") for name, share in shares.items()}
