@@ -21,7 +21,8 @@ MANIFEST = "paper/provenance.json"
 OLDER = {
     "lora": "since then the loop can deliver corrections late; the run of `lora`, seed 0, was repeated: the same rows",
     "costs": "measured one system after the other, on a machine at rest, before systems gave the same answers with "
-    "less work; river's two rows are of today's systems, from a slower day; LoRA's is from before late corrections",
+    "less work; river's two rows and ours are of today's systems, from a slower day; LoRA's is from before corrections "
+    "could be late",
     "growth": "since then neighbours can say how sure they are, and fixed queries are followed with less work; "
     "searches and appends go as they did",
 }

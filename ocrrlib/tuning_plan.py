@@ -1,14 +1,15 @@
-"""How our own system was set: a search with an objective that was written down first.
+"""How our own system was set: a search with a written objective.
 
 Settings are drawn at random and rated on more and more seeds; single steps from the best follow.
-The objective is what the bar asks (see ``ocrrlib.bar``): on held-out classes of the training rows, how far ours is
-behind the best of the systems that have not collapsed, on either axis of every cell.
+The objective is what the bar asks (see ``ocrrlib.bar``): on held-out classes of the training rows, the most that ours
+loses to any of the systems that have not collapsed, on either axis of any cell.
 """
 
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from ocrrlib.bar import AXES, CELL, means
 from ocrrlib.embeddings import load
@@ -26,24 +27,30 @@ CACHE = cache_folder() / "tuning"
 DATASETS = ("banking77", "clinc150")
 SEEDS = tuple(range(1000, 1008))  # none of them is reported on
 SETTING = ["parameter", "value", "chosen", "dataset", "policy", "seed"]
-# What is searched, narrowed by first looks on the first two seeds; a dot leads into a setting that is a dict.
+# What is searched, narrowed by first looks on these seeds; a dot leads into a setting that is a dict.
+# Settings that take long to change come first: neighbours in this order share work.
 SPACE = {
-    "k": (12, 20, 30, 50),
-    "model.features": (0, 500, 1000),
-    "model.shrinkage": (0.05, 0.1, 0.2),
-    "neighbour_temperature": (0.02, 0.03, 0.05, 0.08),
-    "neighbour_weight": (0.35, 0.5, 0.65, 0.8),
-    "new_odds": (0.7, 1.0, 1.5, 2.0, 3.0),
-    "head_weight": (0.3, 0.45, 0.6, 0.75),
-    "model_temperature": (6.0, 9.0, 12.5, 18.0, 25.0),
-    "model.floor": (0.02, 0.05, 0.1, 0.2, 0.4),
-    "model.prior_rows": (30, 100, 300),
-    "model.power": (0.5, 0.75, 1.0),
+    "kernel.bandwidth": (0.85, 1.0),
+    "kernel.shrinkage": (0.005, 0.01, 0.02),
+    "kernel.prior_rows": (1.5, 2.0, 2.5),
+    "model.shrinkage": (0.05, 0.1),
+    "model.floor": (0.1, 0.2),
+    "model.prior_rows": (100, 300),
+    "model.power": (0.5, 0.75),
+    "k": (20, 30),
+    "neighbour_temperature": (0.04, 0.05, 0.06),
+    "neighbour_weight": (0.3, 0.35, 0.4),
+    "kernel_weight": (0.35, 0.4, 0.45),
+    "new_odds": (1.4, 1.5, 1.6, 1.75),
+    "head_weight": (0.2, 0.25),
+    "model_temperature": (25.0, 35.0),
+    "kernel_temperature": (12.5, 18.0),
 }
 # The best so many settings go into a round, on the first so many seeds: first of those drawn, then of single steps.
-ROUNDS = ((64, 1), (24, 2), (8, 8))
+ROUNDS = ((32, 1), (16, 4), (8, 8))
 CLIMB = ((np.inf, 2), (6, 8))
-CLIMBS = 2
+CLIMBS = 1
+BOUNDED, LEVEL = 4, 0.95  # seeds that make a bound, and how sure it is
 SEARCHED = ["system", "dataset", "policy", "seed"]
 # All that are compared with ours later on, but for river's two: they had collapsed in all cells.
 RIVALS = tuple(name for name in EXPERIMENTS["beyond"].systems if name != OURS and SYSTEMS[name].family != "river")
@@ -151,14 +158,22 @@ def behind(rows, candidates):
     Returns
     -------
     Series
-        By candidate: the root of the mean square, over cells and axes, of the distance to the best rival
-        that has not collapsed; 0 where ahead.
+        By candidate: the most that is lost to any rival that has not collapsed, on either axis of any cell, at
+        its one-sided 95 % bound; below 0 where ahead of all. Fewer than ``BOUNDED`` seeds say little of their
+        spread: then the mean difference is taken.
     """
     rivals = means(rows[~rows["system"].isin(candidates)])
-    best = rivals[~rivals["collapsed"]].groupby(CELL)[list(AXES)].max()
-    own = rows[rows["system"].isin(candidates)].groupby(["system", *CELL])[list(AXES)].mean()
-    gaps = np.maximum(best - own, 0).reorder_levels(own.index.names)
-    return np.sqrt((gaps**2).mean(axis=1).groupby("system").mean()).sort_values(kind="stable")
+    left = rivals[~rivals["collapsed"]].groupby(CELL)["system"].agg(list)
+    worst = []
+    for axis in AXES:
+        for cell, table in rows.pivot(index=[*CELL, "seed"], columns="system", values=axis).groupby(CELL):
+            own, others = table[list(candidates)].to_numpy(), table[left[cell]].to_numpy()
+            differences = own[:, :, None] - others[:, None]
+            low, n = differences.mean(axis=0), len(table)
+            if n >= BOUNDED:
+                low = low - stats.t.ppf(LEVEL, n - 1) * differences.std(axis=0, ddof=1) / np.sqrt(n)
+            worst.append(-low.min(axis=1))
+    return pd.Series(np.max(worst, axis=0), pd.Index(candidates, name="system")).sort_values(kind="stable")
 
 
 class Search:

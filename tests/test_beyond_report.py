@@ -303,6 +303,9 @@ def test_values_can_be_written_and_leave_out_what_is_never_reached(found, tmp_pa
     )
     names = {cell: " ".join(found) for cell, found in cells.items()}
     quoted = beyond_values.quoted(cells, names) | beyond_values.overall(joined, reached)
+    quoted |= beyond_values.worst(compared)
+    assert quoted["beyond.worst"].value == pytest.approx(100 * compared["difference"].min())
+    assert quoted["beyond.worst_low"].value < quoted["beyond.worst"].value
     values.write(quoted, "09_beyond", tmp_path / "values.json")
     assert json.loads((tmp_path / "values.json").read_text())["beyond.cells_all"]["text"] == "0"
     with pytest.raises(InputError, match="unknown number of banking77.oracle 'substrate_to_90'"):
@@ -327,4 +330,8 @@ def test_the_table_of_the_search_begins_with_the_winner():
     table = tuning.search(pd.DataFrame(rows))
     first = table.numbers.iloc[0]
     assert {name: first[name] for name in tuning_plan.SPACE} == tuning_plan.winner(pd.DataFrame(rows))
-    assert table.text["Seeds"].tolist() == [3, 3, 3, 1, 1, 1]
+    said = table.text.set_index("")
+    assert list(said) == ["1.", "2.", "3.", "4.", "5.", "6."] and said.loc["Seeds"].tolist() == list("333111")
+    assert said.loc["neighbour weight", "1."] == f"{first['neighbour_weight']:g}" and len(said) == 2 + len(
+        tuning_plan.SPACE
+    )

@@ -123,24 +123,28 @@ def test_a_copy_reads_and_writes_every_byte_and_takes_turns_with_searches(monkey
 
 
 def test_all_systems_are_measured_that_can_be(monkeypatch):
-    monkeypatch.setattr(costs, "MEASURED", ("static_linear", "substrate", "lora"))
-
     def no_texts(*_):
         raise InputError("no texts here")
 
     monkeypatch.setattr(costs, "load_sentences", no_texts)
     monkeypatch.setattr(costs, "PROFILES", {"paper": dict(cap=60, thin=24), "quick": {}})
     with pytest.warns(UserWarning, match="lora is left out: no texts here"):
-        table = costs.of_systems("paper", progress=False)
-    assert list(table["system"]) == ["static_linear", "substrate"]
+        table = costs.of_systems("paper", progress=False, systems=("static_linear", "lora"))
+    assert list(table["system"]) == ["substrate", "static_linear"]
 
 
 def test_a_system_whose_library_is_missing_is_left_out_and_the_others_are_measured(monkeypatch):
-    monkeypatch.setattr(costs, "MEASURED", ("pa", "static_linear"))
     monkeypatch.setitem(sys.modules, "ocrrlib.systems.pa", None)
     with pytest.warns(UserWarning, match=r"pa is left out: .*pip install 'ocrrlib\[river\]'"):
-        table = costs.of_systems("quick", progress=False)
-    assert list(table["system"]) == ["static_linear"]
+        table = costs.of_systems("quick", progress=False, systems=("pa", "static_linear"))
+    assert list(table["system"]) == ["substrate", "static_linear"]
+
+
+def test_a_ledger_whose_library_is_missing_is_left_out_and_the_other_is_measured(monkeypatch):
+    monkeypatch.setitem(sys.modules, "hnswlib", None)
+    with pytest.warns(UserWarning, match="substrate_hnsw is left out: .*pip install hnswlib"):
+        table = costs.of_ledgers("quick", progress=False)
+    assert table[["system", "entries"]].values.tolist() == [["substrate", 100], ["substrate", 1000]]
 
 
 def test_the_quick_profile_measures_every_system_that_reads_embeddings():
@@ -148,6 +152,9 @@ def test_the_quick_profile_measures_every_system_that_reads_embeddings():
     assert set(table["system"]) == set(costs.MEASURED) & set(EMBEDDED)
     assert set(costs.MEASURED) - set(EMBEDDED) == {"lora"}
     assert (table["seed_s"] > 0).all()
+    beside = table.set_index("system").loc["substrate"]
+    for what in ("predict", "correct"):
+        assert (table[f"substrate_{what}"] == beside[f"{what}_median"]).all(), "each row has what it can be held to"
 
 
 def test_ledgers_of_all_sizes_are_measured_beside_the_bandwidth():

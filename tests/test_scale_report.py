@@ -120,7 +120,8 @@ def ledger_rows():
     frame = pd.DataFrame(rows, columns=["system", "entries", "predict_median", "correct_median"])
     for name in ("predict", "correct"):
         frame[f"{name}_low"], frame[f"{name}_high"] = frame[f"{name}_median"] / 2, frame[f"{name}_median"] * 2
-    return frame.assign(bytes=10**7, seed_s=1.5, bandwidth=15.36e9, made_by="this")
+    beside = dict(substrate_predict=2000.0, substrate_correct=5.0)
+    return frame.assign(bytes=10**7, seed_s=1.5, bandwidth=15.36e9, made_by="this", **beside)
 
 
 def test_the_floor_is_what_must_be_read_over_what_can_be_copied():
@@ -135,6 +136,9 @@ def test_the_cost_table_sets_the_papers_figure_beside_ours():
     text = costs.per_item(rows).text.set_index("System")
     assert text.loc["substrate", ["Correction", "Paper"]].tolist() == ["5.0 µs (2.5 µs-10.0 µs)", "~10.0 µs"]
     assert text.loc["a_gem", "Paper"] == "~3.0 ms"
+    assert text["Both ÷ substrate"].to_dict() == {"substrate": "1", "a_gem": "0.15"}
+    slower = rows.assign(substrate_correct=[5.0, 10.0])  # measured on another day
+    assert "one correction: a_gem takes 20.0 times as long as the substrate" in costs.lines(slower, ledger_rows())
     assert "one correction: a_gem takes 40.0 times as long as the substrate" in costs.lines(rows, ledger_rows())
 
 

@@ -3,9 +3,11 @@ import pandas as pd
 import pytest
 
 from ocrrlib import results, tuning, tuning_plan
+from ocrrlib.bar import AXES
 from ocrrlib.errors import InputError
 from ocrrlib.experiments import EXPERIMENTS, OURS
 from ocrrlib.files import ROOT
+from ocrrlib.noninferiority import noninferiority
 from ocrrlib.scenario import make_scenario
 from ocrrlib.systems import SYSTEMS
 
@@ -33,6 +35,30 @@ def test_a_quarter_of_every_class_is_tested_and_all_rows_over_the_folds(banking)
     tested = np.concatenate([data.X_test for data in folds])
     np.testing.assert_array_equal(tested[np.lexsort(tested.T)], banking.X_train[np.lexsort(banking.X_train.T)])
     assert folds[0].fingerprint == tuning.from_training_rows(banking, 0).fingerprint
+
+
+@pytest.mark.parametrize("times", [0, 1, 2])
+def test_halves_are_of_one_size_hold_each_row_once_and_do_not_depend_on_order(times, banking):
+    places = np.flatnonzero(banking.y_train == 5)
+    parts = tuning.halves(banking.X_train, places, times)
+    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), places)
+    assert len(parts) == 2**times and max(map(len, parts)) - min(map(len, parts)) <= 1
+    again = tuning.halves(banking.X_train, np.random.default_rng(0).permutation(places), times)
+    assert [set(part.tolist()) for part in parts] == [set(part.tolist()) for part in again]
+
+
+def test_a_fourth_of_a_class_of_what_belongs_nowhere_lies_apart_from_the_rest(banking, monkeypatch):
+    def nearest(fold):
+        """Mean cosine of a class's test rows with the nearest of its training rows."""
+        data = tuning.from_training_rows(banking, fold)
+        return np.mean((data.X_test[data.y_test == 5] @ data.X_train[data.y_train == 5].T).max(axis=1))
+
+    at_random = np.mean([nearest(fold) for fold in range(tuning.FOLDS)])
+    monkeypatch.setattr(tuning, "CATCH_ALL", banking.classes[5])
+    assert np.mean([nearest(fold) for fold in range(tuning.FOLDS)]) < at_random - 0.01
+    folds = [tuning.from_training_rows(banking, fold) for fold in range(tuning.FOLDS)]
+    counts = [np.bincount(data.y_test)[5] for data in folds]
+    assert sum(counts) == np.count_nonzero(banking.y_train == 5) and max(counts) - min(counts) <= 1
 
 
 def test_no_seed_that_is_tuned_on_is_reported_on():
@@ -118,13 +144,29 @@ def rated(**systems):
     )
 
 
-def test_the_objective_is_the_distance_to_the_best_on_either_axis_and_none_where_ahead():
+def test_the_objective_is_the_distance_to_the_best_on_the_axis_where_it_is_largest():
     rows = rated(
         static_linear=(0, 0.9), ncm=(0.8, 0.88), slda=(0.9, 0.86), lwf=(1.0, 0.2), a=(0.86, 0.91), b=(0.9, 0.9)
     )
     found = tuning_plan.behind(rows, ["a", "b"])  # lwf has collapsed
-    assert list(found.index) == ["b", "a"] and found["b"] == 0
-    assert found["a"] == pytest.approx(0.04 / np.sqrt(2))
+    assert list(found.index) == ["b", "a"] and found.tolist() == pytest.approx([0, 0.04])
+    assert tuning_plan.behind(rated(static_linear=(0, 0.9), a=(0.8, 0.93)), ["a"])["a"] == pytest.approx(-0.03)
+
+
+def test_with_seeds_enough_the_objective_takes_the_bound_that_the_bar_takes():
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(
+        [
+            dict(zip(tuning_plan.SEARCHED, (name, "clinc150", policy, seed)))
+            | dict(zip(AXES, rng.normal(0.9, 0.01, 2)))
+            for name in ("static_linear", "ncm", "slda", "a", "b")
+            for policy in ("oracle", "random10")
+            for seed in range(8)
+        ]
+    )
+    found = tuning_plan.behind(rows, ["a", "b"])
+    for name, other in ("ab", "ba"):
+        assert found[name] == pytest.approx(-noninferiority(rows[rows["system"] != other], name)["low"].min())
 
 
 @pytest.fixture

@@ -82,6 +82,12 @@ def overall(table, reached):
     return {f"beyond.{name}": int(count) for name, count in counts.items()}
 
 
+def worst(compared):
+    """The least of the mean differences to any rival, on either axis of any cell, and of their bounds, in points."""
+    least = compared[["difference", "low"]].min()
+    return {"beyond.worst": _points(least["difference"]), "beyond.worst_low": _points(least["low"])}
+
+
 def of_shares(numbers, systems=(OURS, REFERENCE)):
     """Shares of variance in %, from the numbers of ``beyond_tables.variance``, by ``<dataset>.<system>``."""
     found = {}

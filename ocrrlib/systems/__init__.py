@@ -43,12 +43,15 @@ LORA = dict(rank=8, alpha=16, dropout=0.05, fit_lr=2e-4, weight_decay=1e-4, batc
 REPLAY = dict(memory=1000, memory_batch=10, **HEAD)
 MIX = dict(  # as found by ``ocrrlib.tuning_plan.search``
     k=30,
-    neighbour_temperature=0.03,
+    neighbour_temperature=0.06,
     neighbour_weight=0.35,
-    new_odds=2.0,
-    head_weight=0.45,
+    kernel_weight=0.4,
+    new_odds=1.5,
+    head_weight=0.2,
     model_temperature=25.0,
-    model=dict(features=0, shrinkage=0.05, floor=0.1, prior_rows=300, power=0.75),
+    kernel_temperature=18.0,
+    model=dict(shrinkage=0.05, floor=0.2, prior_rows=100, power=0.75),
+    kernel=dict(features=1536, bandwidth=0.85, shrinkage=0.02, prior_rows=2.5, rank=512),
     **HEAD,
 )
 BUDGETS = (100, 500, 1000, 5000)

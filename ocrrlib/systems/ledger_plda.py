@@ -1,9 +1,10 @@
-"""``ledger_plda``: the substrate's ledger, read through a Gaussian model, a frozen head and its neighbours."""
+"""``ledger_plda``: the substrate's ledger, read through two Gaussian models, a frozen head and its neighbours."""
 
 import numpy as np
 
 from ocrrlib.systems.base import Storage
 from ocrrlib.systems.heads import softmax, train_head
+from ocrrlib.systems.kernel_lda import KernelLDA
 from ocrrlib.systems.linear import best_seen, softmax_seen
 from ocrrlib.systems.plda import PLDA
 from ocrrlib.systems.shares import nearest_shares
@@ -14,11 +15,11 @@ from ocrrlib.systems.substrate import Substrate
 class LedgerPLDA(Substrate):
     """A correction is appended to the ledger, as in ``substrate``; only reading differs.
 
-    Densities under a PLDA model and the shares of the nearest entry of each class are mixed; classes
-    that were not there at the start are held to be likelier beforehand, since they have far fewer
-    entries. Of the mass that falls on classes known from the start, a part is handed out anew by a
-    head that was trained on these: it tells known classes apart and takes nothing from new ones. The
-    model learns entries when the next prediction asks for them.
+    Densities under a PLDA model, discriminants whose borders bend, and the shares of the nearest entry
+    of each class are mixed; classes that were not there at the start are held to be likelier beforehand,
+    since they have far fewer entries. Of the mass that falls on classes known from the start, a part is
+    handed out anew by a head that was trained on these: it tells known classes apart and takes nothing
+    from new ones. The models learn entries when the next prediction asks for them.
 
     Parameters
     ----------
@@ -26,16 +27,16 @@ class LedgerPLDA(Substrate):
         Neighbours.
     neighbour_temperature : float
         Of the softmax over their cosines.
-    neighbour_weight : float
-        Share of the neighbours; the model has the rest.
+    neighbour_weight, kernel_weight : float
+        Shares of the neighbours and of the bent discriminants; the PLDA model has the rest.
     new_odds : float
         Factor on the probability of each class that is new.
     head_weight : float
         Share of the head in the mass of known classes.
-    model_temperature : float
-        What log-densities are divided by: coordinates are less independent than the model has it.
-    model : dict
-        Settings of ``PLDA``.
+    model_temperature, kernel_temperature : float
+        What log-densities are divided by: coordinates are less independent than the models have it.
+    model, kernel : dict
+        Settings of ``PLDA`` and of ``KernelLDA``.
     epochs, fit_lr, weight_decay, batch
         Training of the head.
     """
@@ -47,19 +48,23 @@ class LedgerPLDA(Substrate):
         k,
         neighbour_temperature,
         neighbour_weight,
+        kernel_weight,
         new_odds,
         head_weight,
         model_temperature,
+        kernel_temperature,
         model,
+        kernel,
         epochs,
         fit_lr,
         weight_decay,
         batch,
     ):
         super().__init__(seed, k=k)
-        self.temperature, self.model_temperature = neighbour_temperature, model_temperature
-        self.neighbour_weight, self.head_weight, self.new_odds = neighbour_weight, head_weight, new_odds
-        self.settings = model
+        self.temperature, self.neighbour_weight = neighbour_temperature, neighbour_weight
+        self.model_temperature, self.kernel_temperature = model_temperature, kernel_temperature
+        self.kernel_weight, self.head_weight, self.new_odds = kernel_weight, head_weight, new_odds
+        self.settings = model, kernel
         self.training = dict(epochs=epochs, lr=fit_lr, weight_decay=weight_decay, batch=batch)
 
     def _fit(self, X, y):
@@ -68,14 +73,17 @@ class LedgerPLDA(Substrate):
         self.is_known = np.isin(np.arange(self.n_classes), self.known).astype(np.float64)
         if len(self.known):
             self.W, self.b = train_head(X, ranks, len(self.known), self.seed, **self.training)
-        self.model = PLDA(X, y, self.n_classes, seed=self.seed, **self.settings)
+        model, kernel = self.settings
+        self.model = PLDA(X, y, self.n_classes, **model)
+        self.kernel = KernelLDA(X, y, self.n_classes, seed=self.seed, **kernel)
         self.read = self.entries.writes
 
     def _catch_up(self):
-        """Let the model learn what was written since it last looked."""
+        """Let the models learn what was written since they last looked."""
         for slot in range(self.read, self.entries.size):
-            z = self.model.project(self.entries.X[slot : slot + 1])[0]
-            self.model.add(z, int(self.entries.y[slot]))
+            x, label = self.entries.X[slot : slot + 1], int(self.entries.y[slot])
+            for model in (self.model, self.kernel):
+                model.add(model.project(x)[0], label)
         self.read = self.entries.size
 
     def _head(self, X):
@@ -88,9 +96,10 @@ class LedgerPLDA(Substrate):
     def _share(self, sims, slots):
         return nearest_shares(sims, slots, self.entries, self.n_classes, self.temperature)
 
-    def _mix(self, scores, p_head, sims, slots):
+    def _mix(self, scores, bent, p_head, sims, slots):
         p = softmax_seen(scores / self.model_temperature, self.model.seen)
-        p *= 1 - self.neighbour_weight
+        p *= 1 - self.neighbour_weight - self.kernel_weight
+        p += self.kernel_weight * softmax_seen(bent / self.kernel_temperature, self.kernel.seen)
         p += self.neighbour_weight * self._share(sims, slots)
         given = self.head_weight * (p @ self.is_known)
         p *= np.where(self.is_known, 1 - self.head_weight, self.new_odds)
@@ -99,11 +108,12 @@ class LedgerPLDA(Substrate):
 
     def _probabilities(self, X):
         self._catch_up()
-        Z = self.model.project(X)
-        return self._mix(self.model.scores(Z, Z**2), self._head(X), *self._search(X))
+        Z, F = self.model.project(X), self.kernel.project(X)
+        return self._mix(self.model.scores(Z, Z**2), self.kernel.scores(F), self._head(X), *self._search(X))
 
     def watch_probabilities(self, Q):
-        neighbours, p_head, Z = self._follow(Q), self._head(Q), self.model.project_often(Q)
+        neighbours, p_head = self._follow(Q), self._head(Q)
+        Z, F = self.model.project_often(Q), self.kernel.project_often(Q)
         squares = Z**2
         standing = StandingScores(
             lambda rows, classes: self.model.scores(Z[span(rows)], squares[span(rows)], classes),
@@ -111,10 +121,16 @@ class LedgerPLDA(Substrate):
             self.n_classes,
             self.model.changes,
         )
+        bent = StandingScores(
+            lambda rows, classes: self.kernel.scores(F[span(rows)], classes),
+            len(Q),
+            self.n_classes,
+            self.kernel.changes,
+        )
 
         def probabilities(rows):
             self._catch_up()
-            return self._mix(standing(rows), p_head[span(rows)], *neighbours(rows))
+            return self._mix(standing(rows), bent(rows), p_head[span(rows)], *neighbours(rows))
 
         return probabilities
 
@@ -127,4 +143,5 @@ class LedgerPLDA(Substrate):
 
     def storage(self):
         head = self.W.size + self.b.size if len(self.known) else 0
-        return Storage(self.entries.nbytes + self.model.nbytes + 8 * head, self.entries.size, head)
+        models = self.model.nbytes + self.kernel.nbytes
+        return Storage(self.entries.nbytes + models + 8 * head, self.entries.size, head)

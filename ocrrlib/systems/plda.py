@@ -4,7 +4,6 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ocrrlib.shared import shared
-from ocrrlib.systems.fourier import Fourier, median_distance
 from ocrrlib.systems.linear import class_sums
 
 LEAST = 1e-3  # of the mean variance: directions that vary less are taken to vary so much
@@ -44,13 +43,13 @@ def basis(X, y, n_classes, shrinkage):
 
 
 @shared(keep=2)
-def start(X, y, n_classes, shrinkage, lift):
+def start(X, y, n_classes, shrinkage):
     """Everything that the first rows decide.
 
     Returns
     -------
     centre, P, between
-        As from ``basis``, of the features where rows are lifted.
+        As from ``basis``.
     counts : (C,) int64
         Rows of each class.
     sums : (C, D) float64
@@ -58,10 +57,9 @@ def start(X, y, n_classes, shrinkage, lift):
     scatter : (C,) float64
         Their squared distances to the mean of their class, added up and divided by D.
     """
-    F = lift(X) if lift else X
-    centre, P, between = basis(F, y, n_classes, shrinkage)
+    centre, P, between = basis(X, y, n_classes, shrinkage)
     with threadpool_limits(1):
-        Z = (F - centre) @ P
+        Z = (X - centre) @ P
     counts, sums, scatter = np.bincount(y, minlength=n_classes), class_sums(Z, y, n_classes), np.zeros(n_classes)
     Z -= (sums / np.maximum(counts, 1)[:, None])[y]
     np.add.at(scatter, y, np.einsum("nd,nd->n", Z, Z) / Z.shape[1])
@@ -71,8 +69,8 @@ def start(X, y, n_classes, shrinkage, lift):
 
 
 @shared(keep=1)
-def _projected(X, lift, centre, P):
-    return ((lift(X) if lift else X) - centre) @ P
+def _projected(X, centre, P):
+    return (X - centre) @ P
 
 
 class PLDA:
@@ -97,15 +95,10 @@ class PLDA:
         How many rows the common spread counts for against a class's own.
     power : float
         Power of the spread; 0 gives all classes the same.
-    features : int
-        Random features that rows are lifted to first, so that borders between classes may bend; 0 for none.
-    seed : int
-        Of these features.
     """
 
-    def __init__(self, X, y, n_classes, shrinkage=0.1, floor=0.2, prior_rows=200, power=0.5, features=0, seed=0):
-        self.lift = Fourier(features, seed, X.shape[1], median_distance(X, seed)) if features else None
-        self.centre, self.P, between, counts, sums, scatter = start(X, y, n_classes, shrinkage, self.lift)
+    def __init__(self, X, y, n_classes, shrinkage=0.1, floor=0.2, prior_rows=200, power=0.5):
+        self.centre, self.P, between, counts, sums, scatter = start(X, y, n_classes, shrinkage)
         self.between, self.prior_rows, self.power = np.maximum(between, floor), prior_rows, power
         self.counts, self.sums, self.scatter = counts.copy(), sums.copy(), scatter.copy()
         self.precision, self.weights, self.offset = np.zeros_like(sums), np.zeros_like(sums), np.zeros(n_classes)
@@ -115,11 +108,11 @@ class PLDA:
 
     def project(self, X):
         """Coordinates (m, D) float64 of rows (m, d)."""
-        return ((self.lift(X) if self.lift else X) - self.centre) @ self.P
+        return (X - self.centre) @ self.P
 
     def project_often(self, X):
         """The same, remembered, for rows that many runs ask about."""
-        return _projected(X, self.lift, self.centre, self.P)
+        return _projected(X, self.centre, self.P)
 
     def add(self, z, y):
         """Learn one row, given by its coordinates (D,)."""
@@ -154,5 +147,4 @@ class PLDA:
     def nbytes(self):
         """Bytes of all that is kept."""
         kept = self.P, self.sums, self.counts, self.scatter, self.precision, self.weights, self.offset
-        basis = self.centre.nbytes + self.between.nbytes + (self.lift.nbytes if self.lift else 0)
-        return sum(part.nbytes for part in kept) + basis
+        return sum(part.nbytes for part in kept) + self.centre.nbytes + self.between.nbytes
