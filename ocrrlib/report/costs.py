@@ -52,6 +52,9 @@ def per_item(costs):
         "after it, by the substrate's in the same run. The paper's are for 1024 dimensions, and LoRA's for "
         "DeBERTa-v3-large on a GPU."
     )
+    usual = numbers[f"{REFERENCE}_predict"].mode()[0]
+    for beside_us, rows in numbers[numbers[f"{REFERENCE}_predict"] != usual].groupby(f"{REFERENCE}_predict"):
+        caption += f" When {', '.join(rows['system'])} were measured, the substrate's prediction took {_time(beside_us)}."
     return Table("table_costs", caption, numbers, pd.DataFrame(text))
 
 
