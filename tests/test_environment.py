@@ -1,5 +1,6 @@
 """The lock, pyproject.toml and environment.yml name one and the same environment; the build's files agree."""
 
+import ast
 import re
 import sys
 import tomllib
@@ -56,7 +57,11 @@ def test_conda_reads_the_same_lock_and_a_python_that_the_project_allows():
 def test_every_library_that_the_code_imports_is_required():
     imported = set()
     for path in (ROOT / "ocrrlib").rglob("*.py"):
-        imported |= set(re.findall(r"^\s*(?:from|import) (\w+)", path.read_text(), re.MULTILINE))
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                imported |= {one.name.split(".")[0] for one in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported.add(node.module.split(".")[0])
     names = {"sentence_transformers": "sentence-transformers", "huggingface_hub": "sentence-transformers"}
     names |= {"yaml": "pyyaml", "sklearn": "scikit-learn"}
     required = {canonicalize_name(Requirement(r).name) for r in REQUIRED}
