@@ -6,12 +6,14 @@ import pandas as pd
 from ocrrlib.collapse import DROP, FLOOR, collapsed
 from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import OURS
-from ocrrlib.noninferiority import MARGIN, noninferiority
+from ocrrlib.metrics import final
+from ocrrlib.noninferiority import MARGIN, low_both, noninferiority
 from ocrrlib.pairs import by_seed
+from ocrrlib.resampling import AXES
 
 ALPHA = 0.01
 REFERENCE = "substrate"
-AXES = ("novel", "original")
+LIMITS = {"memory": 2.0, "time": 5.0}  # as many times the reference's at most
 CELL = ["dataset", "policy"]
 
 
@@ -42,13 +44,14 @@ def means(runs, floor=FLOOR, drop=DROP):
     return pd.concat(found, ignore_index=True)
 
 
-def bar(runs, candidate=OURS, margin=MARGIN, floor=FLOOR, drop=DROP):
+def bar(runs, rows=None, places=None, candidate=OURS, margin=MARGIN, floor=FLOOR, drop=DROP):
     """A candidate against every system of its cell that has not collapsed, on both axes.
 
     Returns
     -------
     DataFrame
-        As ``noninferiority`` has it, and the mean accuracies ``own`` and ``other``.
+        As ``noninferiority`` has it, and the mean accuracies ``own`` and ``other``; with ``rows`` and their
+        ``places``, as for ``resampling.cells``, also ``low_both``.
 
     Raises
     ------
@@ -57,6 +60,8 @@ def bar(runs, candidate=OURS, margin=MARGIN, floor=FLOOR, drop=DROP):
     """
     table = means(runs, floor, drop).melt([*CELL, "system", "collapsed"], var_name="metric", value_name="other")
     found = noninferiority(runs, candidate, AXES, margin)
+    if rows is not None:
+        found = found.merge(low_both(runs, rows, places, candidate), validate="one_to_one")
     own = table[table["system"] == candidate].rename(columns={"other": "own"}).drop(columns=["system", "collapsed"])
     found = found.merge(table, on=[*CELL, "metric", "system"], validate="one_to_one")
     found = found.merge(own, on=[*CELL, "metric"], validate="many_to_one")
@@ -78,7 +83,26 @@ def dominating(table, reference=REFERENCE):
     return table[((gaps >= 0).all(axis=1) & (gaps > 0).any(axis=1))].reset_index(drop=True)
 
 
-def conditions(compared, accuracies, candidate=OURS, reference=REFERENCE, alpha=ALPHA):
+def costs(results, time, candidate=OURS, reference=REFERENCE):
+    """What a candidate costs in every cell, as many times the reference's.
+
+    Parameters
+    ----------
+    results : DataFrame
+        One row per checkpoint.
+    time : float
+        Of a correction and the prediction after it, as many times the reference's in the same run.
+
+    Returns
+    -------
+    DataFrame
+        One row per dataset, policy: ``memory``, held when the stream ends, and ``time``.
+    """
+    held = final(results).groupby([*CELL, "system"], sort=False)["storage_bytes"].mean().unstack()
+    return pd.DataFrame({"memory": held[candidate] / held[reference], "time": time}).reset_index()
+
+
+def conditions(compared, accuracies, costs, candidate=OURS, reference=REFERENCE, alpha=ALPHA):
     """Which parts of the target a candidate reaches in which cell.
 
     Parameters
@@ -87,6 +111,8 @@ def conditions(compared, accuracies, candidate=OURS, reference=REFERENCE, alpha=
         As ``bar`` returns it.
     accuracies : DataFrame
         As ``statistics.accuracies`` returns it, with differences to ``reference``.
+    costs : DataFrame
+        One row per dataset, policy: ``memory`` and ``time``, as many times the reference's.
     candidate, reference : str
         The system in question, and the one that it is to beat.
     alpha : float
@@ -98,7 +124,9 @@ def conditions(compared, accuracies, candidate=OURS, reference=REFERENCE, alpha=
         One row per dataset, policy: ``novel_equal`` and ``original_equal`` (at least equal to all rivals within the
         margin), ``novel_short`` and ``original_short`` (rivals of which that cannot be said), ``anytime`` (mean novel
         accuracy over stream steps above the reference's, ``p_holm`` < alpha), ``original_kept`` (mean original
-        accuracy not below the reference's, without any margin), ``all``.
+        accuracy not below the reference's, without any margin), ``memory``, ``time`` and ``affordable`` (both within
+        ``LIMITS``), ``all``; where ``compared`` has ``low_both``, ``rows_short``: rivals on either axis of which it
+        cannot be said that the candidate is equal where test rows are drawn, too.
 
     Raises
     ------
@@ -108,7 +136,7 @@ def conditions(compared, accuracies, candidate=OURS, reference=REFERENCE, alpha=
     if accuracies[accuracies["system"] == reference]["difference"].notna().any() or reference == candidate:
         raise InputError(f"differences are not to {reference!r}: give accuracies with it as their reference")
     ours = accuracies[accuracies["system"] == candidate].set_index([*CELL, "metric"])
-    rows = []
+    costs, rows = costs.set_index(CELL), []
     for (dataset, policy), own in compared.groupby(CELL, sort=False, observed=True):
         row, short = {"dataset": dataset, "policy": policy}, own[~own["at_least_equal"]]
         row |= {f"{axis}_equal": not (short["metric"] == axis).any() for axis in AXES}
@@ -116,6 +144,11 @@ def conditions(compared, accuracies, candidate=OURS, reference=REFERENCE, alpha=
         anytime = ours.loc[(dataset, policy, "novel_over_steps")]
         row["anytime"] = bool(anytime["difference"] > 0 and anytime["p_holm"] < alpha)
         row["original_kept"] = bool(round(ours.loc[(dataset, policy, "original"), "difference"], 12) >= 0)
-        reached = [row[name] for name in ("novel_equal", "original_equal", "anytime", "original_kept")]
-        rows.append(row | {"all": all(reached)})
+        times = {name: float(costs.loc[(dataset, policy), name]) for name in LIMITS}
+        row |= times | {"affordable": all(times[name] <= limit for name, limit in LIMITS.items())}
+        reached = ("novel_equal", "original_equal", "anytime", "original_kept", "affordable")
+        row["all"] = all(row[name] for name in reached)
+        if "low_both" in own:
+            row["rows_short"] = tuple(dict.fromkeys(own.loc[own["low_both"] <= -MARGIN, "system"]))
+        rows.append(row)
     return pd.DataFrame(rows)

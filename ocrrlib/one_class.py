@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 
 from ocrrlib.errors import InputError, pick
-from ocrrlib.pareto import right_rows
-from ocrrlib.scenario import make_scenario
+from ocrrlib.resampling import right_rows, places_of
 
 
 def apart(rows, data, name="oos", draw="fresh"):
@@ -34,15 +33,10 @@ def apart(rows, data, name="oos", draw="fresh"):
         If there is no such class, no seed knows it, or the runs were not tested on this dataset's rows.
     """
     label = pick("class", name, {one: id for id, one in enumerate(data.classes)})
-    found = []
+    found, places = [], places_of(rows, {data.dataset: data}, draw)
     for seed, runs in rows.groupby("seed", sort=False):
         _, right = right_rows(runs)
-        novel, original = runs[["n_novel", "n_original"]].iloc[0]
-        cap = None if novel + original == len(data.y_test) else int(original)
-        scenario = make_scenario(data, int(seed), draw=draw, cap=cap)
-        if len(scenario.y_original) != original:
-            raise InputError(f"seed {seed}: the runs were not tested on the rows of this {data.dataset}: run them anew")
-        inside = scenario.y_original == label
+        inside = data.y_test[places[data.dataset, seed][1]] == label
         if inside.any():
             mean = {"inside": right[:, inside].mean(axis=1), "others": right[:, ~inside].mean(axis=1)}
             found.append(runs[["policy", "system", "seed"]].assign(**mean, share=np.mean(inside)))

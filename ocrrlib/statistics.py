@@ -9,9 +9,10 @@ from ocrrlib.intervals import LEVEL, RESAMPLES, intervals
 from ocrrlib.metrics import LEVELS
 from ocrrlib.pairs import by_seed, compare
 from ocrrlib.pareto import front_frequency
+from ocrrlib.resampling import AXES
 from ocrrlib.survival import corrections_to_levels
 
-METRICS = ("novel", "original", "novel_over_steps", "original_over_steps", "novel_over_corrections")
+METRICS = ("novel", "original", *(f"{axis}_over_{way}" for way in ("steps", "corrections") for axis in AXES))
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,9 @@ def accuracies(runs, reference="substrate", metrics=METRICS, level=LEVEL, resamp
     return pd.concat(found, ignore_index=True)
 
 
-def summary(results, rows=None, reference="substrate", levels=LEVELS, level=LEVEL, resamples=RESAMPLES, seed=0):
+def summary(
+    results, rows=None, places=None, reference="substrate", levels=LEVELS, level=LEVEL, resamples=RESAMPLES, seed=0
+):
     """All statistics of a sweep.
 
     Parameters
@@ -66,7 +69,9 @@ def summary(results, rows=None, reference="substrate", levels=LEVELS, level=LEVE
     results : DataFrame
         One row per checkpoint, every system of a cell on the same seeds.
     rows : DataFrame, optional
-        Which test rows each run answered right, see ``front_frequency``.
+        Which test rows each run answered right, see ``resampling.cells``.
+    places : dict, with ``rows``
+        Which rows of the datasets these are.
     reference : str
         The system that all others are compared to.
     levels : sequence of int
@@ -91,5 +96,5 @@ def summary(results, rows=None, reference="substrate", levels=LEVELS, level=LEVE
     return Summary(
         accuracies(runs, reference, level=level, resamples=resamples, seed=seed),
         corrections_to_levels(results, levels, level),
-        front_frequency(runs, rows, seed=seed),
+        front_frequency(runs, rows, places, seed=seed),
     )

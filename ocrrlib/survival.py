@@ -24,8 +24,8 @@ def median(times, reached, level=LEVEL):
     -------
     median, low, high : float
         NaN for what is not known: the median where the curve never falls to one half, a
-        bound where the interval is open.  Where the curve stays at one half for a while, the
-        median is the middle of that while, as it is of an even number of plain values.
+        bound where the interval is open or too few runs are left to say.  Where the curve stays at
+        one half for a while, the median is the middle of that while, as it is of an even number of plain values.
     """
     times, reached = np.asarray(times, float), np.asarray(reached, bool)
     if not reached.any():
@@ -36,8 +36,9 @@ def median(times, reached, level=LEVEL):
     middle = (half[0] + (below[0] if len(below) else half[0])) / 2 if len(half) else np.nan
     with np.errstate(all="ignore"):  # where nothing is left, the transform is infinite
         low, high = curve.quantile_ci(0.5, alpha=1 - level)
-    if np.isnan(low):  # one leap over all that could be the median, or all that was seen is before it
-        return middle, middle, middle
+    if np.isnan(low):  # one leap over all that could be the median: exact if enough runs leap, else nothing is known
+        leapt = curve.n_risk[left <= 0.5].max(initial=0)
+        low = high = middle if 2 * 0.5**leapt <= 1 - level else np.nan
     return middle, low, high if np.isfinite(high) else np.nan
 
 

@@ -4,21 +4,21 @@ from itertools import combinations
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from ocrrlib.errors import InputError
-from ocrrlib.intervals import SAME
+from ocrrlib.intervals import LEVEL, SAME
 
 FACTORS = ("draw", "order", "coins")
 SOURCES = tuple(":".join(part) for size in (1, 2, 3) for part in combinations(FACTORS, size))
 METRICS = ("novel", "original", "corrections")
 
-# Components that count as one.  Order k is the k-th shuffling of whatever sentences stream by, so
-# that in another draw little but its name is the same: most of what it decides is in ``draw:order``.
-CROSSED = {"draw": SOURCES[:1], "order": SOURCES[1:2], "coins": SOURCES[2:3], "rest": SOURCES[3:]}
-NESTED = {
+# Components that count as one. Order k is the k-th shuffling of whatever sentences stream by, so that in another
+# draw little but its name is the same, and the k-th coins fall on other items in another order: all is nested.
+SPLIT = {
     "draw": ("draw",),
-    "order within draw": ("order", "draw:order"),
-    "coins within order": tuple(source for source in SOURCES if "coins" in source),
+    "order": ("order", "draw:order"),
+    "coins": tuple(source for source in SOURCES if "coins" in source),
 }
 
 
@@ -67,24 +67,41 @@ def components(values):
     return pd.Series(np.where(np.abs(estimates) <= rounding, 0.0, estimates), index=SOURCES)
 
 
-def shares(study, split=CROSSED, metrics=METRICS):
+def draw_interval(values, level=LEVEL):
+    """Bounds of the draw's share of the variance, from 0 to 1: the F interval of one-way analysis (Searle et al., 3.5).
+
+    It takes the streams within a draw to be independent, so it is a rough one.
+
+    Parameters
+    ----------
+    values : (draws, orders, coins) array
+        As for ``components``.
+    """
+    rows = np.asarray(values, float).reshape(len(values), -1)
+    (n, m), means = rows.shape, rows.mean(axis=1)
+    within = ((rows - means[:, None]) ** 2).sum() / (n * (m - 1))
+    ratio = m * means.var(ddof=1) / within if within else np.inf
+    ends = (ratio / stats.f.ppf(q, n - 1, n * (m - 1)) for q in ((1 + level) / 2, (1 - level) / 2))
+    return tuple(float(np.clip((end - 1) / (end + m - 1), 0, 1)) if np.isfinite(end) else 1.0 for end in ends)
+
+
+def shares(study, metrics=METRICS):
     """How much of the variance each source makes up, for every system and metric.
 
     Parameters
     ----------
     study : DataFrame
         As ``cross`` returns it.
-    split : dict of str to tuple of str
-        Which components count as one source: ``CROSSED`` or ``NESTED``.
     metrics : sequence of str
         Columns to explain.
 
     Returns
     -------
     DataFrame
-        One row per dataset, system, metric, ``source``: ``variance``, ``share`` in %, and ``below_zero``: whether the
-        estimate was negative.  Such a one is shown as 0, so that shares add up to 100; where nothing
-        varies, they are NaN.
+        One row per dataset, system, metric, ``source`` (draw, order within draw, coins within order): ``variance``,
+        ``share`` in %, and ``below_zero``: whether the estimate was negative.  Such a one is shown as 0, so that
+        shares add up to 100; where nothing varies, they are NaN.  Of the draw's share also ``low`` and ``high``,
+        as from ``draw_interval``.
 
     Raises
     ------
@@ -100,11 +117,14 @@ def shares(study, split=CROSSED, metrics=METRICS):
             )
         own = own.sort_values(list(FACTORS))
         for metric in metrics:
-            parts = components(own[metric].to_numpy(float).reshape([len(level) for level in levels]))
-            raw = {source: parts[list(names)].sum() for source, names in split.items()}
+            values = own[metric].to_numpy(float).reshape([len(level) for level in levels])
+            parts = components(values)
+            raw = {source: parts[list(names)].sum() for source, names in SPLIT.items()}
             total = sum(max(value, 0.0) for value in raw.values())
             for source, value in raw.items():
                 row = {"dataset": dataset, "system": system, "metric": metric, "source": source}
                 row |= {"variance": max(value, 0.0), "share": 100 * max(value, 0.0) / total if total else np.nan}
+                bounds = draw_interval(values) if source == "draw" and total else (np.nan, np.nan)
+                row |= {"low": 100 * bounds[0], "high": 100 * bounds[1]}
                 rows.append(row | {"below_zero": value < 0})
     return pd.DataFrame(rows)

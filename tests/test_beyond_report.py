@@ -8,11 +8,12 @@ import pandas as pd
 import pytest
 
 from ocrrlib import tuning_plan
-from ocrrlib.bar import bar, best_rivals, conditions, dominating, means
+from ocrrlib.anytime import measure
+from ocrrlib.bar import bar, best_rivals, conditions, costs, dominating, means
 from ocrrlib.errors import InputError
 from ocrrlib.experiments import EXPERIMENTS, OURS
 from ocrrlib.report import beyond, beyond_tables, beyond_values, style, tuning, values
-from ocrrlib.statistics import accuracies, measure, summary
+from ocrrlib.statistics import accuracies, summary
 from ocrrlib.survival import corrections_to_levels
 
 SYSTEMS = {  # novel and original accuracy in the end
@@ -36,7 +37,7 @@ def checkpoints(systems=SYSTEMS, seeds=3, cells=(("banking77", "oracle"), ("clin
                 names = dict(dataset=dataset, encoder="e", policy=policy, seed=seed, system=system)
                 own = luck + spread / 5 * rng.normal()
                 for step, part in ((0, 0.0), (50, 0.7), (400, 1.0)):
-                    at = dict(step=step, corrections=int(8 * part), stored_entries=1, storage_bytes=1)
+                    at = dict(step=step, corrections=int(8 * part), stored_entries=1, storage_bytes=1.0)
                     accuracy = dict(novel_acc=part * max(novel + own * (novel > 0), 0), original_acc=original + own / 9)
                     rows.append(names | at | accuracy)
     return pd.DataFrame(rows)
@@ -62,7 +63,8 @@ def found(results):
     """The summary of made-up results, one row per cell and system, the bar, and what is reached of the target."""
     runs, all_of = measure(results), summary(results, resamples=99)
     compared = bar(runs)
-    return all_of, beyond_tables.joined(all_of, runs), compared, conditions(compared, all_of.accuracies)
+    reached = conditions(compared, all_of.accuracies, costs(results, time=3.0))
+    return all_of, beyond_tables.joined(all_of, runs), compared, reached
 
 
 @pytest.fixture(autouse=True)
@@ -146,17 +148,41 @@ def test_the_target_says_which_condition_fails_where_and_of_which_rivals(found):
 
 def test_with_seeds_enough_a_clear_winner_reaches_the_whole_target():
     systems = SYSTEMS | {"klda": (0.85, 0.90), "knn_lm": (0.7, 0.88)}
-    runs = measure(checkpoints(systems, seeds=12, cells=[("banking77", "oracle")]))
-    reached = conditions(bar(runs), accuracies(runs, resamples=99))
+    results = checkpoints(systems, seeds=12, cells=[("banking77", "oracle")])
+    runs = measure(results)
+    reached = conditions(bar(runs), accuracies(runs, resamples=99), costs(results, time=5.0))
     assert reached["anytime"].all() and reached["all"].all()
     text = beyond_tables.target(reached).text
     assert (text["Novel over steps"] == "better").all() and (text["All"] == "yes").all()
+    assert text["Memory"].tolist() == ["1.00 ×"] and text["Time"].tolist() == ["5.00 ×"]
+
+
+@pytest.mark.parametrize("memory, time", [(2.1, 1.0), (1.0, 5.1)])
+def test_what_costs_too_much_does_not_reach_the_target(memory, time):
+    systems = SYSTEMS | {"klda": (0.85, 0.90), "knn_lm": (0.7, 0.88)}
+    results = checkpoints(systems, seeds=12, cells=[("banking77", "oracle")])
+    results.loc[results["system"] == OURS, "storage_bytes"] *= memory
+    runs = measure(results)
+    reached = conditions(bar(runs), accuracies(runs, resamples=99), costs(results, time))
+    assert reached["novel_equal"].all() and not reached["affordable"].any() and not reached["all"].any()
+
+
+def test_with_test_rows_drawn_anew_fewer_rivals_are_surely_matched(found):
+    _, _, compared, reached = found
+    assert "rows_short" not in reached and "Rows drawn, too" not in beyond_tables.target(reached).text
+    drawn = compared.assign(low_both=compared["low"] - 0.02)
+    stricter = conditions(drawn, found[0].accuracies, costs(checkpoints(), time=1.0))
+    told = beyond_tables.target(stricter)
+    assert told.text["Rows drawn, too"].str.startswith("not shown of").all()
+    assert set(stricter["rows_short"].iloc[0]) > set(reached["original_short"].iloc[0])
+    assert "Rows drawn, too (pp)" in beyond_tables.against_all(drawn).text
+    assert beyond_values.overall(found[1], stricter)["beyond.cells_rows"] == 0
 
 
 def test_conditions_refuse_differences_to_another_system(found):
     all_of, _, compared, _ = found
     with pytest.raises(InputError, match="differences are not to 'knn_lm'"):
-        conditions(compared, all_of.accuracies, reference="knn_lm")
+        conditions(compared, all_of.accuracies, costs(checkpoints(), time=1.0), reference="knn_lm")
 
 
 def test_one_seed_bounds_nothing_and_is_refused_in_words():
@@ -172,7 +198,7 @@ def test_the_table_has_every_system_of_every_cell_and_marks_what_has_collapsed(r
     table = beyond_tables.comparison(joined)
     assert len(table.text) == 2 * len(SYSTEMS)
     assert table.text.loc[table.text["Collapsed"] == "yes", "System"].unique().tolist() == ["online_linear"]
-    assert (table.text.loc[table.text["System"] == "substrate", "Over substrate (pp)"] == "–").all()
+    assert (table.text.loc[table.text["System"] == "substrate", beyond_tables.OVER] == "–").all()
     assert "Front by rows (%)" not in table.text
     with_rows = joined.assign(front_rows=1.0)
     assert (beyond_tables.comparison(with_rows).text["Front by rows (%)"] == "100").all()
@@ -189,7 +215,8 @@ def test_the_best_rival_has_one_row_per_cell_and_axis(found):
 def test_all_tables_can_be_written(found, tmp_path):
     all_of, joined, compared, reached = found
     made = [beyond_tables.comparison(joined), beyond_tables.against_all(compared), beyond_tables.target(reached)]
-    for table in (*made, beyond_tables.against_best(compared), beyond_tables.corrections(all_of.corrections)):
+    made += [beyond_tables.against_best(compared), beyond_tables.statistics(all_of.accuracies)]
+    for table in (*made, beyond_tables.corrections(all_of.corrections)):
         table.write(tmp_path)
         assert len(pd.read_csv(tmp_path / f"{table.name}.csv")) == len(table.numbers)
 
@@ -200,7 +227,7 @@ def test_corrections_show_medians_open_bounds_and_how_many_got_there():
     text = beyond_tables.corrections(corrections_to_levels(results)).text
     assert text["System"].tolist() == [OURS, "substrate"] * 2, "in the order in which they are listed"
     first = text.set_index("System").iloc[:2]
-    assert first["→50 %"].tolist() == ["5 [5, 5]", "8 [8, 8]"]
+    assert first["→50 %"].tolist() == ["5 [?, ?]", "8 [?, ?]"], "three seeds bound nothing"
     assert first.loc[OURS, "→90 %"].endswith("(2/3)") and first.loc["substrate", "→90 %"] == "not reached (0/3)"
 
 
@@ -220,11 +247,12 @@ def study():
 def test_the_variance_table_gives_all_to_the_draw_where_nothing_else_matters():
     table = beyond_tables.variance(study())
     novel = table.text[table.text["Axis"] == "Novel"]
-    assert (novel["Draw (%)"] == "100").all() and (novel["Rest (%)"] == "0").all()
+    assert (novel["Draw (%)"] == "100").all() and (novel[["Order (%)", "Coins (%)"]] == "0").all(axis=None)
+    assert (novel["Draw, 95 %"] == "[100, 100]").all() and "3 draws, 2 orders, 2 coins" in table.caption
     assert (table.text.loc[table.text["Axis"] == "Original", "Draw (%)"] == "–").all(), "nothing varies"
     shares = beyond_values.of_shares(table.numbers)
     assert shares["banking77.ours"]["novel_draw"].text == "100\N{NO-BREAK SPACE}%"
-    assert not any(name.startswith("original") for name in shares["banking77.substrate"])
+    assert set(shares) == {"banking77.ours", "banking77.substrate"}
 
 
 def test_the_tuning_table_marks_what_was_chosen_and_leaves_gaps_open():
@@ -294,9 +322,9 @@ def test_recovery_draws_a_band_for_every_system_there_is(results):
 
 def test_values_can_be_written_and_leave_out_what_is_never_reached(found, tmp_path):
     all_of, joined, compared, reached = found
-    cells = beyond_values.cells(joined, compared, reached, all_of.corrections)
+    cells = beyond_values.cells(joined, compared, all_of.corrections)
     own = cells["banking77.oracle"]
-    assert own["collapsed"] == 1 and own["rivals"] == len(SYSTEMS) - 2 and own["dominating"] == 2
+    assert own["dominating"] == own["dominating_kept"] == 2 and own["sooner"] >= own["sooner_kept"]
     assert "substrate_to_50" in own and "substrate_to_90" not in own
     assert own["over_substrate_novel"].value == pytest.approx(
         100 * (own["ours_novel"].value - own["substrate_novel"].value)

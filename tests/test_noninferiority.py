@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ocrrlib.errors import InputError
-from ocrrlib.noninferiority import noninferiority
+from ocrrlib.noninferiority import low_both, noninferiority
 
 
 def runs(**systems):
@@ -55,3 +55,26 @@ def test_one_seed_or_an_unknown_candidate_is_refused():
         noninferiority(runs(mine=[0.5], other=[0.5]), "mine")
     with pytest.raises(InputError, match="unknown system 'yours'"):
         noninferiority(runs(mine=[0.5, 0.6], other=[0.5, 0.6]), "yours")
+
+
+def test_the_bound_with_rows_drawn_is_that_over_seeds_where_rows_do_not_matter_and_lower_where_they_do():
+    rng, n_rows = np.random.default_rng(0), 200
+    table, rows = [], []
+    for seed, luck in enumerate(rng.integers(60, 140, 20)):
+        for system, right in (("mine", np.arange(n_rows) < luck), ("other", np.arange(n_rows) >= n_rows - luck)):
+            names = {"dataset": "d", "policy": "oracle", "seed": seed, "system": system}
+            table.append(names | {"novel": right.mean(), "original": right.mean()})
+            both = np.concatenate([right, right])
+            rows.append(names | {"n_novel": n_rows, "n_original": n_rows, "right": np.packbits(both).tobytes()})
+    table, rows = pd.DataFrame(table), pd.DataFrame(rows)
+    one_each = {("d", seed): tuple(np.arange(2 * n_rows).reshape(2, -1)) for seed in range(20)}
+    plain = noninferiority(table, "mine").set_index(["metric", "system"])["low"]
+    found = low_both(table, rows, one_each, "mine").set_index(["metric", "system"])["low_both"]
+    assert (found < plain - 0.02).all()
+    # Twenty seeds whose answers are the same, row by row, for both systems: rows decide nothing.
+    alike = rows.assign(right=rows["seed"].map(rows.groupby("seed")["right"].first()))
+    means = table.assign(
+        **{axis: table["seed"].map(table.groupby("seed")[axis].first()) for axis in ("novel", "original")}
+    )
+    level = low_both(means, alike, one_each, "mine")["low_both"]
+    np.testing.assert_allclose(level, 0, atol=1e-12)

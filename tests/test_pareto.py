@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ocrrlib import pareto
 from ocrrlib.errors import InputError
-from ocrrlib.pareto import draws, front_frequency, on_front
+from ocrrlib.pareto import on_front
 
 points = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=8)
 SHARES = ["front_seeds", "front_rows", "front_both"]
@@ -25,6 +26,16 @@ def sweep(answers, seeds=4, n_novel=30, n_original=50, seed=0):
             packed = {"n_novel": n_novel, "n_original": n_original, "right": np.packbits(right).tobytes()}
             rows.append(run | packed)
     return pd.DataFrame(runs), pd.DataFrame(rows)
+
+
+def apart(rows):
+    """Places of test rows that no two seeds have in common."""
+    split, n = rows["n_novel"].iloc[0], rows[["n_novel", "n_original"]].iloc[0].sum()
+    return {("banking77", seed): tuple(np.split(seed * n + np.arange(n), [split])) for seed in range(20)}
+
+
+def front_frequency(runs, rows=None, **more):
+    return pareto.front_frequency(runs, rows, None if rows is None else apart(rows), **more)
 
 
 def frequency(answers, resamples=200, **more):
@@ -101,15 +112,6 @@ def test_where_all_rows_of_a_seed_are_alike_only_seeds_matter():
     np.testing.assert_allclose(found["front_seeds"], 11 / 16, atol=0.06)
 
 
-def test_as_many_are_drawn_as_there_are_and_their_means_spread_as_a_bootstraps():
-    found = draws(np.random.default_rng(0), 4000, 50)
-    assert found.shape == (4000, 50) and (found.sum(axis=1) == 50).all()
-    values = np.random.default_rng(1).random(50)
-    means = found @ values / 50
-    assert means.mean() == pytest.approx(values.mean(), abs=0.003)
-    assert means.std() == pytest.approx(values.std() / np.sqrt(50), rel=0.05)
-
-
 def test_rows_of_other_runs_are_refused():
     runs, rows = sweep({"a": (0.5, 0.55), "b": (0.55, 0.5)})
     with pytest.raises(InputError, match="rows of seed 0 are not those of the results"):
@@ -120,3 +122,22 @@ def test_rows_of_other_runs_are_refused():
         front_frequency(runs, rows.assign(right=rows["right"].map(lambda packed: packed + b"\0")))
     with pytest.raises(InputError, match="one bit for each row"):
         front_frequency(runs, rows.assign(n_novel=rows["n_novel"] + (rows["system"] == "a")))
+
+
+def test_rows_that_seeds_have_in_common_are_drawn_once_for_all():
+    runs, rows, bits = [], [], np.random.default_rng(1).random((2, 400)) < 0.5
+    for seed in range(20):
+        for system, right in zip("ab", bits):
+            names = {"dataset": "banking77", "policy": "oracle", "seed": seed, "system": system}
+            runs.append(names | {"novel": right[:150].mean(), "original": right[150:].mean()})
+            rows.append(names | {"n_novel": 150, "n_original": 250, "right": np.packbits(right).tobytes()})
+    runs, rows = pd.DataFrame(runs), pd.DataFrame(rows)
+    same = {("banking77", seed): (np.arange(150), np.arange(150, 400)) for seed in range(20)}
+    first = runs["seed"] == 0
+    one = pareto.front_frequency(runs[first], rows[first], same, resamples=1000)
+    many = pareto.front_frequency(runs, rows, same, resamples=1000)
+    assert 0.05 < one["front_rows"].min() < 0.95
+    np.testing.assert_allclose(many["front_rows"], one["front_rows"], atol=0.06)
+    np.testing.assert_array_equal(many["front_rows"], many["front_both"])  # all seeds are one
+    lucky = front_frequency(runs, rows, resamples=1000)  # as if each seed had rows of its own
+    assert abs(lucky["front_rows"].min() - 0.5) > abs(one["front_rows"].min() - 0.5) + 0.1

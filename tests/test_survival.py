@@ -27,7 +27,7 @@ def test_the_textbooks_medians():
 def test_without_censoring_it_is_the_plain_median_within_its_interval(values):
     middle, low, high = median(values, np.ones(len(values), bool))
     assert middle == np.median(values)
-    assert low <= middle and not middle > high
+    assert not low > middle and not middle > high
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.booleans()), min_size=1, max_size=20), st.randoms())
@@ -53,8 +53,17 @@ def test_a_curve_that_never_falls_to_one_half_has_no_median():
     assert median([5, 9], [True, False])[0] == 5  # exactly one half, and there it stays
 
 
-def test_all_at_once_is_known_exactly():
+def test_all_at_once_is_known_exactly_if_they_are_enough():
     assert median([7] * 20, [True] * 20) == (7, 7, 7)
+    assert median([7] * 6, [True] * 6) == (7, 7, 7)  # of five, one in sixteen has all on one side of the median
+    for n in (1, 5):
+        middle, low, high = median([7] * n, [True] * n)
+        assert middle == 7 and np.isnan([low, high]).all()
+
+
+def test_one_run_that_outlasts_all_others_bounds_nothing():
+    middle, low, high = median([2] * 19 + [50], [False] * 19 + [True])
+    assert middle == 50 and np.isnan([low, high]).all()
 
 
 def frame(*novel_by_seed):

@@ -16,7 +16,7 @@ from ocrrlib.crossed_plan import cross
 from ocrrlib.errors import InputError
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import make_scenario
-from ocrrlib.variance import CROSSED, FACTORS, NESTED, SOURCES, components, shares
+from ocrrlib.variance import FACTORS, SOURCES, SPLIT, components, draw_interval, shares
 
 SHAPE = (6, 4, 4)
 effects = st.floats(-1, 1).map(lambda value: round(value, 3))
@@ -73,27 +73,39 @@ def test_factors_may_come_in_any_order(values, axes):
 def test_shares_add_up_and_a_negative_estimate_is_shown_as_zero_and_said_to_be_one():
     rng = np.random.default_rng(2)
     values = spread("draw", 3, rng) + spread("draw:order:coins", 1, rng)
-    for split in (CROSSED, NESTED):
-        assert sorted(itertools.chain(*split.values())) == sorted(SOURCES)
-        found = shares(frame(values), split, ["novel"]).set_index("source")
-        assert list(found.index) == list(split) and found["share"].sum() == pytest.approx(100)
-        assert found["share"].idxmax() == "draw"
+    assert sorted(itertools.chain(*SPLIT.values())) == sorted(SOURCES)
+    found = shares(frame(values), ["novel"]).set_index("source")
+    assert list(found.index) == list(SPLIT) and found["share"].sum() == pytest.approx(100)
+    assert found["share"].idxmax() == "draw"
     order = np.array([1, -1, 1, -1])[:, None] * np.array([1, -1, 1, -1.0])  # whatever order does, coins undo
-    opposed = shares(frame(np.broadcast_to(order, SHAPE) + 0.0), metrics=["novel"]).set_index("source")
-    assert opposed["below_zero"].to_dict() == {"draw": False, "order": True, "coins": True, "rest": False}
-    assert opposed["share"].tolist() == [0, 0, 0, 100]
+    opposed = shares(frame(np.broadcast_to(order, SHAPE) + 0.0), ["novel"]).set_index("source")
+    assert opposed["below_zero"].to_dict() == {"draw": False, "order": True, "coins": False}
+    assert opposed["share"].tolist() == pytest.approx([0, 0, 100])
 
 
-def test_where_order_matters_within_its_draw_only_the_nested_split_says_so():
+def test_what_order_decides_within_its_draw_counts_as_order_and_coins_within_an_order_as_coins():
     rng = np.random.default_rng(3)
-    values = np.broadcast_to(spread("draw:order", 1, rng, (12, 8, 1)), (12, 8, 4))
-    crossed = shares(frame(values), CROSSED, ["novel"]).set_index("source")["share"]
-    nested = shares(frame(values), NESTED, ["novel"]).set_index("source")["share"]
-    assert crossed["rest"] > 60 and nested["order within draw"] > 80
+    for source, whole in (("draw:order", "order"), ("draw:order:coins", "coins")):
+        values = spread(source, 1, rng, (12, 8, 4))
+        found = shares(frame(np.broadcast_to(values, (12, 8, 4))), ["novel"]).set_index("source")["share"]
+        assert found[whole] > 80
+
+
+def test_the_interval_of_the_draw_holds_its_share_and_is_wide_for_few_draws():
+    rng, covered = np.random.default_rng(5), []
+    for _ in range(300):
+        values = rng.normal(size=(6, 1, 1)) + rng.normal(size=(6, 4, 4))  # half of the variance each
+        low, high = draw_interval(values)
+        assert 0 <= low <= high <= 1
+        covered.append(low <= 0.5 <= high)
+    assert np.mean(covered) == pytest.approx(0.95, abs=0.035)
+    assert draw_interval(np.arange(6.0)[:, None, None] + np.zeros((6, 4, 4))) == (1, 1)
+    few, many = (draw_interval(spread("draw", 1, rng, (n, 4, 4)) + rng.normal(size=(n, 4, 4))) for n in (4, 40))
+    assert many[1] - many[0] < few[1] - few[0]
 
 
 def test_where_nothing_varies_there_are_no_shares():
-    found = shares(frame(np.full(SHAPE, 0.1)), metrics=["novel"])
+    found = shares(frame(np.full(SHAPE, 0.1)), ["novel"])
     assert (found["variance"] == 0).all() and found["share"].isna().all() and not found["below_zero"].any()
 
 
@@ -101,7 +113,7 @@ def test_a_cross_with_holes_is_refused():
     study = frame(np.random.default_rng(4).random(SHAPE))
     for broken in (study.iloc[1:], pd.concat([study.iloc[1:], study.iloc[[1]]])):
         with pytest.raises(InputError, match="not every draw, order and coins is there once"):
-            shares(broken, metrics=["novel"])
+            shares(broken, ["novel"])
     for values in (np.zeros((3, 1, 2)), np.zeros((3, 2)), np.full((2, 2, 2), np.nan)):
         with pytest.raises(InputError, match="three factors"):
             components(values)
@@ -138,8 +150,8 @@ def test_every_combination_is_streamed_once_by_however_many_workers(tiny):
     assert len(one) == 2 * 2 * 2 * 3 and not one.duplicated(["system", *FACTORS]).any()
     static = one[one["system"] == "static_knn"]
     assert (static.groupby("draw")[["novel", "original"]].nunique() == 1).all(axis=None)  # it never learns
-    found = shares(one[one["system"] == "substrate"], metrics=["corrections"])
-    assert list(found["source"]) == list(CROSSED) and found["share"].sum() == pytest.approx(100)
+    found = shares(one[one["system"] == "substrate"], ["corrections"])
+    assert list(found["source"]) == list(SPLIT) and found["share"].sum() == pytest.approx(100)
 
 
 def test_under_the_oracle_coins_decide_nothing(tiny):

@@ -3,15 +3,17 @@
 import numpy as np
 import pandas as pd
 
-from ocrrlib.bar import ALPHA, AXES, CELL, DROP, FLOOR, REFERENCE, best_rivals, means
+from ocrrlib.bar import ALPHA, AXES, CELL, DROP, FLOOR, LIMITS, REFERENCE, best_rivals, means
 from ocrrlib.experiments import OURS
 from ocrrlib.noninferiority import MARGIN
 from ocrrlib.report.beyond import MAIN
 from ocrrlib.report.tables import Table, titles
-from ocrrlib.variance import shares
+from ocrrlib.variance import FACTORS, shares
 
 POINTS = f"{100 * MARGIN:g} pp"
 ANYTIME = "novel_over_steps"
+OVER = f"Over steps, less {REFERENCE}'s (pp)"
+AREA = "novel_over_corrections"
 KEPT = ("mean", "t_low", "t_high", "difference", "difference_t_low", "difference_t_high", "p_holm", "improvement")
 
 
@@ -57,9 +59,9 @@ def _triple(rows, name):
     return zip(rows[name], rows[f"{name}_low"], rows[f"{name}_high"])
 
 
-def _points(values, empty="–"):
+def _points(values, digits=1):
     """Differences in percentage points, with their sign; no minus zero."""
-    return [empty if pd.isna(value) else f"{round(100 * value, 1) + 0.0:+.1f}" for value in values]
+    return ["–" if pd.isna(value) else f"{round(100 * value, digits) + 0.0:+.{digits}f}" for value in values]
 
 
 def _p(values):
@@ -76,7 +78,7 @@ def comparison(table):
     for metric, title in zip((*AXES, ANYTIME), ("Novel", "Original", "Novel over steps")):
         text[title] = _interval(table, metric)
     text |= {
-        f"Over {REFERENCE} (pp)": _points(table[f"{ANYTIME}_difference"]),
+        OVER: _points(table[f"{ANYTIME}_difference"]),
         "p": _p(table[f"{ANYTIME}_p_holm"]),
         "Better (%)": _percent(table[f"{ANYTIME}_improvement"]),
         "Front by seeds (%)": _percent(table["front_seeds"]),
@@ -85,13 +87,34 @@ def comparison(table):
         text["Front by rows (%)"] = _percent(table["front_rows"])
     text["Collapsed"] = np.where(table["collapsed"], "yes", "")
     caption = (
-        "The wider comparison: final accuracies and novel accuracy averaged over stream steps, means with 95 % "
-        f"t-intervals over seeds. For the last of these also the paired difference to the {REFERENCE}, p of flipped "
-        "signs (Holm, over the systems of a cell) and how many seeds in a hundred are better. Front: share of "
-        "resamples, of seeds or of test rows, in which no system is better on both final accuracies. Collapsed: "
-        f"original accuracy more than {100 * DROP:g} pp below that of {FLOOR}."
+        "The wider comparison: final accuracies, means with 95 % t-intervals over seeds. Over steps: novel accuracy "
+        f"averaged over the whole stream, less that of the {REFERENCE}, seed by seed, and p of flipped signs (Holm, "
+        "over the systems of a cell). Front: share of resamples, of seeds or of test rows, in which no system is "
+        "better on both final accuracies; a test row that several seeds have in common is drawn for all of them. "
+        f"Collapsed: original accuracy more than {100 * DROP:g} pp below that of {FLOOR}, lost or never there."
     )
     return Table("table_beyond", caption, table, pd.DataFrame(text))
+
+
+def statistics(accuracies):
+    """Every mean of every system with its spread and intervals; to be read, those over corrections."""
+    shown = accuracies[accuracies["metric"] == AREA]
+    text = titles(shown)
+    text["Mean ± SD"] = [f"{m:.3f} ± {s:.3f}" for m, s in zip(shown["mean"], shown["sd"])]
+    for name, title in (("t", "95 %, t"), ("bca", "95 %, BCa")):
+        text[title] = [f"[{a:.3f}, {b:.3f}]" for a, b in zip(shown[f"{name}_low"], shown[f"{name}_high"])]
+    text["Difference (pp)"] = _points(shown["difference"])
+    for name, title in (("t", "its 95 %, t"), ("bca", "its 95 %, BCa")):
+        ends = (_points(shown[f"difference_{name}_{end}"]) for end in ("low", "high"))
+        text[title] = ["–" if low == "–" else f"[{low}, {high}]" for low, high in zip(*ends)]
+    text |= {"p": _p(shown["p"]), "p (Holm)": _p(shown["p_holm"]), "Better (%)": _percent(shown["improvement"])}
+    caption = (
+        "Novel accuracy averaged over the corrections that a policy allows: means over seeds with their SD, t- and "
+        f"bootstrap intervals; the paired difference to the {REFERENCE} with the same; p of flipped signs, plain and "
+        "after Holm's correction over the systems of a cell; in how many seeds of a hundred a system is better. The "
+        "CSV has all of this for final accuracies and for averages over steps and over corrections, on both axes."
+    )
+    return Table("table_statistics", caption, accuracies, pd.DataFrame(text))
 
 
 def _said(rows):
@@ -105,17 +128,18 @@ def _against(rows):
         "Rival": rows["system"],
         "Rival's": [f"{value:.3f}" for value in rows["other"]],
         "Ours": [f"{value:.3f}" for value in rows["own"]],
-        "Difference (pp)": _points(rows["difference"]),
-        "At least (pp)": _points(rows["low"]),
+        "Difference (pp)": _points(rows["difference"], digits=2),
+        "At least (pp)": _points(rows["low"], digits=2),
         "Mean alone": rows["plainly"],
         f"Within {POINTS}": _said(rows),
-    }
+    } | ({"Rows drawn, too (pp)": _points(rows["low_both"], digits=2)} if "low_both" in rows else {})
 
 
 VERDICT = (
     f"Rivals are all systems that have not collapsed (original accuracy at most {100 * DROP:g} pp below that of "
     f"{FLOOR}). At least: one-sided 95 % bound of the paired difference (Student's t over seeds); within {POINTS}, "
-    "a margin set beforehand, if it loses less than that."
+    "a margin set beforehand, if it loses less than that. This bound takes the test rows as they are; the last column "
+    "draws these anew, too."
 )
 
 
@@ -148,12 +172,19 @@ def target(reached):
         text[f"{axis.capitalize()} within {POINTS} of all"] = ["yes" if not n else _first(n) for n in short]
     text["Novel over steps"] = np.where(reached["anytime"], "better", "not shown")
     text["Original kept"] = np.where(reached["original_kept"], "yes", "no")
+    text |= {name.capitalize(): [f"{value:.2f} ×" for value in reached[name]] for name in LIMITS}
     text["All"] = np.where(reached["all"], "yes", "no")
-    numbers = reached.assign(**{f"{axis}_short": reached[f"{axis}_short"].map(" ".join) for axis in AXES})
+    lists = [name for name in reached if name.endswith("_short")]
+    if "rows_short" in lists:
+        text["Rows drawn, too"] = ["yes" if not n else _first(n) for n in reached["rows_short"]]
+    numbers = reached.assign(**{name: reached[name].map(" ".join) for name in lists})
     caption = (
         f"What was asked of {OURS}, cell by cell: on both axes at least equal, within {POINTS}, to every rival that "
         f"has not collapsed, or to which ones that is not shown; novel accuracy over stream steps above the "
-        f"{REFERENCE}'s with p < {ALPHA:g} (Holm); mean original accuracy not below the {REFERENCE}'s."
+        f"{REFERENCE}'s with p < {ALPHA:g} (Holm); mean original accuracy not below the {REFERENCE}'s; at most "
+        f"{LIMITS['memory']:g} times its memory when the stream ends and {LIMITS['time']:g} times its time for a "
+        "correction and the prediction after it (measured on Banking77). Rows drawn, too: whether it would be at least "
+        "equal to all rivals on both axes if the test rows, which all seeds share, were drawn anew with the seeds."
     )
     return Table("table_target", caption, numbers, pd.DataFrame(text))
 
@@ -179,26 +210,32 @@ def corrections(found, systems=MAIN, levels=(50, 90)):
     text = titles(rows) | {f"→{level} %": wide.loc[pd.MultiIndex.from_frame(rows), level].to_list() for level in levels}
     caption = (
         "Corrections until N % novel accuracy is first seen at a checkpoint: Kaplan-Meier medians over seeds with 95 % "
-        "intervals (? where open); seeds that never get there count as censored; how many got there, if not all."
+        "intervals (? where open, or where too few runs are left to say); how many seeds got there, if not all. A seed "
+        "that never gets there is censored at the corrections it made, which are the fewer the more it knows."
     )
     return Table("table_corrections", caption, numbers, pd.DataFrame(text))
 
 
-def variance(study, metrics=AXES):
-    """Where the spread over seeds comes from, from rows of ``variance.cross``."""
-    numbers = shares(study, metrics=metrics)
-    wide = numbers.pivot_table(
-        index=["dataset", "system", "metric"], columns="source", values="share", sort=False, dropna=False
-    )
-    total = numbers.groupby(["dataset", "system", "metric"], sort=False)["variance"].sum()
-    text = titles(wide.reset_index().assign(policy=""))
+def variance(study):
+    """Where the spread over seeds comes from, from rows of ``crossed_plan.cross``."""
+    numbers, place = shares(study, AXES), ["dataset", "system", "metric"]
+    wide = numbers.pivot_table(index=place, columns="source", values="share", sort=False, dropna=False)
+    total = numbers.groupby(place, sort=False)["variance"].sum()
+    rows = wide.reset_index()
+    text = titles(rows.assign(policy="")) | {"Axis": rows["metric"].str.capitalize()}
     text.pop("Policy")
-    text["Axis"] = wide.reset_index()["metric"].str.capitalize()
     text["SD (pp)"] = [f"{100 * np.sqrt(value):.1f}" for value in total.loc[wide.index]]
     for source in dict.fromkeys(numbers["source"]):
         text[f"{source.capitalize()} (%)"] = ["–" if pd.isna(value) else f"{value:.0f}" for value in wide[source]]
+    ends = numbers[numbers["source"] == "draw"][["low", "high"]].to_numpy()
+    text["Draw, 95 %"] = ["–" if np.isnan(low) else f"[{low:.0f}, {high:.0f}]" for low, high in ends]
+    counts = ", ".join(
+        f"{study[factor].nunique()} {name}" for factor, name in zip(FACTORS, ("draws", "orders", "coins"))
+    )
     caption = (
-        "Shares of the variance of final accuracy that the draw of held-out classes, the order of the stream and the "
-        "policy's coins make up, and the rest (interactions), in a crossed study; estimates below zero count as zero."
+        "Shares of the variance of final accuracy that the draw of held-out classes makes up, the order of the stream "
+        "within a draw, and the policy's coins within an order, where half of the mistakes are corrected, in a crossed "
+        f"study ({counts}); estimates below zero count as zero. The interval of the draw's share is that of a one-way "
+        "analysis, and rough."
     )
     return Table("table_variance", caption, numbers, pd.DataFrame(text))

@@ -2,43 +2,27 @@
 
 import math
 
-from ocrrlib.bar import AXES, CELL, REFERENCE, best_rivals, dominating
+from ocrrlib.bar import ALPHA, AXES, CELL, REFERENCE, best_rivals, dominating
 from ocrrlib.errors import pick
 from ocrrlib.experiments import OURS
 from ocrrlib.report.beyond import place
 from ocrrlib.report.beyond_tables import ANYTIME
 from ocrrlib.report.values import Value
 
-SYSTEMS = {"ours": OURS, REFERENCE: REFERENCE}
-METRICS = {"novel": "novel", "original": "original", "anytime": ANYTIME}
+SHORT = {OURS: "ours", REFERENCE: REFERENCE}
 
 
 def _points(value):
     return Value(100 * value, digits=1, unit="pp")
 
 
-def _systems(own):
-    """Means and intervals of ours and the reference, and the difference; ``own`` are a cell's rows by system."""
-    found = {}
-    for short, name in SYSTEMS.items():
-        for title, metric in METRICS.items():
-            found[f"{short}_{title}"] = Value(own[name][metric])
-            found |= {f"{short}_{title}_{end}": Value(own[name][f"{metric}_{end}"]) for end in ("low", "high")}
-        found[f"{short}_front"] = Value(100 * own[name]["front_seeds"], digits=0, unit="%")
-    for title, metric in METRICS.items():
-        over = f"over_{REFERENCE}_{title}"
-        found[over] = _points(own[OURS][f"{metric}_difference"])
-        found |= {f"{over}_{end}": _points(own[OURS][f"{metric}_difference_{end}"]) for end in ("low", "high")}
-    return found
-
-
-def cells(table, compared, reached, corrections):
-    """Every number of every cell that can be quoted.
+def cells(table, compared, corrections):
+    """Every number of every cell that the paper may quote.
 
     Parameters
     ----------
-    table, compared, reached, corrections : DataFrame
-        As ``beyond_tables.joined``, ``bar.bar``, ``bar.conditions`` and ``corrections_to_levels`` return them.
+    table, compared, corrections : DataFrame
+        As ``beyond_tables.joined``, ``bar.bar`` and ``corrections_to_levels`` return them.
 
     Returns
     -------
@@ -48,19 +32,18 @@ def cells(table, compared, reached, corrections):
     """
     better, best, found = dominating(table), best_rivals(compared), {}
     for key, own in table.groupby(CELL, sort=False):
-        cell = _systems(own.set_index("system").to_dict("index"))
+        by_system, ahead = own.set_index("system"), _at(better, key)
+        cell = {f"{short}_{axis}": Value(by_system.loc[name, axis]) for name, short in SHORT.items() for axis in AXES}
+        cell["over_substrate_novel"] = _points(by_system.loc[OURS, "novel_difference"])
+        cell |= {"dominating": len(ahead), "dominating_kept": int((~ahead["collapsed"]).sum())}
+        sure = (own[f"{ANYTIME}_difference"] > 0) & (own[f"{ANYTIME}_p_holm"] < ALPHA)
+        cell |= {"sooner": int(sure.sum()), "sooner_kept": int((sure & ~own["collapsed"]).sum())}
         for row in _at(best, key).to_dict("records"):
             axis = row["metric"]
             cell |= {f"rival_{axis}": Value(row["other"]), f"over_rival_{axis}": _points(row["difference"])}
-            cell[f"over_rival_{axis}_low"] = _points(row["low"])
-        cell["dominating"] = len(_at(better, key))
-        cell["collapsed"] = int(own["collapsed"].sum())
-        cell["rivals"] = _at(compared, key)["system"].nunique()
-        (goal,) = _at(reached, key).to_dict("records")
-        cell |= {f"{axis}_short": len(goal[f"{axis}_short"]) for axis in AXES}
+            cell[f"over_rival_{axis}_low"] = Value(100 * row["low"], digits=2, unit="pp")
         medians = _at(corrections, key).set_index(["system", "to"])["median"]
-        for (system, level), median in medians.items():
-            cell |= {f"{short}_to_{level}": Value(median, 0) for short, name in SYSTEMS.items() if name == system}
+        cell |= {f"{SHORT[name]}_to_{to}": Value(median, 0) for (name, to), median in medians.items() if name in SHORT}
         found[".".join(key)] = {name: number for name, number in cell.items() if _known(number)}
     return found
 
@@ -77,25 +60,27 @@ def _known(number):
 def overall(table, reached):
     """Counts over all cells: systems, seeds, cells, and in how many of these each condition holds."""
     counts = {"systems": table["system"].nunique(), "seeds": table["seeds"].min(), "cells": len(reached)}
-    for name in ("novel_equal", "original_equal", "anytime", "original_kept", "all"):
+    for name in ("novel_equal", "original_equal", "anytime", "original_kept", "affordable", "all"):
         counts[f"cells_{name}"] = reached[name].sum()
+    if "rows_short" in reached:
+        counts["cells_rows"] = (reached["rows_short"].map(len) == 0).sum()
     return {f"beyond.{name}": int(count) for name, count in counts.items()}
 
 
 def worst(compared):
     """The least of the mean differences to any rival, on either axis of any cell, and of their bounds, in points."""
     least = compared[["difference", "low"]].min()
-    return {"beyond.worst": _points(least["difference"]), "beyond.worst_low": _points(least["low"])}
+    bound = Value(100 * least["low"], digits=2, unit="pp")
+    return {"beyond.worst": Value(100 * least["difference"], digits=2, unit="pp"), "beyond.worst_low": bound}
 
 
-def of_shares(numbers, systems=(OURS, REFERENCE)):
-    """Shares of variance in %, from the numbers of ``beyond_tables.variance``, by ``<dataset>.<system>``."""
+def of_shares(numbers):
+    """The draw's share of the variance of novel accuracy in %, by ``<dataset>.<system>``; ours and the reference's."""
+    rows = numbers[(numbers["metric"] == "novel") & (numbers["source"] == "draw") & numbers["system"].isin(SHORT)]
     found = {}
-    for row in numbers[numbers["system"].isin(systems)].to_dict("records"):
-        short = {name: short for short, name in SYSTEMS.items()}.get(row["system"], row["system"])
-        one = found.setdefault(f"{row['dataset']}.{short}", {})
-        if math.isfinite(row["share"]):
-            one[f"{row['metric']}_{row['source']}"] = Value(row["share"], digits=0, unit="%")
+    for row in rows.dropna(subset="share").to_dict("records"):
+        share, low, high = (Value(row[name], digits=0, unit="%") for name in ("share", "low", "high"))
+        found[f"{row['dataset']}.{SHORT[row['system']]}"] = dict(novel_draw=share, novel_low=low, novel_high=high)
     return found
 
 
