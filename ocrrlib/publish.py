@@ -16,7 +16,7 @@ from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.experiments import CROSSED, EXPERIMENTS, OURS, grid
 from ocrrlib.files import ROOT, sha256, write_text
 from ocrrlib.provenance import closure, digest
-from ocrrlib.stream_plan import COMPARED, KEY, QUEUES
+from ocrrlib.stream_plan import COMPARED, KEY, QUEUES, TUNED
 from ocrrlib.sweep import CACHE, checkpoints, depends_on, finish, right_answers
 from ocrrlib.systems import SYSTEMS
 from ocrrlib.tuning_plan import RIVALS, SEARCHED, SETTING
@@ -109,7 +109,7 @@ STUDIES = {
     "search": (("ocrrlib.tuning", *_modules(*RIVALS, OURS)), SEARCHED),
     "tuning": (("ocrrlib.tuning", *_modules(OURS)), SETTING),
     "variance": (("ocrrlib.crossed", *_modules(*CROSSED)), ["dataset", "system", "draw", "order", "coins"]),
-    "streams": (("ocrrlib.streams", *_modules(*COMPARED, *QUEUES)), KEY),
+    "streams": (("ocrrlib.streams", "ocrrlib.blind", *_modules(*COMPARED, *QUEUES, *TUNED)), KEY),
 }
 
 

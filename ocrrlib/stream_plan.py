@@ -11,6 +11,7 @@ from functools import lru_cache
 
 import pandas as pd
 
+from ocrrlib.blind import BLIND
 from ocrrlib.digits import load_pixels
 from ocrrlib.embeddings import load
 from ocrrlib.encoders import DEFAULT_ENCODER, LEXICAL_ENCODER
@@ -29,6 +30,7 @@ CACHE = cache_folder() / "streams"
 SEEDS = {"paper": (0, 1, 2, 3, 4), "quick": (0,)}
 COMPARED = ("substrate", "bounded_reservoir_1000", "knn_lm", "online_linear", "slda", OURS)
 QUEUES = ("bounded_fifo_1000", "bounded_reservoir_1000")  # what a memory with a budget keeps depends on the order
+TUNED = ("online_linear_tuned",)  # takes part where the question is whether a linear head's step carries over
 SETTING = "asking p wrong confusion delay drift order new known".split()
 KEY = ["study", "dataset", "encoder", "system", "seed", *SETTING, "step"]
 
@@ -54,7 +56,8 @@ def _late():
 
 
 def _asked():
-    return _policies(p=(0.05, 0.1, 0.2, 0.4), ask=(None, *UNCERTAINTIES))
+    ways = (BLIND, *(replace(ORACLE, ask=way) for way in UNCERTAINTIES))  # all spend the same number of questions
+    return [dict(policy=replace(way, p=p)) for p in (0.05, 0.1, 0.2, 0.4) for way in ways]
 
 
 def _drift():
@@ -110,7 +113,7 @@ def plan(study, encoder=DEFAULT_ENCODER, seeds=None, profile="paper", systems=CO
     """
     size = dict(pick("profile", profile, PROFILES)) | ({"cap": None} if profile == "paper" else {})
     settings = pick("study", study, STUDIES)()
-    systems = QUEUES if study == "order" else systems
+    systems = QUEUES if study == "order" else dict.fromkeys((*systems, *(TUNED if study == "digits" else ())))
     for system in systems:
         pick("system", system, SYSTEMS)
     return [
@@ -140,7 +143,7 @@ def _run(cell):
 
 def _key(cell):
     entry, (data, outside) = SYSTEMS[cell.system], rows_of(*cell.source)
-    code, libraries = closure("ocrrlib.streams", f"ocrrlib.systems.{entry.module}")
+    code, libraries = closure("ocrrlib.streams", type(cell.policy).__module__, f"ocrrlib.systems.{entry.module}")
     rows = None if outside is None else hashlib.sha256(outside).hexdigest()
     return digest([asdict(cell), entry.cls, entry.params, code, libraries, data.fingerprint, rows])
 

@@ -1,18 +1,25 @@
 """Harder streams: cells run as any other run, studies come out the same however they are run, reports read them."""
 
+import re
 from dataclasses import replace
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ocrrlib import stream_plan
+from ocrrlib.blind import BLIND
 from ocrrlib.cache import RunCache
 from ocrrlib.embeddings import load
 from ocrrlib.errors import InputError
-from ocrrlib.policies import POLICIES
+from ocrrlib.policies import POLICIES, UNCERTAINTIES, Policy
+from ocrrlib.publish import published
 from ocrrlib.report import stream_advice
 from ocrrlib.report import streams as report
+from ocrrlib.report.stream_differences import METRICS, Difference, compared, differences_table, measured
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream
 from ocrrlib.stream_plan import KEY, STUDIES, plan, rows_of, run_cells, run_studies
@@ -34,6 +41,32 @@ def run_cell(cell):
 @pytest.fixture(scope="module")
 def rows():
     return run_studies(seeds="0,1", profile="quick", cache=None, progress=False)
+
+
+@given(p=st.floats(0, 1), n=st.integers(0, 300), seed=st.integers(0, 2**32 - 1))
+def test_all_ways_of_asking_spend_exactly_the_same_number_of_questions(p, n, seed):
+    rng, blind = np.random.default_rng(seed), replace(BLIND, p=p).coins(seed, n)
+    gates = [replace(POLICIES["oracle"], p=p, ask=way).gate(n) for way in UNCERTAINTIES]
+    asked = [sum(gate.asks(x) for x in rng.dirichlet(np.ones(4), n)) for gate in gates]
+    assert blind.shape == (n,) and blind.dtype == bool and {int(blind.sum()), *asked} == {round(p * n)}
+
+
+@given(p=st.floats(0, 1), more=st.floats(0, 1), n=st.integers(0, 300), seed=st.integers(0, 99))
+def test_what_is_asked_with_few_questions_is_asked_with_more_by_the_draws_of_the_coins(p, more, n, seed):
+    few, many = (replace(BLIND, p=share).coins(seed, n) for share in sorted((p, more)))
+    assert not (few & ~many).any()
+    coins = Policy("coins", p).coins(seed, n)
+    blind = replace(BLIND, p=p).coins(seed, n)
+    assert (blind <= coins).all() or (coins <= blind).all()  # the same draws, but for how many
+
+
+def test_random_questions_are_a_cell_of_their_own_and_other_cells_keep_their_keys():
+    cells = plan("asked", seeds="0", profile="quick", systems=("slda",))
+    assert [cell.policy.name for cell in cells] == ["blind", "oracle", "oracle"] * 4
+    assert len({stream_plan._key(cell) for cell in cells}) == len(cells)
+    usual, blind = Cell("slda", 0, **QUICK), Cell("slda", 0, policy=BLIND, **QUICK)
+    assert stream_plan._key(usual) != stream_plan._key(blind) and usual.start == blind.start
+    assert "ocrrlib.policies" in stream_plan.closure("ocrrlib.streams")[0]  # so that naming it anew changes no key
 
 
 def test_the_usual_cell_is_the_usual_run():
@@ -93,13 +126,76 @@ def test_finished_cells_are_not_run_again_and_the_same_cell_only_once(tmp_path, 
 def test_every_row_has_a_name_of_its_own_and_all_settings(rows):
     assert not rows.duplicated(KEY).any() and not rows[KEY].isna().any().any()
     assert set(rows["study"]) == set(STUDIES) and set(rows["seed"]) == {0, 1}
-    for study, few in {"order": set(stream_plan.QUEUES)}.items():
-        assert set(rows.loc[rows["study"] == study, "system"]) == few
+    usual = set(stream_plan.COMPARED)
+    few = {"order": set(stream_plan.QUEUES), "digits": usual | set(stream_plan.TUNED)}
+    for study, own in rows.groupby("study"):
+        assert set(own["system"]) == few.get(study, usual)
     final = report.last(rows)
     assert sorted(final.loc[final["study"] == "wrong", "wrong"].unique()) == [0, 0.1, 0.2, 0.4]
     assert sorted(final.loc[final["study"] == "late", "delay"].unique()) == [0, 10, 50, 200]
     assert sorted(final.loc[final["study"] == "new", "new"].unique()) == [1, 5, 10, 20, 40]
     assert set(final.loc[final["study"] == "new", "known"]) == {37}
+
+
+def test_accuracy_over_the_stream_is_the_area_under_the_curve(rows):
+    final = report.last(rows).set_index(report.RUN)
+    for name, run in rows.groupby(report.RUN):
+        area = np.trapezoid(run["novel_acc"], run["step"]) / run["step"].max()
+        assert np.isclose(final.loc[name, "mean_novel"], area)
+        assert final.loc[name, "novel_acc"] == run["novel_acc"].iloc[-1]
+
+
+def test_differences_are_paired_over_seeds(rows):
+    table, runs = compared(rows), measured(rows)
+    assert not table.duplicated(["study", "system", "setting", "than", "metric"]).any()
+    assert (table["seeds"] == 2).all() and set(table["study"]) == set(STUDIES) and set(table["metric"]) == set(METRICS)
+    places = runs.set_index(["study", "system", "setting", "metric", "seed"])["value"]
+    for row in table.sample(60, random_state=0).itertuples():
+        other = (row.than, row.setting) if row.than in set(runs["system"]) else (row.system, row.than)
+        d = [
+            places[row.study, row.system, row.setting, row.metric, s] - places[row.study, *other, row.metric, s]
+            for s in (0, 1)
+        ]
+        assert np.isclose(row.difference, np.mean(d))
+        assert np.isclose(row.high - row.low, 2 * 12.7062 * np.std(d, ddof=1) / 2**0.5, rtol=1e-4, atol=1e-12)
+    text = differences_table(table).text
+    assert len(text) == len(table) and not text.isna().any().any()
+
+
+def test_a_difference_says_its_interval_and_whether_it_leaves_out_0():
+    gained = Difference(5.12, 1, "pp", -3.0, 13.24)
+    assert gained.text == "5.1\u00a0pp [−3.0, 13.2]" and not gained.sure
+    assert (-gained).text == "−5.1\u00a0pp [−13.2, 3.0]" and Difference(2.0, 0, "", 1.0, 3.0).sure
+    assert Difference(5.12, 1, "pp").text == "5.1\u00a0pp" and not Difference(5.12, 1, "pp").sure
+
+
+def test_one_seed_has_neither_spread_nor_intervals(rows):
+    one = rows[rows["seed"] == 0]
+    assert compared(one)[["low", "high"]].isna().all().all()
+    text = report.settings(one).text.to_csv() + stream_advice.advice(stream_advice.quoted(one)).text.to_csv()
+    assert not re.search(r"\bnan\b|±", text)
+    for figure in report.FIGURES:
+        plt.close(figure(one))
+
+
+def test_the_advice_claims_only_effects_whose_interval_leaves_out_0():
+    rows = published("streams")
+    quoted = stream_advice.quoted(rows)
+    found = {name.removeprefix("streams."): v for name, v in quoted.items() if isinstance(v, Difference)}
+    assert {name for name, value in found.items() if not value.sure} == stream_advice.CANNOT_TELL
+    directed = {name for name in found if name.endswith(("_lost", "_more", "_way", "_below", "_met"))}
+    assert all(found[name].value > 0 for name in directed)
+    table = compared(rows).set_index(["study", "setting", "than", "metric"]).sort_index()
+    lost = -table.loc[("wrong", *stream_advice.WORST["wrong"], "novel_acc")].set_index("system")[["low", "high"]]
+    models, head = ["slda", "ledger_plda"], ["online_linear"]
+    votes = lost.index.difference(models + head)
+    assert lost.loc[models, "low"].max() < lost.loc[votes, "high"].min()  # negated: low is the most that is lost
+    assert lost.loc[votes, "low"].max() < lost.loc[head, "high"].min()
+    assert (table.loc[("late", *stream_advice.WORST["late"], "novel_acc"), "high"] > 0).all()
+    assert (table.loc[("known", *stream_advice.WORST["known"], "novel_acc"), "low"] > 0).all()
+    few = [table.loc[("known", f"{n} known", "substrate", "original_acc")].set_index("system") for n in (5, 10)]
+    ours = pd.DataFrame([part.loc["ledger_plda"] for part in few])
+    assert (ours["difference"] < 0).all() and (ours["high"] > 0).all()
 
 
 def test_detection_is_measured_before_and_after_the_stream(rows):
@@ -118,7 +214,8 @@ def test_further_systems_take_part_when_they_are_named():
 def test_every_study_has_a_figure(figure, rows):
     assert figure.__name__ in STUDIES and len(report.FIGURES) == len(STUDIES)
     drawn = figure(rows)
-    assert len(drawn.axes) >= 2 and all(axes.get_title() for axes in drawn.axes)
+    top = [axes for axes in drawn.axes if axes.get_subplotspec().is_first_row()]
+    assert len(top) >= 2 and all(axes.get_title() for axes in top)
     plt.close(drawn)
 
 

@@ -4,22 +4,36 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
+from ocrrlib.anytime import anytime
+from ocrrlib.encoders import LEXICAL_ENCODER
 from ocrrlib.report.style import PALETTE, WIDTH, style_of
 from ocrrlib.report.tables import Table
 from ocrrlib.stream_plan import SETTING
+from ocrrlib.streams import ORACLE
 
 RUN = ["study", "dataset", "encoder", "system", "seed", *SETTING]
 CELL = [name for name in RUN if name != "seed"]
 NOVEL, ORIGINAL = "novel accuracy", "original accuracy"
 WAYS = {"random": ("grey", "o"), "margin": ("blue", "s"), "entropy": ("vermilion", "^")}
+# Rates of wrong labels, from none to the highest: ever warmer and bolder.
+RATES = [
+    dict(color=PALETTE[name], linewidth=width, linestyle=dashes)
+    for name, width, dashes in (
+        ("black", 1.0, "-"),
+        ("sky", 1.2, (0, (1, 1))),
+        ("orange", 1.5, (0, (4, 1.5))),
+        ("vermilion", 1.9, "-"),
+    )
+]
 DRIFTS = {"none": ("black", "o"), "gradual": ("blue", "s"), "abrupt": ("vermilion", "^"), "recurring": ("green", "D")}
 
 
 def last(rows):
-    """The last checkpoint of every run, with ``mean_novel``, novel accuracy averaged over the stream."""
+    """The last checkpoint of every run, with ``mean_novel``, novel accuracy over stream steps as in ``anytime``."""
     runs = rows.groupby(RUN, sort=False)
-    final = rows.loc[runs["step"].idxmax()].set_index(RUN)
-    return final.assign(mean_novel=runs["novel_acc"].mean()).reset_index()
+    named = rows.assign(system=runs.ngroup(), policy=ORACLE.name)  # no run has more corrections than that allows
+    final = rows.loc[runs["step"].idxmax()].reset_index(drop=True)
+    return final.assign(mean_novel=anytime(named)["novel_over_steps"].to_numpy())
 
 
 def of_study(rows, name):
@@ -49,7 +63,7 @@ def _lines(axes, rows, x, y, ticks=None, labels=True):
     ends = {}
     for system, cell in rows.groupby("system", sort=False):
         colour, marker = style_of(system)
-        means = cell.groupby(x)[y].agg(["mean", lambda v: v.std(ddof=0)])
+        means = cell.groupby(x)[y].agg(["mean", "std"])
         places = [ticks.index(value) for value in means.index] if ticks else means.index
         mean, std = (means[name].to_numpy() for name in means)
         axes.fill_between(places, mean - std, mean + std, color=colour, alpha=0.12, linewidth=0)
@@ -66,19 +80,27 @@ def _panels(n, height=2.9, **more):
 
 
 def wrong(rows):
-    """Wrong corrections: what they cost by rate, and how they gather in memory."""
+    """Wrong corrections: novel accuracy, and the share of entries that are wrong, as the stream goes on, by rate."""
     rows = of_study(rows, "wrong")
-    final, (left, middle, right) = last(rows), _panels(3)[1]
-    ticks = sorted(final["wrong"].unique())
-    for axes, confusion in ((left, "uniform"), (middle, "nearest")):
-        cell = final[final["confusion"].isin(["none", confusion])]
-        axes.set(ylim=(-0.04, 1.04), xlabel="share of wrong labels", title=f"any wrong class\n{NOVEL}")
-        _lines(axes, cell, "wrong", "novel_acc", ticks, labels=axes is middle)
-    middle.set_title(f"the nearest class\n{NOVEL}")
-    worst = rows[(rows["confusion"] == "nearest") & (rows["wrong"] == max(ticks))].dropna(subset="wrong_entries")
-    _lines(right, _common(worst.assign(share=100 * worst["wrong_entries"])), "step", "share")
-    right.set(xlabel="stream items", title=f"{100 * max(ticks):.0f} % told wrong, nearest:\n% of memory that is wrong")
-    return left.figure
+    rows = rows[rows["confusion"].isin(["none", "nearest"])]
+    systems, rates = list(dict.fromkeys(rows["system"])), sorted(rows["wrong"].unique())
+    figure, panels = plt.subplots(2, len(systems), figsize=(WIDTH, 3.6), sharex=True, sharey="row", squeeze=False)
+    for column, system in zip(panels.T, systems):
+        own = rows[rows["system"] == system]
+        column[0].set_title(system, color=style_of(system)[0], fontsize=7)
+        for axes, metric, size in zip(column, ("novel_acc", "wrong_entries"), (1, 100)):
+            for rate, look in zip(rates, RATES):
+                means = _common(own[own["wrong"] == rate]).groupby("step")[metric].mean().dropna()
+                axes.plot(means.index, size * means, **look, label=f"{100 * rate:g} %")
+        if own["wrong_entries"].isna().all():
+            column[1].text(0.5, 0.5, "stores\nno entries", transform=column[1].transAxes, ha="center", fontsize=7)
+    panels[0][0].set(ylim=(-0.04, 1.04), ylabel=NOVEL)
+    panels[1][0].set(ylabel="% of entries wrong")
+    figure.supxlabel("stream items", fontsize=8)
+    handles, names = panels[0][0].get_legend_handles_labels()
+    title = "corrections that name the nearest wrong class:"
+    figure.legend(handles, names, loc="outside upper center", ncols=len(names), title=title, title_fontsize=7)
+    return figure
 
 
 def late(rows):
@@ -149,10 +171,8 @@ def _against(rows, x, label):
     final, (left, right) = last(rows), _panels(2)[1]
     ticks = sorted(final[x].unique())
     for axes, metric, title in ((left, "novel_acc", NOVEL), (right, "original_acc", ORIGINAL)):
-        spread = final.groupby(["system", x])[metric].agg(["mean", lambda v: v.std(ddof=0)])
-        low = max(
-            0, np.floor(20 * (spread.iloc[:, 0] - spread.iloc[:, 1]).min()) / 20
-        )  # each panel shows its own range
+        spread = final.groupby(["system", x])[metric].agg(["mean", "std"]).fillna(0)  # one seed has no spread
+        low = max(0, np.floor(20 * (spread["mean"] - spread["std"]).min()) / 20)  # each panel shows its own range
         axes.set(ylim=(low, 1 + 0.04 * (1 - low)), xlabel=label, title=f"final {title}")
         _lines(axes, final, x, metric, ticks, labels=axes is right)
     return left.figure
@@ -202,7 +222,8 @@ def encoder(rows):
     final = last(of_study(rows, "encoder"))
     looks = dict(zip(dict.fromkeys(final["encoder"]), (("black", "o"), ("orange", "s"))))
     metrics = {"novel_acc": f"final {NOVEL}", "original_acc": f"final {ORIGINAL}"}
-    return _dotted(final, "encoder", looks, metrics)
+    seen = f"{LEXICAL_ENCODER}, fitted on all training sentences, those of the new classes too"
+    return _dotted(final, "encoder", looks, metrics, {LEXICAL_ENCODER: seen})
 
 
 def digits(rows):
@@ -221,7 +242,7 @@ def settings(rows):
     """All settings of all studies: final accuracies of every system, mean ± SD over seeds."""
     metrics = ["novel_acc", "original_acc", "mean_novel", "corrections", "wrong_entries", "stored_entries"]
     groups = last(rows).groupby(CELL, sort=False)[metrics]
-    numbers = groups.mean().join(groups.std(ddof=0).add_suffix("_std")).reset_index()
+    numbers = groups.mean().join(groups.std().add_suffix("_std")).reset_index()
     usual = {"asking": "random", "p": 1.0, "wrong": 0.0, "confusion": "none", "delay": 0, "drift": "none"}
     usual |= {"order": "file", "new": 10}
     said = [
@@ -240,11 +261,12 @@ def settings(rows):
         "Wrong in memory": ["" if pd.isna(w) or not w else f"{100 * w:.1f} %" for w in numbers["wrong_entries"]],
     }
     caption = (
-        "Harder streams: every setting and system, whole test sets, mean ± SD over seeds. The usual setting corrects "
-        "every mistake at once with the true label; ten classes are new."
+        f"Harder streams: every setting and system, whole test sets, mean ± SD over {rows['seed'].nunique()} seeds. "
+        "The usual setting corrects every mistake at once with the true label; ten classes are new."
     )
     return Table("table_streams", caption, numbers, pd.DataFrame(text))
 
 
 def _spread(numbers, name):
-    return [f"{m:.3f} ± {s:.3f}" for m, s in zip(numbers[name], numbers[f"{name}_std"])]
+    """Mean ± SD; one seed has no SD."""
+    return [f"{m:.3f}" + f" ± {s:.3f}" * (s == s) for m, s in zip(numbers[name], numbers[f"{name}_std"])]
