@@ -190,8 +190,8 @@ def _latex_columns(table):
     spec = f"{{@{{}}{''.join(kinds)}@{{}}}}"
     if not table.text:
         return spec, []
-    part, gaps = 1.1 if table.long else 1, 2 * len(kinds) - 2
-    return spec, [f"\\setrunning{{{part}}}{{", *rest, f"}}{{{gaps}}}{{{2.5 * len(table.text)}cm}}\n"]
+    gaps = 2 * len(kinds) - 2
+    return spec, ["\\setrunning{1}{", *rest, f"}}{{{gaps}}}{{{2.5 * len(table.text)}cm}}\n"]
 
 
 def _latex_references(entries, visit):

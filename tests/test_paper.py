@@ -213,7 +213,7 @@ def change(source, old, new):
         ("## Deeper {#sec:deeper}", "## Deeper {#sec:start}", "sec:start is there already, in line 12"),
         ("{#fig:bars}", "{#fig:curves}", "fig:curves is there already, in line 19"),
         ("{{table:claims size=tiny long=yes}}", "{{table:small}}", "tbl:small is there already, in line 23"),
-        ("Prose says", "Prose ✗ says", "'✗' (U+2717) is not known to LaTeX"),
+        ("Prose says", "Prose ✘ says", "'✘' (U+2718) is not known to LaTeX"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_file_and_line(source, old, new, said):

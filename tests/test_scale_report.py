@@ -1,5 +1,7 @@
 """Tables and figures of search and costs say what their rows say."""
 
+import math
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -138,7 +140,7 @@ def test_the_cost_table_sets_the_papers_figure_beside_ours():
     assert text.loc["a_gem", "Paper"] == "~3.0 ms"
     assert text["Both ÷ substrate"].to_dict() == {"substrate": "1", "a_gem": "0.15"}
     slower = rows.assign(substrate_correct=[5.0, 10.0], substrate_predict=[2000.0, 3000.0])  # on another day
-    assert "When a_gem were measured, the substrate's prediction took 3.0 ms." in costs.per_item(slower).caption
+    assert "When a_gem were measured, the substrate took 10.0 µs and 3.0 ms." in costs.per_item(slower).caption
     assert "When" not in costs.per_item(rows).caption
     assert "one correction: a_gem takes 20.0 times as long as the substrate" in costs.lines(slower, ledger_rows())
     assert "one correction: a_gem takes 40.0 times as long as the substrate" in costs.lines(rows, ledger_rows())
@@ -147,7 +149,11 @@ def test_the_cost_table_sets_the_papers_figure_beside_ours():
 def test_every_figure_draws_every_row():
     ledgers = pd.concat([FOUND.assign(dataset="banking77", ef=ef) for ef in (8, 16)])
     assert len(scale.decline(FOUND, SETTINGS).axes) == 2
-    assert len(scale.noise_map(FOUND).axes) == 3 * 3
+    panels = scale.noise_map(FOUND).axes
+    assert len(panels) == 3 * 3 + 3, "a colour bar for each column"
+    told = [sum(not math.isnan(float(text.get_text())) for text in axes.texts) for axes in panels[:9]]
+    cells = FOUND[FOUND["seed"] == 0].groupby("classes").size()
+    assert told == np.repeat(cells.to_numpy(), 3).tolist(), "all settings of the first seed, whatever their size"
     assert len(ledger_search.efforts(ledgers).axes) == 2  # recall above, accuracies below
     (axes,) = race.race(RACE).axes
     assert sum(len(line.get_xdata()) for line in axes.lines) == len(RACE)

@@ -13,13 +13,14 @@ from ocrrlib.datasets import DATASETS
 from ocrrlib.errors import InputError
 from ocrrlib.experiments import OURS
 from ocrrlib.intervals import LEVEL
+from ocrrlib.report.figures import mark_end, mean_curve
 from ocrrlib.report.fronts import DASHED, staircase, write_names
 from ocrrlib.report.style import FAMILIES, PALETTE, POLICY_TITLES, WIDTH, family_of, style_of
 
 MAIN = (OURS, "substrate", "klda", "slda", "knn_lm", "online_linear_tuned")  # whose curves are drawn
 AXES = {"novel": "novel accuracy", "original": "original accuracy"}
 WINDOW = 0.16  # original accuracy below the best's, down to which the front's panels reach
-LIGHT, SIZES = "#A6A6A6", {"*": 95, "D": 34, "s": 22}
+SIZES = {"*": 95, "D": 34, "s": 22, "P": 34, "<": 24, "v": 24}  # of marks, in points squared; others are 26
 
 
 def grid_of(table):
@@ -32,12 +33,12 @@ def place(dataset, policy):
     return f"{DATASETS[dataset].title if dataset in DATASETS else dataset}, {POLICY_TITLES.get(policy, policy)}"
 
 
-def _panels(table, height, xlabel, ylabel="", **shared):
+def _panels(table, height, xlabel, ylabel="", side="center", **shared):
     datasets, policies = grid_of(table)
     size = (WIDTH, height * len(datasets))
     figure, panels = plt.subplots(len(datasets), len(policies), figsize=size, squeeze=False, **shared)
     for axes, (dataset, policy) in zip(panels.flat, product(datasets, policies)):
-        axes.set_title(place(dataset, policy))
+        axes.set_title(place(dataset, policy), loc=side, fontsize=9)
     for edge, name in ((panels[-1], "xlabel"), (panels[:, 0], "ylabel")):
         for axes in edge:
             axes.set(**{name: xlabel if name == "xlabel" else ylabel})
@@ -57,19 +58,22 @@ def _reach(own):
 def _better_half(cell):
     """Novel accuracies that a panel shows."""
     most = cell["novel"].max()
-    return (0.5 * most - 0.02, min(most + 0.05, 1.0)) if most else (-0.02, 1.0)
+    return (0.5 * most - 0.02, min(most + 0.08, 1.04)) if most else (-0.02, 1.0)
 
 
 def _mark(axes, row, x_lim, y_lim):
-    """A system where it is, or as a triangle on the edge that it lies beyond; returns where it was drawn."""
+    """A system where it is, or as a triangle on the edge that it lies beyond, hollow if it has collapsed.
+
+    Returns where it was drawn.
+    """
     _, colour, marker = family_of(row["system"])
-    x, y, size = np.clip(row["original"], *x_lim), np.clip(row["novel"], *y_lim), SIZES.get(marker, 26)
+    x, y = np.clip(row["original"], *x_lim), np.clip(row["novel"], *y_lim)
     if (x, y) != (row["original"], row["novel"]):
-        marker, size = "<" if x > row["original"] else "v", 16
-    colour = LIGHT if row["collapsed"] and row["system"] not in (OURS, REFERENCE) else colour
+        marker = "<" if x > row["original"] else "v"
     first = 6 if row["system"] in (OURS, REFERENCE) else 4 if row["front"] else 3
-    style = dict(color=colour, edgecolor="white", linewidth=0.5, clip_on=False, zorder=first)
-    axes.scatter(x, y, marker=marker, s=size, **style)
+    face, edge, width = ("white", colour, 0.9) if row["collapsed"] else (colour, "white", 0.5)
+    style = dict(facecolor=face, edgecolor=edge, linewidth=width, clip_on=False, zorder=first)
+    axes.scatter(x, y, marker=marker, s=SIZES.get(marker, 26), **style)
     return x, y
 
 
@@ -79,20 +83,14 @@ def _front(axes, cell, x_lim):
     y_lim = _better_half(cell)
     axes.set(xlim=x_lim, ylim=y_lim)
     axes.axvspan(x_lim[0] - 1, lost, color="#F0F0F0", linewidth=0, zorder=0)
-    lines, marks, labels = [staircase(axes, cell[cell["front"]])], [], []
+    line, marks, labels = staircase(axes, cell[cell["front"]]), [], []
     shown = cell["front"].where(~cell["system"].isin((OURS, REFERENCE)), 2).astype(int)  # these come first
     for row in cell.assign(shown=shown).sort_values(["shown", "novel"], ascending=False).to_dict("records"):
         marks.append(_mark(axes, row, x_lim, y_lim))
         if row["shown"]:
-            colour = "#606060" if row["collapsed"] and row["shown"] == 1 else family_of(row["system"])[1]
             weight = "bold" if row["system"] == OURS else "normal"
-            labels.append((marks[-1], row["system"], dict(color=colour, fontweight=weight)))
-        if row["system"] == OURS:
-            spans = [[row[f"{axis}_low"], row[f"{axis}_high"]] for axis in ("original", "novel")]
-            for x, y in ((spans[0], [row["novel"]] * 2), ([row["original"]] * 2, spans[1])):
-                axes.plot(x, y, color="black", linewidth=1.2, zorder=5)
-                lines.append(np.column_stack([np.linspace(*x, 100), np.linspace(*y, 100)]))
-    return axes, marks, np.concatenate(lines), labels
+            labels.append((marks[-1], row["system"], dict(color=family_of(row["system"])[1], fontweight=weight)))
+    return axes, marks, line, labels
 
 
 def front(table):
@@ -109,9 +107,12 @@ def front(table):
     dot = dict(linestyle="none", markersize=5)
     looks = [kind for kind in FAMILIES if set(kind[-1]) & set(table["system"])]
     handles = [Line2D([], [], color=PALETTE[c], marker=m, label=title, **dot) for title, c, m, _ in looks]
+    grey, hollow = dict(color="#606060", **dot), dict(markerfacecolor="white", markeredgewidth=0.9)
     handles.append(Line2D([], [], label="front", **DASHED))
-    handles.append(Patch(color="#F0F0F0", label=f"collapsed: > {100 * DROP:g} pp below {FLOOR}"))
-    handles.append(Line2D([], [], color=LIGHT, marker="v", label="beyond the panel", **dot))
+    handles.append(Line2D([], [], marker="o", label="hollow: collapsed", **grey | hollow))
+    handles.append(Patch(color="#F0F0F0", label=f"> {100 * DROP:g} pp below {FLOOR}"))
+    handles.append(Line2D([], [], marker="<", label="further left", **grey))
+    handles.append(Line2D([], [], marker="v", label="further down", **grey))
     figure.legend(handles=handles, loc="outside lower center", ncols=3)
     figure.canvas.draw()  # labels need to know where everything is
     for one in drawn:
@@ -129,7 +130,7 @@ def anytime(accuracies, metric="novel_over_steps"):
     """
     rows = accuracies[(accuracies["metric"] == metric) & accuracies["difference"].notna()]
     most = rows.groupby(["dataset", "policy"]).size().max()
-    figure, cells = _panels(rows, 0.125 * most + 0.6, "difference (pp)", sharex=True)
+    figure, cells = _panels(rows, 0.135 * most + 0.6, "difference (pp)", side="right", sharex=True)
     for axes, cell in cells:
         for at, row in enumerate(cell.sort_values("difference", ascending=False).to_dict("records")):
             colour, sure = family_of(row["system"])[1], row["p_holm"] < ALPHA
@@ -138,7 +139,7 @@ def anytime(accuracies, metric="novel_over_steps"):
             face = colour if sure else "white"
             axes.scatter(100 * row["difference"], at, s=14, color=face, edgecolor=colour, linewidth=0.9, zorder=3)
         names = cell.sort_values("difference", ascending=False)["system"].tolist()
-        axes.set_yticks(range(len(names)), names, fontsize=6)
+        axes.set_yticks(range(len(names)), names, fontsize=7)
         for label in axes.get_yticklabels():
             label.set_color(family_of(label.get_text())[1])
             label.set_fontweight("bold" if label.get_text() == OURS else "normal")
@@ -153,15 +154,8 @@ def anytime(accuracies, metric="novel_over_steps"):
     return figure
 
 
-def over_steps(runs, axis):
-    """A cell's accuracies of one system on a common grid of steps: the grid, (seeds, grid)."""
-    runs = [run for _, run in runs.groupby("seed", sort=False)]
-    steps = np.linspace(0, min(run["step"].max() for run in runs), 101)
-    return steps, np.array([np.interp(steps, run["step"], run[axis]) for run in runs])
-
-
 def recovery(results, systems=MAIN, policies=("oracle", "random10")):
-    """Both accuracies while the stream goes by: means over seeds with 95 % t-intervals."""
+    """Both accuracies while the stream goes by: means over seeds with 95 % t-intervals, their ends marked."""
     results = results[results["system"].isin(systems) & results["policy"].isin(policies)]
     if results.empty or results.groupby(["dataset", "policy", "system"])["seed"].nunique().min() < 2:
         raise InputError("bands need two seeds at least of every curve: give results of more seeds")
@@ -171,11 +165,12 @@ def recovery(results, systems=MAIN, policies=("oracle", "random10")):
         cell = results[(results["dataset"] == dataset) & (results["policy"] == policy)]
         for axes, axis in zip(panels[:, column], AXES):
             for system in (name for name in systems if name in set(cell["system"])):
-                steps, curves = over_steps(cell[cell["system"] == system], f"{axis}_acc")
+                steps, curves = mean_curve(cell[cell["system"] == system], f"{axis}_acc", along="step")
                 mean, n, (colour, marker) = curves.mean(axis=0), len(curves), style_of(system)
                 half = stats.t.ppf((1 + LEVEL) / 2, n - 1) * curves.std(axis=0, ddof=1) / np.sqrt(n)
                 axes.fill_between(steps, mean - half, mean + half, color=colour, alpha=0.15, linewidth=0)
-                axes.plot(steps, mean, color=colour, marker=marker, markersize=4, markevery=(8, 23))
+                axes.plot(steps, mean, color=colour, marker=marker, markersize=3.5, markevery=(0.1, 0.28))
+                mark_end(axes, steps, mean, colour, marker)
         panels[0, column].set_title(place(dataset, policy), fontsize="small")
     for axes, title in zip(panels[:, 0], AXES.values()):
         axes.set_ylabel(title)

@@ -53,8 +53,9 @@ def per_item(costs):
         "DeBERTa-v3-large on a GPU."
     )
     usual = numbers[f"{REFERENCE}_predict"].mode()[0]
-    for beside_us, rows in numbers[numbers[f"{REFERENCE}_predict"] != usual].groupby(f"{REFERENCE}_predict"):
-        caption += f" When {', '.join(rows['system'])} were measured, the substrate's prediction took {_time(beside_us)}."
+    for predict, rows in numbers[numbers[f"{REFERENCE}_predict"] != usual].groupby(f"{REFERENCE}_predict"):
+        names, correct = ", ".join(rows["system"]), rows[f"{REFERENCE}_correct"].iloc[0]
+        caption += f" When {names} were measured, the {REFERENCE} took {_time(correct)} and {_time(predict)}."
     return Table("table_costs", caption, numbers, pd.DataFrame(text))
 
 

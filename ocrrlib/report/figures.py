@@ -64,25 +64,48 @@ def storage_pareto(results):
     return figure
 
 
-def _mean_curve(runs, axis):
-    """Accuracy against corrections: a common grid, and one interpolated curve per seed."""
-    grid = np.linspace(0, min(run["corrections"].max() for run in runs), 200)
-    return grid, np.array([np.interp(grid, run["corrections"], run[axis]) for run in runs])
+def mean_curve(runs, axis, along="corrections"):
+    """One system's runs as a curve: means over seeds at the same steps of the stream.
+
+    A seed whose stream is over stays where it ended, so that the last point is the mean of where seeds end.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        Checkpoints of one system in one cell: ``seed``, ``step``, and the columns ``axis`` and ``along``.
+
+    Returns
+    -------
+    (n,) float64
+        ``along``, in the mean over seeds.
+    (seeds, n) float64
+        ``axis`` of every seed.
+    """
+    runs = [run for _, run in runs.groupby("seed", sort=False)]
+    steps = np.unique(np.concatenate([run["step"].to_numpy() for run in runs]))
+    x, y = (np.array([np.interp(steps, run["step"], run[name]) for run in runs]) for name in (along, axis))
+    return x.mean(axis=0), y
+
+
+def mark_end(axes, x, y, colour, marker="o", size=36):
+    """A mark where a curve ends, larger than those on its way."""
+    size = {"*": 85, "P": 52, "X": 52}.get(marker, size)
+    axes.scatter(x[-1], y[-1], s=size, color=colour, marker=marker, edgecolor="white", linewidth=0.6, zorder=4)
 
 
 def _curves(axes, cell, axis):
     """Mean over seeds, band from lowest to highest, for every system."""
     for place, (system, runs) in enumerate(cell.groupby("system", sort=False)):
-        grid, curves = _mean_curve([run for _, run in runs.groupby("seed")], f"{axis}_acc")
+        x, curves = mean_curve(runs, f"{axis}_acc")
         colour, marker = style_of(system)
-        mean, style = curves.mean(axis=0), dict(color=colour, marker=marker, markersize=5, markeredgewidth=0)
-        axes.fill_between(grid, curves.min(axis=0), curves.max(axis=0), color=colour, alpha=0.15, linewidth=0)
-        axes.plot(grid, mean, markevery=(5 + 6 * place, 66), **style)  # no marker hides another
-        axes.plot(grid[-1], mean[-1], **style)
+        mean, apart = curves.mean(axis=0), (0.03 + 0.03 * place, 0.3)  # no marker hides another
+        axes.fill_between(x, curves.min(axis=0), curves.max(axis=0), color=colour, alpha=0.15, linewidth=0)
+        axes.plot(x, mean, color=colour, marker=marker, markersize=4.5, markeredgewidth=0, markevery=apart)
+        mark_end(axes, x, mean, colour, marker)
 
 
 def recovery(results, dataset="banking77", policy="oracle"):
-    """Figure 2: both accuracies against corrections; the inset enlarges what stays high."""
+    """Figure 2: both accuracies against corrections; the inset enlarges what stays high. Ends are marked."""
     cell = results[(results["dataset"] == dataset) & (results["policy"] == policy)]
     figure, panels = plt.subplots(1, 2, figsize=(WIDTH, 3.6), sharey=True)
     for axes, (axis, title) in zip(panels, AXES.items()):
@@ -126,16 +149,17 @@ def novel_against_original(results, dataset, policy="oracle"):
 
 
 def _dots(axes, cell, systems, colour_of):
-    """One line per system: filled marks are novel, hollow ones original; small dots are seeds."""
+    """One line per system: filled marks are novel, hollow ones original; the small ones below are seeds."""
     summary, last = summarise(cell).set_index("system"), final(cell)
     for place, system in enumerate(systems):
         seeds, row = last[last["system"] == system], summary.loc[system]
         colour, _ = colour_of(system)
         axes.plot([row["novel"], row["original"]], [place, place], color=colour, alpha=0.3, linewidth=1.5, zorder=1)
-        for axis, fill in (("novel", colour), ("original", "white")):
+        for below, axis, fill in ((0.29, "novel", colour), (0.43, "original", "white")):
             axes.errorbar(row[axis], place, xerr=row[f"{axis}_std"], color=colour, elinewidth=1, capsize=2, zorder=2)
             axes.scatter(row[axis], place, s=26, facecolor=fill, edgecolor=colour, linewidth=1.1, zorder=3)
-            axes.scatter(seeds[f"{axis}_acc"], [place + 0.33] * len(seeds), s=5, color=colour, alpha=0.6, linewidth=0)
+            small = dict(s=7, facecolor=fill, edgecolor=colour, linewidth=0.6)
+            axes.scatter(seeds[f"{axis}_acc"], [place + below] * len(seeds), **small)
     axes.set_yticks(range(len(systems)), systems)
     axes.set_ylim(len(systems) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
@@ -155,18 +179,20 @@ def six_cells(results):
             _unit(axes, "x")
     for axes in panels[-1]:
         axes.set_xlabel("final accuracy")
+        axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "0.25", "0.5", "0.75", "1"])  # else neighbours' labels touch
     _fill_legend(figure)
     return figure
 
 
 def _fill_legend(figure):
-    marks = dict(linestyle="none", marker="o", markersize=5, markeredgecolor="#404040")
+    looks = {"mean": dict(markersize=5, markeredgewidth=1.1), "seeds": dict(markersize=2.6, markeredgewidth=0.6)}
+    marks = dict(linestyle="none", marker="o", markeredgecolor="#404040")
     handles = [
-        Line2D([], [], markerfacecolor="#404040", label="novel", **marks),
-        Line2D([], [], markerfacecolor="white", label="original", **marks),
-        Line2D([], [], color="#404040", marker="o", markersize=2, linestyle="none", label="seeds"),
+        Line2D([], [], markerfacecolor=fill, label=f"{axis}, {what}", **marks, **look)
+        for what, look in looks.items()
+        for axis, fill in (("novel", "#404040"), ("original", "white"))
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=3)
+    figure.legend(handles=handles, loc="outside lower center", ncols=4)
 
 
 VARIANTS = {  # colour and line width; wide lines lie under narrow ones, so that equal curves all show
@@ -179,15 +205,14 @@ VARIANTS = {  # colour and line width; wide lines lie under narrow ones, so that
 
 
 def ablation(results):
-    """The vote rules: mean recovery of novel accuracy, and where the seeds end."""
+    """The vote rules: mean recovery of novel accuracy, with its end marked, and where the seeds end."""
     figure, (curve, ends) = plt.subplots(1, 2, figsize=(WIDTH, 3.2))
     systems = list(dict.fromkeys(results["system"]))
     for system in systems:
-        grid, curves = _mean_curve(
-            [run for _, run in results[results["system"] == system].groupby("seed")], "novel_acc"
-        )
-        colour, width = VARIANTS[system]
-        curve.plot(grid, curves.mean(axis=0), color=colour, linewidth=width, label=system, solid_capstyle="butt")
+        x, curves = mean_curve(results[results["system"] == system], "novel_acc")
+        (colour, width), mean = VARIANTS[system], curves.mean(axis=0)
+        curve.plot(x, mean, color=colour, linewidth=width, label=system, solid_capstyle="butt")
+        mark_end(curve, x, mean, colour, size=12 + 15 * width)
     curve.set(xlabel="corrections", ylabel="novel accuracy")
     curve.legend(loc="lower right", fontsize=7)
     _dots(ends, results, systems, VARIANTS.get)
@@ -207,17 +232,17 @@ LORAS = {  # colour and line style
 
 
 def lora(results, substrate):
-    """Figure 6: LoRA and the substrate on one slice; thin lines are seeds, thick ones their mean."""
+    """Figure 6: LoRA and the substrate on one slice; thin lines are seeds, thick ones their mean, its end marked."""
     figure, panels = plt.subplots(1, 2, figsize=(WIDTH, 3.3), sharey=True)
     both = {"lora": results[results["system"] == "lora"], "substrate": substrate}
     for axes, (axis, title) in zip(panels, AXES.items()):
         for system, cell in both.items():
-            grid, curves = _mean_curve([run for _, run in cell.groupby("seed")], f"{axis}_acc")
-            colour, marker = style_of(system)
-            axes.plot(grid, curves.T, color=colour, linewidth=0.6, alpha=0.6)
-            axes.plot(
-                grid, curves.mean(axis=0), color=colour, marker=marker, markersize=6, markevery=(9, 60), linewidth=2
-            )
+            x, curves = mean_curve(cell, f"{axis}_acc")
+            (colour, marker), mean = style_of(system), curves.mean(axis=0)
+            axes.plot(x, mean, color=colour, marker=marker, markersize=4.5, markevery=(0.1, 0.3), linewidth=2)
+            for _, run in cell.groupby("seed"):
+                axes.plot(run["corrections"], run[f"{axis}_acc"], color=colour, linewidth=0.7, alpha=0.6)
+            mark_end(axes, x, mean, colour, marker)
         axes.set(xlabel="corrections", title=title)
         _unit(axes, "y")
     panels[0].set_ylabel("accuracy")
@@ -230,10 +255,11 @@ def lora_variants(results):
     figure, panels = plt.subplots(1, 2, figsize=(WIDTH, 3.5), sharey=True)
     for axes, (axis, title) in zip(panels, AXES.items()):
         for system, cell in results.groupby("system", sort=False):
-            grid, curves = _mean_curve([run for _, run in cell.groupby("seed")], f"{axis}_acc")
-            colour, line = LORAS[system]
-            axes.fill_between(grid, curves.min(axis=0), curves.max(axis=0), color=colour, alpha=0.12, linewidth=0)
-            axes.plot(grid, curves.mean(axis=0), color=colour, linestyle=line, label=system)
+            x, curves = mean_curve(cell, f"{axis}_acc")
+            (colour, line), mean = LORAS[system], curves.mean(axis=0)
+            axes.fill_between(x, curves.min(axis=0), curves.max(axis=0), color=colour, alpha=0.12, linewidth=0)
+            axes.plot(x, mean, color=colour, linestyle=line, label=system)
+            mark_end(axes, x, mean, colour)
         axes.set(xlabel="corrections", title=title)
         _unit(axes, "y")
     panels[0].set_ylabel("accuracy")

@@ -72,9 +72,7 @@ def write_names(axes, marks, lines, labels):
     dots, strokes = (axes.transData.transform(np.array(part)) * to_points for part in (marks, lines))
     inside, taken = axes.get_window_extent().extents * to_points, []
     for (x, y), text, style in labels:
-        note = axes.annotate(
-            text, (x, y), textcoords="offset points", xytext=(0, 0), va="center", fontsize=6.5, **style
-        )
+        note = axes.annotate(text, (x, y), textcoords="offset points", xytext=(0, 0), va="center", fontsize=7, **style)
         note.set_in_layout(False)
         width, height = note.get_window_extent().size * to_points
         at, costs = axes.transData.transform((x, y)) * to_points, []
@@ -92,6 +90,7 @@ def write_names(axes, marks, lines, labels):
         _, rank, box = min(costs, key=itemgetter(0))
         taken.append(box)
         dx, dy = SPOTS[rank]
+        strokes = np.concatenate([strokes, at + np.linspace(0, 1, 12)[:, None] * (dx, dy)])  # its own line
         note.set(position=(dx, dy), horizontalalignment="right" if dx < 0 else "left" if dx > 0 else "center")
         line = dict(arrowstyle="-", color=style["color"], linewidth=0.5, shrinkA=0, shrinkB=2)
         axes.annotate("", (x, y), xytext=(dx, dy), textcoords="offset points", arrowprops=line).set_in_layout(False)

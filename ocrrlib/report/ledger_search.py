@@ -22,7 +22,7 @@ def efforts(ledgers):
         below.plot(mean["hnsw_acc_k1"], color=PALETTE["orange"], linestyle="--", marker="^", label="HNSW, k = 1")
         above.set_title(DATASETS[name].title)
         below.set_xscale("log", base=2)
-        below.set_xlabel("ef")
+        below.set_xlabel("search effort, ef")
     panels[0, 0].set_ylabel("recall@5")
     panels[1, 0].set_ylabel("accuracy")
     figure.legend(*panels[1, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)

@@ -116,40 +116,40 @@ def decline(found, settings):
             values = [paper[2 * place] for paper in PAPER.values()]
             axes.plot(list(PAPER), values, color=colour, linestyle=":", marker="x", linewidth=1, label=label)
         axes.set(xscale="log", xlabel="entries", title=f"{classes} classes, noise {noise:g}", ylim=(-0.04, 1.04))
+    panels[0][0].set_ylabel("accuracy, or recall@5")
     figure.legend(*panels[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
 
 def noise_map(found):
-    """Exact accuracy, recall and what HNSW loses (or gains), over noise, classes and entries per class."""
-    cells = found[(found["seed"] == 0) & (found["n"] <= 100_000)].assign(
+    """Exact accuracy, recall and what HNSW loses (or gains), over noise, classes and entries per class, on one seed."""
+    cells = found[found["seed"] == 0].assign(
         each=found["n"] // found["classes"], lost=100 * (found["exact_acc"] - found["hnsw_acc"])
     )
     shown = {"exact_acc": ("exact accuracy", "viridis", (0, 1)), "recall": ("recall@5", "viridis", (0, 1))}
-    shown["lost"] = ("lost by HNSW (pp)", "vlag", (-20, 20))
-    classes = sorted(cells["classes"].unique())
-    size = (WIDTH, 1.8 * len(shown))
-    figure, panels = plt.subplots(len(shown), len(classes), figsize=size, sharex=True, sharey=True, squeeze=False)
-    for line, (row, (name, (title, colours, (low, high)))) in enumerate(zip(panels, shown.items())):
-        for place, (axes, number) in enumerate(zip(row, classes)):
-            square = cells[cells["classes"] == number].pivot_table(index="each", columns="noise", values=name)
-            square = square.reindex(sorted(cells["each"].unique(), reverse=True))
-            square = square.round(0 if name == "lost" else 2) + 0.0  # no minus zero
+    shown["lost"] = ("lost by HNSW (pp)", "vlag", (-25, 25))
+    lines = cells.groupby("classes")["each"].nunique()
+    size, heights = (WIDTH, 0.22 * lines.sum() + 0.35 * len(lines) + 0.8), {"height_ratios": lines}
+    figure, panels = plt.subplots(len(lines), len(shown), figsize=size, sharex=True, squeeze=False, gridspec_kw=heights)
+    for row, classes in zip(panels, lines.index):
+        for axes, (name, (_, colours, (low, high))) in zip(row, shown.items()):
+            square = cells[cells["classes"] == classes].pivot_table(index="each", columns="noise", values=name)
+            square = square.reindex(columns=sorted(cells["noise"].unique())).sort_index(ascending=False)
+            square = square.round(1 if name == "lost" else 2) + 0.0  # no minus zero
+            square.index = [f"{each:,}" for each in square.index]
+            looks = dict(cmap=colours, vmin=low, vmax=high, annot_kws={"fontsize": 7})
+            sns.heatmap(square, ax=axes, annot=True, fmt=".1f" if name == "lost" else ".2f", cbar=False, **looks)
             axes.grid(False)
-            sns.heatmap(
-                square,
-                ax=axes,
-                cmap=colours,
-                vmin=low,
-                vmax=high,
-                annot=True,
-                fmt=".0f" if name == "lost" else ".2f",
-                annot_kws={"fontsize": 5.5},
-                cbar=False,
-            )
-            axes.set(xlabel="" if line + 1 < len(shown) else "noise", ylabel="" if place else "entries per class")
-            axes.set_title(f"{title}, {number} classes", fontsize=7)
-            axes.tick_params(labelsize=6.5, length=0, rotation=0)
+            axes.set(xlabel="", ylabel="", yticks=[] if axes is not row[0] else axes.get_yticks())
+            axes.tick_params(labelsize=7.5, length=0, rotation=0)
+        row[0].set_title(f"{classes:,} classes", loc="left", fontsize=8)
+    for column, (title, _, (low, high)) in zip(panels.T, shown.values()):
+        column[-1].set_xlabel("noise")
+        ends = dict(location="bottom", aspect=30, pad=0.02, ticks=[low, (low + high) / 2, high])
+        bar = figure.colorbar(column[0].collections[0], ax=column, **ends)
+        bar.set_label(title)
+        bar.outline.set_visible(False)
+    figure.supylabel("entries per class", fontsize="medium")
     return figure
 
 

@@ -106,7 +106,10 @@ def six_cells(full_sweep):
     summary = summarise(full_sweep)
     text = titles(summary) | _accuracies(summary)
     text |= {"Corrections": [f"{n:.0f}" for n in summary["corrections"]]} | _levels(summary)
-    caption = "Full sweep: all datasets, policies and systems; as Table 1, with the corrections made in all."
+    caption = (
+        "Full sweep, all datasets, policies and systems: final accuracies (mean ± SD over seeds), corrections made in "
+        "all, and until N % novel accuracy is first seen (as in the headline table)."
+    )
     return Table("table_six_cells", caption, summary, pd.DataFrame(text))
 
 
@@ -182,7 +185,7 @@ def lora(results, substrate):
     text |= _accuracies(summary) | {"Corrections": [f"{n:.0f}" for n in summary["corrections"]]} | _levels(summary)
     caption = (
         "LoRA and its variants on Banking77, oracle policy, with the substrate on the same draws: original accuracy "
-        "before the stream, final accuracies (mean ± SD over seeds) and corrections to N % novel."
+        "before the stream, final accuracies (mean ± SD over seeds) and corrections."
     )
     return Table("table_lora", caption, summary, pd.DataFrame(text))
 
