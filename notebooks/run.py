@@ -21,6 +21,7 @@ from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
 from notebooks.settings import BUILD, PUBLISHED
+from ocrrlib.claims import MEASURED, OF_THE_PAPER
 from ocrrlib.datasets import DATASETS
 from ocrrlib.embeddings import path_of
 from ocrrlib.errors import InputError, pick
@@ -35,27 +36,17 @@ ARTEFACTS = ("data/results", "figures", "paper/tables", "paper/claims.json", VAL
 # What `make leaderboard` makes, from cards that anyone may add.
 RANKED = ("data/results/cards", "figures/leaderboard.csv", "figures/leaderboard.md")
 SHOWN = re.compile(r"(<!--\{([\w.]+)\}-->).*?(<!---->)")  # a value in the README
-OF_THE_CLAIMS = (
-    "full_sweep",
-    "storage_pareto",
-    "lora",
-    "vote_ablation",
-    "scale",
-    "scale_costs",
-    "race",
-    "costs",
-    "growth",
-)
 # What a notebook reads that others make, or that is written by hand.
 READS = {
     "03_*": ("data/results/full_sweep.parquet",),
     "04_*": ("data/results/full_sweep.parquet", "data/results/storage_pareto.parquet"),
     "08_*": (
-        *(f"data/results/{name}.parquet" for name in OF_THE_CLAIMS),
+        *(f"data/results/{name}.parquet" for name in (*OF_THE_PAPER, *MEASURED, "costs")),
         "paper/tables/table_parameters.csv",
         "paper/tables/table_file_order.csv",
         "paper/claims.yml",
     ),
+    "09_*": ("data/results/costs.parquet",),
     "10_*": ("data/embeddings/banking77.tfidf-svd.safetensors",),
     "12_*": ("data/results/beyond.parquet",),
 }

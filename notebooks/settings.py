@@ -16,7 +16,7 @@ from ocrrlib.scale_plan import LIVE, PARTS, cells
 from ocrrlib.sweep import check_scheduler
 
 BUILD = ROOT / "build"
-SOURCES = {"published": "as committed", "live": "run now"}
+SOURCES = dict.fromkeys(("published", "live"))  # as committed, or run now
 # What takes long or measures time is shown as published, unless a target of its own runs it anew.
 PUBLISHED = {
     "LORA": ("lora", "parameters"),
@@ -73,13 +73,11 @@ class Settings:
         pick("profile", settings.PROFILE, PROFILES)
         if settings.DASK:
             check_scheduler(settings.DASK)
-        pick("source of LoRA's results", settings.LORA, SOURCES)
+        for name in PUBLISHED:
+            pick(f"value of {name}", getattr(settings, name), SOURCES)
         if settings.LORA == "live":
             load_texts("banking77")
             load_tokeniser(settings.BACKBONE)
-        pick("source of times", settings.TIMES, SOURCES)
-        pick("source of what goes beyond the paper", settings.BEYOND, SOURCES)
-        pick("source of how our system was set", settings.TUNE, SOURCES)
         check_memory(max((cell.n for cell in cells(settings.SCALES, settings.PROFILE)), default=0))
         for dataset in DATASETS:
             if not path_of(dataset, settings.ENCODER).exists():
@@ -91,7 +89,7 @@ class Settings:
     def variant(self):
         """Empty for the published settings; else a name for everything that these settings make."""
         usual = Settings()
-        same = ("JOBS", "DASK", "LORA", "SCALES", "TIMES", "BEYOND", "TUNE", "OUT")
+        same = ("JOBS", "DASK", "SCALES", "OUT", *PUBLISHED)
         if self == replace(usual, **{name: getattr(self, name) for name in same}):
             return ""
         backbone = "" if self.BACKBONE == usual.BACKBONE else f"_{slug(self.BACKBONE)}"
