@@ -157,5 +157,12 @@ def test_where_nothing_says_how_rows_vary_the_nearest_mean_is_likeliest(n):
     np.testing.assert_array_equal(model.scores(F, model.seen).argmax(axis=1), distances.argmin(axis=1))
 
 
+@given(st.integers(2, 4), st.floats(0, 1e-4))
+def test_copies_and_rounding_between_them_are_taken_to_say_nothing_of_how_rows_vary(copies, off):
+    X, y = np.repeat(X0[:5], copies, axis=0), np.repeat(np.arange(5), copies)
+    model = KernelLDA(X + np.float32(off) * rows(len(X), D, 7), y, CLASSES, **USUAL)
+    assert model.base == pytest.approx(USUAL["features"]) and model.U.shape[1] == 0
+
+
 def test_the_bandwidth_is_in_median_distances():
     assert taught(bandwidth=0.5).lift.bandwidth == 0.5 * median_distance(X0, 0)

@@ -5,9 +5,12 @@ import pytest
 from conftest import assert_watched_equals_predicted, clusters, rows
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import multivariate_normal
 
 from ocrrlib.scenario import make_scenario
-from ocrrlib.systems.klda import KLDA, Fourier, median_distance
+from ocrrlib.systems.fourier import Fourier, median_distance
+from ocrrlib.systems.klda import KLDA
+from ocrrlib.systems.linear import softmax
 from ocrrlib.systems.ncm import NCM
 from ocrrlib.systems.rls import RLS
 from ocrrlib.systems.slda import BLOCK, GROWTH, SLDA
@@ -136,6 +139,44 @@ def test_frozen_slda_moves_means_but_not_the_covariance():
     np.testing.assert_allclose(frozen.means, updated.means, atol=1e-12)
     np.testing.assert_allclose(frozen.W, frozen.means @ frozen.inverse, rtol=1e-9, atol=1e-12)
     assert len(frozen.terms) == 0
+
+
+@pytest.mark.parametrize("target", ["identity", "variance"])
+@pytest.mark.parametrize("updated", [True, False])
+@pytest.mark.parametrize("n", [0, 1, len(NEW_Y)])
+def test_slda_probabilities_are_those_of_gaussians_with_its_covariance(n, updated, target):
+    system = taught(SLDA(shrinkage=0.1, target=target, updated=updated), NEW_X[:n], NEW_Y[:n])
+    (X, y), start = everything(n), clusters_scatter()
+    means = np.array([X[y == c].mean(axis=0) for c in np.unique(y)])
+    centred, rows_in = X - means[np.searchsorted(np.unique(y), y)], len(y)
+    S, rows_in = (centred.T @ centred, len(y)) if updated else (start, len(Y0))
+    ridge = 0.1 * (len(Y0) if target == "identity" else np.trace(start) / D)
+    covariance = (0.9 * S + ridge * np.eye(D)) / rows_in
+    expected = np.zeros((len(Q), CLASSES))
+    logs = [multivariate_normal(mean, covariance).logpdf(Q) for mean in means]
+    expected[:, np.unique(y)] = softmax(np.column_stack(logs))
+    np.testing.assert_allclose(system.probabilities(Q), expected, atol=1e-9)
+
+
+def test_probabilities_of_frozen_slda_stay_while_its_means_do():
+    system = SLDA(shrinkage=0.1, updated=False).fit(X0, Y0, range(CLASSES))
+    system.correct(NEW_X[0], KNOWN)
+    before = system.probabilities(Q)
+    for _ in range(100):
+        system.correct(NEW_X[0], KNOWN)
+    np.testing.assert_allclose(system.probabilities(Q), before, rtol=1e-9)
+
+
+@pytest.mark.parametrize("make", [lambda: KLDA(features=300), lambda: SLDA(shrinkage=0.2, target="variance")])
+def test_equal_rows_say_nothing_of_how_rows_vary(make):
+    """Neither when it is fitted nor later: their scatter is rounding, not a variance to be shrunk towards."""
+    X, y = np.repeat(X0[:6], 3, axis=0), np.repeat(np.arange(6), 3)
+    at_once, later = make().fit(X, y, range(CLASSES)), make().fit(X[::3], y[::3], range(CLASSES))
+    for x, label in zip(np.repeat(X[::3], 2, axis=0), np.repeat(np.arange(6), 2).tolist()):
+        later.correct(x, label)
+    for system in (at_once, later):
+        assert system.ridge == 0.2 and system.predict(X).tolist() == y.tolist()
+        np.testing.assert_allclose(system.inverse, np.eye(len(system.inverse)) / 0.2, atol=1e-9)
 
 
 def test_systems_with_one_shared_start_do_not_move_each_other():

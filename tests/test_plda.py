@@ -131,6 +131,7 @@ FEW = {
     "one row": (X0[:1], Y0[:1]),
     "one class": (X0[Y0 == 2], Y0[Y0 == 2]),
     "one class of equal rows": (X0[[0] * 5], Y0[[0] * 5]),
+    "equal rows in each class": (np.repeat(X0[:5], 3, axis=0), np.repeat(np.arange(5), 3)),
     "one row a class": (rows(CLASSES - 2, D, 8), np.arange(CLASSES - 2)),
     "fewer rows than dimensions": (X0[:5], Y0[:5] % 2),
 }
@@ -192,6 +193,21 @@ def test_a_wide_class_has_a_wide_spread_and_power_zero_gives_all_the_same():
     spread = 1 / PLDA(X, y, 3, prior_rows=10, power=1.0).precision.mean(axis=1)
     assert spread[2] > 2 * max(spread[:2])
     np.testing.assert_allclose(np.ptp(PLDA(X, y, 3, power=0.0).precision, axis=0), 0, atol=1e-12)
+
+
+def test_without_prior_rows_a_class_of_one_row_is_as_wide_as_all():
+    model = PLDA(X0, Y0, CLASSES, prior_rows=0, power=1.0)
+    model.add(model.project(NEW_X[:1])[0], KNOWN)
+    np.testing.assert_allclose(model.precision[KNOWN], 1 / (1 + model.between / (model.between + 1)))
+    assert np.isfinite(scores(model, Q)).all()
+
+
+@given(st.integers(2, 4), st.floats(0, 1e-4))
+def test_copies_and_rounding_between_them_are_taken_to_say_nothing_of_how_rows_vary(copies, off):
+    X, y = np.repeat(X0[:5], copies, axis=0), np.repeat(np.arange(5), copies)
+    _, P, between = basis(X + off * rows(len(X), D, 7), y, CLASSES, 0.1)
+    np.testing.assert_array_equal(P, np.sqrt(D) * np.eye(D))
+    assert not between.any()
 
 
 @given(st.permutations(range(len(Y0))))

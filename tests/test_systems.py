@@ -4,12 +4,13 @@ import pickle
 
 import numpy as np
 import pytest
-from conftest import EMBEDDED, assert_watched_equals_predicted
+from conftest import EMBEDDED, assert_watched_equals_predicted, rows
 
 from ocrrlib.errors import InputError
 from ocrrlib.scenario import make_scenario
 from ocrrlib.systems import BUDGETS, SYSTEMS, make
 from ocrrlib.systems.base import Storage
+from ocrrlib.systems.klda import KLDA
 
 STATIC = {"static_knn", "static_linear"}
 NEIGHBOURS = {name for name in SYSTEMS if name.startswith(("substrate", "bounded"))}
@@ -112,6 +113,39 @@ def test_fewer_entries_than_neighbours_wanted_still_vote(name):
     system.correct(X[2], 3)
     learnt = [1, 0] if name == "static_knn" else [1, 0, 3]
     assert system.predict(X[: len(learnt)]).tolist() == learnt
+
+
+R = rows(24, 8, 0)
+TWINS = R[:4] + np.float32(2e-4) * rows(4, 8, 1)  # what is encoded twice may differ in the last digit
+# Rows that say nothing of how rows of one class vary: the initial ones, and those of corrections.
+ALIKE = {
+    "two equal rows a class": (np.repeat(R[:4], 2, 0), np.repeat(np.arange(4), 2), R[4:], np.arange(20) % 8),
+    "three equal rows a class": (np.repeat(R[:4], 3, 0), np.repeat(np.arange(4), 3), R[4:], np.arange(20) % 8),
+    "one row a class, and itself again": (R[:6], np.arange(6), R[np.arange(30) % 6], np.arange(30) % 6),
+    "one row a class, and its twin": (R[:4], np.arange(4), TWINS[np.arange(20) % 4], np.arange(20) % 4),
+    "one row a class, then others": (R[:6], np.arange(6), R[6:], np.arange(18) % 8),
+    "one row under two labels": (R[[0] * 6], np.arange(6) % 2, R[[0] * 12], np.arange(12) % 4),
+}
+
+
+@pytest.mark.parametrize("X, y, more, labels", ALIKE.values(), ids=ALIKE)
+@every_system
+def test_rows_that_do_not_vary_within_a_class_are_coped_with(name, X, y, more, labels):
+    Q = np.concatenate([R, rows(10, 8, 2)])
+    one = KLDA(features=200) if name == "klda" else make(name)  # 2000 features take long to invert again and again
+    system, everything = one.fit(X, y, range(8)), np.arange(len(Q))
+    answers, p_of = system.watch(Q), system.watch_probabilities(Q)
+    for step in range(len(labels) + 1):
+        if step:
+            system.correct(more[step - 1], int(labels[step - 1]))
+        if step not in (0, 1, 2, 5, len(labels)):
+            continue
+        predicted, p = system.predict(Q), system.probabilities(Q)
+        assert np.isfinite(p).all()
+        np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-9)
+        np.testing.assert_array_equal(np.concatenate([system.predict(q[None]) for q in Q]), predicted)
+        np.testing.assert_array_equal(answers(everything), predicted)
+        np.testing.assert_allclose(p_of(everything), p, atol=1e-6)
 
 
 @every_system

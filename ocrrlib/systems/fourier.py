@@ -10,15 +10,15 @@ SAMPLE = 1000  # rows that the bandwidth is taken from
 
 
 @dataclass(frozen=True)
-class Fourier:
-    """A map from rows of length d to random features.
+class Features:
+    """A map from rows of length d to random features; subclasses say which, and draw what they need.
 
     Attributes
     ----------
     features : int
         How many, D.
     seed : int
-        Seed of the frequencies and phases.
+        Seed of what is drawn.
     d : int
         Length of a row.
     bandwidth : float
@@ -29,6 +29,15 @@ class Fourier:
     seed: int
     d: int
     bandwidth: float
+
+    @property
+    def drawn(self):
+        """What ``draw`` draws, remembered."""
+        return _drawn(self)
+
+
+class Fourier(Features):
+    """Cosines along frequencies drawn one by one, each with a phase of its own."""
 
     @property
     def nbytes(self):
@@ -42,7 +51,7 @@ class Fourier:
 
     def __call__(self, X):
         """Features (n, D) float64 of rows (n, d)."""
-        frequencies, phases = _drawn(self)
+        frequencies, phases = self.drawn
         Z = X.astype(np.float64) @ frequencies
         Z += phases
         np.cos(Z, out=Z)

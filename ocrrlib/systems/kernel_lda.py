@@ -1,37 +1,19 @@
 """Linear discriminants on orthogonal random features of an RBF kernel (Yu et al. 2016), their covariance set once."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ocrrlib.shared import shared
-from ocrrlib.systems.fourier import median_distance
+from ocrrlib.systems.fourier import Features, lifted, median_distance
 from ocrrlib.systems.linear import class_sums
+from ocrrlib.systems.scatter import is_known
 
 
-@dataclass(frozen=True)
-class OrthogonalFourier:
-    """A map from rows of length d to cosines and sines along frequencies that are orthogonal, d at a time.
+class OrthogonalFourier(Features):
+    """Cosines and sines along frequencies that are orthogonal, d at a time: two features for each frequency.
 
     At as many features they follow the kernel more closely than frequencies drawn one by one.
-
-    Attributes
-    ----------
-    features : int
-        How many, D: two for each frequency.
-    seed : int
-        Seed of the frequencies.
-    d : int
-        Length of a row.
-    bandwidth : float
-        Of the kernel that is approximated.
     """
-
-    features: int
-    seed: int
-    d: int
-    bandwidth: float
 
     @property
     def nbytes(self):
@@ -48,22 +30,12 @@ class OrthogonalFourier:
 
     def __call__(self, X):
         """Features (n, D) float64 of rows (n, d)."""
-        angles, half = X.astype(np.float64) @ _drawn(self), self.features // 2
+        angles, half = X.astype(np.float64) @ self.drawn, self.features // 2
         Z = np.empty((len(X), 2 * half))
         np.cos(angles, out=Z[:, :half])
         np.sin(angles, out=Z[:, half:])
         Z *= np.sqrt(1 / half)
         return Z
-
-
-@shared(keep=1)
-def _drawn(lift):
-    return lift.draw()
-
-
-@shared(keep=1)
-def _lifted(X, lift):
-    return lift(X)
 
 
 @shared(keep=2)
@@ -77,15 +49,15 @@ def start(X, y, n_classes, lift):
     sums : (C, D) float64
         Their features, added up.
     values : (D,) float64
-        How much rows of one class vary, highest first, along
+        Eigenvalues of the covariance within classes, highest first.
     vectors : (D, r) float64
-        the first of these directions, in columns: all of those in which they vary.
+        The matching eigenvectors, one per column; those of zero eigenvalues may be missing.
     """
     F, counts = lift(X), np.bincount(y, minlength=n_classes)
     sums = class_sums(F, y, n_classes)
     F -= (sums / np.maximum(counts, 1)[:, None])[y]
     free, D = len(y) - np.count_nonzero(counts), lift.features
-    if not free:  # nothing says how rows of one class vary: like unit vectors at random
+    if not is_known(np.vdot(F, F), free):  # taken to vary like unit vectors at random
         return counts, sums, np.full(D, 1 / D), np.zeros((D, 0))
     with threadpool_limits(1):  # so that sums are made in one order
         if len(F) < D:
@@ -113,7 +85,7 @@ class KernelLDA:
     bandwidth : float
         Of the kernel, in median distances of the first rows.
     shrinkage : float
-        Of the covariance towards a multiple of the identity.
+        Of the covariance towards a multiple of the identity, above 0.
     prior_rows : float
         How many rows the mean of the first rows counts for against a class's own.
     rank : int
@@ -146,7 +118,7 @@ class KernelLDA:
 
     def project_often(self, X):
         """The same, remembered, for rows that many runs ask about."""
-        return _lifted(X, self.lift)
+        return lifted(X, self.lift)
 
     def add(self, z, y):
         """Learn one row, given by its features (D,)."""

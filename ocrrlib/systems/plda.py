@@ -5,12 +5,15 @@ from threadpoolctl import threadpool_limits
 
 from ocrrlib.shared import shared
 from ocrrlib.systems.linear import class_sums
+from ocrrlib.systems.scatter import is_known
 
-LEAST = 1e-3  # of the mean variance: directions that vary less are taken to vary so much
+LEAST = 1e-3  # least variance of a direction within classes, as a share of the mean variance
 
 
 def basis(X, y, n_classes, shrinkage):
     """Coordinates in which rows of one class vary by 1 in every direction, and class means independently.
+
+    Where rows of one class are not known to vary, they are taken to vary like unit vectors at random.
 
     Returns
     -------
@@ -23,15 +26,17 @@ def basis(X, y, n_classes, shrinkage):
     """
     d, counts = X.shape[1], np.bincount(y, minlength=n_classes)
     known, free = counts > 0, len(y) - np.count_nonzero(counts)
-    if not free:  # nothing says how rows of one class vary: like unit vectors at random
-        return np.zeros(d), np.sqrt(d) * np.eye(d), np.zeros(d)
     sums = class_sums(X, y, n_classes)
-    means = sums[known] / counts[known, None]
-    centre = means.mean(axis=0)
     R = X - (sums / np.maximum(counts, 1)[:, None])[y]
     with threadpool_limits(1):  # so that sums are made in one order
+        scatter = np.vdot(R, R)
+    if not is_known(scatter, free, np.vdot(X, X) / max(len(X), 1)):
+        return np.zeros(d), np.sqrt(d) * np.eye(d), np.zeros(d)
+    means = sums[known] / counts[known, None]
+    centre = means.mean(axis=0)
+    with threadpool_limits(1):
         W = (1 - shrinkage) * (R.T @ R) / free
-        variance = np.vdot(R, R) / free / d or 1 / d
+        variance = scatter / free / d
         W.flat[:: d + 1] += shrinkage * variance
         values, vectors = np.linalg.eigh(W)
         whiten = vectors / np.sqrt(np.maximum(values, LEAST * variance))
@@ -90,7 +95,7 @@ class PLDA:
     shrinkage : float
         Of the covariance within classes towards a multiple of the identity.
     floor : float
-        Least variance of class means along each coordinate: new classes may lie where known ones do not.
+        Least variance of class means along each coordinate, above 0: new classes may lie where known ones do not.
     prior_rows : float
         How many rows the common spread counts for against a class's own.
     power : float
@@ -127,7 +132,8 @@ class PLDA:
 
     def _derive(self, y):
         n, own = self.counts[y], self.prior_rows + self.scatter[y]
-        spread = (own / (self.prior_rows + n - 1)) ** self.power
+        rows = self.prior_rows + n - 1  # that say how wide the class is; where none does, it is as wide as all
+        spread = (own / rows) ** self.power if rows else 1.0
         known = self.between / (n * self.between + 1)  # variance of the mean that is left
         mean, variance = known * self.sums[y], spread + known
         self.precision[y] = 1 / variance

@@ -7,15 +7,16 @@ from ocrrlib.errors import pick
 from ocrrlib.shared import shared
 from ocrrlib.systems.base import Storage, System
 from ocrrlib.systems.linear import best_seen, class_sums, softmax_seen
+from ocrrlib.systems.scatter import is_known
 from ocrrlib.systems.standing import Moves, StandingProducts
 
-GROWTH = 1.5  # the shrinkage's weight is brought up to date when there are so many times more rows
+GROWTH = 1.5  # once rows are so many times those at the last inversion, the matrix is inverted anew
 BLOCK = 32  # rank-one terms that are kept beside the inverse before they are folded into it
 
-# What the covariance is shrunk towards, times the number of rows: the identity, or its own mean variance.
+# What times the identity the scatter (D, D) of so many rows, of trace ``trace``, is shrunk towards.
 TARGETS = {
-    "identity": lambda rows, trace, d: max(rows, 1),
-    "variance": lambda rows, trace, d: trace / d or 1.0,
+    "identity": lambda rows, free, trace, d: max(rows, 1),
+    "variance": lambda rows, free, trace, d: trace / d if is_known(trace, free) else 1.0,
 }
 
 
@@ -33,7 +34,8 @@ def _initial(X, y, n_classes, lift, shrinkage, target):
     with threadpool_limits(1):  # so that sums are made in one order
         A = (1 - shrinkage) * (Z.T @ Z)
         trace = float(np.vdot(Z, Z))
-        ridge = shrinkage * TARGETS[target](len(y), trace, len(A))
+        free = len(y) - np.count_nonzero(counts)
+        ridge = shrinkage * TARGETS[target](len(y), free, trace, len(A))
         A.flat[:: len(A) + 1] += ridge
         return counts, means, trace, ridge, np.linalg.inv(A)
 
@@ -56,7 +58,8 @@ class SLDA(System):
     shrinkage : float
         s, above 0; 1e-4 in the source.
     target : str
-        ``identity`` as in the source, or ``variance``: I times the mean variance.
+        ``identity`` as in the source, or ``variance``: I times the mean variance (times 1 / n while rows of one
+        class are not known to vary).
     updated : bool
         Whether corrections change the covariance, or the means only; the source has both.
     """
@@ -83,7 +86,7 @@ class SLDA(System):
     def _discriminants(self, products):
         """Log-densities (m, C), less what all classes have in common; products (m, C) with the weights are used up."""
         products += self.b
-        products *= max(self.rows, 1)
+        products *= max(self.rows if self.updated else self.inverted_at, 1)  # rows that the covariance is of
         return products
 
     def _products(self, X):
@@ -145,7 +148,8 @@ class SLDA(System):
 
     def _invert(self):
         self._fold()
-        ridge = self.shrinkage * TARGETS[self.target](self.rows, self.trace, len(self.inverse))
+        free = self.rows - np.count_nonzero(self.counts)
+        ridge = self.shrinkage * TARGETS[self.target](self.rows, free, self.trace, len(self.inverse))
         A = np.linalg.inv(self.inverse)
         A.flat[:: len(A) + 1] += ridge - self.ridge
         self.inverse, self.ridge, self.inverted_at = np.linalg.inv(A), ridge, self.rows
