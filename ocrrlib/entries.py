@@ -3,6 +3,15 @@
 import numpy as np
 
 
+def is_fixed(array):
+    """Whether nobody can write to an array: neither through it nor through one that it is a view of."""
+    while isinstance(array, np.ndarray):
+        if array.flags.writeable:
+            return False
+        array = array.base
+    return array is None or isinstance(array, bytes)
+
+
 class Entries:
     """Rows, class ids and birth numbers of what is stored.
 
@@ -21,7 +30,7 @@ class Entries:
     def __init__(self, X, y, born=None, writes=None):
         self.size = len(X)
         # What cannot change need not be copied; the first append moves to memory of our own.
-        keep = None if not X.flags.writeable and not y.flags.writeable else True
+        keep = None if is_fixed(X) and is_fixed(y) else True
         self._X = np.array(X, np.float32, order="C", copy=keep)
         self._y = np.array(y, np.int64, copy=keep)
         self._born = np.arange(self.size) if born is None else np.array(born, np.int64)

@@ -9,6 +9,7 @@ from conftest import rows
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ocrrlib.entries import is_fixed
 from ocrrlib.ledger import GENESIS, Fault, Ledger, entry_hash
 
 D = 6
@@ -259,6 +260,26 @@ def test_what_a_ledger_was_made_from_can_change_without_harm():
     ledger = Ledger(X, y)
     X[:], y[:] = 0, 0
     assert ledger.verify() is None
+
+
+def test_a_read_only_view_of_what_others_can_write_to_is_copied():
+    X, y = rows(4, D, 0), np.arange(4)
+    views = []
+    for array in (X, y):
+        views.append(array[:])
+        views[-1].flags.writeable = False
+    ledger = Ledger(*views)
+    X[:], y[:] = 0, 0
+    assert ledger.verify() is None and ledger.y.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("make", [lambda array: array, lambda array: array[1:], lambda array: array[1:][:2]])
+def test_what_nobody_can_write_to_is_kept_without_a_copy(make):
+    X, y = rows(4, D, 0), np.arange(4)
+    for array in (X, y):
+        array.flags.writeable = False
+    assert np.shares_memory(Ledger(make(X), make(y)).X, X)
+    assert is_fixed(np.frombuffer(bytes(8))) and not is_fixed(np.frombuffer(bytearray(8)))
 
 
 def test_storage_counts_hashes_and_ids():
