@@ -114,29 +114,36 @@ def numeric_step(system, loss, eps=1e-6):
 
 
 def drawn(system, monkeypatch):
-    """Records the slots that a system draws."""
-    slots, draw = [], system._draw
-    monkeypatch.setattr(system, "_draw", lambda n: slots.append(draw(n)) or slots[-1])
-    return slots
+    """Records the rows that a system draws, as they are then: embeddings, labels and, if stored, logits."""
+    found, draw = [], system._draw
+
+    def recorded(n):
+        slots = draw(n)
+        kept = [getattr(system, name, np.zeros(system.memory)) for name in ("memory_X", "memory_y", "memory_logits")]
+        found.append([values[slots] for values in kept])
+        return slots
+
+    monkeypatch.setattr(system, "_draw", recorded)
+    return found
 
 
 def assert_steps(cls, monkeypatch, loss_of, **params):
-    """Each correction moves the head by the gradient of ``loss_of(system, x, y, slots, seen)``."""
+    """Each correction moves the head by the gradient of ``loss_of(before, i, drawn)``."""
     system = fitted(cls, **params)
-    slots = drawn(system, monkeypatch)
+    found = drawn(system, monkeypatch)
     for i, (x, y) in enumerate(zip(NEW_X[:12], NEW_Y)):
         before = fitted(cls, **params)
         before.W, before.b, before.seen = system.W.copy(), system.b.copy(), system.seen.copy()
         before.seen[y] = True
-        slots.clear()
+        found.clear()
         system.correct(x, y)
-        expected = numeric_step(before, loss_of(system, before, i, slots))
+        expected = numeric_step(before, loss_of(before, i, found))
         np.testing.assert_allclose(np.hstack([system.W, system.b[:, None]]), expected, atol=1e-7)
 
 
 def test_er_steps_along_half_the_new_and_half_the_remembered_loss(monkeypatch):
-    def loss_of(system, before, i, slots):
-        seen, M, m = np.flatnonzero(before.seen), system.memory_X[slots[0]], system.memory_y[slots[0]]
+    def loss_of(before, i, found):
+        seen, (M, m, _) = np.flatnonzero(before.seen), found[0]
         x, y = NEW_X[i : i + 1], NEW_Y[i : i + 1]
         return lambda W, b: losses(W, b, x, y, seen) / 2 + losses(W, b, M, m, seen) / 2
 
@@ -144,8 +151,8 @@ def test_er_steps_along_half_the_new_and_half_the_remembered_loss(monkeypatch):
 
 
 def test_er_ace_steps_along_the_new_loss_among_new_classes_and_the_remembered_among_all(monkeypatch):
-    def loss_of(system, before, i, slots):
-        seen, M, m = np.flatnonzero(before.seen), system.memory_X[slots[0]], system.memory_y[slots[0]]
+    def loss_of(before, i, found):
+        seen, (M, m, _) = np.flatnonzero(before.seen), found[0]
         X, y = NEW_X[max(i - 3, 0) : i + 1], NEW_Y[max(i - 3, 0) : i + 1]
         return lambda W, b: losses(W, b, X, y, sorted(set(y))) + losses(W, b, M, m, seen)
 
@@ -153,10 +160,9 @@ def test_er_ace_steps_along_the_new_loss_among_new_classes_and_the_remembered_am
 
 
 def test_der_pp_steps_along_new_stored_and_remembered_losses(monkeypatch):
-    def loss_of(system, before, i, slots):
-        seen, (one, two) = np.flatnonzero(before.seen), slots
-        x, y, Z = NEW_X[i : i + 1], NEW_Y[i : i + 1], system.memory_logits[one].astype(np.float64)
-        A, B, m = system.memory_X[one].astype(np.float64), system.memory_X[two], system.memory_y[two]
+    def loss_of(before, i, found):
+        seen, ((A, _, Z), (B, m, _)) = np.flatnonzero(before.seen), found
+        x, y, A, Z = NEW_X[i : i + 1], NEW_Y[i : i + 1], A.astype(np.float64), Z.astype(np.float64)
 
         def loss(W, b):
             kept = np.mean((A @ W.T + b - Z) ** 2)
@@ -177,6 +183,34 @@ def test_der_pp_stores_the_logits_of_the_moment_a_row_enters():
     np.testing.assert_array_equal(system.memory_logits[slot, KNOWN:], 0)
 
 
+@pytest.mark.parametrize("cls", [ER, DERPP, MIR])
+@pytest.mark.parametrize("n", [0, 7])
+def test_a_correction_is_not_drawn_beside_itself(cls, n, monkeypatch):
+    """Their sources draw first and store afterwards; only ER-ACE's batch needs the row in memory."""
+    system = cls(1, memory=100, lr=0.1, **TRAINING).fit(X0[:n], Y0[:n], range(CLASSES))
+    found = drawn(system, monkeypatch)
+    for count, (x, y) in enumerate(zip(NEW_X[:6], NEW_Y)):
+        found.clear()
+        system.correct(x, y)
+        for X, labels, _ in found:
+            assert len(labels) == min(n + count, system.candidates if cls is MIR else system.memory_batch)
+            assert not (X == x).all(axis=1).any()
+        assert (system.memory_X[: system.reservoir.size] == x).all(axis=1).any()
+
+
+@pytest.mark.parametrize("cls", [ER, DERPP, MIR])
+def test_with_an_empty_memory_the_step_is_that_of_the_correction_alone(cls):
+    system = cls(1, memory=40, lr=0.1, **TRAINING).fit(X0[:0], Y0[:0], range(CLASSES))
+    system.correct(NEW_X[0], 2)  # one class alone has no gradient
+    assert not system.W.any()
+    again = cls(1, memory=40, lr=0.1, **TRAINING).fit(X0[:0], Y0[:0], range(CLASSES))
+    again.seen[4] = True
+    seen, before = np.array([2, 4]), _at((again.W.copy(), again.b.copy()))
+    again.correct(NEW_X[0], 2)
+    expected = numeric_step(before, lambda W, b: losses(W, b, NEW_X[:1], [2], seen))
+    np.testing.assert_allclose(np.hstack([again.W, again.b[:, None]]), expected, atol=1e-7)
+
+
 def test_er_ace_has_no_gradient_from_a_first_correction_but_that_of_remembered_rows():
     system = fitted(ERACE)
     own = np.arange(CLASSES) == KNOWN
@@ -190,12 +224,11 @@ def test_er_ace_has_no_gradient_from_a_first_correction_but_that_of_remembered_r
 
 def test_mir_replays_the_rows_whose_loss_rises_most(monkeypatch):
     system = fitted(MIR, candidates=15, memory_batch=4)
-    slots = drawn(system, monkeypatch)
-    X, m = system.memory_X.copy(), system.memory_y.copy()
+    found = drawn(system, monkeypatch)
     before = W, b = system.W.copy(), system.b.copy()
     seen = np.arange(KNOWN + 1)
     system.correct(NEW_X[0], KNOWN)
-    M, labels = X[slots[0]], m[slots[0]]
+    M, labels, _ = found[0]
     new = numeric_step(_at(before), lambda W, b: losses(W, b, NEW_X[:1], [KNOWN], seen))
     rise = [
         losses(new[:, :-1], new[:, -1], M[i : i + 1], labels[i : i + 1], seen)

@@ -10,9 +10,9 @@ class DERPP(Replay):
 
     The loss is that of the correction, plus ``alpha`` times the mean squared difference between
     logits of remembered rows and those stored with them, plus ``beta`` times the cross-entropy of
-    other remembered rows.  Logits are stored when a row enters the memory, of initial rows when
-    the head is trained, over all classes: as in the source, those of classes not seen by then,
-    here zero, are held to like the others.
+    other remembered rows.  As in its code, a correction enters the memory after the step, with the
+    logits from before it; initial rows have those of the trained head.  They are stored over all classes:
+    as in the source, those of classes not seen by then, here zero, are held to like the others.
 
     Parameters
     ----------
@@ -30,19 +30,22 @@ class DERPP(Replay):
         self.memory_logits = self._logits(self.memory_X).astype(np.float32)
 
     def _correct(self, x, y):
-        slot = self._remember(x, y)
+        self.seen[y] = True
         first, second = self._draw(self.memory_batch), self._draw(self.memory_batch)
         X = np.vstack([x[None], self.memory_X[first], self.memory_X[second]])
         new, old, older = np.split(self._logits(X), [1, 1 + len(first)])
-        if slot is not None:
-            self.memory_logits[slot] = new[0]
-        drift = old - self.memory_logits[first]
-        residuals = [
-            self._residuals(new, np.array([y])),
-            self.alpha * 2 * drift / drift.size,
-            self.beta * self._residuals(older, self.memory_y[second]),
-        ]
+        answered = new[0].copy()  # the residuals use ``new`` up
+        residuals = [self._residuals(new, np.array([y]))]
+        if len(first):
+            drift = old - self.memory_logits[first]
+            residuals += [
+                self.alpha * 2 * drift / drift.size,
+                self.beta * self._residuals(older, self.memory_y[second]),
+            ]
         self._step(np.vstack(residuals), X)
+        slot = self._remember(x, y)
+        if slot is not None:
+            self.memory_logits[slot] = answered
 
     def storage(self):
         held = super().storage()

@@ -27,7 +27,7 @@ class MIR(Replay):
         new = self._residuals(self._logits(x[None]), np.array([y]))
         slots = self._draw(self.candidates)
         X, labels = self.memory_X[slots].astype(np.float64), self.memory_y[slots]
-        self._remember(x, y)  # after the draw: the correction is not its own interference
+        self._remember(x, y)  # as in its code, after the draw: the correction is not its own interference
         if not len(slots):
             self._step(new, x[None])
             return

@@ -57,7 +57,10 @@ class BalancedReservoir:
 
 @shared(keep=4)
 def initial_memory(y, n_classes, budget, seed):
-    """The rows (m,) kept of the initial set, which streams by in file order, and the reservoir then."""
+    """Stream the initial rows through a new reservoir in file order.
+
+    Returns the row number in each slot (m,), and the reservoir.
+    """
     reservoir = BalancedReservoir(budget, n_classes, np.random.default_rng([seed, 3]))
     rows = np.full(min(budget, len(y)), -1)
     for row, label in enumerate(y.tolist()):
@@ -71,7 +74,7 @@ class Replay(LinearHead):
     """The head is trained on the known classes; no class takes part in anything before its first row.
 
     Rows of weights of classes to come are zero, and their logits are left out of every softmax.
-    Each correction first enters the memory, then moves the head by one SGD step.
+    Each correction moves the head by one SGD step and enters the memory; subclasses say which comes first.
 
     Parameters
     ----------
