@@ -11,12 +11,16 @@ from ocrrlib.errors import InputError, pick
 
 @dataclass(frozen=True)
 class Entry:
-    """One system as data: where its class is, how it is set, what it shares work with."""
+    """One system as data: where its class is, how it is set, what it shares work with.
+
+    Systems of one family run in the same process so that they share cached work. If a library is missing, it is
+    installed with ``pip install 'ocrrlib[<family>]'``.
+    """
 
     module: str
     cls: str
     params: dict = field(default_factory=dict)
-    family: str = "shared"  # runs of one are done together, to share work; an extra that it needs has its name
+    family: str = "shared"
     reads: str = "embeddings"  # or sentences
 
     def make(self, seed=0, encoder=None):
@@ -103,8 +107,10 @@ SYSTEMS = {
     "er_ace": _replay("er_ace", "ERACE", lr=0.1, recent=10),
     "der_pp": _replay("der_pp", "DERPP", lr=0.03, memory_batch=32, alpha=0.1, beta=0.5),
     "mir": _replay("mir", "MIR", lr=0.1, candidates=50),
+    "er_tuned": _replay("er_tuned", "ERTuned"),
+    "er_ace_tuned": _replay("er_ace_tuned", "ERACETuned", recent=10),
     "gdumb": _replay("gdumb", "GDumb", every=25),
-    "pa": Entry("pa", "PassiveAggressive", dict(C=1.0, rows=1000), family="river"),
+    "pa": Entry("pa", "PassiveAggressive", dict(C=1.0), family="river"),
     "ledger_plda": Entry("ledger_plda", "LedgerPLDA", MIX, family="known_head"),
     "substrate_k1": Entry("substrate", "Substrate", dict(k=1, margin=0.05)),
     "substrate_sumsim": Entry("substrate", "Substrate", dict(k=5, rule="sumsim")),

@@ -14,7 +14,9 @@ SLACK = 1e-9  # a loss so close to zero is river's to decide
 
 
 class OneVsRest(multiclass.OneVsRestClassifier):
-    """river's own, on rows (d,) float64; models whose loss is zero, and so their step, are not called.
+    """river's OneVsRestClassifier with its weights mirrored in one matrix.
+
+    Rows are (d,) float64. Binary models whose hinge loss is zero are skipped, since they would not change.
 
     Attributes
     ----------
@@ -39,8 +41,8 @@ class OneVsRest(multiclass.OneVsRestClassifier):
 
 
 @shared(keep=1)
-def first_pass(X, y, n_classes, seed, C, rows):
-    """river's model after one pass over ``rows`` random rows, in random order."""
+def first_pass(X, y, n_classes, seed, C, rows=None):
+    """river's model after one pass over the rows in random order, or over the first ``rows`` in that order."""
     model = OneVsRest(linear_model.PAClassifier(C=C, mode=1), n_classes, X.shape[1])
     rng = np.random.default_rng(seed)
     for row in rng.permutation(len(y))[:rows]:
@@ -55,11 +57,11 @@ class PassiveAggressive(System):
     ----------
     C : float
         The longest step (PA-I); 1 by river's default.
-    rows : int
-        Initial rows it passes over, once: river updates each class's weights number by number.
+    rows : int, optional
+        At most so many initial rows, drawn at random, are learnt, each once; all without it.
     """
 
-    def __init__(self, seed=0, C=1.0, rows=1000):
+    def __init__(self, seed=0, C=1.0, rows=None):
         super().__init__(seed)
         self.C, self.rows = C, rows
 
