@@ -49,7 +49,8 @@ def ledger_write(
     if not isinstance(getattr(one, "entries", None), Ledger):
         raise InputError(f"{system} keeps no ledger: choose substrate or ledger_plda")
     added = ledger_file.write(one.entries, file, scenario.classes)
-    typer.echo(f"{file}: {added} entries added\nhead {ledger_file.head(one.entries)}: note it elsewhere")
+    head = ledger_file.head(one.entries, scenario.classes)
+    typer.echo(f"{file}: {added} entries added\nhead {head}: note it elsewhere")
 
 
 @ledgers.command(name="verify")

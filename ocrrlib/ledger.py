@@ -35,14 +35,15 @@ class Fault:
     """The first broken entry: its place in the ledger and what was done.
 
     ``kind`` is ``changed``, ``removed`` (just before this place), ``inserted``,
-    ``reordered`` or ``truncated`` (the chain does not contain the head noted elsewhere).
+    ``reordered`` or ``truncated`` (the chain does not contain the head noted elsewhere);
+    or, of a ledger on disk, ``renamed``: classes do not have the names that they were written with.
     """
 
     position: int
     kind: str
 
     def __str__(self):
-        return f"entry {self.position}: {self.kind}"
+        return "names of the classes: changed" if self.kind == "renamed" else f"entry {self.position}: {self.kind}"
 
 
 class Ledger(Entries):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ocrrlib import ledger_file
 from ocrrlib.errors import InputError
-from ocrrlib.ledger import Ledger
+from ocrrlib.ledger import Fault, Ledger
 
 CLASSES = ("a", "b", "c")
 
@@ -39,7 +39,7 @@ def test_what_is_written_in_any_number_of_steps_is_read_back(tmp_path_factory, s
     np.testing.assert_array_equal(found.y, written.y)
     assert (found.ids, found.previous, found.hashes) == (written.ids, written.previous, written.hashes)
     assert found.classes == CLASSES and found.verify(head=written.head) is None
-    assert ledger_file.from_hex(ledger_file.head(found)) == written.head
+    assert found.verify(head=ledger_file.from_hex(ledger_file.head(found))) is None
 
 
 FAULTS = {
@@ -105,7 +105,13 @@ def other(path):
 
 def of_format(path):
     ledger_file.write(ledger(), path, CLASSES)
-    change(path, "UPDATE about SET format = 2")
+    change(path, "UPDATE about SET format = 3")
+    return path
+
+
+def of_old_format(path):
+    change(path, "CREATE TABLE about (format, dim)", "CREATE TABLE classes (label)", "CREATE TABLE entries (place)")
+    change(path, "INSERT INTO about VALUES (1, 4)")
     return path
 
 
@@ -121,10 +127,11 @@ def short(path):
         (lambda path: path, "is missing"),
         (damaged, "damaged"),
         (other, "no ledger"),
-        (of_format, "format 2"),
+        (of_format, "format 3.*newer"),
+        (of_old_format, "format 1.*anew"),
         (short, "entry 1 does not have 4 numbers"),
     ],
-    ids=["missing", "damaged", "another database", "newer", "short"],
+    ids=["missing", "damaged", "another database", "newer", "older", "short"],
 )
 def test_what_is_no_ledger_is_refused_by_name(tmp_path, make, clue):
     path = make(tmp_path / "ledger.sqlite")
@@ -143,6 +150,105 @@ def test_one_ledger_never_overwrites_another(tmp_path):
     assert path.read_bytes() == before
     with pytest.raises(InputError, match="no folder"):
         ledger_file.write(ledger(), tmp_path / "none/ledger.sqlite", CLASSES)
+
+
+@pytest.mark.parametrize(
+    "statement, clue",
+    [
+        ("UPDATE entries SET x = 5 WHERE place = 3", "x of entry 3"),
+        ("UPDATE entries SET label = 'two' WHERE place = 3", "label of entry 3"),
+        ("UPDATE entries SET label = 1.5 WHERE place = 3", "label of entry 3"),
+        ("UPDATE entries SET id = 'x' WHERE place = 3", "id of entry 3"),
+        ("UPDATE entries SET previous = 'x' WHERE place = 3", "previous of entry 3"),
+        ("UPDATE entries SET hash = 'x' WHERE place = 3", "hash of entry 3"),
+        ("UPDATE classes SET name = x'00' WHERE label = 1", "name of a class"),
+        ("UPDATE classes SET label = 7 WHERE label = 1", "not numbered"),
+        ("UPDATE about SET names = 'x'", "no digest"),
+        ("UPDATE about SET dim = 'x'", "how long a row is"),
+        ("UPDATE about SET format = 'x'", "format"),
+        ("ALTER TABLE about DROP COLUMN names", "names"),
+        ("DELETE FROM about", "format"),
+    ],
+)
+def test_what_is_not_of_its_type_is_refused_by_name(tmp_path, statement, clue):
+    path = tmp_path / "ledger.sqlite"
+    ledger_file.write(ledger(), path, CLASSES)
+    change(path, statement)
+    with pytest.raises(InputError, match=clue):
+        ledger_file.read(path)
+    with pytest.raises(InputError, match="ledger.sqlite"):
+        ledger_file.write(ledger(8), path, CLASSES)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE classes SET name = 'zz' WHERE label = 0",
+        "UPDATE classes SET name = 'bc' WHERE label = 1",
+        "INSERT INTO classes VALUES (3, 'd')",
+        "DELETE FROM classes",
+    ],
+)
+def test_changed_names_of_classes_are_found(tmp_path, statement):
+    path = tmp_path / "ledger.sqlite"
+    ledger_file.write(ledger(), path, CLASSES)
+    change(path, statement)
+    found = ledger_file.read(path)
+    assert found.verify() == Fault(0, "renamed") and str(found.verify()) == "names of the classes: changed"
+    with pytest.raises(InputError, match="other classes"):
+        ledger_file.write(ledger(8), path, CLASSES)
+
+
+def test_names_rewritten_with_their_digest_show_against_a_head_noted_elsewhere(tmp_path):
+    path, other = tmp_path / "ledger.sqlite", tmp_path / "other.sqlite"
+    ledger_file.write(ledger(), path, CLASSES)
+    ledger_file.write(ledger(), other, ("a", "b", "zz"))
+    noted = ledger_file.from_hex(ledger_file.head(ledger_file.read(path)))
+    assert ledger_file.read(other).verify() is None
+    assert ledger_file.read(other).verify(head=noted) == Fault(6, "truncated")
+
+
+names = st.lists(st.text(st.characters(codec="utf-8"), max_size=2), max_size=3)
+
+
+@given(names, names)
+def test_other_names_have_another_digest(first, second):
+    assert (ledger_file.names_hash(first) == ledger_file.names_hash(second)) == (first == second)
+    assert ledger_file.names_hash(["ab", "c"]) != ledger_file.names_hash(["a", "bc"])
+
+
+@pytest.mark.parametrize("n", [0, 3])
+def test_the_head_of_a_file_is_known_before_it_is_written_and_verifies_after_growth(tmp_path, n):
+    path, written = tmp_path / "ledger.sqlite", ledger(n)
+    ledger_file.write(written, path, CLASSES)
+    noted = ledger_file.head(written, CLASSES)
+    assert ledger_file.head(ledger_file.read(path)) == noted == ledger_file.head(ledger_file.read(path), CLASSES)
+    written.append(rows(1, 4, 7)[0], 1)
+    ledger_file.write(written, path, CLASSES)
+    assert ledger_file.read(path).verify(head=ledger_file.from_hex(noted)) is None
+
+
+def test_other_names_are_not_added_to(tmp_path):
+    path, written = tmp_path / "ledger.sqlite", ledger()
+    ledger_file.write(written, path, CLASSES)
+    before = path.read_bytes()
+    for classes in (("x", "y", "z"), CLASSES[:2], (*CLASSES, "d")):
+        with pytest.raises(InputError, match="other classes"):
+            ledger_file.write(written, path, classes)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "column, value", [("label", "2"), ("id", "9"), ("x", "zeroblob(16)"), ("hash", "zeroblob(32)")]
+)
+def test_nothing_is_added_to_a_file_in_which_an_entry_was_changed(tmp_path, column, value):
+    path, written = tmp_path / "ledger.sqlite", ledger()
+    ledger_file.write(written, path, CLASSES)
+    change(path, f"UPDATE entries SET {column} = {value} WHERE place = 1")
+    written.append(rows(1, 4, 7)[0], 1)
+    with pytest.raises(InputError, match="from entry 1 on"):
+        ledger_file.write(written, path, CLASSES)
+    assert ledger_file.read(path).size == 6
 
 
 @pytest.mark.parametrize("text", ["", "xyz", "00", "g" * 64])
