@@ -1,4 +1,4 @@
-"""Where our own system was set: on training rows only, with seeds of their own."""
+"""Where our own system was set: on training rows, weighted by the class counts of the test sets, with own seeds."""
 
 from dataclasses import replace
 
@@ -39,7 +39,10 @@ def from_training_rows(data, fold):
 
 
 def row_weights(data, own):
-    """What a test row of each class of ``own`` counts, (C,): all classes weigh as in the test rows of ``data``."""
+    """What a test row of each class of ``own`` counts, (C,): all classes weigh as in the test rows of ``data``.
+
+    All that is read of the test sets is how many rows of each class they have, which is published.
+    """
     wanted, there = (np.bincount(one.y_test, minlength=len(data.classes)) for one in (data, own))
     return wanted / np.maximum(there, 1)
 

@@ -178,10 +178,10 @@ def test_fitted_again_on_no_class_it_forgets_the_head(s):
     assert set(system.predict(rows(9, 16, 1)).tolist()) == {int(s.y_stream[0])}
 
 
-def test_bytes_are_those_of_ledger_models_and_head(s, pairs):
+def test_bytes_are_those_of_ledger_models_and_the_head_in_float32_as_of_all_heads(s, pairs):
     system = taught(fitted(s), pairs)
     system.predict(s.queries)
-    ledger, head = taught(fitted(s, Substrate), pairs).storage().bytes, system.W.nbytes + system.b.nbytes
+    ledger, head = taught(fitted(s, Substrate), pairs).storage().bytes, 4 * (system.W.size + system.b.size)
     assert system.storage().bytes == ledger + system.model.nbytes + system.kernel.nbytes + head
 
 

@@ -4,8 +4,8 @@ import numpy as np
 
 from ocrrlib.systems.linear import DECIMALS, best_seen
 
-FEW = 32  # rows for which looking twice is more work
-ROUNDING = 2.0**-23  # twice what one float32 operation may be off
+FEW = 32  # for fewer rows, float64 at once is faster than float32 first
+ROUNDING = 2.0**-23  # twice the largest relative error of one float32 operation
 MOST = 1e15  # weights so large may be too large for float32
 
 

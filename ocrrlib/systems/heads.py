@@ -1,4 +1,4 @@
-"""The linear softmax head that six systems start from, and its gradients in closed form.
+"""The linear softmax head of all systems that have one, and its gradients in closed form.
 
 Training and updates run in float64: the published float32 protocol differs from
 it by rounding only, and results no longer depend on a machine's arithmetic.

@@ -15,11 +15,10 @@ from ocrrlib.systems.substrate import Substrate
 class LedgerPLDA(Substrate):
     """A correction is appended to the ledger, as in ``substrate``; only reading differs.
 
-    Densities under a PLDA model, discriminants whose borders bend, and the shares of the nearest entry
-    of each class are mixed; classes that were not there at the start are held to be likelier beforehand,
-    since they have far fewer entries. Of the mass that falls on classes known from the start, a part is
-    handed out anew by a head that was trained on these: it tells known classes apart and takes nothing
-    from new ones. The models learn entries when the next prediction asks for them.
+    Three class distributions are averaged: PLDA, LDA on random kernel features, and the nearest entry of each
+    class. The probability of every class first met in the stream is multiplied by ``new_odds``. A frozen head
+    then redistributes a share ``head_weight`` of the known classes' probability among them. The models learn
+    entries when the next prediction asks for them.
 
     Parameters
     ----------
@@ -28,13 +27,14 @@ class LedgerPLDA(Substrate):
     neighbour_temperature : float
         Of the softmax over their cosines.
     neighbour_weight, kernel_weight : float
-        Shares of the neighbours and of the bent discriminants; the PLDA model has the rest.
+        Shares of the neighbours and of the LDA on kernel features in the average; PLDA has the rest.
     new_odds : float
-        Factor on the probability of each class that is new.
+        Factor on the probability of each class first met in the stream.
     head_weight : float
-        Share of the head in the mass of known classes.
+        Share of the known classes' probability that the head redistributes.
     model_temperature, kernel_temperature : float
-        What log-densities are divided by: coordinates are less independent than the models have it.
+        Each model's log-densities are divided by this before the softmax, because both assume independent
+        coordinates and are therefore overconfident.
     model, kernel : dict
         Settings of ``PLDA`` and of ``KernelLDA``.
     epochs, fit_lr, weight_decay, batch
@@ -142,6 +142,7 @@ class LedgerPLDA(Substrate):
         return lambda rows: best_seen(probabilities(rows), self.model.seen)
 
     def storage(self):
+        """Ledger and models as they are held; the head, like all heads, as published: 4 bytes a parameter."""
         head = self.W.size + self.b.size if len(self.known) else 0
         models = self.model.nbytes + self.kernel.nbytes
-        return Storage(self.entries.nbytes + models + 8 * head, self.entries.size, head)
+        return Storage(self.entries.nbytes + models + 4 * head, self.entries.size, head)
