@@ -13,7 +13,7 @@ from ocrrlib.systems.standing import Moves, StandingProducts
 GROWTH = 1.5  # once rows are so many times those at the last inversion, the matrix is inverted anew
 BLOCK = 32  # rank-one terms that are kept beside the inverse before they are folded into it
 
-# What times the identity the scatter (D, D) of so many rows, of trace ``trace``, is shrunk towards.
+# The scatter (D, D) of some rows, its trace given, is shrunk towards so many times the identity.
 TARGETS = {
     "identity": lambda rows, free, trace, d: max(rows, 1),
     "variance": lambda rows, free, trace, d: trace / d if is_known(trace, free) else 1.0,
