@@ -5,10 +5,16 @@ from typing import Annotated
 
 import typer
 
+from ocrrlib import ledger_file
 from ocrrlib.cli_options import BROKEN, AsJSON, Dataset, Encoder, PolicyName, System, print_json
+from ocrrlib.embeddings import load
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.errors import InputError, pick
+from ocrrlib.ledger import Ledger
 from ocrrlib.policies import POLICIES
+from ocrrlib.scenario import make_scenario
+from ocrrlib.stream import run_stream
+from ocrrlib.systems import make
 
 ledgers = typer.Typer(
     no_args_is_help=True,
@@ -36,13 +42,6 @@ def ledger_write(
     \b
     ocrr ledger write corrections.sqlite ledger_plda --policy random10
     """
-    from ocrrlib import ledger_file
-    from ocrrlib.embeddings import load
-    from ocrrlib.ledger import Ledger
-    from ocrrlib.scenario import make_scenario
-    from ocrrlib.stream import run_stream
-    from ocrrlib.systems import make
-
     one, scenario = make(system, seed), make_scenario(load(dataset, encoder), seed, cap=None)
     for _ in run_stream(one, scenario, pick("policy", policy, POLICIES)):
         pass
@@ -65,8 +64,6 @@ def ledger_verify(
     ocrr ledger verify corrections.sqlite
     ocrr ledger verify corrections.sqlite --head "$(cat head.txt)" --json
     """
-    from ocrrlib import ledger_file
-
     found = ledger_file.read(file)
     fault = found.verify(head=None if head is None else ledger_file.from_hex(head))
     if as_json:
@@ -88,8 +85,6 @@ def ledger_show(
     \b
     ocrr ledger show corrections.sqlite --last 20
     """
-    from ocrrlib import ledger_file
-
     found = ledger_file.read(file)
     for place in range(max(found.size - last, 0), found.size):
         label = int(found.y[place])
