@@ -8,6 +8,7 @@ rows, the encoder and the modality have to do with it.
 import hashlib
 from dataclasses import asdict, replace
 from functools import lru_cache
+from itertools import product
 
 import pandas as pd
 
@@ -35,71 +36,29 @@ SETTING = "asking p wrong confusion delay drift order new known".split()
 KEY = ["study", "dataset", "encoder", "system", "seed", *SETTING, "step"]
 
 
+def _product(**options):
+    """All combinations, as dicts."""
+    return [dict(zip(options, values)) for values in product(*options.values())]
+
+
 def _policies(**changes):
     return [dict(policy=replace(ORACLE, **change)) for change in _product(**changes)]
 
 
-def _product(**options):
-    """All combinations, as dicts."""
-    rows = [{}]
-    for name, values in options.items():
-        rows = [row | {name: value} for row in rows for value in values]
-    return rows
-
-
-def _wrong():
-    return _policies() + _policies(wrong=(0.1, 0.2, 0.4), confusion=CONFUSIONS)
-
-
-def _late():
-    return _policies(delay=(0, 10, 50, 200))
-
-
-def _asked():
-    ways = (BLIND, *(replace(ORACLE, ask=way) for way in UNCERTAINTIES))  # all spend the same number of questions
-    return [dict(policy=replace(way, p=p)) for p in (0.05, 0.1, 0.2, 0.4) for way in ways]
-
-
-def _drift():
-    return _product(drift=("none", *DRIFTS))
-
-
-def _new():
-    return _product(new=(1, 5, 10, 20, 40), known=(37,))  # 40 of 77 leave 37
-
-
-def _known():
-    return _product(known=(5, 10, 20, 37, 0))
-
-
-def _scope():
-    return [dict(dataset="clinc150", out_of_scope=True)]
-
-
-def _order():
-    return _product(order=("file", "shuffled"))
-
-
-def _encoder():
-    return _product(encoder=("", LEXICAL_ENCODER))
-
-
-def _digits():
-    return [dict(dataset="digits", encoder="pixels", new=5)]
-
-
+# What asks: at random, or by what it is unsure of; all spend the same number of questions.
+WAYS = (BLIND, *(replace(ORACLE, ask=way) for way in UNCERTAINTIES))
 # Each as what its cells change of the usual one; an empty encoder is the one that is set.
 STUDIES = {
-    "wrong": _wrong,
-    "late": _late,
-    "asked": _asked,
-    "drift": _drift,
-    "new": _new,
-    "known": _known,
-    "scope": _scope,
-    "order": _order,
-    "encoder": _encoder,
-    "digits": _digits,
+    "wrong": _policies() + _policies(wrong=(0.1, 0.2, 0.4), confusion=CONFUSIONS),
+    "late": _policies(delay=(0, 10, 50, 200)),
+    "asked": [dict(policy=replace(way, p=p)) for p in (0.05, 0.1, 0.2, 0.4) for way in WAYS],
+    "drift": _product(drift=("none", *DRIFTS)),
+    "new": _product(new=(1, 5, 10, 20, 40), known=(37,)),  # 40 of 77 leave 37
+    "known": _product(known=(5, 10, 20, 37, 0)),
+    "scope": [dict(dataset="clinc150", out_of_scope=True)],
+    "order": _product(order=("file", "shuffled")),
+    "encoder": _product(encoder=("", LEXICAL_ENCODER)),
+    "digits": [dict(dataset="digits", encoder="pixels", new=5)],
 }
 
 
@@ -112,7 +71,7 @@ def plan(study, encoder=DEFAULT_ENCODER, seeds=None, profile="paper", systems=CO
         If a name is unknown or a seed out of range.
     """
     size = dict(pick("profile", profile, PROFILES)) | ({"cap": None} if profile == "paper" else {})
-    settings = pick("study", study, STUDIES)()
+    settings = pick("study", study, STUDIES)
     systems = QUEUES if study == "order" else dict.fromkeys((*systems, *(TUNED if study == "digits" else ())))
     for system in systems:
         pick("system", system, SYSTEMS)

@@ -22,7 +22,7 @@ class Table:
     text: pd.DataFrame
 
     def write(self, folder):
-        """Write ``<name>.csv``, ``.md`` and ``.tex`` into ``folder``."""
+        """Write ``<name>.csv``, ``.md`` and ``.tex`` into ``folder``; returns the table, to be shown."""
         write_text(folder / f"{self.name}.csv", self.numbers.to_csv(index=False, lineterminator="\n"))
         markdown = self.text.to_markdown(index=False, disable_numparse=True)
         write_text(folder / f"{self.name}.md", f"{markdown}\n\n: {self.caption}\n")
@@ -34,6 +34,7 @@ class Table:
             position="htbp",
         )
         write_text(folder / f"{self.name}.tex", latex.replace("±", r"$\pm$").replace("→", r"$\to$"))
+        return self
 
     def _repr_markdown_(self):
         return self.text.to_markdown(index=False, disable_numparse=True) + f"\n\n*{self.caption}*"
