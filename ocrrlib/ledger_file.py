@@ -7,9 +7,11 @@ entry: noted elsewhere, it vouches for names and entries.
 """
 
 import hashlib
+import os
 import sqlite3
 import struct
-from contextlib import closing
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +22,7 @@ from ocrrlib.ledger import GENESIS, Fault, Ledger
 
 FORMAT = 2  # 1 had no digest of the names
 COLUMNS = {"id": int, "label": int, "x": bytes, "previous": bytes, "hash": bytes}  # of an entry, after its place
+_NOT_ALLOWED = sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR
 _TABLES = """
 CREATE TABLE about (format INTEGER NOT NULL, dim INTEGER NOT NULL, names BLOB NOT NULL);
 CREATE TABLE classes (label INTEGER PRIMARY KEY, name TEXT NOT NULL);
@@ -28,6 +31,34 @@ CREATE TABLE entries (
     x BLOB NOT NULL, previous BLOB NOT NULL, hash BLOB NOT NULL
 );
 """
+
+
+@dataclass(frozen=True)
+class Damage(Fault):
+    """Something in a file that was not written so, and for which no entries can be made of it.
+
+    Of ``kind`` ``changed`` (an entry), ``renamed``, ``about`` or ``tables``; ``what`` was found is said in words.
+    """
+
+    what: str
+
+    def __str__(self):
+        where = {"about": "table about: changed", "tables": "tables: changed"}.get(self.kind, super().__str__())
+        return f"{where} ({self.what})"
+
+
+class Broken(InputError):
+    """A file that was changed since it was written.
+
+    Attributes
+    ----------
+    fault : Fault
+        The first that was found.
+    """
+
+    def __init__(self, path, fault):
+        super().__init__(f"{path}: {fault}: restore it from a copy")
+        self.fault = fault
 
 
 class StoredLedger(Ledger):
@@ -60,8 +91,26 @@ class StoredLedger(Ledger):
         """
         if self.names is not None and self.names != names_hash(self.classes):
             return Fault(0, "renamed")
-        sealed = self.names is not None and any(head == _sealed(self.names, own) for own in (GENESIS, *self.hashes))
-        return super().verify(None if sealed else head)
+        return super().verify(None if head is not None and self.vouched(head) else head)
+
+    def vouched(self, head):
+        """What a head stands for.
+
+        Returns
+        -------
+        entries : int
+            How many entries it vouches for, from the first on.
+        names : bool
+            Whether it vouches for the names of the classes, too: a file's head does, that of a ledger in memory not.
+
+        Or None, if no part of this ledger has or had this head.
+        """
+        for size, own in enumerate((GENESIS, *self.hashes)):
+            if self.names is not None and head == _sealed(self.names, own):
+                return size, True
+            if size and head == own:
+                return size, False
+        return None
 
 
 def names_hash(classes):
@@ -96,36 +145,77 @@ def write(ledger, path, classes):
 
     Raises
     ------
+    Broken
+        If the file holds a ledger that was changed since it was written.
     InputError
-        If the file holds something else, be it one entry or name, or cannot be written.
+        If the file holds something else, be it one entry or name, or cannot be written, or the ledger was changed.
     """
-    path, classes = Path(path), tuple(map(str, classes))
+    path, classes, dim = Path(path), tuple(map(str, classes)), ledger.X.shape[1]
+    if fault := ledger.verify():
+        raise InputError(f"the ledger given was changed ({fault}): nothing is written to {path}")
+    _check_place(path)
+    with _opened(path, "rwc") as base:
+        if not _tables(base):
+            base.executescript("BEGIN;" + _TABLES)
+            base.execute("INSERT INTO about VALUES (?, ?, ?)", (FORMAT, dim, names_hash(classes)))
+            base.executemany("INSERT INTO classes VALUES (?, ?)", enumerate(classes))
+        there = _stored(base, path)
+        _check_unbroken(there, path, classes)
+        if there.X.shape[1] != dim:
+            raise InputError(f"{path} holds another ledger than the one given, of {there.X.shape[1]} numbers a row")
+        common = zip(there.hashes, ledger.hashes)  # both are unbroken, so that hashes stand for all else
+        same = next((place for place, (one, other) in enumerate(common) if one != other), min(there.size, ledger.size))
+        if same < there.size:
+            raise InputError(
+                f"{path} holds another ledger than the one given, from entry {same} on: choose another file"
+            )
+        rows = (_row(ledger, place) for place in range(there.size, ledger.size))
+        base.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", rows)
+    return ledger.size - there.size
+
+
+def check_target(path, classes=None):
+    """Refuse now what ``write`` would refuse, whatever the ledger will be: before something that takes long.
+
+    Parameters
+    ----------
+    path : path
+        Where a ledger is to be written.
+    classes : sequence of str, optional
+        Names of its classes, once they are known.
+
+    Raises
+    ------
+    Broken
+        If the file holds a ledger that was changed since it was written.
+    InputError
+        If the file holds no ledger or one of other classes, or cannot be written.
+    """
+    path = Path(path)
+    _check_place(path)
+    if path.exists():
+        with _opened(path, "rw") as base:
+            if _tables(base):
+                _check_unbroken(_stored(base, path), path, classes)
+
+
+def _check_place(path):
+    """Refuse a path to which no file can be written."""
     if not path.parent.is_dir():
         raise InputError(f"cannot write {path}: there is no folder {path.parent}; make it first")
-    try:
-        with closing(sqlite3.connect(path)) as base, base:
-            if not base.execute("SELECT 1 FROM sqlite_master").fetchone():
-                base.executescript("BEGIN;" + _TABLES)
-                about = FORMAT, ledger.X.shape[1], names_hash(classes)
-                base.execute("INSERT INTO about VALUES (?, ?, ?)", about)
-                base.executemany("INSERT INTO classes VALUES (?, ?)", enumerate(classes))
-            dim, names = _about(base, path)
-            if names != names_hash(classes) or _classes(base, path) != classes:
-                raise InputError(f"{path} holds other classes than those given: choose another file")
-            there = 0
-            for there, row in enumerate(base.execute("SELECT * FROM entries ORDER BY place"), 1):
-                if there > ledger.size or row != _row(ledger, there - 1):
-                    raise InputError(
-                        f"{path} holds another ledger than the one given, from entry {there - 1} on: choose another "
-                        "file, or restore this one from a copy"
-                    )
-            if dim != ledger.X.shape[1]:
-                raise InputError(f"{path} holds another ledger than the one given, of {dim} numbers a row")
-            rows = (_row(ledger, place) for place in range(there, ledger.size))
-            base.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", rows)
-    except sqlite3.Error as error:
-        raise InputError(f"cannot write a ledger to {path} ({error}): choose another file") from error
-    return ledger.size - there
+    if path.is_dir():
+        raise InputError(f"cannot write {path}: it is a folder; give a file in it")
+    for needed in (path.parent, path):
+        if needed.exists() and not os.access(needed, os.W_OK):
+            raise InputError(f"cannot write {path}: {needed} is read-only; choose another file")
+
+
+def _check_unbroken(there, path, classes):
+    """Refuse a stored ledger that was changed, or has other classes than these."""
+    if fault := there.verify():
+        raise Broken(path, fault)
+    if classes is not None and there.classes != tuple(map(str, classes)):
+        raise InputError(f"{path} holds other classes than those given: choose another file")
 
 
 def _row(ledger, place):
@@ -139,49 +229,114 @@ def read(path):
 
     Raises
     ------
+    Broken
+        If something in it was changed so that it cannot even be read.
     InputError
-        If there is no such file, it is no ledger, or what is in it cannot even be read.
+        If there is no such file, or it is no ledger.
     """
     path = Path(path)
     if not path.is_file():
         raise InputError(f"{path} is missing: give a file that `ocrr ledger write` or ocrrlib.ledger_file.write made")
+    with _opened(path, "rw" if _is_interrupted(path) else "ro") as base:
+        return _stored(base, path)
+
+
+def _is_interrupted(path):
+    """Whether there is what a write leaves that goes on or was killed; SQLite undoes the latter, if it may write."""
+    return any(Path(f"{path.resolve()}{suffix}").exists() for suffix in ("-journal", "-wal"))
+
+
+@contextmanager
+def _opened(path, mode):
+    """A database that is committed in the end, or left as it was; its errors are ``InputError``."""
     try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as base:
-            dim, names = _about(base, path)
-            classes = _classes(base, path)
-            rows = base.execute(f"SELECT {', '.join(COLUMNS)} FROM entries ORDER BY place").fetchall()
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True)) as base, base:
+            base.text_factory = _text
+            yield base
     except sqlite3.Error as error:
-        raise InputError(f"{path} is no ledger or damaged ({error}): restore it from a copy") from error
+        code = _code(error)
+        if code == sqlite3.SQLITE_BUSY:
+            way_out = f"{path} is being written by somebody else: wait until that is done"
+        elif code in _NOT_ALLOWED and _is_interrupted(path):
+            way_out = (
+                f"{path}: a write was interrupted, and cannot be undone here: run `ocrr ledger write` again or make "
+                "the folder writable"
+            )
+        elif mode == "rwc":
+            way_out = f"cannot write a ledger to {path} ({error}): choose another file"
+        else:
+            way_out = f"{path} is no ledger or damaged ({error}): restore it from a copy"
+        raise InputError(way_out) from error
+
+
+def _code(error):
+    """SQLite's number for an error, without what says more."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def _text(raw):
+    """A text as str; what is no UTF-8 stays bytes, and is refused for its type."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw
+
+
+def _tables(base):
+    return {name for (name,) in base.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+
+def _stored(base, path):
+    """The ``StoredLedger`` in a database."""
+    tables = _tables(base)
+    if not tables:
+        raise InputError(f"{path} is empty, as no write to it has come to its end: run `ocrr ledger write`")
+    if not {"about", "classes", "entries"} <= tables:
+        raise InputError(f"{path} is a database but no ledger: choose another file")
+    try:
+        dim, names = _about(base, path)
+        classes = _classes(base, path)
+        found = base.execute(f"SELECT place, {', '.join(COLUMNS)} FROM entries ORDER BY place").fetchall()
+    except sqlite3.Error as error:
+        if _code(error) not in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT):
+            raise
+        raise Broken(path, Damage(0, "tables", str(error))) from error
+    rows, damage = [row[1:] for row in found], None
     for place, row in enumerate(rows):
-        for (column, kind), value in zip(COLUMNS.items(), row):
-            if type(value) is not kind:
-                raise _damaged(path, f"{column} of entry {place} is not of type {kind.__name__}")
-        if len(row[2]) != 4 * dim:
-            raise _damaged(path, f"the embedding of entry {place} does not have {dim} numbers")
+        if what := _unlike_written(row, dim):
+            rows, damage = rows[:place], Damage(place, "changed", what)
+            break
     ids, labels, blobs, previous, hashes = (list(column) for column in zip(*rows)) if rows else ([], [], [], [], [])
     X = np.frombuffer(b"".join(blobs), "<f4").reshape(-1, dim)
-    return StoredLedger(X, np.array(labels, np.int64), ids, previous, hashes, classes, names)
+    ledger = StoredLedger(X, np.array(labels, np.int64), ids, previous, hashes, classes, names)
+    moved = next((place for place, row in enumerate(found) if place != row[0]), None)
+    if damage:
+        raise Broken(path, ledger.verify() or damage)
+    if moved is not None and not ledger.verify():  # else what was removed or inserted is found in the chain
+        raise Broken(path, Damage(moved, "changed", f"its place is {found[moved][0]}"))
+    return ledger
 
 
-def _damaged(path, what):
-    return InputError(f"{path}: {what}: restore it from a copy")
+def _unlike_written(row, dim):
+    """What no written entry has; None if there is nothing."""
+    for (column, kind), value in zip(COLUMNS.items(), row):
+        if type(value) is not kind:
+            return f"its {column} is not of type {kind.__name__}"
+    return None if len(row[2]) == 4 * dim else f"its embedding does not have {dim} numbers"
 
 
 def _about(base, path):
-    """Numbers in a row, and the digest of the names, once it is clear that a file is a ledger of a known format."""
-    tables = {name for (name,) in base.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if not {"about", "classes", "entries"} <= tables:
-        raise InputError(f"{path} is a database but no ledger: choose another file")
+    """Numbers in a row, and the digest of the names, once it is clear that a ledger is of a known format."""
     formats = [found for (found,) in base.execute("SELECT format FROM about")]
     if len(formats) != 1 or type(formats[0]) is not int:
-        raise _damaged(path, "it does not say once of what format it is")
+        raise Broken(path, Damage(0, "about", "it does not say once of what format the file is"))
     if formats[0] < FORMAT:
         raise InputError(f"{path} is of format {formats[0]}, without a digest of the names: write it anew")
     if formats[0] > FORMAT:
         raise InputError(f"{path} is of format {formats[0]}, which is not known here: get a newer ocrrlib")
     dim, names = base.execute("SELECT dim, names FROM about").fetchone()
     if type(dim) is not int or dim < 1 or type(names) is not bytes:
-        raise _damaged(path, "it does not say how long a row is, or has no digest of the names")
+        raise Broken(path, Damage(0, "about", "it does not say how long a row is, or has no digest of the names"))
     return dim, names
 
 
@@ -189,9 +344,10 @@ def _classes(base, path):
     """Names of the classes, as they stand in a file."""
     found = base.execute("SELECT label, name FROM classes ORDER BY label").fetchall()
     if [label for label, _ in found] != list(range(len(found))):
-        raise _damaged(path, "the classes are not numbered from 0 on")
-    if not all(type(name) is str for _, name in found):
-        raise _damaged(path, "the name of a class is not of type str")
+        raise Broken(path, Damage(0, "renamed", "they are not numbered from 0 on"))
+    for label, name in found:
+        if type(name) is not str:
+            raise Broken(path, Damage(0, "renamed", f"the name of class {label} is not of type str"))
     return tuple(name for _, name in found)
 
 
@@ -215,7 +371,7 @@ def from_hex(text):
     Raises
     ------
     InputError
-        If it is not 64 hexadecimal digits.
+        If it is not 64 hexadecimal digits, or the hash that stands before every first entry.
     """
     try:
         found = bytes.fromhex(text)
@@ -223,4 +379,8 @@ def from_hex(text):
         found = b""
     if len(found) != len(GENESIS):
         raise InputError(f"head {text!r} is no hash: give 64 hexadecimal digits")
+    if found == GENESIS:
+        raise InputError(
+            "head 0000... stands before the first entry of every ledger: give one that was noted of a file"
+        )
     return found

@@ -15,13 +15,15 @@ import numpy as np
 import pytest
 from conftest import clusters
 
-from ocrrlib import __version__, cards, cli, cli_failures, cli_options, progress
+from ocrrlib import __version__, cards, cli, cli_failures, cli_ledger, cli_options, ledger_file, progress
 from ocrrlib.card_cells import METRICS
 from ocrrlib.card_check import check
 from ocrrlib.errors import InputError
 from ocrrlib.evaluating import evaluate
 from ocrrlib.files import ROOT, sha256
+from ocrrlib.ledger import GENESIS, Ledger
 from ocrrlib.systems import SYSTEMS
+from ocrrlib.systems.substrate import Substrate
 
 
 @pytest.fixture
@@ -246,6 +248,139 @@ def test_a_ledger_is_verified_and_a_damaged_entry_named(capsys, ledger, tmp_path
         cli.BROKEN,
         f"{copy}: entry 7: truncated\n",
     )
+
+
+@pytest.fixture
+def small(tmp_path):
+    """The file of a ledger of ten entries."""
+    path = tmp_path / "small.sqlite"
+    ledger_file.write(Ledger(np.eye(10, dtype=np.float32), np.arange(10) % 3), path, "abc")
+    return path
+
+
+def edit(path, statement):
+    with closing(sqlite3.connect(path)) as base, base:
+        base.execute(statement)
+
+
+@pytest.mark.parametrize(
+    "statement, verdict",
+    [
+        ("UPDATE entries SET label = 'abc' WHERE place = 5", "entry 5: changed (its label is not of type int)"),
+        ("UPDATE entries SET label = 1e23 WHERE place = 5", "entry 5: changed (its label is not of type int)"),
+        ("UPDATE entries SET id = 'abc' WHERE place = 5", "entry 5: changed (its id is not of type int)"),
+        ("UPDATE entries SET previous = 'abc' WHERE place = 5", "entry 5: changed (its previous is not of type bytes)"),
+        ("UPDATE entries SET previous = x'00' WHERE place = 5", "entry 5: changed"),
+        ("UPDATE entries SET id = -9223372036854775808 WHERE place = 5", "entry 5: changed"),
+        ("UPDATE entries SET x = 'abc' WHERE place = 5", "entry 5: changed (its x is not of type bytes)"),
+        ("DELETE FROM entries WHERE place = 5", "entry 5: removed"),
+        ("DELETE FROM about", "table about: changed (it does not say once of what format the file is)"),
+        ("ALTER TABLE entries DROP COLUMN label", "tables: changed (no such column: label)"),
+        ("UPDATE classes SET name = 7.5 WHERE label = 1", "names of the classes: changed"),
+        ("UPDATE classes SET name = x'ff' WHERE label = 1", "names of the classes: changed (the name of class 1 is"),
+    ],
+)
+def test_whatever_is_done_to_a_ledger_is_a_verdict_that_names_file_and_entry(capsys, small, statement, verdict):
+    edit(small, statement)
+    status, out, err = run(capsys, "ledger", "verify", small)
+    assert (status, err) == (cli.BROKEN, "") and out.startswith(f"{small}: {verdict}") and out.count("\n") == 1
+    status, out, _ = run(capsys, "ledger", "verify", small, "--json")
+    assert status == cli.BROKEN and json.loads(out)["fault"].startswith(verdict)
+    if "(" in verdict:  # nothing can be shown of it
+        status, out, err = run(capsys, "ledger", "show", small)
+        assert (status, out) == (cli.BROKEN, "") and err.startswith(f"error: {small}: {verdict}")
+
+
+def test_a_head_of_earlier_vouches_for_what_was_there_then(capsys, small):
+    stored = ledger_file.read(small)
+
+    def verified(head, *more):
+        return run(capsys, "ledger", "verify", small, "--head", head, *more)
+
+    earlier = Ledger(stored.X[:4], stored.y[:4])
+    less = "the head given is that of entry 3: entries from 4 on are not vouched for"
+    assert verified(ledger_file.head(earlier, "abc"))[:2] == (0, f"{small}: 10 entries, unbroken ({less})\n")
+    assert json.loads(verified(ledger_file.head(earlier, "abc"), "--json")[1])["vouched"] == {
+        "entries": 4,
+        "names": True,
+    }
+    out = verified(stored.hashes[3].hex())[1]
+    assert less in out and "names of classes are not vouched for" in out
+    out = verified(stored.hashes[-1].hex())[1]
+    assert "entries from" not in out and "names of classes are not vouched for" in out
+    none = Ledger(stored.X[:0], stored.y[:0])
+    assert "ledger without entries: entries from 0 on are not" in verified(ledger_file.head(none, "abc"))[1]
+    assert verified(ledger_file.head(stored))[1] == f"{small}: 10 entries, unbroken\n"
+    assert json.loads(run(capsys, "ledger", "verify", small, "--json")[1])["vouched"] is None
+    status, out, err = verified(GENESIS.hex())
+    assert (status, out) == (cli.WRONG, "") and "before the first entry of every ledger" in err
+
+
+def test_nothing_is_added_to_a_ledger_that_was_changed(capsys, tmp_path, tiny, monkeypatch):
+    monkeypatch.setattr(cli_ledger, "load", lambda *_: tiny)
+    path = tmp_path / "ledger.sqlite"
+    assert run(capsys, "ledger", "write", path)[0] == 0
+    status, out, _ = run(capsys, "ledger", "write", path)
+    assert status == 0 and out.startswith(f"{path}: 0 entries added")
+    edit(path, "DELETE FROM entries WHERE place > 44")
+    with monkeypatch.context() as patch:
+        patch.setattr(cli_ledger, "run_stream", None)  # the stream need not be over
+        for statement, verdict in {
+            "UPDATE entries SET label = label + 1 WHERE place = 5": "entry 5: changed",
+            "UPDATE classes SET name = 'mine' WHERE label = 1": "names of the classes: changed",
+        }.items():
+            copy = tmp_path / f"{len(verdict)}.sqlite"
+            copy.write_bytes(path.read_bytes())
+            edit(copy, statement)
+            before = copy.read_bytes()
+            status, out, err = run(capsys, "ledger", "write", copy)
+            assert (status, out) == (cli.BROKEN, "") and err.startswith(f"error: {copy}: {verdict}")
+            assert copy.read_bytes() == before
+    assert run(capsys, "ledger", "write", path)[0] == 0 and run(capsys, "ledger", "verify", path)[0] == 0
+
+
+def test_what_cannot_be_written_is_refused_before_the_stream(capsys, small, tmp_path, tiny, monkeypatch):
+    monkeypatch.setattr(cli_ledger, "run_stream", None)
+    monkeypatch.setattr(cli_ledger, "load", lambda *_: tiny)
+    path, before = tmp_path / "new.sqlite", small.read_bytes()
+    for arguments, clue in (
+        ((tmp_path / "none/new.sqlite",), "there is no folder"),
+        ((tmp_path,), "it is a folder"),
+        ((small,), "other classes"),
+        ((__file__,), "no ledger or damaged"),
+        ((path, "ncm"), "ncm keeps no ledger: choose one of substrate, "),
+        ((path, "lora"), "lora keeps no ledger"),
+        ((path, "substrat"), "did you mean 'substrate'"),
+        ((path, "mine:model"), "unknown system that keeps a ledger 'mine:model'"),
+        ((path, "--policy", "half"), "unknown policy 'half'"),
+        ((path, "--seed", "-1"), "seed -1"),
+    ):
+        status, out, err = run(capsys, "ledger", "write", *arguments)
+        assert (status, out) == (cli.WRONG, "") and err.startswith("error: ") and clue in err
+    assert not path.exists() and small.read_bytes() == before
+
+
+def test_the_systems_that_keep_a_ledger_are_those_that_the_help_lists(capsys, tiny):
+    said = run(capsys, "ledger", "write", "--help")[1]
+    for name, entry in SYSTEMS.items():
+        listed = re.search(rf"\b{name}[,.]", said) is not None
+        assert listed == (name in cli_ledger.KEEPERS) and not (listed and entry.reads == "sentences")
+        if entry.reads == "embeddings":
+            assert issubclass(type(entry.make()), Substrate) == listed, name
+    assert "module:name" not in said
+
+
+def test_what_a_ledger_waits_for_is_said_on_stderr(capsys, tmp_path, tiny, monkeypatch):
+    monkeypatch.setattr(cli_ledger, "load", lambda *_: tiny)
+    says = progress.Progress.says
+    monkeypatch.setattr(progress.Progress, "says", lambda self, what: [says(self, what), self.show()])  # no clock
+    status, out, err = run(capsys, "ledger", "write", tmp_path / "ledger.sqlite")
+    lines = err.splitlines()
+    assert status == 0 and len(out.splitlines()) == 2
+    assert lines[0].startswith("... substrate on banking77: learning 40 rows, ") and all(
+        line.startswith("... substrate on banking77: ") for line in lines
+    )
+    assert "200 of 200 items streamed" in lines[-1]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """A ledger's file: what is written is read back, grows only, and shows what was done to it."""
 
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 
 import numpy as np
@@ -11,7 +13,8 @@ from hypothesis import strategies as st
 
 from ocrrlib import ledger_file
 from ocrrlib.errors import InputError
-from ocrrlib.ledger import Fault, Ledger
+from ocrrlib.files import ROOT
+from ocrrlib.ledger import GENESIS, Fault, Ledger
 
 CLASSES = ("a", "b", "c")
 
@@ -82,15 +85,77 @@ def test_a_stored_ledger_goes_on(tmp_path):
     assert ledger_file.read(path).verify(head=written.head) is None
 
 
-def test_a_stop_while_writing_leaves_what_was_there(tmp_path):
+def test_a_stop_while_writing_leaves_what_was_there(tmp_path, monkeypatch):
     path, written = tmp_path / "ledger.sqlite", ledger()
     ledger_file.write(written, path, CLASSES)
     for x in rows(3, 4, 8):
         written.append(x, 0)
-    written.hashes[-1] = object()  # fails at the last row
+    row = ledger_file._row
+    monkeypatch.setattr(ledger_file, "_row", lambda ledger, place: row(ledger, place) if place < 8 else [object()] * 6)
     with pytest.raises(InputError, match="ledger.sqlite"):
         ledger_file.write(written, path, CLASSES)
     assert ledger_file.read(path).size == 6
+
+
+KILLED = """
+import os, signal, sys
+import numpy as np
+from ocrrlib import ledger_file
+from ocrrlib.ledger import Ledger
+
+X, y, row = np.ones((4000, 256), np.float32), np.zeros(4000, int), ledger_file._row
+
+def killed(ledger, place):
+    if place == 3900:  # more than SQLite's cache holds: part of it is in the file
+        os.kill(os.getpid(), signal.SIGKILL)
+    return row(ledger, place)
+
+if sys.argv[2] != "0":
+    ledger_file.write(Ledger(X[: int(sys.argv[2])], y[: int(sys.argv[2])]), sys.argv[1], ["a"])
+ledger_file._row = killed
+ledger_file.write(Ledger(X, y), sys.argv[1], ["a"])
+"""
+
+
+def kill_while_writing(path, size):
+    done = subprocess.run([sys.executable, "-c", KILLED, path, str(size)], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode < 0 and path.with_name(path.name + "-journal").exists(), done.stderr
+
+
+def test_what_a_killed_writer_left_is_undone_by_whoever_reads_next(tmp_path, monkeypatch):
+    path = tmp_path / "ledger.sqlite"
+    kill_while_writing(path, 1000)
+    connect = sqlite3.connect
+    with monkeypatch.context() as patch:  # as where nothing can be written
+        patch.setattr(sqlite3, "connect", lambda name, **how: connect(name.replace("mode=rw", "mode=ro"), **how))
+        with pytest.raises(InputError, match="write was interrupted.*`ocrr ledger write` again or make the folder"):
+            ledger_file.read(path)
+    found = ledger_file.read(path)
+    assert found.size == 1000 and found.verify() is None and [one.name for one in tmp_path.iterdir()] == [path.name]
+
+
+def test_a_first_write_that_was_killed_leaves_a_file_that_can_be_written(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    kill_while_writing(path, 0)
+    with pytest.raises(InputError, match="empty.*`ocrr ledger write`"):
+        ledger_file.read(path)
+    ledger_file.check_target(path, CLASSES)
+    assert ledger_file.write(ledger(), path, CLASSES) == 6
+
+
+def test_a_file_is_read_while_another_process_writes_and_named_where_it_cannot(tmp_path, monkeypatch):
+    path = tmp_path / "ledger.sqlite"
+    ledger_file.write(ledger(), path, CLASSES)
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *args, **how: connect(*args, **how | {"timeout": 0}))
+    with closing(connect(path, isolation_level=None)) as base:
+        base.execute("BEGIN IMMEDIATE")
+        base.execute("DELETE FROM entries WHERE place = 5")
+        assert path.with_name("ledger.sqlite-journal").exists() and ledger_file.read(path).size == 6
+        base.execute("ROLLBACK")
+        base.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(InputError, match="ledger.sqlite is being written by somebody else"):
+            ledger_file.read(path)
 
 
 def damaged(path):
@@ -129,7 +194,7 @@ def short(path):
         (other, "no ledger"),
         (of_format, "format 3.*newer"),
         (of_old_format, "format 1.*anew"),
-        (short, "entry 1 does not have 4 numbers"),
+        (short, "entry 1: changed .its embedding does not have 4 numbers"),
     ],
     ids=["missing", "damaged", "another database", "newer", "older", "short"],
 )
@@ -155,29 +220,43 @@ def test_one_ledger_never_overwrites_another(tmp_path):
 @pytest.mark.parametrize(
     "statement, clue",
     [
-        ("UPDATE entries SET x = 5 WHERE place = 3", "x of entry 3"),
-        ("UPDATE entries SET label = 'two' WHERE place = 3", "label of entry 3"),
-        ("UPDATE entries SET label = 1.5 WHERE place = 3", "label of entry 3"),
-        ("UPDATE entries SET id = 'x' WHERE place = 3", "id of entry 3"),
-        ("UPDATE entries SET previous = 'x' WHERE place = 3", "previous of entry 3"),
-        ("UPDATE entries SET hash = 'x' WHERE place = 3", "hash of entry 3"),
-        ("UPDATE classes SET name = x'00' WHERE label = 1", "name of a class"),
+        ("UPDATE entries SET x = 5 WHERE place = 3", "entry 3: changed .its x is not of type"),
+        ("UPDATE entries SET label = 'two' WHERE place = 3", "entry 3: changed .its label is not of type"),
+        ("UPDATE entries SET label = 1.5 WHERE place = 3", "entry 3: changed .its label is not of type"),
+        ("UPDATE entries SET id = 'x' WHERE place = 3", "entry 3: changed .its id is not of type"),
+        ("UPDATE entries SET previous = 'x' WHERE place = 3", "entry 3: changed .its previous is not of type"),
+        ("UPDATE entries SET hash = 'x' WHERE place = 3", "entry 3: changed .its hash is not of type"),
+        ("UPDATE classes SET name = x'00' WHERE label = 1", "name of class 1 is not of type"),
         ("UPDATE classes SET label = 7 WHERE label = 1", "not numbered"),
         ("UPDATE about SET names = 'x'", "no digest"),
         ("UPDATE about SET dim = 'x'", "how long a row is"),
-        ("UPDATE about SET format = 'x'", "format"),
-        ("ALTER TABLE about DROP COLUMN names", "names"),
-        ("DELETE FROM about", "format"),
+        ("UPDATE classes SET name = CAST(x'ff' AS TEXT) WHERE label = 1", "name of class 1 is not of type"),
+        ("UPDATE about SET format = 'x'", "table about: changed .*format"),
+        ("ALTER TABLE about DROP COLUMN names", "tables: changed .*names"),
+        ("DELETE FROM about", "table about: changed .*format"),
+        ("UPDATE entries SET place = place + 9 WHERE place > 2", "entry 3: changed .its place is 12"),
     ],
 )
-def test_what_is_not_of_its_type_is_refused_by_name(tmp_path, statement, clue):
+def test_what_is_not_as_it_is_written_is_refused_by_name(tmp_path, statement, clue):
     path = tmp_path / "ledger.sqlite"
     ledger_file.write(ledger(), path, CLASSES)
     change(path, statement)
-    with pytest.raises(InputError, match=clue):
+    for refused in (
+        ledger_file.read,
+        ledger_file.check_target,
+        lambda path: ledger_file.write(ledger(8), path, CLASSES),
+    ):
+        with pytest.raises(ledger_file.Broken, match=f"ledger.sqlite: .*{clue}"):
+            refused(path)
+
+
+def test_of_an_entry_of_another_type_and_an_earlier_fault_the_earlier_is_named(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    ledger_file.write(ledger(), path, CLASSES)
+    change(path, "UPDATE entries SET label = 'x' WHERE place = 4", "UPDATE entries SET label = 2 WHERE place = 1")
+    with pytest.raises(ledger_file.Broken) as caught:
         ledger_file.read(path)
-    with pytest.raises(InputError, match="ledger.sqlite"):
-        ledger_file.write(ledger(8), path, CLASSES)
+    assert caught.value.fault == Fault(1, "changed")
 
 
 @pytest.mark.parametrize(
@@ -195,7 +274,7 @@ def test_changed_names_of_classes_are_found(tmp_path, statement):
     change(path, statement)
     found = ledger_file.read(path)
     assert found.verify() == Fault(0, "renamed") and str(found.verify()) == "names of the classes: changed"
-    with pytest.raises(InputError, match="other classes"):
+    with pytest.raises(ledger_file.Broken, match="ledger.sqlite: names of the classes: changed"):
         ledger_file.write(ledger(8), path, CLASSES)
 
 
@@ -233,8 +312,12 @@ def test_other_names_are_not_added_to(tmp_path):
     ledger_file.write(written, path, CLASSES)
     before = path.read_bytes()
     for classes in (("x", "y", "z"), CLASSES[:2], (*CLASSES, "d")):
-        with pytest.raises(InputError, match="other classes"):
-            ledger_file.write(written, path, classes)
+        for refused in (
+            lambda: ledger_file.write(written, path, classes),
+            lambda: ledger_file.check_target(path, classes),
+        ):
+            with pytest.raises(InputError, match="other classes"):
+                refused()
     assert path.read_bytes() == before
 
 
@@ -246,12 +329,57 @@ def test_nothing_is_added_to_a_file_in_which_an_entry_was_changed(tmp_path, colu
     ledger_file.write(written, path, CLASSES)
     change(path, f"UPDATE entries SET {column} = {value} WHERE place = 1")
     written.append(rows(1, 4, 7)[0], 1)
-    with pytest.raises(InputError, match="from entry 1 on"):
-        ledger_file.write(written, path, CLASSES)
-    assert ledger_file.read(path).size == 6
+    before = path.read_bytes()
+    for one in (written, ledger()):  # with something to add, and without
+        with pytest.raises(ledger_file.Broken, match="ledger.sqlite: entry 1: changed"):
+            ledger_file.write(one, path, CLASSES)
+    assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("text", ["", "xyz", "00", "g" * 64])
-def test_what_is_no_hash_is_refused(text):
-    with pytest.raises(InputError, match="64 hexadecimal digits"):
+def test_a_ledger_that_was_changed_is_not_written(tmp_path):
+    path, written = tmp_path / "ledger.sqlite", ledger()
+    ledger_file.write(written, path, CLASSES)
+    change(path, "UPDATE entries SET label = 2 WHERE place = 3")
+    found = ledger_file.read(path)  # as it stands there, so that the file is its beginning
+    found.append(rows(1, 4, 7)[0], 1)
+    for target in (path, tmp_path / "other.sqlite"):
+        with pytest.raises(InputError, match="entry 3: changed.*nothing is written"):
+            ledger_file.write(found, target, CLASSES)
+    assert ledger_file.read(path).size == 6 and not (tmp_path / "other.sqlite").exists()
+
+
+def test_where_no_file_can_be_written_is_known_before(tmp_path, monkeypatch):
+    path = tmp_path / "ledger.sqlite"
+    for target, clue in {tmp_path: "is a folder", tmp_path / "none/ledger.sqlite": "no folder .*none; make"}.items():
+        with pytest.raises(InputError, match=clue):
+            ledger_file.check_target(target)
+    ledger_file.check_target(path)
+    assert not path.exists()
+    ledger_file.write(ledger(), path, CLASSES)
+    ledger_file.check_target(path, CLASSES)
+    for closed in (path, tmp_path):
+        monkeypatch.setattr("os.access", lambda asked, mode: asked != closed)
+        with pytest.raises(InputError, match=f"{closed} is read-only"):
+            ledger_file.check_target(path)
+
+
+def test_how_far_a_head_vouches_is_known(tmp_path):
+    path, written = tmp_path / "ledger.sqlite", ledger()
+    ledger_file.write(written, path, CLASSES)
+    found = ledger_file.read(path)
+    for size in range(7):
+        sealed = ledger_file.from_hex(ledger_file.head(ledger(size), CLASSES))
+        assert found.vouched(sealed) == (size, True) and found.verify(head=sealed) is None
+        if size:
+            assert found.vouched(written.hashes[size - 1]) == (size, False)
+    for unknown in (GENESIS, ledger(seed=1).head):
+        assert found.vouched(unknown) is None
+
+
+@pytest.mark.parametrize(
+    "text, clue",
+    [(text, "64 hexadecimal digits") for text in ("", "xyz", "00", "g" * 64)] + [("0" * 64, "before the first entry")],
+)
+def test_what_is_no_head_is_refused(text, clue):
+    with pytest.raises(InputError, match=clue):
         ledger_file.from_hex(text)
