@@ -62,9 +62,22 @@ def cards_of(results, provenance, datasets, experiment="beyond"):
 
 
 def publish_cards(folder):
-    """Write a card for each system of the published comparison into ``folder``; cards of others stay."""
+    """Write a card for each system of the published comparison into ``folder``; cards of others stay.
+
+    Raises
+    ------
+    InputError
+        If somebody else's card has the name of one of ours; then nothing is written.
+    """
     from ocrrlib import results  # reads parquet, which the core cannot
 
     frame, provenance = results.read(data_folder() / "results/beyond.parquet")
+    paths = {name: Path(folder) / f"{name}.json" for name in frame["system"].unique()}
+    for path in paths.values():
+        if path.exists() and '"source"' in path.read_text(encoding="utf-8", errors="replace"):  # ours have none
+            raise InputError(
+                f"{path} is somebody's card, and has the name of one that is published here: rename it, to "
+                f"reader-{path.name} for instance, with the name of whose it is"
+            )
     for card in cards_of(frame, provenance, {name: load(name) for name in provenance["data"]}):
-        write_card(card, Path(folder) / f"{card['system']['name']}.json")
+        write_card(card, paths[card["system"]["name"]])

@@ -87,6 +87,21 @@ def test_the_command_writes_our_cards_and_both_tables_and_keeps_the_cards_of_oth
     assert "Ada" in (tmp_path / "figures/leaderboard.csv").read_text()
 
 
+@pytest.mark.parametrize("harm", ["", "<<<<<<<"], ids=["whole", "damaged"])
+def test_somebodys_card_with_the_name_of_one_of_ours_is_not_overwritten(another, harm, tmp_path, monkeypatch):
+    theirs = tmp_path / "data/results/cards/ncm.json"
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text(harm + json.dumps(another))
+    with pytest.raises(InputError, match="cards/ncm.json is somebody's card.*rename it, to reader-ncm.json"):
+        run(tmp_path, monkeypatch)
+    assert theirs.read_text() == harm + json.dumps(another)
+    assert [path.name for path in theirs.parent.iterdir()] == ["ncm.json"]
+    theirs.rename(theirs.with_name("reader-ncm.json"))
+    if not harm:
+        run(tmp_path, monkeypatch)
+        assert {"ncm.json", "reader-ncm.json"} <= {path.name for path in theirs.parent.iterdir()}
+
+
 def test_a_broken_card_stops_the_command_and_is_named(another, tmp_path, monkeypatch):
     another["cells"][0]["finals"]["novel"][5] = 7
     path = tmp_path / "data/results/cards/broken.json"
