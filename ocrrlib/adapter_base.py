@@ -1,5 +1,7 @@
 """What all adapters of classifiers of others share."""
 
+import copy
+
 import numpy as np
 
 from ocrrlib.errors import InputError
@@ -16,8 +18,34 @@ def is_from(library, thing):
     return any(cls.__module__.split(".")[0] == library for cls in type(thing).__mro__)
 
 
+def copied(thing):
+    """A deep copy.
+
+    Raises
+    ------
+    InputError
+        If the thing cannot be copied.
+    """
+    try:
+        return copy.deepcopy(thing)
+    except Exception as error:  # each kind of object has its own way to fail
+        name = type(thing).__name__
+        raise InputError(
+            f"{name} cannot be copied ({error}), and each seed starts from a copy: give the class, or a function that "
+            f"makes a new one, as lambda seed: {name}(...)"
+        ) from error
+
+
 class Adapter(System):
-    """What all adapters share: the given object is kept aside, and ``fit`` starts from a copy of it."""
+    """What all adapters share: the given object is kept aside, and ``fit`` starts from a copy of it.
+
+    Attributes
+    ----------
+    fresh : bool
+        Whether it was made for this system alone, so that ``fit`` may once start from itself if it cannot be copied.
+    """
+
+    fresh = False
 
     def __init__(self, given, seed=0):
         super().__init__(seed)
@@ -31,6 +59,16 @@ class Adapter(System):
     def fit(self, X, y, classes):
         self.classes = tuple(classes)
         return super().fit(X, y, classes)
+
+    def _copied(self):
+        """What ``fit`` starts from."""
+        try:
+            return copied(self.given)
+        except InputError:
+            if not self.fresh:
+                raise
+            self.fresh = False
+            return self.given
 
     def storage(self):
         """0 bytes: what the model holds is not known."""

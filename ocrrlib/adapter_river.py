@@ -1,6 +1,5 @@
 """Classifiers of river."""
 
-import copy
 import inspect
 
 import numpy as np
@@ -30,7 +29,7 @@ class RiverSystem(Adapter):
         if hasattr(self.given, "_get_params"):
             self.model = self.given.clone(_seeded(self.given._get_params(), self.seed))
         else:  # written elsewhere, with river's methods
-            self.model = copy.deepcopy(self.given)
+            self.model = self._copied()
         for row in np.random.default_rng(self.seed).permutation(len(y)):
             self._correct(X[row], y[row])
 

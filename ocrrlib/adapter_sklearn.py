@@ -1,6 +1,5 @@
 """Classifiers of scikit-learn that learn by ``partial_fit``."""
 
-import copy
 import inspect
 
 import numpy as np
@@ -68,7 +67,7 @@ class SklearnSystem(Adapter):
 
     def _fresh(self):
         if not hasattr(self.given, "get_params"):
-            return copy.deepcopy(self.given), {}
+            return self._copied(), {}
         from sklearn.base import clone
 
         model = clone(self.given)

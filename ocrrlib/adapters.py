@@ -1,9 +1,8 @@
 """Classifiers of others as systems: your own object, scikit-learn's with ``partial_fit``, river's."""
 
-import copy
 import inspect
 
-from ocrrlib.adapter_base import WAYS, is_from
+from ocrrlib.adapter_base import WAYS, copied, is_from
 from ocrrlib.adapter_own import CONTRACT, OwnSystem
 from ocrrlib.adapter_river import RiverSystem
 from ocrrlib.adapter_sklearn import SklearnSystem
@@ -42,10 +41,10 @@ def as_system(thing, seed=0):
     Raises
     ------
     InputError
-        If it is none of these, or one that cannot learn from one row of an embedding.
+        If it is none of these, one that cannot learn from one row of an embedding, or cannot be copied.
     """
     if isinstance(thing, System):
-        own = copy.deepcopy(thing)
+        own = copied(thing)
         own.seed = seed
         return own
     if inspect.isclass(thing):

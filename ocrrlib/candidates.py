@@ -9,6 +9,7 @@ from functools import cached_property
 
 from ocrrlib.adapter_base import WAYS, Adapter
 from ocrrlib.adapters import ADAPTERS, as_system
+from ocrrlib.cli_failures import noted
 from ocrrlib.errors import InputError, pick
 from ocrrlib.provenance import closure, digest
 from ocrrlib.systems import SYSTEMS
@@ -48,18 +49,21 @@ class Candidate:
         ------
         InputError
             If there is none of this name, or what is given or made cannot be a system.
+        Exception
+            Whatever a factory raises, with a note that says so.
         """
         if isinstance(self.given, str):
             return pick("system", self.given, SYSTEMS).make(seed, self.encoder)
         if not self.is_factory:
             return as_system(self.given, seed)
         args, named = self._told(seed)
-        try:
+        with noted(f"{self.title} was called to make a system for seed {seed}"):
             made = self.given(*args, **named)
-        except Exception as error:
-            error.add_note(f"while {self.title} was called to make a system for seed {seed}")
-            raise
-        return made if isinstance(made, System) else as_system(made, seed)
+        if isinstance(made, System):
+            return made
+        system = as_system(made, seed)
+        system.fresh = True
+        return system
 
     @property
     def is_factory(self):

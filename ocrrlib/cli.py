@@ -4,8 +4,11 @@ Exit status: 0 if all went well, 1 if a ledger is broken or a card is not one, 2
 3 if code raised an error: a module or system of your own.
 """
 
+import os
 import sys
 import warnings
+from collections import Counter
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +21,7 @@ from ocrrlib.cli_ledger import ledgers
 from ocrrlib.cli_options import BROKEN, WRONG, AsJSON, Options, System, print_json, with_options
 from ocrrlib.datasets import DATASETS
 from ocrrlib.errors import InputError
+from ocrrlib.files import write_text
 from ocrrlib.student import interval
 from ocrrlib.systems import SYSTEMS
 
@@ -84,22 +88,32 @@ def run(
     ocrr run --data tickets.csv --text body --label queue
     ocrr run my_module:MyClassifier --dataset clinc150 --policy random10 --seeds 0-9 --json
     """
-    names, done = systems or ["substrate"], []
-    for one in options.evaluate(names, _progress(as_json)):
+    named, done = options.named(systems or ["substrate"]), []
+    files = {name: out / options.stem(name) for name in named} if out is not None else {}
+    for path in files.values():
+        _check_place(path)
+    for one in options.evaluate(named, _progress(as_json)):
         done.append(one.card())
-        if out is not None:
-            _keep(one, out)
+        if files:
+            _keep(one, files[one.name])
         if not as_json:
             typer.echo("\n".join(said(one)) + "\n")
     if as_json:
         print_json(done)
 
 
-def _keep(evaluation, folder):
-    from ocrrlib.files import write_text
+def _check_place(path):
+    """Refuse a file that cannot be written, before anything is run."""
+    folder = next(one for one in path.absolute().parents if os.path.exists(one))
+    if not (os.path.isdir(folder) and os.access(folder, os.W_OK)):
+        raise InputError(f"cannot write {path}: {folder} is no folder that can be written; choose another --out")
+    if path.is_dir():
+        raise InputError(f"cannot write {path}: it is a folder; give --out a file in it, as {path / 'card.json'}")
 
-    write_text(folder / f"{evaluation.name}.csv", evaluation.curve.to_csv(index=False))
-    cards.write_card(evaluation.card(), folder / f"{evaluation.name}.json")
+
+def _keep(evaluation, path):
+    write_text(f"{path}.csv", evaluation.curve.to_csv(index=False))
+    cards.write_card(evaluation.card(), f"{path}.json")
 
 
 @app.command()
@@ -116,7 +130,7 @@ def compare(
     \b
     ocrr compare ledger_plda substrate --policy random10
     """
-    one, other = options.evaluate([first, second], _progress(as_json))
+    one, other = options.evaluate(options.named([first, second]), _progress(as_json))
     rows = []
     for metric, column in METRICS.items():
         gaps = one.runs[column].to_numpy() - other.runs[column].to_numpy()
@@ -156,9 +170,11 @@ def card(
     \b
     ocrr card ncm --out ncm.json --seeds 0-4
     """
-    from ocrrlib.files import write_text
-
-    (one,) = options.evaluate([system], _progress(as_json))
+    if out.suffix.lower() == ".md":
+        raise InputError(f"--out {out} is where the card's Markdown goes: give {out.with_suffix('.json')}")
+    named = options.named([system])
+    _check_place(out)
+    (one,) = options.evaluate(named, _progress(as_json))
     made = one.card(source)
     cards.write_card(made, out)
     write_text(out.with_suffix(".md"), cards.markdown(made))
@@ -230,16 +246,31 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Print the 
         raise typer.Exit()
 
 
-def _warn(message, *_, **__):
-    typer.echo(f"warning: {' '.join(str(message).split())}", err=True)
+@contextmanager
+def _warned():
+    """Say each warning once, in one line on stderr; at the end, how often it came if that was more than once."""
+    came = Counter()
+
+    def say(message, *_, **__):
+        line = " ".join(str(message).split())
+        came[line] += 1
+        if came[line] == 1:
+            typer.echo(f"warning: {line}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = say
+        try:
+            yield
+        finally:
+            for line in (line for line in came if came[line] > 1):
+                typer.echo(f"warning: {came[line]:,} times in all: {line}", err=True)
 
 
 def main(arguments=None):
     """Run a command; errors and warnings are one line each on stderr."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("always", UserWarning)
-            warnings.showwarning = _warn
+        with _warned():
             app(arguments)
     except InputError as error:
         typer.echo(f"error: {error}", err=True)

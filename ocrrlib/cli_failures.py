@@ -1,4 +1,4 @@
-"""What ``ocrr`` says where somebody's own module or system raises an error: one line, and the rest on request."""
+"""What is said where somebody's own module or system raises an error; by ``ocrr`` one line, the rest on request."""
 
 import sys
 import traceback
@@ -15,17 +15,18 @@ def told(error):
     """An error in one line: what it is, where in code of one's own it was raised, and while what was done."""
     message = " ".join(str(error).split())
     what = type(error).__name__ + (f": {message}" if message else "")
-    return "; ".join([what + _place(error), *getattr(error, "__notes__", ())])
+    place = place_of(error)
+    return "; ".join([what + (f" ({place})" if place else ""), *getattr(error, "__notes__", ())])
 
 
-def _place(error):
-    """File and line of the innermost frame that is neither a library's nor ours."""
+def place_of(error):
+    """File and line of the innermost frame that is neither a library's nor ours; nothing where there is none."""
     own = [
         (frame.f_code.co_filename, line)
         for frame, line in traceback.walk_tb(error.__traceback__)
         if not is_library(name := frame.f_globals.get("__name__", "")) and name.partition(".")[0] != "ocrrlib"
     ]
-    return f" ({own[-1][0]}, line {own[-1][1]})" if own else ""
+    return f"{own[-1][0]}, line {own[-1][1]}" if own else ""
 
 
 @contextmanager
@@ -45,7 +46,7 @@ def shown(wanted):
 
 @contextmanager
 def noted(what):
-    """Note on what is raised here while what it happened; a module that ends the program has failed as well."""
+    """Note on what is raised here while what it happened; code that ends the program has failed as well."""
     try:
         yield
     except InputError:
@@ -53,7 +54,7 @@ def noted(what):
     except SystemExit as error:
         found = RuntimeError(f"it ends the program with status {error.code}")
         found.add_note(f"while {what}")
-        raise found from error
+        raise found.with_traceback(error.__traceback__) from error
     except Exception as error:
         error.add_note(f"while {what}")
         raise

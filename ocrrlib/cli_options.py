@@ -4,18 +4,23 @@ import functools
 import importlib
 import inspect
 import json
+import re
 import sys
+from contextlib import redirect_stdout
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ocrrlib.candidates import Candidate
 from ocrrlib.cli_failures import VARIABLE, noted, shown
 from ocrrlib.datasets import DATASETS
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.errors import InputError, pick
+from ocrrlib.evaluated_data import check_sentences
 from ocrrlib.evaluating import evaluate
+from ocrrlib.own_files import ARRAYS
 from ocrrlib.policies import POLICIES
 from ocrrlib.stream import EVERY
 from ocrrlib.systems import SYSTEMS
@@ -35,7 +40,8 @@ class Options:
 
     dataset: Dataset = "banking77"
     data: Annotated[
-        Path | None, typer.Option(help="Instead of a dataset: a CSV, parquet, .npz or .safetensors file.")
+        Path | None,
+        typer.Option(help="Instead of a dataset: a CSV, JSON Lines, parquet, .npz or .safetensors file."),
     ] = None
     text: Annotated[str, typer.Option(help="Column of the texts in --data.")] = "text"
     label: Annotated[str, typer.Option(help="Column of the labels in --data.")] = "label"
@@ -50,12 +56,77 @@ class Options:
     ] = None
     every: Annotated[int, typer.Option(help="Stream items between two tests; more are faster.")] = EVERY
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes; results are the same for any number.")] = 1
+    name: Annotated[str | None, typer.Option(help="What the system is called, where there is only one.")] = None
     traceback: Annotated[
         bool, typer.Option("--traceback", envvar=VARIABLE, help="Print all of an error that your own code raises.")
     ] = False
 
-    def evaluate(self, systems, progress):
-        """Evaluate one system after the other and yield each ``Evaluation``; texts are encoded once.
+    def check(self, given):
+        """Refuse options that say nothing beside the others, of those that are ``given`` by name.
+
+        Raises
+        ------
+        InputError
+            If one does.
+        """
+        useless = {}  # by option, why
+        if self.data is None:
+            useless |= dict.fromkeys(("text", "label", "split", "test_share", "split_seed"), "without --data")
+        else:
+            useless["dataset"] = "beside --data"
+            if self.data.suffix.lower() in ARRAYS:
+                useless |= dict.fromkeys(("text", "label", "encoder"), f"of {self.data}, which has vectors, not texts")
+            if self.split is not None:
+                useless |= dict.fromkeys(("test_share", "split_seed"), "beside --split, which says what test rows are")
+        for name in (name for name in useless if name in given):
+            raise InputError(f"--{name.replace('_', '-')} says nothing {useless[name]}: leave it out")
+
+    def named(self, systems):
+        """What is evaluated, by its name: all that can be checked before any data is read.
+
+        Parameters
+        ----------
+        systems : list of str
+            As ``system_of`` takes them.
+
+        Returns
+        -------
+        dict of str to str, callable or object
+            What ``evaluate`` takes. Where two would be called the same, ``module:name`` is called ``name``.
+
+        Raises
+        ------
+        InputError
+            If one of them, the seeds or the policy cannot be used, or two have one name.
+        """
+        seeds_of(self.seeds), pick("policy", self.policy, POLICIES)
+        if self.name is not None and len(systems) > 1:
+            raise InputError(f"--name {self.name!r} is for one system, and there are {len(systems)}: leave it out")
+        with redirect_stdout(sys.stderr):
+            found = [Candidate(system_of(one), self.encoder) for one in systems]
+            if "sentences" in [candidate.reads for candidate in found]:
+                check_sentences(self.dataset if self.data is None else self.data)
+        titles = [candidate.title if self.name is None else self.name for candidate in found]
+        names = [
+            one.partition(":")[2] or title if titles.count(title) > 1 else title for one, title in zip(systems, titles)
+        ]
+        for name in (name for name in names if names.count(name) > 1):
+            raise InputError(f"two systems are called {name!r}: leave one out, or run each alone with a --name")
+        return {name: candidate.given for name, candidate in zip(names, found)}
+
+    def stem(self, name):
+        """Name of a system's files, without an ending: also of what this is run on, where that is not as usual."""
+        data = self.dataset if self.data is None else self.data.name
+        words = zip((data, self.encoder, self.policy), (Options.dataset, Options.encoder, Options.policy))
+        numbers = ((one, getattr(self, one)) for one in ("held_out", "every"))
+        parts = [name, *(given for given, usual in words if given != usual)]
+        parts += [f"{one}_{given}" for one, given in numbers if given != getattr(Options, one)]
+        return re.sub(r"[^\w.-]+", "-", ".".join(parts))
+
+    def evaluate(self, named, progress):
+        """Evaluate what ``named`` gave, one after the other, and yield each ``Evaluation``; texts are encoded once.
+
+        What systems print goes to stderr.
 
         Raises
         ------
@@ -63,18 +134,21 @@ class Options:
             If something given cannot be used.
         """
         dataset, own = self._dataset(progress), {"encoder": self.encoder} if self.data is None else {}
-        for name in systems:
-            yield evaluate(
-                system_of(name),
-                dataset,
-                seeds_of(self.seeds),
-                self.policy,
-                held_out=self.held_out,
-                every=self.every,
-                jobs=self.jobs,
-                progress=progress,
-                **own,
-            )
+        for name, system in named.items():
+            with redirect_stdout(sys.stderr):
+                found = evaluate(
+                    system,
+                    dataset,
+                    seeds_of(self.seeds),
+                    self.policy,
+                    held_out=self.held_out,
+                    every=self.every,
+                    name=name,
+                    jobs=self.jobs,
+                    progress=progress,
+                    **own,
+                )
+            yield found
 
     def _dataset(self, progress):
         """What ``evaluate`` takes as its dataset: a name, or what was read from a file."""
@@ -97,7 +171,7 @@ def with_options(**defaults):
     """
 
     def decorate(function):
-        declared = []
+        declared = [inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
         for name, parameter in inspect.signature(function).parameters.items():
             if name != "options":
                 declared.append(parameter)
@@ -108,8 +182,10 @@ def with_options(**defaults):
             ]
 
         @functools.wraps(function)
-        def command(**given):
+        def command(context, **given):
             options = Options(**{one.name: given.pop(one.name) for one in fields(Options)})
+            sources = {one.name: context.get_parameter_source(one.name) for one in fields(Options)}
+            options.check({name for name, source in sources.items() if source.name == "COMMANDLINE"})
             with shown(options.traceback):
                 return function(options=options, **given)
 

@@ -8,9 +8,10 @@ from ocrrlib.card_cells import HELD_OUT
 from ocrrlib.datasets import DATASETS
 from ocrrlib.embeddings import Embedded, load
 from ocrrlib.encoders import DEFAULT_ENCODER
-from ocrrlib.errors import InputError, pick
+from ocrrlib.errors import InputError
+from ocrrlib.own_files import ARRAYS, TABLES
 
-FILES = (".csv", ".parquet", ".npz", ".safetensors")
+FILES = (*TABLES, *ARRAYS)
 
 
 def as_data(dataset, encoder, reads, progress):
@@ -35,16 +36,18 @@ def as_data(dataset, encoder, reads, progress):
     Raises
     ------
     InputError
-        If there is no such dataset, its file cannot be used, or it was embedded by another encoder.
+        If there is no such dataset, its file cannot be used, it was embedded by another encoder, or it has no sentences
+        where the system reads those.
     """
+    if reads == "sentences":
+        from ocrrlib.sentences import Sentences, load_sentences
+
+        check_sentences(dataset)
+        return dataset if isinstance(dataset, Sentences) else load_sentences(dataset, encoder)
     if isinstance(dataset, Embedded):
         if encoder not in (DEFAULT_ENCODER, dataset.encoder):
             raise InputError(f"{dataset.dataset} was embedded by {dataset.encoder!r}, not by {encoder!r}: leave it out")
         return dataset
-    if reads == "sentences":
-        from ocrrlib.sentences import load_sentences
-
-        return load_sentences(pick("dataset of sentences", dataset, DATASETS), encoder)
     if isinstance(dataset, str) and dataset in DATASETS:
         return load(dataset, encoder)
     if not isinstance(dataset, (str, Path)):
@@ -55,6 +58,25 @@ def as_data(dataset, encoder, reads, progress):
     from ocrrlib.own_data import read_data
 
     return read_data(dataset, encoder=encoder, progress=progress)
+
+
+def check_sentences(dataset):
+    """Refuse what has no sentences for a system that reads those: anything but the benchmark's own datasets.
+
+    Raises
+    ------
+    InputError
+        If it is something else; nothing was read or encoded.
+    """
+    from ocrrlib.sentences import Sentences
+
+    if not (isinstance(dataset, Sentences) or (isinstance(dataset, str) and dataset in DATASETS)):
+        given = dataset.dataset if isinstance(dataset, Embedded) else dataset
+        named = repr(str(given)) if isinstance(given, (str, Path)) else f"a {type(given).__name__}"
+        raise InputError(
+            f"systems that read sentences run on the benchmark's own datasets only, not on {named}: give "
+            f"{' or '.join(DATASETS)}, or a system that reads embeddings (`ocrr systems --json` says which do)"
+        )
 
 
 def n_held_out(given, data):

@@ -13,8 +13,9 @@ from ocrrlib.errors import InputError, pick
 from ocrrlib.evaluated_data import as_data, n_held_out
 from ocrrlib.evaluation import Evaluation
 from ocrrlib.experiments import parse_seeds
-from ocrrlib.one_seed import CAP, DRAW, run_seed, sendable
-from ocrrlib.policies import POLICIES
+from ocrrlib.function_encoder import as_encoder
+from ocrrlib.one_seed import CAP, DRAW, run_far, run_seed, sendable
+from ocrrlib.policies import POLICIES, Policy
 from ocrrlib.progress import Progress
 from ocrrlib.stream import EVERY
 
@@ -45,10 +46,10 @@ def evaluate(
         A registry name, a file (see ``own_data.read_data``), or what that returned.
     seeds : sequence of int
         Seeds of held-out classes, stream order, coins and system.
-    policy : str
-        Which mistakes are corrected, a name in ``POLICIES``.
-    encoder : str or callable
-        What embeds texts.
+    policy : str or Policy
+        Which mistakes are corrected: a name in ``POLICIES``, or a policy of your own with another name.
+    encoder : str, callable or object
+        What embeds texts: a name, a function (see ``ocrrlib.encoders.load_encoder``), an object with ``encode``.
     held_out : int, optional
         Classes that are first met in the stream; by default 10, or a quarter where that is fewer.
     every : int
@@ -71,7 +72,7 @@ def evaluate(
         If a name is unknown, something is out of range, or the system or data cannot be used.
     """
     seeds = parse_seeds([seeds] if isinstance(seeds, int) else seeds)
-    pick("policy", policy, POLICIES)
+    policy, encoder = _policy(policy), as_encoder(encoder)
     if not (isinstance(jobs, (int, np.integer)) and jobs >= 1):
         raise InputError(f"{jobs!r} jobs are out of range: give a number of processes from 1 up")
     if not (isinstance(every, (int, np.integer)) and every >= 1):
@@ -88,17 +89,27 @@ def evaluate(
     found = {}
     with Progress(title, len(seeds), progress) as bar:
         bar.says(f"{len(seeds)} seeds in {jobs} processes")
-        says = bar.says if jobs == 1 else _silent  # other processes are not heard before a seed is done
+        # other processes are not heard before a seed is done
+        one, says = (run_seed, bar.says) if jobs == 1 else (run_far, _silent)
         work = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(
-            joblib.delayed(run_seed)(sent, data, seed, policy, held_out, int(every), says) for seed in seeds
+            joblib.delayed(one)(sent, data, seed, policy, held_out, int(every), says) for seed in seeds
         )
         for seed, checkpoints in work:
             found[seed] = checkpoints
             bar.done()
             bar.says(f"{len(found)} of {len(seeds)} seeds done")
-    names = {"dataset": data.dataset, "encoder": data.encoder, "policy": policy}
+    names = {"dataset": data.dataset, "encoder": data.encoder, "policy": policy.name}
     rows = [names | {"seed": seed, "system": title} | checkpoint for seed in seeds for checkpoint in found[seed]]
     return Evaluation(pd.DataFrame(rows), _about(candidate, title, data, held_out, int(every)))
+
+
+def _policy(given):
+    """The policy of this name, or one of one's own, which cannot have the name of another."""
+    if not isinstance(given, Policy):
+        return pick("policy", given, POLICIES)
+    if POLICIES.get(given.name, given) != given:
+        raise InputError(f"policy {given.name!r} is the benchmark's own, and another one: give yours another name")
+    return given
 
 
 def _silent(what):

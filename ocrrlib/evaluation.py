@@ -10,6 +10,7 @@ from ocrrlib.card_cells import HELD_OUT, METRICS, cell_of, place_of
 from ocrrlib.card_check import VERSION
 from ocrrlib.cards import published_cards
 from ocrrlib.errors import InputError
+from ocrrlib.policies import POLICIES
 from ocrrlib.standings import ranked, standings
 from ocrrlib.stream import EVERY
 from ocrrlib.student import interval
@@ -41,8 +42,9 @@ class Evaluation:
 
     @cached_property
     def runs(self):
-        """One row per seed, as ``ocrrlib.anytime.measure`` makes them."""
-        return measure(self.curve)
+        """One row per seed, as ``ocrrlib.anytime.measure`` makes them; own policies may correct at any step."""
+        policy = self.curve["policy"].iloc[0]
+        return measure(self.curve.assign(policy=policy if policy in POLICIES else "oracle")).assign(policy=policy)
 
     @cached_property
     def summary(self):
@@ -58,24 +60,31 @@ class Evaluation:
         Returns
         -------
         DataFrame
-            As ``standings``, over the seeds that both have; ``own`` marks this system's row.
+            As ``standings``, over the seeds that both have, of this system's too; ``own`` marks its row.
 
         Raises
         ------
         InputError
-            If nothing is published for this cell.
+            If nothing is published for this cell, or not for any of these seeds.
         """
-        own, published = self.card(), published_cards()
+        own, published, known = self.card(), published_cards(), {}
         place = place_of(own["cells"][0])
-        known = {place_of(cell): None for card in published for cell in card["cells"]}
+        for cell in (cell for card in published for cell in card["cells"]):
+            known.setdefault(place_of(cell), set()).update(cell["seeds"])
         if place not in known:
             names = dict.fromkeys(f"{name}, {policy}, {encoder}" for name, _, encoder, policy, *_ in known)
             raise InputError(
                 f"nothing is published to compare {self._cell} with; there are: {'; '.join(names) or 'no cards'}, "
                 f"{HELD_OUT} classes held out, tested every {EVERY} stream items"
             )
-        rivals = standings(published, place, seeds=set(self.runs["seed"])).assign(own=False)
-        mine = standings([own], place).assign(own=True)
+        shared = known[place] & set(own["cells"][0]["seeds"])
+        if not shared:
+            seeds = ", ".join(map(str, sorted(known[place])))
+            raise InputError(
+                f"none of the seeds of {self.name} is published for {self._cell}: evaluate some of the seeds {seeds}"
+            )
+        rivals = standings(published, place, seeds=shared).assign(own=False)
+        mine = standings([own], place, seeds=shared).assign(own=True)
         return ranked(pd.concat([mine, rivals], ignore_index=True))
 
     def plot(self):
@@ -97,7 +106,16 @@ class Evaluation:
         return draw(self)
 
     def card(self, source="own run"):
-        """A result card of it, as a dict; ``source`` says whose result it is."""
+        """A result card of it, as a dict; ``source`` says whose result it is.
+
+        Raises
+        ------
+        InputError
+            If the policy is one's own: a card must say how to repeat it, and no name does.
+        """
+        policy = self.curve["policy"].iloc[0]
+        if policy not in POLICIES:
+            raise InputError(f"policy {policy!r} is known to this run only: cards are for {', '.join(POLICIES)}")
         cell = cell_of(self.runs, **{name: value for name, value in self.about.items() if name not in _MADE})
         about = {name: self.about[name] for name in _MADE}
         return {"version": VERSION, "source": source, "cells": [cell]} | about

@@ -1,13 +1,14 @@
 """One seed of an evaluation, in whatever process, and what is told where it fails."""
 
-from contextlib import contextmanager
+import sys
+from contextlib import contextmanager, redirect_stdout
 
 import cloudpickle
 from threadpoolctl import threadpool_limits
 
 from ocrrlib.candidates import Candidate
+from ocrrlib.cli_failures import noted, place_of
 from ocrrlib.errors import InputError
-from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import make_scenario
 from ocrrlib.sending import Packed, packed
 from ocrrlib.stream import run_stream
@@ -43,8 +44,10 @@ def run_seed(sent, data, seed, policy, held_out, every, says):
         What ``sendable`` gave.
     data : Embedded
         The dataset.
-    seed, policy, held_out, every
+    seed, held_out, every
         As ``evaluate`` takes them.
+    policy : Policy
+        Which mistakes are corrected.
     says : callable
         Told in words what is being done.
 
@@ -70,10 +73,23 @@ def run_seed(sent, data, seed, policy, held_out, every, says):
     with threadpool_limits(1), _explained(candidate, data, seed):
         says(f"seed {seed}: learning {len(s.y_initial):,} rows")
         checkpoints, items = [], len(s.y_stream)
-        for one in run_stream(candidate.make(seed), s, POLICIES[policy], every):
+        for one in run_stream(candidate.make(seed), s, policy, every):
             checkpoints.append(one.scalars)
             says(f"seed {seed}: {one.step:,} of {items:,} items streamed")
     return seed, checkpoints
+
+
+def run_far(*given):
+    """``run_seed`` in another process: what is printed there goes to stderr, and an error's place with it as a note."""
+    try:
+        with redirect_stdout(sys.stderr):
+            return run_seed(*given)
+    except InputError:
+        raise
+    except Exception as error:
+        if place := place_of(error):  # tracebacks do not leave a process
+            error.add_note(f"in {place}")
+        raise
 
 
 def _scenario(data, seed, held_out):
@@ -90,11 +106,11 @@ def _scenario(data, seed, held_out):
 def _explained(candidate, data, seed):
     """Say of what is raised here in which run it was, and the way out where that is known."""
     try:
-        yield
+        with noted(f"{candidate.title} was evaluated on {data.dataset}, seed {seed}"):
+            yield
     except InputError as error:
         raise InputError(f"{candidate.title}, seed {seed}: {error}") from error
-    except Exception as error:
-        error.add_note(f"while {candidate.title} was evaluated on {data.dataset}, seed {seed}")
-        if isinstance(error, ValueError) and "read-only" in str(error):  # NumPy has no kind of its own for it
+    except ValueError as error:
+        if "read-only" in str(error):  # NumPy has no kind of its own for it
             error.add_note("rows and labels are shared and read-only: copy what is to be changed first, X = X.copy()")
         raise

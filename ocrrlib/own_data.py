@@ -9,9 +9,10 @@ import pandas as pd
 from ocrrlib.datasets import DATASETS
 from ocrrlib.embeddings import Embedded
 from ocrrlib.encoders import DEFAULT_ENCODER
-from ocrrlib.equal_rows import on_both_sides, under_two_labels
+from ocrrlib.equal_rows import equal_rows, on_both_sides, under_two_labels
 from ocrrlib.errors import InputError
 from ocrrlib.files import sha256
+from ocrrlib.function_encoder import as_encoder
 from ocrrlib.own_files import TABLES, ending
 from ocrrlib.own_rows import TextRows, VectorRows
 from ocrrlib.problems import listed
@@ -34,15 +35,17 @@ def read_data(
     Parameters
     ----------
     path : path
-        Texts in ``.csv``, ``.tsv`` (UTF-8) or ``.parquet``; or vectors in ``.npz`` or ``.safetensors``, as arrays
-        X (n, d) and y (n,), or X_train, y_train, X_test and y_test, with labels that are whole numbers or text.
+        Texts in ``.csv``, ``.tsv``, ``.jsonl`` (UTF-8) or ``.parquet``; or vectors in ``.npz`` or ``.safetensors``, as
+        arrays X (n, d) and y (n,), or X_train, y_train, X_test and y_test, with labels that are whole numbers or text.
     text, label : str
-        Columns of the texts and of their classes; not used for vectors. Space around a label does not count.
+        Columns of the texts and of their classes; not used for vectors. Space around a label does not count. Texts
+        are the same if they differ in capitals, spaces or forms of Unicode (NFKC) only.
     split : str, optional
         Column, or array beside X and y, that says ``train`` or ``test`` of each row; an array may say 0 or 1.
         Without it, the share ``test_share`` of each class is drawn by ``seed`` (see ``ocrrlib.splits``).
-    encoder : str or callable
-        See ``ocrrlib.encoders.load_encoder``; not used for vectors. What it gives is kept in the cache.
+    encoder : str, callable or object
+        See ``ocrrlib.encoders.load_encoder``; an object with a method ``encode`` will do, too. Not used
+        for vectors. What it gives is kept in the cache.
     name : str, optional
         What the dataset is called; without it, as the file without its ending.
     progress : bool or str
@@ -57,14 +60,15 @@ def read_data(
     Raises
     ------
     InputError
-        If the file cannot be used. It names lines (of a CSV file, whose header is line 1) or rows (of others, from 0).
+        If the file or encoder cannot be used. It names lines (of a CSV file, whose header is line 1, and of JSON Lines)
+        or rows (of others, from 0).
 
     Warns
     -----
     UserWarning
-        If equal texts or vectors have different labels.
+        If equal texts or vectors have different labels, or a vector is both a training and a test row.
     """
-    path, kind = Path(path), ending(path)
+    path, kind, encoder = Path(path), ending(path), as_encoder(encoder)
     if name in DATASETS:
         raise InputError(f"{name!r} is the name of a published dataset: give data of your own another one")
     if not (isinstance(test_share, float) and 0 < test_share < 1):
@@ -79,6 +83,8 @@ def read_data(
         y, classes, test = _parts(path, rows, test_share, seed)
         doing.says(f"{'encoding' if kind in TABLES else 'normalising'} {len(y):,} rows")
         X_train, X_test = rows.unit_rows(test, encoder, progress is True)
+    if kind in TABLES:
+        _warn_of_vectors(rows.problems, X_train, X_test, test)
     called, revision = rows.encoder(encoder)
     drawn = {"test_share": test_share, "seed": int(seed)}
     split_by = drawn if rows.test is None else {"column": split}  # None where parts are apart
@@ -136,15 +142,27 @@ def _check_parts(rows, y, classes, test, drawn):
         way_out = "give rows of each class to both, or leave the class out"
         problems.note_items("only among the test rows is class", np.flatnonzero(~in_train), named, way_out)
         problems.note_items("only among the training rows is class", np.flatnonzero(~in_test), named, way_out)
-        doubles, told = on_both_sides(rows.which, test), f"the same {rows.thing} in train and test:"
         if rows.thing == "text":
-            problems.note_items(told, doubles, _pair(problems), "leave one of each out")
+            doubles = on_both_sides(rows.which, test)
+            problems.note_items("the same text in train and test:", doubles, _pair(problems), "leave one of each out")
     problems.check()
-    if (
-        not drawn and rows.thing != "text" and doubles
-    ):  # no mistake for certain: an encoder may give two texts one vector
+    if not drawn and rows.thing != "text":
+        _warn_of_doubles(problems, rows.which, test, stacklevel=5)
+
+
+def _warn_of_vectors(problems, X_train, X_test, test):
+    """The same of what texts were encoded to."""
+    which = np.empty(len(test), np.int64)
+    which[np.argsort(test, kind="stable")] = equal_rows(np.concatenate([X_train, X_test]))
+    _warn_of_doubles(problems, which, test, stacklevel=4)
+
+
+def _warn_of_doubles(problems, which, test, stacklevel):
+    """Warn of vectors on both sides: no mistake for certain, an encoder may give two texts one vector."""
+    if doubles := on_both_sides(which, test):
         found = listed(doubles, _pair(problems))
-        warnings.warn(f"{problems.path}: {told} {found}: leave one of each out, if they are one row", stacklevel=4)
+        told = f"the same vector in train and test: {found}: leave one of each out, if they are one row"
+        warnings.warn(f"{problems.path}: {told}", stacklevel=stacklevel)
 
 
 def _pair(problems):

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import zipfile
 from pathlib import Path
 
@@ -112,6 +113,31 @@ def _check_columns(path, columns, header):
             raise InputError(f"{path}: there are {header.count(column)} columns {column!r}: give each its own name")
 
 
+def read_json_lines(path, columns):
+    """The same of a file with one JSON object on each line, whose names are the columns; ``""`` where one has none.
+
+    Raises
+    ------
+    InputError
+        If the file is not UTF-8, a line is no object, no line has a column, or a column holds no texts or numbers.
+    """
+    rows, lines = [], []
+    for number, line in enumerate(_decoded(path).split("\n"), 1):
+        if line.strip():
+            try:
+                rows.append(json.loads(line))
+            except ValueError as error:
+                raise InputError(
+                    f"{path}: line {number} is no JSON ({error}): write one object on each line"
+                ) from error
+            if not isinstance(rows[-1], dict):
+                raise InputError(f"{path}: line {number} is no JSON object: write one on each line, with its columns")
+            lines.append(number)
+    _check_columns(path, columns, list(dict.fromkeys(name for row in rows for name in row)))
+    found = {column: pd.Series([row.get(column) for row in rows], dtype=object) for column in columns}
+    return {column: _as_text(path, column, values) for column, values in found.items()}, lines
+
+
 def read_parquet(path, columns):
     """Columns of a parquet file as arrays of text, ``""`` where there is none; it has rows, not lines.
 
@@ -178,7 +204,7 @@ def read_arrays(path):
         ) from error
 
 
-TABLES = {".csv": read_csv, ".tsv": read_csv, ".parquet": read_parquet}
+TABLES = {".csv": read_csv, ".tsv": read_csv, ".jsonl": read_json_lines, ".parquet": read_parquet}
 ARRAYS = (".npz", ".safetensors")
 
 

@@ -1,5 +1,6 @@
 """The rows of one's own data, texts or vectors with labels, and their way to unit rows."""
 
+import unicodedata
 from functools import cached_property
 
 import numpy as np
@@ -44,12 +45,19 @@ class TextRows:
 
     def drawn(self, y, share, seed):
         """Test rows, where the file does not say."""
-        return split_texts(self.texts, y, share, seed)
+        return split_texts(self.plain, y, share, seed)
+
+    @cached_property
+    def plain(self):
+        """The texts (n,) without what tells no two apart: capitals, spaces, other forms of the same characters."""
+        return np.array(
+            [" ".join(unicodedata.normalize("NFKC", text).casefold().split()) for text in self.texts], object
+        )
 
     @cached_property
     def which(self):
-        """A number for each row, the same for equal texts."""
-        return pd.factorize(self.texts)[0]
+        """A number for each row, the same for texts that are equal but for that."""
+        return pd.factorize(self.plain)[0]
 
     def unit_rows(self, test, encoder, progress):
         """Training and test rows, (n, d) float32 each."""

@@ -18,7 +18,7 @@ def standings(cards, place, seeds=None):
     place : tuple
         A cell's ``place_of``.
     seeds : sequence of int, optional
-        Compare over those of these seeds that a card has, where it has any; by default over all it has.
+        Compare over those of these seeds that a card has; one that has none is left out. By default over all it has.
 
     Returns
     -------
@@ -30,8 +30,9 @@ def standings(cards, place, seeds=None):
     rows = []
     for card in cards:
         for cell in (cell for cell in card["cells"] if place_of(cell) == place):
-            shared = [at for at, seed in enumerate(cell["seeds"]) if seeds is None or seed in seeds]
-            chosen = shared or range(len(cell["seeds"]))
+            chosen = [at for at, seed in enumerate(cell["seeds"]) if seeds is None or seed in seeds]
+            if not chosen:
+                continue
             row = {"system": card["system"]["name"], "source": card.get("source", PUBLISHED_HERE)}
             row["seeds"] = len(chosen)
             for name in METRICS:

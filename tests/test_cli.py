@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import json
+import os
 import re
 import shlex
 import sqlite3
@@ -67,8 +68,8 @@ def test_programs_get_cards_and_nothing_else(capsys, vectors, tmp_path):
     (card,) = json.loads(out)
     check(card)
     assert (status, err) == (0, "") and card["cells"][0]["seeds"] == [0, 2]
-    assert cards.read_card(tmp_path / "out/ncm.json") == card
-    assert (tmp_path / "out/ncm.csv").read_text().startswith("dataset,encoder,policy,seed,system,step,")
+    assert cards.read_card(tmp_path / "out/ncm.own.npz.json") == card
+    assert (tmp_path / "out/ncm.own.npz.csv").read_text().startswith("dataset,encoder,policy,seed,system,step,")
 
 
 def test_off_a_terminal_lines_on_stderr_say_what_is_being_done(capsys, vectors, monkeypatch):
@@ -397,6 +398,20 @@ def test_what_a_ledger_waits_for_is_said_on_stderr(capsys, tmp_path, tiny, monke
         (["run", "--data", "none.csv"], "none.csv"),
         (["run", "nowhere:model"], "cannot import nowhere:model"),
         (["card", "ncm", "--out", "/dev/null/card.json", "--seeds", "0"], "card.json"),
+        (["card", "ncm", "--out", "x.md"], "where the card's Markdown goes: give x.json"),
+        (["card", "ncm", "--out", "."], "it is a folder"),
+        (["run", "--out", __file__], "is no folder that can be written"),
+        (["run", "ncm", "ncm"], "two systems are called 'ncm'"),
+        (["run", "ncm", "pa", "--name", "x"], "--name 'x' is for one system, and there are 2"),
+        (["run", "ncm", "lora", "--data", "none.csv"], "benchmark's own datasets only, not on 'none.csv'"),
+        (["run", "--data", "x.csv", "--dataset", "banking77"], "--dataset says nothing beside --data"),
+        (["run", "--data", "x.npz", "--encoder", "tfidf-svd"], "--encoder says nothing of x.npz, which has vectors"),
+        (["run", "--data", "x.npz", "--text", "text"], "--text says nothing of x.npz"),
+        (
+            ["run", "--data", "x.csv", "--split", "part", "--test-share", "0.5"],
+            "--test-share says nothing beside --split",
+        ),
+        (["run", "--label", "queue"], "--label says nothing without --data"),
         (["ledger", "verify", "none.sqlite"], "none.sqlite is missing"),
         (["ledger", "write", "x.sqlite", "ncm"], "ncm keeps no ledger"),
         (["ledger", "verify", __file__, "--head", "00"], "no ledger or damaged"),
@@ -407,6 +422,84 @@ def test_what_cannot_be_used_is_one_line_and_status_2(capsys, arguments, clue, t
     status, out, err = run(capsys, *arguments)
     lines = [line for line in err.splitlines() if line.startswith("error: ")]
     assert status == cli.WRONG and len(lines) == 1 and clue in lines[0]
+
+
+@pytest.mark.parametrize("command", ["run", "compare"])
+def test_wrong_names_are_found_before_anything_is_run(capsys, command, monkeypatch):
+    monkeypatch.setattr(cli_options, "evaluate", None)
+    status, out, err = run(capsys, command, "ncm", "slad")
+    assert (status, out) == (cli.WRONG, "") and "did you mean 'slda'" in err
+
+
+def test_two_settings_of_one_class_and_two_policies_have_files_of_their_own(capsys, vectors, tmp_path, monkeypatch):
+    (tmp_path / "own_two.py").write_text(LOUD + "one, two = Loud(), Loud()\n")
+    monkeypatch.chdir(tmp_path)
+    for more in ([], ["--policy", "random10", "--every", "30"]):
+        given = ["own_two:one", "own_two:two", "--data", vectors, "--seeds", "0", "--out", "out", *more]
+        status, _, err = run(capsys, "run", *given)
+        assert status == 0, err
+    stems = {f"{name}.own.npz{more}" for name in ("one", "two") for more in ("", ".random10.every_30")}
+    assert {path.name for path in Path("out").iterdir()} == {
+        f"{stem}.{end}" for stem in stems for end in ("csv", "json")
+    }
+    run(capsys, "run", "own_two:one", "--data", vectors, "--seeds", "0", "--out", "named", "--name", "my own")
+    assert cards.read_card("named/my-own.own.npz.json")["system"]["name"] == "my own"
+
+
+LOUD = """
+import warnings
+
+import numpy as np
+
+class Loud:
+    def fit(self, X, y, classes):
+        print("printed")
+
+    def predict(self, X):
+        warnings.warn("always the same")
+        return np.zeros(len(X), int)
+
+    def correct(self, x, y):
+        pass
+
+class Failing(Loud):
+    def correct(self, x, y):
+        raise KeyError("theirs")
+
+class Ending(Loud):
+    def correct(self, x, y):
+        raise SystemExit
+"""
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_what_a_system_prints_and_warns_of_is_no_part_of_json(vectors, tmp_path, jobs):
+    (tmp_path / "own_loud.py").write_text(LOUD)
+    command = [sys.executable, "-c", "from ocrrlib.cli import main; main()", "run", "--json", "--jobs", str(jobs)]
+    more = ["own_loud:Loud", "--data", vectors, "--seeds", "0-1"]
+    path = {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run([*command, *more], capture_output=True, text=True, cwd=tmp_path, env=os.environ | path)
+    (card,) = json.loads(done.stdout)
+    assert card["system"]["name"] == "Loud" and "printed" in done.stderr
+    if jobs == 1:
+        lines = [line for line in done.stderr.splitlines() if "always the same" in line]
+        assert lines[0] == "warning: always the same" and len(lines) == 2
+        assert re.fullmatch(r"warning: [\d,]+ times in all: always the same", lines[1])
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_the_place_of_an_error_is_named_and_the_end_of_the_program_is_one(capsys, vectors, tmp_path, monkeypatch, jobs):
+    (tmp_path / "own_fails.py").write_text(LOUD.replace("warnings.warn", "str"))
+    monkeypatch.chdir(tmp_path)
+    more = ["--data", vectors, "--seeds", "0-1", "--jobs", jobs]
+    for name, line, what in (
+        ("Failing", 19, "KeyError: 'theirs'"),
+        ("Ending", 23, "RuntimeError: it ends the program"),
+    ):
+        status, out, err = run(capsys, "run", f"own_fails:{name}", *more)
+        (told,) = [line for line in err.splitlines() if line.startswith("error: ")]
+        assert status == cli_failures.FAILED and told.startswith(f"error: {what}") and out == ""
+        assert told.count(f"own_fails.py, line {line}") == 1
 
 
 FAILING = {

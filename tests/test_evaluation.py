@@ -23,7 +23,9 @@ from ocrrlib.embeddings import Embedded
 from ocrrlib.errors import InputError
 from ocrrlib.evaluated_data import n_held_out
 from ocrrlib.evaluating import evaluate
+from ocrrlib.evaluation import Evaluation
 from ocrrlib.files import ROOT
+from ocrrlib.policies import POLICIES, Policy
 from ocrrlib.standings import standings
 from ocrrlib.statistics import measure
 from ocrrlib.systems import SYSTEMS, make
@@ -92,6 +94,35 @@ def test_it_stands_beside_itself_among_the_published_systems(ncm):
     assert table["collapsed"].is_monotonic_increasing and not table["collapsed"].iloc[0]
     for _, part in table.groupby("collapsed"):
         assert part["anytime novel"].is_monotonic_decreasing
+
+
+def test_only_the_seeds_that_both_have_are_compared(banking):
+    some = evaluate("ncm", banking, seeds=[18, 19, 20, 21], **QUIET)
+    table = some.compared()
+    assert set(table["seeds"]) == {2}
+    both = table[table["system"] == "ncm"]
+    pd.testing.assert_series_equal(both.iloc[0, 2:-1], both.iloc[1, 2:-1], check_names=False)
+    about = some.about
+    with pytest.raises(
+        InputError, match="none of the seeds of ncm is published for banking77.*: .* seeds 0, 1, .*, 19"
+    ):
+        Evaluation(some.curve[some.curve["seed"] > 19], about).compared()
+
+
+def test_a_policy_of_ones_own_is_streamed_under_its_name(tiny):
+    own = evaluate("ncm", tiny, [0], Policy("mine", 0.5), **QUIET)
+    half = evaluate("ncm", tiny, [0], "random50", **QUIET)
+    pd.testing.assert_frame_equal(own.curve.drop(columns="policy"), half.curve.drop(columns="policy"))
+    assert set(own.curve["policy"]) == {"mine"}
+    pd.testing.assert_frame_equal(evaluate("ncm", tiny, [0], POLICIES["random50"], **QUIET).curve, half.curve)
+    with pytest.raises(InputError, match="policy 'mine' is known to this run only: cards are for oracle"):
+        own.card()
+
+
+def test_a_system_that_reads_sentences_says_where_they_can_be_had(tmp_path, monkeypatch):
+    monkeypatch.setenv("OCRR_DATA_DIR", str(tmp_path))
+    with pytest.raises(InputError, match="train.csv is missing: OCRR_DATA_DIR must hold banking77/train.csv"):
+        evaluate("lora", seeds=[0], **QUIET)
 
 
 def test_the_summary_has_one_row_per_metric_of_the_runs(ncm):
@@ -219,6 +250,24 @@ def test_what_cannot_be_sent_runs_in_one_process_and_is_refused_in_two(tiny):
         evaluate(Locked(), tiny, [0, 1], jobs=2, **QUIET)
 
 
+class Held(Means):
+    """It can be neither copied nor sent."""
+
+    def __init__(self):
+        super().__init__()
+        self.lines = (line for line in ())
+
+
+def test_what_cannot_be_copied_is_made_anew_for_each_seed_or_refused(tiny):
+    wanted = evaluate(Means, tiny, [0, 1], name="x", **QUIET).curve
+    for given in (Held, lambda seed: Held()):
+        pd.testing.assert_frame_equal(evaluate(given, tiny, [0, 1], name="x", **QUIET).curve, wanted)
+    with pytest.raises(
+        InputError, match="Held cannot be copied .*: give the class, or a function that makes a new one"
+    ):
+        evaluate(Held(), tiny, [0, 1], **QUIET)
+
+
 def test_a_card_of_ones_own_says_what_it_was(tiny):
     about = evaluate(Means(), tiny, [0], **QUIET).card()["system"]
     assert about["class"] == "Means" and about["module"] == Means.__module__ and len(about["source"]) == 64
@@ -285,7 +334,19 @@ def toy(n_classes, test_of=None):
             dict(dataset=toy(4, test_of=[0, 1])),
             r"seed \d holds out class [23], and toy has no test rows of them",
         ),
-        ("lora", dict(dataset="tickets.csv"), "unknown dataset of sentences 'tickets.csv'"),
+        (
+            "lora",
+            dict(dataset="tickets.csv"),
+            "sentences run on the benchmark's own datasets only, not on 'tickets.csv'",
+        ),
+        ("lora", {}, "not on 'tiny': give banking77 or clinc150"),
+        ("lora", dict(dataset=np.zeros(3)), "not on a ndarray"),
+        (
+            "ncm",
+            dict(policy=Policy("oracle", 0.3)),
+            "'oracle' is the benchmark's own, and another one: give yours another",
+        ),
+        ("ncm", dict(encoder=None), "None is no encoder: give a name"),
         (MultinomialNB(), {}, "MultinomialNB refuses negative numbers"),
         (MultinomialNB, {}, "MultinomialNB refuses negative numbers"),
         (lambda: 3, {}, "int cannot be used as a system"),
@@ -308,6 +369,17 @@ def test_what_fails_inside_a_system_says_which_seed(tiny):
     with pytest.raises(KeyError, match="theirs") as caught:
         evaluate(Failing(), tiny, [5], **QUIET)
     assert caught.value.__notes__ == ["while Failing was evaluated on tiny, seed 5"]
+
+    class Ending(Means):
+        def correct(self, x, y):
+            sys.exit(0)
+
+    for jobs in (1, 2):
+        with pytest.raises(RuntimeError, match="it ends the program with status 0") as caught:
+            evaluate(Ending(), tiny, [5], jobs=jobs, **QUIET)
+        assert caught.value.__notes__[0] == "while Ending was evaluated on tiny, seed 5"
+    with pytest.raises(RuntimeError, match="ends the program with status 2"):
+        evaluate(lambda seed: sys.exit(2), tiny, [5], **QUIET)
 
     class Odd(Means):
         def predict(self, X):

@@ -8,6 +8,7 @@ from ocrrlib import function_encoder
 from ocrrlib.embeddings import encode
 from ocrrlib.encoders import load_encoder, name_of, revision, slug
 from ocrrlib.errors import InputError
+from ocrrlib.function_encoder import as_encoder
 from ocrrlib.identity import identity
 
 TEXTS = [f"text {i}" for i in range(10)]
@@ -75,7 +76,7 @@ def test_a_row_that_is_zero_or_not_finite_is_refused_by_its_text(value):
         (lambda texts: [[1.0], [1.0, 2.0], [1.0], [1.0]], "is no array"),
         (lambda texts: None, "gave object of shape \\(\\)"),
         (lambda texts: lengths(texts) * 1j, "gave complex128"),
-        (lambda texts: np.ones((len(texts), len(texts))), "rows of length 2 for texts 8 to 9, 4 before that"),
+        (lambda texts: np.ones((len(texts), len(texts))), "rows of length 1 for texts 0 to 0, 4 before that"),
     ],
 )
 def test_what_is_not_one_row_for_each_text_is_refused(encoder, words):
@@ -105,12 +106,55 @@ def test_a_function_that_counts_its_calls_encodes_all_the_same():
         return lengths(texts)
 
     np.testing.assert_array_equal(load_encoder(encoder).encode(TEXTS), lengths(TEXTS))
-    assert seen == [4, 4, 4, 4, 2], "the first texts are asked for twice before"
+    assert seen == [4, 4, 4, 1, 1, 1, 4, 2, 1, 1], "the first texts are asked for twice before, and some alone"
 
 
 def test_a_function_that_gives_other_vectors_when_asked_again_is_refused():
     with pytest.raises(InputError, match="gives other vectors for the same texts when it is asked again"):
         encode(TEXTS, lambda texts: np.random.default_rng().normal(size=(len(texts), 3)))
+
+
+def centred(texts):
+    return lengths(texts) - lengths(texts).mean(axis=0) + 0.01
+
+
+def centred_late(texts):
+    return centred(texts) if "text 9" in texts and len(texts) > 1 else lengths(texts)
+
+
+def fitted_anew(texts):
+    return TfidfVectorizer(min_df=2).fit_transform(texts).toarray()
+
+
+@pytest.mark.parametrize(
+    "encoder, clue",
+    [
+        (centred, "gives another vector for text . alone than among others"),
+        (centred_late, "gives another vector for text 8 alone than among others"),
+        (fitted_anew, r"fails for text . alone \(ValueError\)"),
+        (lambda texts: TfidfVectorizer(analyzer="char").fit_transform(texts).toarray(), "rows of length"),
+    ],
+)
+def test_a_function_whose_rows_depend_on_other_texts_is_refused(encoder, clue):
+    with pytest.raises(InputError, match=f"{clue}.*: .*a row must depend on its own text alone"):
+        encode(TEXTS, encoder)
+
+
+def test_rounding_that_differs_with_the_number_of_texts_is_let_through():
+    rows = load_encoder(lambda texts: lengths(texts) * (1 + 1e-3 * (len(texts) > 1))).encode(TEXTS)
+    assert rows.shape == (10, 2)
+
+
+def test_an_object_with_encode_is_an_encoder_and_what_is_none_is_refused(tmp_path):
+    class Model:
+        def encode(self, texts):
+            return lengths(texts)
+
+    np.testing.assert_array_equal(encode(TEXTS, as_encoder(Model())), encode(TEXTS, lengths))
+    assert as_encoder(lengths) is lengths and as_encoder("a/b") == "a/b" and as_encoder(tmp_path) == str(tmp_path)
+    for wrong in (None, 3, np.zeros(3)):
+        with pytest.raises(InputError, match="is no encoder: give a name, a folder, a function"):
+            as_encoder(wrong)
 
 
 def test_a_function_that_holds_a_vectoriser_encodes_and_keeps_its_identity():

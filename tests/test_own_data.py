@@ -1,5 +1,6 @@
 """Files of one's own become datasets like the published ones; what is wrong with them is said by line or row."""
 
+import json
 import sys
 
 import numpy as np
@@ -25,8 +26,12 @@ LABELS = [WORDS[i % 4] for i in range(100)]
 
 
 def encode(texts):
-    """Counts of letters."""
-    return np.array([[1 + text.count(letter) for letter in "acdhiklmnoprs0123456789"] for text in texts])
+    """Places of letters, added up: no two texts have equal vectors."""
+
+    def places(text, letter):
+        return 1 + sum(place for place, found in enumerate(text, 1) if found == letter)
+
+    return np.array([[places(text, letter) for letter in "acdhiklmnoprs0123456789"] for text in texts])
 
 
 def encode_apart(texts):
@@ -121,6 +126,8 @@ def test_the_same_texts_in_another_order_are_split_in_the_same_way(write):
 
 def test_all_formats_of_a_table_give_the_same_rows(write):
     data = read(write(table()))
+    lines = "\n\n".join(json.dumps(row) for row in table().assign(more=1).to_dict("records"))
+    assert_same(read(write(lines.encode(), "a.jsonl")), data)
     for name, how in {
         "a.parquet": {},
         "b.tsv": {"sep": "\t"},
@@ -302,9 +309,9 @@ def test_equal_rows_are_those_that_are_equal_whatever_the_numbers(kind):
 
 
 def test_a_missing_file_and_an_unknown_ending_say_what_there_may_be(tmp_path, write):
-    refused(tmp_path / "none.csv", "there is no file", ".csv, .tsv, .parquet, .npz, .safetensors")
+    refused(tmp_path / "none.csv", "there is no file", ".csv, .tsv, .jsonl, .parquet, .npz, .safetensors")
     refused(tmp_path, "there is no file")
-    refused(write(b"", "a.xlsx"), "ends in .xlsx", ".csv, .tsv, .parquet, .npz, .safetensors")
+    refused(write(b"", "a.xlsx"), "ends in .xlsx", ".csv, .tsv, .jsonl, .parquet, .npz, .safetensors")
     refused(write(b"", "noending"), "ends in nothing")
 
 
@@ -405,6 +412,30 @@ def test_the_same_text_on_both_sides_of_a_split_is_named_by_both_lines(write):
     assert "62" not in message
 
 
+ALIKE = ["{} ", " {}", "{}\u00a0"]
+
+
+def test_texts_that_differ_in_capitals_and_spaces_only_are_the_same(write):
+    frame = table(part=parted({1, 2, 3, 4, 50}))
+    frame.loc[50, "text"] = TEXTS[40].upper().replace(" ", "\u2003 ") + " "
+    refused(write(frame), "the same text in train and test: line 42 and line 52", split="part")
+    more = [how.format(text.title()) for how in ALIKE for text in TEXTS]
+    data = read(write(table([*TEXTS, *more], LABELS * 4)), encoder=encode_apart)
+    alone = read(write(table(), "b.csv"), encoder=encode_apart)
+    assert (len(data.y_train), len(data.y_test)) == (4 * len(alone.y_train), 4 * len(alone.y_test))
+
+
+def test_texts_of_equal_vectors_on_both_sides_are_named(write):
+    frame = table(part=parted({0, 1, 2, 3}))
+    frame.loc[44, "text"] = "my card number44"
+
+    def blind(texts):
+        return encode([text.replace("44", " 0") for text in texts])
+
+    with pytest.warns(UserWarning, match="the same vector in train and test: line 46 and line 2: leave one of each"):
+        read(write(frame), split="part", encoder=blind)
+
+
 def test_equal_texts_are_no_mistake_where_the_split_is_drawn(write):
     frame = table()
     frame.loc[range(8, 40), "text"] = "the same"
@@ -433,6 +464,21 @@ def test_other_words_than_train_and_test_are_named(write):
     refused(write(frame), "neither train nor test as 'part' in line 7, line 10", split="part")
     frame = table(part=[f" {word.upper()} " for word in parted({0, 1, 2, 3})])
     assert len(read(write(frame), split="part").y_test) == 4
+
+
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        (b'{"text": "a", "label": 1}\n\n{"text": \n', ["line 3 is no JSON"]),
+        (b'{"text": "a", "label": 1}\n["a", 1]\n', ["line 2 is no JSON object"]),
+        (b'{"text": null, "label": 1}\n\n{"text": "a"}\n', ["empty text in line 1", "no label in line 3"]),
+        (b'{"text": "a", "queue": 1}\n', ["unknown column 'label'; there are: text, queue"]),
+        (b'{"text": "a", "label": ["b"]}\n', ["column 'label' holds mixed"]),
+        (b"", ["is empty"]),
+    ],
+)
+def test_lines_of_json_that_do_not_fit_say_where(write, content, words):
+    refused(write(content, "a.jsonl"), *words)
 
 
 def test_parquet_without_pyarrow_says_what_to_install(write, monkeypatch):
