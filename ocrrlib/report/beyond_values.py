@@ -9,7 +9,7 @@ from ocrrlib.report.beyond import place
 from ocrrlib.report.beyond_tables import ANYTIME
 from ocrrlib.report.values import Value
 
-SHORT = {OURS: "ours", REFERENCE: REFERENCE}
+SHORT = {OURS: "ours", REFERENCE: REFERENCE, "er_ace_tuned": "er_ace_tuned"}  # systems that are quoted, and as what
 
 
 def _points(value):
@@ -33,7 +33,12 @@ def cells(table, compared, corrections):
     better, best, found = dominating(table), best_rivals(compared), {}
     for key, own in table.groupby(CELL, sort=False):
         by_system, ahead = own.set_index("system"), _at(better, key)
-        cell = {f"{short}_{axis}": Value(by_system.loc[name, axis]) for name, short in SHORT.items() for axis in AXES}
+        cell = {
+            f"{short}_{axis}": Value(by_system.loc[name, axis])
+            for name, short in SHORT.items()
+            if name in by_system.index
+            for axis in AXES
+        }
         cell["over_substrate_novel"] = _points(by_system.loc[OURS, "novel_difference"])
         cell |= {"dominating": len(ahead), "dominating_kept": int((~ahead["collapsed"]).sum())}
         sure = (own[f"{ANYTIME}_difference"] > 0) & (own[f"{ANYTIME}_p_holm"] < ALPHA)
