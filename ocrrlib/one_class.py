@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from ocrrlib.errors import InputError, pick
-from ocrrlib.resampling import right_rows, places_of
+from ocrrlib.resampling import places_of, right_rows
 
 
 def apart(rows, data, name="oos", draw="fresh"):
