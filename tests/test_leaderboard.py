@@ -81,7 +81,7 @@ def test_the_command_writes_our_cards_and_both_tables_and_keeps_the_cards_of_oth
     theirs.parent.mkdir(parents=True)
     theirs.write_text(json.dumps(another))
     run(tmp_path, monkeypatch)
-    assert "25 cards: figures/leaderboard.md" in capsys.readouterr().out
+    assert f"{1 + len(published_cards())} cards: figures/leaderboard.md" in capsys.readouterr().out
     assert json.loads(theirs.read_text()) == another
     assert "ours_too" in (tmp_path / "figures/leaderboard.md").read_text()
     assert "Ada" in (tmp_path / "figures/leaderboard.csv").read_text()
