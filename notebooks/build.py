@@ -16,11 +16,11 @@ from notebooks.settings import ANEW, BUILD, Settings
 from notebooks.typeset import typeset
 from notebooks.verify import record, verify
 from ocrrlib.cards import read_cards
+from ocrrlib.cards.ours import publish_cards
 from ocrrlib.datasets import DATASETS
 from ocrrlib.embeddings import embed, path_of
 from ocrrlib.errors import InputError
 from ocrrlib.files import ROOT
-from ocrrlib.our_cards import publish_cards
 
 
 def paper(settings, which="*"):

@@ -13,12 +13,12 @@ __version__ = "0.1.0"
 
 # What is reached from here, imported when it is first asked for: this module stays quick to import.
 _HERE = {
-    "Evaluation": "evaluation",
+    "Evaluation": "evaluation.outcome",
     "as_system": "adapters",
-    "evaluate": "evaluating",
+    "evaluate": "evaluation.evaluating",
     "published_cards": "cards",
     "read_card": "cards",
-    "read_data": "own_data",
+    "read_data": "own_data.reading",
     "write_card": "cards",
 }
 

@@ -1,4 +1,4 @@
-"""The crossed study: every draw with every order and every seed of coins, for ``ocrrlib.variance`` to take apart."""
+"""The crossed study: every draw with every order and every seed of coins (see ``ocrrlib.statistics.variance``)."""
 
 from dataclasses import asdict
 from itertools import product
@@ -12,7 +12,7 @@ from ocrrlib.errors import pick
 from ocrrlib.home import cache_folder
 from ocrrlib.policies import POLICIES
 from ocrrlib.provenance import closure, digest
-from ocrrlib.studies import each
+from ocrrlib.studies import run_tasks
 from ocrrlib.systems import SYSTEMS
 
 CACHE = cache_folder() / "crossed"
@@ -61,4 +61,4 @@ def cross(
     cells = list(product(range(draws), range(orders)))
     tasks = [(entries, data, *cell, coins, corrects, seed) for cell in cells]
     keys = [digest([made, data.fingerprint, *cell, coins, asdict(corrects), seed, *code]) for cell in cells]
-    return pd.DataFrame(sum(each(stream_coins, tasks, keys, jobs, cache, progress), []))
+    return pd.DataFrame(sum(run_tasks(stream_coins, tasks, keys, jobs, cache, progress), []))

@@ -19,7 +19,8 @@ from ocrrlib.provenance import closure, digest
 from ocrrlib.stream_plan import COMPARED, KEY, QUEUES, TUNED
 from ocrrlib.sweep import CACHE, checkpoints, depends_on, finish, right_answers
 from ocrrlib.systems import SYSTEMS
-from ocrrlib.tuning_plan import RIVALS, SEARCHED, SETTING
+from ocrrlib.tuning.one_at_a_time import SETTING
+from ocrrlib.tuning.search import RIVALS, SEARCHED
 
 LOCK = ROOT / "requirements.lock"
 
@@ -106,8 +107,8 @@ STUDIES = {
     "race": (["ocrrlib.race"], ["n", "index", "effort"]),
     "costs": (_MEASURED, ["system"]),
     "growth": (_MEASURED, ["system", "entries"]),
-    "search": (("ocrrlib.tuning", *_modules(*RIVALS, OURS)), SEARCHED),
-    "tuning": (("ocrrlib.tuning", *_modules(OURS)), SETTING),
+    "search": (("ocrrlib.tuning.held_out", *_modules(*RIVALS, OURS)), SEARCHED),
+    "tuning": (("ocrrlib.tuning.held_out", *_modules(OURS)), SETTING),
     "variance": (("ocrrlib.crossed", *_modules(*CROSSED)), ["dataset", "system", "draw", "order", "coins"]),
     "streams": (("ocrrlib.streams", "ocrrlib.blind", *_modules(*COMPARED, *QUEUES, *TUNED)), KEY),
 }

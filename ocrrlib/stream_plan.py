@@ -24,7 +24,7 @@ from ocrrlib.provenance import closure, digest
 from ocrrlib.scope import split_off
 from ocrrlib.shifts import DRIFTS
 from ocrrlib.streams import ORACLE, Cell, run_cell, scenario_of
-from ocrrlib.studies import each
+from ocrrlib.studies import run_tasks
 from ocrrlib.systems import SYSTEMS
 
 CACHE = cache_folder() / "streams"
@@ -110,7 +110,7 @@ def _key(cell):
 def run_cells(cells, jobs=1, cache=CACHE, progress=True):
     """What ``run_cell`` gives for each of these cells; finished ones are found in the cache."""
     starts = [cell.start for cell in cells]
-    return each(_run, [(cell,) for cell in cells], [_key(cell) for cell in cells], jobs, cache, progress, starts)
+    return run_tasks(_run, [(cell,) for cell in cells], [_key(cell) for cell in cells], jobs, cache, progress, starts)
 
 
 def _rows(study, cell, checkpoints):

@@ -12,7 +12,7 @@ from ocrrlib.errors import InputError
 CHUNK = 20  # tasks that belong together and that one worker does in a row
 
 
-def each(function, tasks, keys, jobs=1, cache=None, progress=True, together=None):
+def run_tasks(function, tasks, keys, jobs=1, cache=None, progress=True, together=None):
     """``function(*task)`` for every task, in their order; what is kept under its key is not done again.
 
     Parameters

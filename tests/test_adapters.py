@@ -13,8 +13,8 @@ from sklearn.linear_model import LogisticRegression, Perceptron, SGDClassifier, 
 from sklearn.naive_bayes import BernoulliNB, ComplementNB, GaussianNB, MultinomialNB
 from sklearn.neural_network import MLPClassifier
 
-from ocrrlib.adapter_sklearn import LINEAR_PASSES, PASSES, SklearnSystem
 from ocrrlib.adapters import as_system
+from ocrrlib.adapters.sklearn import LINEAR_PASSES, PASSES, SklearnSystem
 from ocrrlib.errors import InputError
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import make_scenario

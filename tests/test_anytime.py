@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ocrrlib.anytime import allowed, anytime
 from ocrrlib.errors import InputError
 from ocrrlib.metrics import RUN
 from ocrrlib.policies import POLICIES
+from ocrrlib.statistics.anytime import allowed, anytime
 
 AREAS = [f"{axis}_over_{over}" for over in ("steps", "corrections") for axis in ("novel", "original")]
 

@@ -7,14 +7,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ocrrlib import tuning_plan
-from ocrrlib.anytime import measure
-from ocrrlib.bar import bar, best_rivals, conditions, costs, dominating, means
 from ocrrlib.errors import InputError
 from ocrrlib.experiments import EXPERIMENTS, OURS
-from ocrrlib.report import beyond, beyond_tables, beyond_values, style, tuning, values
-from ocrrlib.statistics import accuracies, summary
-from ocrrlib.survival import corrections_to_levels
+from ocrrlib.report import style, tuning, values
+from ocrrlib.report.beyond import figures, tables
+from ocrrlib.report.beyond import values as quotes
+from ocrrlib.statistics.anytime import measure
+from ocrrlib.statistics.bar import bar, best_rivals, conditions, costs, dominating, means
+from ocrrlib.statistics.over_seeds import accuracies, summary
+from ocrrlib.statistics.survival import corrections_to_levels
+from ocrrlib.tuning import space
+from ocrrlib.tuning.search import winner
 
 SYSTEMS = {  # novel and original accuracy in the end
     "static_linear": (0.0, 0.90),
@@ -64,7 +67,7 @@ def found(results):
     runs, all_of = measure(results), summary(results, resamples=99)
     compared = bar(runs)
     reached = conditions(compared, all_of.accuracies, costs(results, time=3.0))
-    return all_of, beyond_tables.joined(all_of, runs), compared, reached
+    return all_of, tables.joined(all_of, runs), compared, reached
 
 
 @pytest.fixture(autouse=True)
@@ -86,7 +89,7 @@ def test_every_system_of_the_comparison_is_of_one_kind_and_no_two_share_their_lo
         assert len([names for *_, names in style.FAMILIES if system in names]) == 1
         assert style.family_of(system)[1].startswith("#")
     assert len(set(style.LOOKS.values())) == len(style.LOOKS)
-    assert set(beyond.MAIN) <= set(style.LOOKS)
+    assert set(figures.MAIN) <= set(style.LOOKS)
     with pytest.raises(InputError, match="unknown system of the comparison 'lora'"):
         style.family_of("lora")
 
@@ -116,7 +119,7 @@ def test_without_any_spread_the_margin_itself_decides_and_is_too_much(rival, equ
     compared = bar(exact(static_linear=(0, 0.9), klda=(rival, 0.9), **{OURS: (0.70, 0.9)}))
     own = compared[(compared["system"] == "klda") & (compared["metric"] == "novel")].iloc[0]
     assert own["at_least_equal"] == equal and own["low"] == pytest.approx(0.70 - rival)
-    said = beyond_tables.against_all(compared).text
+    said = tables.against_all(compared).text
     said = said[(said["Rival"] == "klda") & (said["Axis"] == "Novel")].iloc[0]
     assert said["Within 1 pp"] == ("yes" if equal else "not shown")
     assert said["Mean alone"] == ("level" if rival == 0.70 else "behind")
@@ -136,13 +139,13 @@ def test_systems_that_dominate_are_as_good_on_both_axes_and_better_on_one():
 
 def test_the_target_says_which_condition_fails_where_and_of_which_rivals(found):
     _, _, compared, reached = found
-    text = beyond_tables.target(reached).text
+    text = tables.target(reached).text
     assert text["Dataset"].tolist() == ["Banking77", "CLINC150"]
     assert (text["Novel within 1 pp of all"] == "yes").all()
     assert text["Original within 1 pp of all"].str.startswith("not shown of klda").all()
     assert (text["Original kept"] == "yes").all() and (text["All"] == "no").all()
     assert (text["Novel over steps"] == "not shown").all(), "three seeds cannot be sure"
-    numbers = beyond_tables.target(reached).numbers
+    numbers = tables.target(reached).numbers
     assert numbers["original_short"].str.split().map(len).tolist() == [len(n) for n in reached["original_short"]]
 
 
@@ -152,7 +155,7 @@ def test_with_seeds_enough_a_clear_winner_reaches_the_whole_target():
     runs = measure(results)
     reached = conditions(bar(runs), accuracies(runs, resamples=99), costs(results, time=5.0))
     assert reached["anytime"].all() and reached["all"].all()
-    text = beyond_tables.target(reached).text
+    text = tables.target(reached).text
     assert (text["Novel over steps"] == "better").all() and (text["All"] == "yes").all()
     assert text["Memory"].tolist() == ["1.00 ×"] and text["Time"].tolist() == ["5.00 ×"]
 
@@ -169,14 +172,14 @@ def test_what_costs_too_much_does_not_reach_the_target(memory, time):
 
 def test_with_test_rows_drawn_anew_fewer_rivals_are_surely_matched(found):
     _, _, compared, reached = found
-    assert "rows_short" not in reached and "Rows drawn, too" not in beyond_tables.target(reached).text
+    assert "rows_short" not in reached and "Rows drawn, too" not in tables.target(reached).text
     drawn = compared.assign(low_both=compared["low"] - 0.02)
     stricter = conditions(drawn, found[0].accuracies, costs(checkpoints(), time=1.0))
-    told = beyond_tables.target(stricter)
+    told = tables.target(stricter)
     assert told.text["Rows drawn, too"].str.startswith("not shown of").all()
     assert set(stricter["rows_short"].iloc[0]) > set(reached["original_short"].iloc[0])
-    assert "Rows drawn, too (pp)" in beyond_tables.against_all(drawn).text
-    assert beyond_values.overall(found[1], stricter)["beyond.cells_rows"] == 0
+    assert "Rows drawn, too (pp)" in tables.against_all(drawn).text
+    assert quotes.overall(found[1], stricter)["beyond.cells_rows"] == 0
 
 
 def test_conditions_refuse_differences_to_another_system(found):
@@ -190,33 +193,33 @@ def test_one_seed_bounds_nothing_and_is_refused_in_words():
     with pytest.raises(InputError, match="one seed bounds nothing: give at least two"):
         bar(measure(results))
     with pytest.raises(InputError, match="bands need two seeds at least"):
-        beyond.recovery(results, policies=("oracle",))
+        figures.recovery(results, policies=("oracle",))
 
 
 def test_the_table_has_every_system_of_every_cell_and_marks_what_has_collapsed(results, found):
     all_of, joined, _, _ = found
-    table = beyond_tables.comparison(joined)
+    table = tables.comparison(joined)
     assert len(table.text) == 2 * len(SYSTEMS)
     assert table.text.loc[table.text["Collapsed"] == "yes", "System"].unique().tolist() == ["online_linear"]
-    assert (table.text.loc[table.text["System"] == "substrate", beyond_tables.OVER] == "–").all()
+    assert (table.text.loc[table.text["System"] == "substrate", tables.OVER] == "–").all()
     assert "Front by rows (%)" not in table.text
     with_rows = joined.assign(front_rows=1.0)
-    assert (beyond_tables.comparison(with_rows).text["Front by rows (%)"] == "100").all()
+    assert (tables.comparison(with_rows).text["Front by rows (%)"] == "100").all()
     last = measure(results).groupby(["dataset", "system"])["novel"].mean()
     np.testing.assert_allclose(joined["novel"], [last[key] for key in zip(joined["dataset"], joined["system"])])
 
 
 def test_the_best_rival_has_one_row_per_cell_and_axis(found):
-    best = beyond_tables.against_best(found[2])
+    best = tables.against_best(found[2])
     assert best.text[["Dataset", "Axis"]].drop_duplicates().shape[0] == len(best.text) == 4
     assert best.text.loc[best.text["Axis"] == "Original", "Rival"].tolist() == ["klda", "klda"]
 
 
 def test_all_tables_can_be_written(found, tmp_path):
     all_of, joined, compared, reached = found
-    made = [beyond_tables.comparison(joined), beyond_tables.against_all(compared), beyond_tables.target(reached)]
-    made += [beyond_tables.against_best(compared), beyond_tables.statistics(all_of.accuracies)]
-    for table in (*made, beyond_tables.corrections(all_of.corrections)):
+    made = [tables.comparison(joined), tables.against_all(compared), tables.target(reached)]
+    made += [tables.against_best(compared), tables.statistics(all_of.accuracies)]
+    for table in (*made, tables.corrections(all_of.corrections)):
         table.write(tmp_path)
         assert len(pd.read_csv(tmp_path / f"{table.name}.csv")) == len(table.numbers)
 
@@ -224,7 +227,7 @@ def test_all_tables_can_be_written(found, tmp_path):
 def test_corrections_show_medians_open_bounds_and_how_many_got_there():
     results = checkpoints({"static_linear": (0, 0.9), "substrate": (0.6, 0.9), OURS: (0.95, 0.9)}, spread=0.0)
     results.loc[(results["seed"] == 0) & (results["system"] == OURS), "novel_acc"] *= 0.9
-    text = beyond_tables.corrections(corrections_to_levels(results)).text
+    text = tables.corrections(corrections_to_levels(results)).text
     assert text["System"].tolist() == [OURS, "substrate"] * 2, "in the order in which they are listed"
     first = text.set_index("System").iloc[:2]
     assert first["→50 %"].tolist() == ["5 [?, ?]", "8 [?, ?]"], "three seeds bound nothing"
@@ -245,12 +248,12 @@ def study():
 
 
 def test_the_variance_table_gives_all_to_the_draw_where_nothing_else_matters():
-    table = beyond_tables.variance(study())
+    table = tables.variance(study())
     novel = table.text[table.text["Axis"] == "Novel"]
     assert (novel["Draw (%)"] == "100").all() and (novel[["Order (%)", "Coins (%)"]] == "0").all(axis=None)
     assert (novel["Draw, 95 %"] == "[100, 100]").all() and "3 draws, 2 orders, 2 coins" in table.caption
     assert (table.text.loc[table.text["Axis"] == "Original", "Draw (%)"] == "–").all(), "nothing varies"
-    shares = beyond_values.of_shares(table.numbers)
+    shares = quotes.of_shares(table.numbers)
     assert shares["banking77.ours"]["novel_draw"].text == "100\N{NO-BREAK SPACE}%"
     assert set(shares) == {"banking77.ours", "banking77.substrate"}
 
@@ -282,7 +285,7 @@ def test_the_tuning_table_marks_what_was_chosen_and_leaves_gaps_open():
 
 def test_the_front_names_what_is_on_it_and_draws_what_lies_beyond_its_edges(found):
     joined = found[1]
-    figure = beyond.front(joined)
+    figure = figures.front(joined)
     named = [text.get_text() for axes in shown(figure) for text in axes.texts if text.get_text()]
     on_front = joined.loc[joined["front"] | joined["system"].isin((OURS, "substrate")), "system"]
     assert sorted(named) == sorted(on_front)
@@ -295,16 +298,16 @@ def test_the_front_names_what_is_on_it_and_draws_what_lies_beyond_its_edges(foun
 
 def test_the_front_can_be_drawn_where_nobody_learns_and_where_all_but_one_collapse(found):
     joined = found[1]
-    beyond.front(joined.assign(novel=0.0, novel_low=0.0, novel_high=0.0)).canvas.draw()
+    figures.front(joined.assign(novel=0.0, novel_low=0.0, novel_high=0.0)).canvas.draw()
     alone = joined["system"] == "static_linear"
     joined = joined.assign(original=np.where(alone, 0.9, 0.0), collapsed=~alone)
-    beyond.front(joined.assign(original_low=joined["original"], original_high=joined["original"])).canvas.draw()
+    figures.front(joined.assign(original_low=joined["original"], original_high=joined["original"])).canvas.draw()
 
 
 def test_the_forest_is_sorted_and_fills_only_what_is_sure(found):
     accuracies = found[0].accuracies.copy()
     accuracies.loc[accuracies["system"] == "klda", "p_holm"] = 0.001
-    figure = beyond.anytime(accuracies)
+    figure = figures.anytime(accuracies)
     for axes in shown(figure):
         at = [float(dots.get_offsets()[0, 0]) for dots in axes.collections]
         assert at == sorted(at, reverse=True) and len(at) == len(SYSTEMS) - 1
@@ -314,15 +317,15 @@ def test_the_forest_is_sorted_and_fills_only_what_is_sure(found):
 
 
 def test_recovery_draws_a_band_for_every_system_there_is(results):
-    figure = beyond.recovery(results)
-    main = [name for name in beyond.MAIN if name in SYSTEMS]
+    figure = figures.recovery(results)
+    main = [name for name in figures.MAIN if name in SYSTEMS]
     assert len(figure.axes) == 2 * 2
     assert sum(len(axes.lines) for axes in figure.axes) == 2 * 2 * len(main)
 
 
 def test_values_can_be_written_and_leave_out_what_is_never_reached(found, tmp_path):
     all_of, joined, compared, reached = found
-    cells = beyond_values.cells(joined, compared, all_of.corrections)
+    cells = quotes.cells(joined, compared, all_of.corrections)
     own = cells["banking77.oracle"]
     assert own["dominating"] == own["dominating_kept"] == 2 and own["sooner"] >= own["sooner_kept"]
     assert "substrate_to_50" in own and "substrate_to_90" not in own
@@ -330,25 +333,25 @@ def test_values_can_be_written_and_leave_out_what_is_never_reached(found, tmp_pa
         100 * (own["ours_novel"].value - own["substrate_novel"].value)
     )
     names = {cell: " ".join(found) for cell, found in cells.items()}
-    quoted = beyond_values.quoted(cells, names) | beyond_values.overall(joined, reached)
-    quoted |= beyond_values.worst(compared)
+    quoted = quotes.quoted(cells, names) | quotes.overall(joined, reached)
+    quoted |= quotes.worst(compared)
     assert quoted["beyond.worst"].value == pytest.approx(100 * compared["difference"].min())
     assert quoted["beyond.worst_low"].value < quoted["beyond.worst"].value
     values.write(quoted, "09_beyond", tmp_path / "values.json")
     assert json.loads((tmp_path / "values.json").read_text())["beyond.cells_all"]["text"] == "0"
     with pytest.raises(InputError, match="unknown number of banking77.oracle 'substrate_to_90'"):
-        beyond_values.quoted(cells, {"banking77.oracle": "substrate_to_90"})
+        quotes.quoted(cells, {"banking77.oracle": "substrate_to_90"})
 
 
 def test_sentences_name_what_learns_most_among_those_that_have_not_collapsed(found):
-    said = list(beyond_values.lines(found[1]))
+    said = list(quotes.lines(found[1]))
     assert f"{OURS} learns most" in said[0] and "klda keeps most" in said[0]
     assert said[-1] == "collapsed in some cell: online_linear (2 of 2)"
 
 
 def test_the_table_of_the_search_begins_with_the_winner():
     rng, rows = np.random.default_rng(0), []
-    settings = tuning_plan.drawn(6)
+    settings = space.drawn(6)
     for seed in range(3):
         names = ["static_linear", "ncm", *(f"{OURS} {n}" for n in range(6 if seed == 0 else 3))]
         for name in names:
@@ -357,9 +360,7 @@ def test_the_table_of_the_search_begins_with_the_winner():
             rows.append(place | dict(novel=rng.uniform(0.7, 0.8), original=rng.uniform(0.85, 0.9)) | values)
     table = tuning.search(pd.DataFrame(rows))
     first = table.numbers.iloc[0]
-    assert {name: first[name] for name in tuning_plan.SPACE} == tuning_plan.winner(pd.DataFrame(rows))
+    assert {name: first[name] for name in space.SPACE} == winner(pd.DataFrame(rows))
     said = table.text.set_index("")
     assert list(said) == ["1.", "2.", "3.", "4.", "5.", "6."] and said.loc["Seeds"].tolist() == list("333111")
-    assert said.loc["neighbour weight", "1."] == f"{first['neighbour_weight']:g}" and len(said) == 2 + len(
-        tuning_plan.SPACE
-    )
+    assert said.loc["neighbour weight", "1."] == f"{first['neighbour_weight']:g}" and len(said) == 2 + len(space.SPACE)

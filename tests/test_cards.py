@@ -7,16 +7,16 @@ import pandas as pd
 import pytest
 
 from ocrrlib import results
-from ocrrlib.card_cells import METRICS, place_of, spread
-from ocrrlib.card_check import check
 from ocrrlib.cards import markdown, published_cards, read_card, write_card
+from ocrrlib.cards.cells import METRICS, place_of, spread
+from ocrrlib.cards.check import check
+from ocrrlib.cards.ours import cards_of, publish_cards
+from ocrrlib.cards.standings import standings
 from ocrrlib.embeddings import load
 from ocrrlib.errors import InputError
 from ocrrlib.experiments import EXPERIMENTS
 from ocrrlib.files import ROOT
-from ocrrlib.our_cards import cards_of, publish_cards
-from ocrrlib.standings import standings
-from ocrrlib.statistics import summary
+from ocrrlib.statistics.over_seeds import summary
 
 FOLDER = ROOT / "data/results/cards"
 

@@ -16,11 +16,13 @@ import numpy as np
 import pytest
 from conftest import clusters
 
-from ocrrlib import __version__, cards, cli, cli_failures, cli_ledger, cli_options, ledger_file, progress
-from ocrrlib.card_cells import METRICS
-from ocrrlib.card_check import check
+from ocrrlib import __version__, cards, ledger_file, progress, stored_ledger
+from ocrrlib.cards.cells import METRICS
+from ocrrlib.cards.check import check
+from ocrrlib.cli import commands, curves, failures, options
+from ocrrlib.cli import ledger as ledger_commands
 from ocrrlib.errors import InputError
-from ocrrlib.evaluating import evaluate
+from ocrrlib.evaluation.evaluating import evaluate
 from ocrrlib.files import ROOT, sha256
 from ocrrlib.ledger import GENESIS, Ledger
 from ocrrlib.systems import SYSTEMS
@@ -47,7 +49,7 @@ def quick(monkeypatch):
 def run(capsys, *arguments):
     """Exit status and both outputs of a command."""
     with pytest.raises(SystemExit) as ended:
-        cli.main([str(argument) for argument in arguments])
+        commands.main([str(argument) for argument in arguments])
     out, err = capsys.readouterr()
     return ended.value.code or 0, out, err
 
@@ -59,7 +61,7 @@ def test_a_run_prints_curves_and_intervals_of_each_system(capsys, vectors):
         assert f"{name} on own, oracle: 3 seeds" in out
     for metric in METRICS:
         assert out.count(f"\n  {metric} ") >= 2
-    assert cli.BARS[0] in out and "(" in out
+    assert curves.BARS[0] in out and "(" in out
 
 
 def test_programs_get_cards_and_nothing_else(capsys, vectors, tmp_path):
@@ -100,7 +102,7 @@ def test_a_system_of_ones_own_comes_from_a_module_in_this_folder(capsys, vectors
     status, out, _ = run(capsys, "run", "own_module:model", "--data", vectors, "--seeds", "0")
     assert status == 0 and "GaussianNB on own, oracle: 1 seeds" in out
     status, _, err = run(capsys, "run", "own_module:other", "--data", vectors)
-    assert status == cli.WRONG and err.startswith("error: cannot import own_module:other") and err.count("\n") == 1
+    assert status == commands.WRONG and err.startswith("error: cannot import own_module:other") and err.count("\n") == 1
 
 
 OWN = """
@@ -169,7 +171,7 @@ def test_a_card_is_written_beside_its_text_and_can_be_checked(capsys, vectors, t
     assert run(capsys, "check", path)[:2] == (0, f"{path}: fine\n")
     (tmp_path / "broken.json").write_text("{}")
     status, out, err = run(capsys, "check", path, tmp_path / "broken.json")
-    assert status == cli.BROKEN and "broken.json" in err and f"{path}: fine" in out
+    assert status == commands.BROKEN and "broken.json" in err and f"{path}: fine" in out
 
 
 def test_a_card_of_ones_own_data_is_repeated_by_the_command_in_its_markdown(capsys, tmp_path, monkeypatch):
@@ -218,7 +220,7 @@ def ledger(tmp_path_factory):
     """A ledger's file and its head."""
     path = tmp_path_factory.mktemp("ledger") / "ledger.sqlite"
     done = subprocess.run(
-        [sys.executable, "-m", "ocrrlib.cli", "ledger", "write", path, "--policy", "random10"],
+        [sys.executable, "-m", "ocrrlib.cli.commands", "ledger", "write", path, "--policy", "random10"],
         capture_output=True,
         text=True,
         cwd=ROOT,
@@ -239,14 +241,14 @@ def test_a_ledger_is_verified_and_a_damaged_entry_named(capsys, ledger, tmp_path
     copy.write_bytes(path.read_bytes())
     with closing(sqlite3.connect(copy)) as base, base:
         base.execute("UPDATE entries SET label = label + 1 WHERE place = 7")
-    assert run(capsys, "ledger", "verify", copy)[:2] == (cli.BROKEN, f"{copy}: entry 7: changed\n")
+    assert run(capsys, "ledger", "verify", copy)[:2] == (commands.BROKEN, f"{copy}: entry 7: changed\n")
     status, out, _ = run(capsys, "ledger", "verify", copy, "--json")
-    assert status == cli.BROKEN and json.loads(out)["fault"] == "entry 7: changed"
+    assert status == commands.BROKEN and json.loads(out)["fault"] == "entry 7: changed"
     with closing(sqlite3.connect(copy)) as base, base:
         base.execute("DELETE FROM entries WHERE place >= 7")
     assert run(capsys, "ledger", "verify", copy)[0] == 0
     assert run(capsys, "ledger", "verify", copy, "--head", head)[:2] == (
-        cli.BROKEN,
+        commands.BROKEN,
         f"{copy}: entry 7: truncated\n",
     )
 
@@ -284,12 +286,12 @@ def edit(path, statement):
 def test_whatever_is_done_to_a_ledger_is_a_verdict_that_names_file_and_entry(capsys, small, statement, verdict):
     edit(small, statement)
     status, out, err = run(capsys, "ledger", "verify", small)
-    assert (status, err) == (cli.BROKEN, "") and out.startswith(f"{small}: {verdict}") and out.count("\n") == 1
+    assert (status, err) == (commands.BROKEN, "") and out.startswith(f"{small}: {verdict}") and out.count("\n") == 1
     status, out, _ = run(capsys, "ledger", "verify", small, "--json")
-    assert status == cli.BROKEN and json.loads(out)["fault"].startswith(verdict)
+    assert status == commands.BROKEN and json.loads(out)["fault"].startswith(verdict)
     if "(" in verdict:  # nothing can be shown of it
         status, out, err = run(capsys, "ledger", "show", small)
-        assert (status, out) == (cli.BROKEN, "") and err.startswith(f"error: {small}: {verdict}")
+        assert (status, out) == (commands.BROKEN, "") and err.startswith(f"error: {small}: {verdict}")
 
 
 def test_a_head_of_earlier_vouches_for_what_was_there_then(capsys, small):
@@ -300,8 +302,8 @@ def test_a_head_of_earlier_vouches_for_what_was_there_then(capsys, small):
 
     earlier = Ledger(stored.X[:4], stored.y[:4])
     less = "the head given is that of entry 3: entries from 4 on are not vouched for"
-    assert verified(ledger_file.head(earlier, "abc"))[:2] == (0, f"{small}: 10 entries, unbroken ({less})\n")
-    assert json.loads(verified(ledger_file.head(earlier, "abc"), "--json")[1])["vouched"] == {
+    assert verified(stored_ledger.head(earlier, "abc"))[:2] == (0, f"{small}: 10 entries, unbroken ({less})\n")
+    assert json.loads(verified(stored_ledger.head(earlier, "abc"), "--json")[1])["vouched"] == {
         "entries": 4,
         "names": True,
     }
@@ -310,22 +312,22 @@ def test_a_head_of_earlier_vouches_for_what_was_there_then(capsys, small):
     out = verified(stored.hashes[-1].hex())[1]
     assert "entries from" not in out and "names of classes are not vouched for" in out
     none = Ledger(stored.X[:0], stored.y[:0])
-    assert "ledger without entries: entries from 0 on are not" in verified(ledger_file.head(none, "abc"))[1]
-    assert verified(ledger_file.head(stored))[1] == f"{small}: 10 entries, unbroken\n"
+    assert "ledger without entries: entries from 0 on are not" in verified(stored_ledger.head(none, "abc"))[1]
+    assert verified(stored_ledger.head(stored))[1] == f"{small}: 10 entries, unbroken\n"
     assert json.loads(run(capsys, "ledger", "verify", small, "--json")[1])["vouched"] is None
     status, out, err = verified(GENESIS.hex())
-    assert (status, out) == (cli.WRONG, "") and "before the first entry of every ledger" in err
+    assert (status, out) == (commands.WRONG, "") and "before the first entry of every ledger" in err
 
 
 def test_nothing_is_added_to_a_ledger_that_was_changed(capsys, tmp_path, tiny, monkeypatch):
-    monkeypatch.setattr(cli_ledger, "load", lambda *_: tiny)
+    monkeypatch.setattr(ledger_commands, "load", lambda *_: tiny)
     path = tmp_path / "ledger.sqlite"
     assert run(capsys, "ledger", "write", path)[0] == 0
     status, out, _ = run(capsys, "ledger", "write", path)
     assert status == 0 and out.startswith(f"{path}: 0 entries added")
     edit(path, "DELETE FROM entries WHERE place > 44")
     with monkeypatch.context() as patch:
-        patch.setattr(cli_ledger, "run_stream", None)  # the stream need not be over
+        patch.setattr(ledger_commands, "run_stream", None)  # the stream need not be over
         for statement, verdict in {
             "UPDATE entries SET label = label + 1 WHERE place = 5": "entry 5: changed",
             "UPDATE classes SET name = 'mine' WHERE label = 1": "names of the classes: changed",
@@ -335,14 +337,14 @@ def test_nothing_is_added_to_a_ledger_that_was_changed(capsys, tmp_path, tiny, m
             edit(copy, statement)
             before = copy.read_bytes()
             status, out, err = run(capsys, "ledger", "write", copy)
-            assert (status, out) == (cli.BROKEN, "") and err.startswith(f"error: {copy}: {verdict}")
+            assert (status, out) == (commands.BROKEN, "") and err.startswith(f"error: {copy}: {verdict}")
             assert copy.read_bytes() == before
     assert run(capsys, "ledger", "write", path)[0] == 0 and run(capsys, "ledger", "verify", path)[0] == 0
 
 
 def test_what_cannot_be_written_is_refused_before_the_stream(capsys, small, tmp_path, tiny, monkeypatch):
-    monkeypatch.setattr(cli_ledger, "run_stream", None)
-    monkeypatch.setattr(cli_ledger, "load", lambda *_: tiny)
+    monkeypatch.setattr(ledger_commands, "run_stream", None)
+    monkeypatch.setattr(ledger_commands, "load", lambda *_: tiny)
     path, before = tmp_path / "new.sqlite", small.read_bytes()
     for arguments, clue in (
         ((tmp_path / "none/new.sqlite",), "there is no folder"),
@@ -357,7 +359,7 @@ def test_what_cannot_be_written_is_refused_before_the_stream(capsys, small, tmp_
         ((path, "--seed", "-1"), "seed -1"),
     ):
         status, out, err = run(capsys, "ledger", "write", *arguments)
-        assert (status, out) == (cli.WRONG, "") and err.startswith("error: ") and clue in err
+        assert (status, out) == (commands.WRONG, "") and err.startswith("error: ") and clue in err
     assert not path.exists() and small.read_bytes() == before
 
 
@@ -365,14 +367,14 @@ def test_the_systems_that_keep_a_ledger_are_those_that_the_help_lists(capsys, ti
     said = run(capsys, "ledger", "write", "--help")[1]
     for name, entry in SYSTEMS.items():
         listed = re.search(rf"\b{name}[,.]", said) is not None
-        assert listed == (name in cli_ledger.KEEPERS) and not (listed and entry.reads == "sentences")
+        assert listed == (name in ledger_commands.KEEPERS) and not (listed and entry.reads == "sentences")
         if entry.reads == "embeddings":
             assert issubclass(type(entry.make()), Substrate) == listed, name
     assert "module:name" not in said
 
 
 def test_what_a_ledger_waits_for_is_said_on_stderr(capsys, tmp_path, tiny, monkeypatch):
-    monkeypatch.setattr(cli_ledger, "load", lambda *_: tiny)
+    monkeypatch.setattr(ledger_commands, "load", lambda *_: tiny)
     says = progress.Progress.says
     monkeypatch.setattr(progress.Progress, "says", lambda self, what: [says(self, what), self.show()])  # no clock
     status, out, err = run(capsys, "ledger", "write", tmp_path / "ledger.sqlite")
@@ -421,14 +423,14 @@ def test_what_cannot_be_used_is_one_line_and_status_2(capsys, arguments, clue, t
     monkeypatch.chdir(tmp_path)
     status, out, err = run(capsys, *arguments)
     lines = [line for line in err.splitlines() if line.startswith("error: ")]
-    assert status == cli.WRONG and len(lines) == 1 and clue in lines[0]
+    assert status == commands.WRONG and len(lines) == 1 and clue in lines[0]
 
 
 @pytest.mark.parametrize("command", ["run", "compare"])
 def test_wrong_names_are_found_before_anything_is_run(capsys, command, monkeypatch):
-    monkeypatch.setattr(cli_options, "evaluate", None)
+    monkeypatch.setattr(options, "evaluate", None)
     status, out, err = run(capsys, command, "ncm", "slad")
-    assert (status, out) == (cli.WRONG, "") and "did you mean 'slda'" in err
+    assert (status, out) == (commands.WRONG, "") and "did you mean 'slda'" in err
 
 
 def test_two_settings_of_one_class_and_two_policies_have_files_of_their_own(capsys, vectors, tmp_path, monkeypatch):
@@ -475,7 +477,15 @@ class Ending(Loud):
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_what_a_system_prints_and_warns_of_is_no_part_of_json(vectors, tmp_path, jobs):
     (tmp_path / "own_loud.py").write_text(LOUD)
-    command = [sys.executable, "-c", "from ocrrlib.cli import main; main()", "run", "--json", "--jobs", str(jobs)]
+    command = [
+        sys.executable,
+        "-c",
+        "from ocrrlib.cli.commands import main; main()",
+        "run",
+        "--json",
+        "--jobs",
+        str(jobs),
+    ]
     more = ["own_loud:Loud", "--data", vectors, "--seeds", "0-1"]
     path = {"PYTHONPATH": str(ROOT)}
     done = subprocess.run([*command, *more], capture_output=True, text=True, cwd=tmp_path, env=os.environ | path)
@@ -498,7 +508,7 @@ def test_the_place_of_an_error_is_named_and_the_end_of_the_program_is_one(capsys
     ):
         status, out, err = run(capsys, "run", f"own_fails:{name}", *more)
         (told,) = [line for line in err.splitlines() if line.startswith("error: ")]
-        assert status == cli_failures.FAILED and told.startswith(f"error: {what}") and out == ""
+        assert status == failures.FAILED and told.startswith(f"error: {what}") and out == ""
         assert told.count(f"own_fails.py, line {line}") == 1
 
 
@@ -530,11 +540,11 @@ def test_what_code_of_ones_own_raises_is_one_line_and_status_3(capsys, name, vec
     monkeypatch.chdir(tmp_path)
     arguments = ["run", f"failing_{name}:model", "--data", vectors, "--seeds", "4", "--json"]
     status, out, err = run(capsys, *arguments)
-    assert (status, out) == (cli_failures.FAILED, "") and err.startswith("error: ") and err.count("\n") == 1
+    assert (status, out) == (failures.FAILED, "") and err.startswith("error: ") and err.count("\n") == 1
     for clue in clues:
         assert clue in err
     status, _, err = run(capsys, *arguments, "--traceback")
-    assert status == cli_failures.FAILED and "Traceback" in err and err.splitlines()[-1].startswith("error: ")
+    assert status == failures.FAILED and "Traceback" in err and err.splitlines()[-1].startswith("error: ")
 
 
 def test_help_says_what_is_held_out_by_default(capsys):
@@ -560,27 +570,27 @@ def test_the_version_is_printed(capsys):
 
 def test_a_negative_number_of_entries_is_refused(capsys, tmp_path):
     status, out, err = run(capsys, "ledger", "show", tmp_path / "none.sqlite", "--last", "-1")
-    assert (status, out) == (cli.WRONG, "") and "--last" in err
+    assert (status, out) == (commands.WRONG, "") and "--last" in err
 
 
 def test_an_interval_that_leaves_what_a_share_can_be_is_explained(tiny):
     found = evaluate("static_knn", tiny, seeds=range(2), progress=False)
     curve = found.curve.assign(novel_acc=np.where(found.curve["seed"] == 0, 1.0, 0.9))
-    lines = list(cli.said(dataclasses.replace(found, curve=curve)))
+    lines = list(curves.text_lines(dataclasses.replace(found, curve=curve)))
     assert "0.950  (0.315 to 1.585)" in lines[3] and "95 % t interval" in lines[-1] and "0 or 1" in lines[-1]
     one = evaluate("static_knn", tiny, seeds=[0], progress=False)
-    assert "t interval" not in "\n".join(cli.said(one))
+    assert "t interval" not in "\n".join(curves.text_lines(one))
 
 
 def test_seeds_are_lists_and_ranges():
-    assert cli_options.seeds_of("0,3-5,9") == [0, 3, 4, 5, 9]
+    assert options.seeds_of("0,3-5,9") == [0, 3, 4, 5, 9]
     for bad, clue in {"1;2": "cannot be read", "4-0": "runs backwards: give 0-4", "0-2-4": "cannot be read"}.items():
         with pytest.raises(InputError, match=clue):
-            cli_options.seeds_of(bad)
+            options.seeds_of(bad)
 
 
 def test_commands_that_evaluate_take_the_same_options_and_differ_in_seeds_only():
-    declared = {name: inspect.signature(getattr(cli, name)).parameters for name in ("run", "compare", "card")}
-    for field in dataclasses.fields(cli_options.Options):
+    declared = {name: inspect.signature(getattr(commands, name)).parameters for name in ("run", "compare", "card")}
+    for field in dataclasses.fields(options.Options):
         kinds = {(found[field.name].annotation, found[field.name].default) for found in declared.values()}
         assert len(kinds) == (3 if field.name == "seeds" else 1)

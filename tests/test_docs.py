@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from ocrrlib import cli
+from ocrrlib.cli.commands import main
 from ocrrlib.files import ROOT
 
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -41,7 +41,7 @@ def run_shell(text):
         assert program == "ocrr", f"{line}: only ocrr can be run here"
         with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
             with pytest.raises(SystemExit) as ended:
-                cli.main(arguments)
+                main(arguments)
         said += out.getvalue() + re.sub(
             r"[^\n]*\d%\|[^\n]*\n|[.]{3} [^\n]* s\n", "", err.getvalue()
         )  # progress tells of a moment only

@@ -16,19 +16,19 @@ from sklearn.naive_bayes import GaussianNB, MultinomialNB
 
 import ocrrlib
 from ocrrlib import cards, results
-from ocrrlib.candidates import Candidate
-from ocrrlib.card_cells import place_of
-from ocrrlib.card_check import check
 from ocrrlib.cards import published_cards
+from ocrrlib.cards.cells import place_of
+from ocrrlib.cards.check import check
+from ocrrlib.cards.standings import standings
 from ocrrlib.embeddings import Embedded
 from ocrrlib.errors import InputError
-from ocrrlib.evaluated_data import n_held_out
-from ocrrlib.evaluating import evaluate
-from ocrrlib.evaluation import Evaluation
+from ocrrlib.evaluation.candidates import Candidate
+from ocrrlib.evaluation.data import n_held_out
+from ocrrlib.evaluation.evaluating import evaluate
+from ocrrlib.evaluation.outcome import Evaluation
 from ocrrlib.files import ROOT
 from ocrrlib.policies import POLICIES, Policy
-from ocrrlib.standings import standings
-from ocrrlib.statistics import measure
+from ocrrlib.statistics.over_seeds import measure
 from ocrrlib.systems import SYSTEMS, make
 from ocrrlib.systems.base import System
 from ocrrlib.systems.ncm import NCM
@@ -298,7 +298,7 @@ def test_a_path_is_read_as_ones_own_data_with_the_encoder(tiny, tmp_path, monkey
             seen.append((path, encoder, progress))
             return tiny
 
-    monkeypatch.setitem(sys.modules, "ocrrlib.own_data", Stand)
+    monkeypatch.setitem(sys.modules, "ocrrlib.own_data.reading", Stand)
     found = evaluate("ncm", tmp_path / "tickets.csv", [0], encoder="some-encoder", **QUIET)
     assert seen == [(tmp_path / "tickets.csv", "some-encoder", False)] and found.curve["dataset"][0] == "tiny"
     evaluate("ncm", "vectors.npz", [0], **QUIET)
@@ -444,7 +444,7 @@ def test_the_package_itself_gives_evaluate_and_stays_quick_to_import():
     code = """
 import json, sys, ocrrlib
 quick = sorted({name.split(".")[0] for name in sys.modules} & {"numpy", "pandas"})
-import ocrrlib.evaluating
+import ocrrlib.evaluation.evaluating
 optional = {"sklearn", "river", "matplotlib", "seaborn", "statsmodels", "torch", "tabulate"}
 print(json.dumps([quick, sorted({name.split(".")[0] for name in sys.modules} & optional)]))
 """

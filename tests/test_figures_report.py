@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from matplotlib.collections import PathCollection
 
 from ocrrlib.metrics import summarise
-from ocrrlib.report import beyond, figures
+from ocrrlib.report import figures
+from ocrrlib.report.beyond.figures import MAIN, recovery
 
 SYSTEMS = ("static_linear", "online_linear", "knn_lm", "substrate")
 ENDS = ["corrections", "novel", "original"]
@@ -89,11 +90,11 @@ def test_all_curves_that_are_drawn_end_in_a_mark_at_the_means():
 
 
 def test_curves_over_the_stream_end_at_the_mean_length_and_the_mean_accuracy():
-    cell = runs(beyond.MAIN)
+    cell = runs(MAIN)
     last = cell.groupby(["system", "seed"]).last().groupby("system").mean(numeric_only=True)
-    for axes, axis in zip(beyond.recovery(cell).axes, figures.AXES):
-        for found in ends(axes, len(beyond.MAIN)):
-            np.testing.assert_allclose(found, last.loc[list(beyond.MAIN), ["step", f"{axis}_acc"]])
+    for axes, axis in zip(recovery(cell).axes, figures.AXES):
+        for found in ends(axes, len(MAIN)):
+            np.testing.assert_allclose(found, last.loc[list(MAIN), ["step", f"{axis}_acc"]])
 
 
 def test_seeds_are_filled_for_novel_and_hollow_for_original_as_their_means_are():

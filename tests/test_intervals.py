@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from ocrrlib.errors import InputError
-from ocrrlib.intervals import intervals
+from ocrrlib.statistics.intervals import intervals
 
 BOUNDS = ["t_low", "t_high", "bca_low", "bca_high"]
 # Accuracies as they are: so many of 400 test rows, often the same in two seeds.

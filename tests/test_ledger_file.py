@@ -11,7 +11,7 @@ from conftest import rows
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ocrrlib import ledger_file
+from ocrrlib import ledger_file, stored_ledger
 from ocrrlib.errors import InputError
 from ocrrlib.files import ROOT
 from ocrrlib.ledger import GENESIS, Fault, Ledger
@@ -42,7 +42,7 @@ def test_what_is_written_in_any_number_of_steps_is_read_back(tmp_path_factory, s
     np.testing.assert_array_equal(found.y, written.y)
     assert (found.ids, found.previous, found.hashes) == (written.ids, written.previous, written.hashes)
     assert found.classes == CLASSES and found.verify(head=written.head) is None
-    assert found.verify(head=ledger_file.from_hex(ledger_file.head(found))) is None
+    assert found.verify(head=stored_ledger.from_hex(stored_ledger.head(found))) is None
 
 
 FAULTS = {
@@ -246,7 +246,7 @@ def test_what_is_not_as_it_is_written_is_refused_by_name(tmp_path, statement, cl
         ledger_file.check_target,
         lambda path: ledger_file.write(ledger(8), path, CLASSES),
     ):
-        with pytest.raises(ledger_file.Broken, match=f"ledger.sqlite: .*{clue}"):
+        with pytest.raises(stored_ledger.Broken, match=f"ledger.sqlite: .*{clue}"):
             refused(path)
 
 
@@ -254,7 +254,7 @@ def test_of_an_entry_of_another_type_and_an_earlier_fault_the_earlier_is_named(t
     path = tmp_path / "ledger.sqlite"
     ledger_file.write(ledger(), path, CLASSES)
     change(path, "UPDATE entries SET label = 'x' WHERE place = 4", "UPDATE entries SET label = 2 WHERE place = 1")
-    with pytest.raises(ledger_file.Broken) as caught:
+    with pytest.raises(stored_ledger.Broken) as caught:
         ledger_file.read(path)
     assert caught.value.fault == Fault(1, "changed")
 
@@ -274,7 +274,7 @@ def test_changed_names_of_classes_are_found(tmp_path, statement):
     change(path, statement)
     found = ledger_file.read(path)
     assert found.verify() == Fault(0, "renamed") and str(found.verify()) == "names of the classes: changed"
-    with pytest.raises(ledger_file.Broken, match="ledger.sqlite: names of the classes: changed"):
+    with pytest.raises(stored_ledger.Broken, match="ledger.sqlite: names of the classes: changed"):
         ledger_file.write(ledger(8), path, CLASSES)
 
 
@@ -282,7 +282,7 @@ def test_names_rewritten_with_their_digest_show_against_a_head_noted_elsewhere(t
     path, other = tmp_path / "ledger.sqlite", tmp_path / "other.sqlite"
     ledger_file.write(ledger(), path, CLASSES)
     ledger_file.write(ledger(), other, ("a", "b", "zz"))
-    noted = ledger_file.from_hex(ledger_file.head(ledger_file.read(path)))
+    noted = stored_ledger.from_hex(stored_ledger.head(ledger_file.read(path)))
     assert ledger_file.read(other).verify() is None
     assert ledger_file.read(other).verify(head=noted) == Fault(6, "truncated")
 
@@ -292,19 +292,19 @@ names = st.lists(st.text(st.characters(codec="utf-8"), max_size=2), max_size=3)
 
 @given(names, names)
 def test_other_names_have_another_digest(first, second):
-    assert (ledger_file.names_hash(first) == ledger_file.names_hash(second)) == (first == second)
-    assert ledger_file.names_hash(["ab", "c"]) != ledger_file.names_hash(["a", "bc"])
+    assert (stored_ledger.names_hash(first) == stored_ledger.names_hash(second)) == (first == second)
+    assert stored_ledger.names_hash(["ab", "c"]) != stored_ledger.names_hash(["a", "bc"])
 
 
 @pytest.mark.parametrize("n", [0, 3])
 def test_the_head_of_a_file_is_known_before_it_is_written_and_verifies_after_growth(tmp_path, n):
     path, written = tmp_path / "ledger.sqlite", ledger(n)
     ledger_file.write(written, path, CLASSES)
-    noted = ledger_file.head(written, CLASSES)
-    assert ledger_file.head(ledger_file.read(path)) == noted == ledger_file.head(ledger_file.read(path), CLASSES)
+    noted = stored_ledger.head(written, CLASSES)
+    assert stored_ledger.head(ledger_file.read(path)) == noted == stored_ledger.head(ledger_file.read(path), CLASSES)
     written.append(rows(1, 4, 7)[0], 1)
     ledger_file.write(written, path, CLASSES)
-    assert ledger_file.read(path).verify(head=ledger_file.from_hex(noted)) is None
+    assert ledger_file.read(path).verify(head=stored_ledger.from_hex(noted)) is None
 
 
 def test_other_names_are_not_added_to(tmp_path):
@@ -331,7 +331,7 @@ def test_nothing_is_added_to_a_file_in_which_an_entry_was_changed(tmp_path, colu
     written.append(rows(1, 4, 7)[0], 1)
     before = path.read_bytes()
     for one in (written, ledger()):  # with something to add, and without
-        with pytest.raises(ledger_file.Broken, match="ledger.sqlite: entry 1: changed"):
+        with pytest.raises(stored_ledger.Broken, match="ledger.sqlite: entry 1: changed"):
             ledger_file.write(one, path, CLASSES)
     assert path.read_bytes() == before
 
@@ -368,7 +368,7 @@ def test_how_far_a_head_vouches_is_known(tmp_path):
     ledger_file.write(written, path, CLASSES)
     found = ledger_file.read(path)
     for size in range(7):
-        sealed = ledger_file.from_hex(ledger_file.head(ledger(size), CLASSES))
+        sealed = stored_ledger.from_hex(stored_ledger.head(ledger(size), CLASSES))
         assert found.vouched(sealed) == (size, True) and found.verify(head=sealed) is None
         if size:
             assert found.vouched(written.hashes[size - 1]) == (size, False)
@@ -382,4 +382,4 @@ def test_how_far_a_head_vouches_is_known(tmp_path):
 )
 def test_what_is_no_head_is_refused(text, clue):
     with pytest.raises(InputError, match=clue):
-        ledger_file.from_hex(text)
+        stored_ledger.from_hex(text)

@@ -9,8 +9,8 @@ from ocrrlib.embeddings import halve, path_of, read, recheck, widen
 from ocrrlib.encoders import LEXICAL_ENCODER, load_encoder, revision
 from ocrrlib.errors import InputError
 from ocrrlib.lexical import DIMENSIONS, Lexical
+from ocrrlib.own_data.vocabulary import count_terms
 from ocrrlib.systems import make
-from ocrrlib.vocabulary import count_terms
 
 SENTENCES = [f"{verb} my {noun} {when}" for verb in ("lost", "block", "top up") for noun in ("card", "pin", "account")
              for when in ("now", "today", "at once")]  # fmt: skip

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ocrrlib.errors import InputError
-from ocrrlib.noninferiority import low_both, noninferiority
+from ocrrlib.statistics.noninferiority import low_both, noninferiority
 
 
 def runs(**systems):

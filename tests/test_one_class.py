@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from ocrrlib.errors import InputError
-from ocrrlib.one_class import alike, apart
-from ocrrlib.report import out_of_scope as report
+from ocrrlib.report.beyond import out_of_scope as report
 from ocrrlib.scenario import make_scenario
+from ocrrlib.statistics.one_class import alike, apart
 
 
 def answered(data, seeds, right, system="static_linear", policy="oracle", cap=None):

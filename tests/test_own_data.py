@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
-from ocrrlib import equal_rows, own_data, own_rows
 from ocrrlib.embeddings import halve, widen
 from ocrrlib.errors import InputError
 from ocrrlib.files import sha256
-from ocrrlib.own_data import read_data
+from ocrrlib.own_data import equal_rows, reading
+from ocrrlib.own_data import rows as own_rows
+from ocrrlib.own_data.reading import read_data
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream
@@ -589,5 +590,5 @@ def test_settings_out_of_range_are_refused(write, setting, words):
 
 
 def test_reading_a_table_does_not_need_the_encoder_until_the_table_is_right(write, monkeypatch):
-    monkeypatch.setattr(own_data, "sha256", None)  # nor is the file hashed
+    monkeypatch.setattr(reading, "sha256", None)  # nor is the file hashed
     refused(write(b"text,label\nx,a\ny,a\n"), "no class but 'a'", encoder="no-such/encoder")

@@ -66,7 +66,7 @@ def test_the_core_is_small_and_without_what_the_extras_bring():
 def test_the_wheel_has_the_code_and_of_the_data_only_banking77_and_cards(site):
     packaged = {str(path.relative_to(site)) for path in site.rglob("*") if path.is_file()}
     code = {str(path.relative_to(ROOT)) for path in (ROOT / "ocrrlib").rglob("*.py")}
-    others = {name for name in packaged - code if ".dist-info/" not in name and not name.endswith(".schema.json")}
+    others = {name for name in packaged - code if ".dist-info/" not in name and not name.endswith("cards/schema.json")}
     embeddings = "ocrrlib/data/embeddings/banking77.all-MiniLM-L6-v2.safetensors"
     cards = {f"ocrrlib/data/results/cards/{card.name}" for card in (ROOT / "data/results/cards").glob("*.json")}
     assert code <= packaged and others == {embeddings} | cards and cards
@@ -86,7 +86,7 @@ def test_the_core_reads_data_of_ones_own_and_runs_a_grid(core, tmp_path):
         from ocrrlib import home
         from ocrrlib.embeddings import load
         from ocrrlib.experiments import Run
-        from ocrrlib.own_data import read_data
+        from ocrrlib.own_data.reading import read_data
         from ocrrlib.sweep import CACHE, sweep
 
         with open("tickets.csv", "w") as file:
@@ -107,11 +107,11 @@ def test_the_core_reads_data_of_ones_own_and_runs_a_grid(core, tmp_path):
 def test_the_core_evaluates_compares_and_has_the_command_line(core, tmp_path):
     program = """if True:
         import ocrrlib
-        from ocrrlib import cli
+        from ocrrlib.cli.commands import main
         found = ocrrlib.evaluate("ncm", seeds=[0], progress=False)
         table = found.compared()
         print(len(table) > 20, table["own"].sum(), sorted(found.card()))
-        cli.main(["card", "static_knn", "--seeds", "0", "--out", "card.json"])
+        main(["card", "static_knn", "--seeds", "0", "--out", "card.json"])
     """
     said = run(core, program, tmp_path)
     assert said.startswith("True 1 ['cells', 'made_with', 'source', 'system', 'version']\nstatic_knn on banking77")
@@ -128,7 +128,7 @@ def test_the_core_evaluates_compares_and_has_the_command_line(core, tmp_path):
         ("encoders.revision('all-MiniLM-L6-v2')", "text"),
         ("encoders.load_encoder('tfidf-svd')", "statistics"),
         ("encoders.revision('tfidf-svd')", "statistics"),
-        ("own_data.read_data('a.parquet')", "parquet"),
+        ("read_data('a.parquet')", "parquet"),
     ],
 )
 def test_what_needs_an_extra_says_which(core, tmp_path, needs, extra):
@@ -136,7 +136,8 @@ def test_what_needs_an_extra_says_which(core, tmp_path, needs, extra):
     program = f"""if True:
         from dataclasses import replace
         from types import SimpleNamespace
-        from ocrrlib import encoders, own_data, policies, systems
+        from ocrrlib import encoders, policies, systems
+        from ocrrlib.own_data.reading import read_data
         from ocrrlib.errors import InputError
         from numpy import eye, arange
 

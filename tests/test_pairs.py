@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ocrrlib.errors import InputError
-from ocrrlib.pairs import EXACT, by_seed, compare, differences, flip_p, improvement
+from ocrrlib.statistics.pairs import EXACT, by_seed, compare, differences, flip_p, improvement
 
 # Darwin's maize, crossed minus self-fertilised, in eighths of an inch (Fisher, The Design of Experiments, section 21).
 DARWIN = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48]

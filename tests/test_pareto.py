@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ocrrlib import pareto
 from ocrrlib.errors import InputError
-from ocrrlib.pareto import on_front
+from ocrrlib.statistics import pareto
+from ocrrlib.statistics.pareto import on_front
 
 points = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=8)
 SHARES = ["front_seeds", "front_rows", "front_both"]

@@ -5,12 +5,12 @@ import pandas as pd
 import pytest
 
 from ocrrlib.errors import InputError
-from ocrrlib.resampling import cells, draws, places_of
 from ocrrlib.scenario import make_scenario
+from ocrrlib.statistics.resampling import bootstrap_counts, places_of, resampled_cells
 
 
 def test_as_many_are_drawn_as_there_are_and_their_means_spread_as_a_bootstraps():
-    found = draws(np.random.default_rng(0), 4000, 50)
+    found = bootstrap_counts(np.random.default_rng(0), 4000, 50)
     assert found.shape == (4000, 50) and (found.sum(axis=1) == 50).all()
     values = np.random.default_rng(1).random(50)
     means = found @ values / 50
@@ -61,7 +61,7 @@ def test_where_all_seeds_are_places_of_the_same_rows_the_spread_is_that_of_one_o
             runs.append(names | {"novel": right[:100].mean(), "original": right[100:].mean()})
             rows.append(names | {"n_novel": 100, "n_original": 200, "right": np.packbits(right).tobytes()})
     places = {("d", seed): (np.arange(100), np.arange(100, 300)) for seed in range(10)}
-    ((cell, accuracies, found),) = cells(pd.DataFrame(runs), pd.DataFrame(rows), places, resamples=3000)
+    ((cell, accuracies, found),) = resampled_cells(pd.DataFrame(runs), pd.DataFrame(rows), places, resamples=3000)
     assert cell == ("d", "oracle") and set(found) == {"seeds", "rows", "both"}
     assert found["seeds"].shape == found["rows"].shape == (2, 3000, 2)
     np.testing.assert_allclose(found["both"], found["rows"])

@@ -7,8 +7,8 @@ import sys
 import cloudpickle
 import pytest
 
+from ocrrlib.evaluation.sending import Packed, packed
 from ocrrlib.files import ROOT
-from ocrrlib.sending import Packed, packed
 
 UNPACK = "import pickle, sys; print(pickle.load(sys.stdin.buffer).unpacked()())"
 

@@ -17,9 +17,11 @@ from ocrrlib.embeddings import load
 from ocrrlib.errors import InputError
 from ocrrlib.policies import POLICIES, UNCERTAINTIES, Policy
 from ocrrlib.publish import published
-from ocrrlib.report import stream_advice
-from ocrrlib.report import streams as report
-from ocrrlib.report.stream_differences import METRICS, Difference, compared, differences_table, measured
+from ocrrlib.report.streams import advice, values
+from ocrrlib.report.streams.differences import METRICS, Difference, compared, differences_table, measured
+from ocrrlib.report.streams.figures import FIGURES
+from ocrrlib.report.streams.rows import RUN, detection, last
+from ocrrlib.report.streams.table import settings as settings_table
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream
 from ocrrlib.stream_plan import KEY, STUDIES, plan, rows_of, run_cells, run_studies
@@ -130,7 +132,7 @@ def test_every_row_has_a_name_of_its_own_and_all_settings(rows):
     few = {"order": set(stream_plan.QUEUES), "digits": usual | set(stream_plan.TUNED)}
     for study, own in rows.groupby("study"):
         assert set(own["system"]) == few.get(study, usual)
-    final = report.last(rows)
+    final = last(rows)
     assert sorted(final.loc[final["study"] == "wrong", "wrong"].unique()) == [0, 0.1, 0.2, 0.4]
     assert sorted(final.loc[final["study"] == "late", "delay"].unique()) == [0, 10, 50, 200]
     assert sorted(final.loc[final["study"] == "new", "new"].unique()) == [1, 5, 10, 20, 40]
@@ -138,8 +140,8 @@ def test_every_row_has_a_name_of_its_own_and_all_settings(rows):
 
 
 def test_accuracy_over_the_stream_is_the_area_under_the_curve(rows):
-    final = report.last(rows).set_index(report.RUN)
-    for name, run in rows.groupby(report.RUN):
+    final = last(rows).set_index(RUN)
+    for name, run in rows.groupby(RUN):
         area = np.trapezoid(run["novel_acc"], run["step"]) / run["step"].max()
         assert np.isclose(final.loc[name, "mean_novel"], area)
         assert final.loc[name, "novel_acc"] == run["novel_acc"].iloc[-1]
@@ -172,34 +174,34 @@ def test_a_difference_says_its_interval_and_whether_it_leaves_out_0():
 def test_one_seed_has_neither_spread_nor_intervals(rows):
     one = rows[rows["seed"] == 0]
     assert compared(one)[["low", "high"]].isna().all().all()
-    text = report.settings(one).text.to_csv() + stream_advice.advice(stream_advice.quoted(one)).text.to_csv()
+    text = settings_table(one).text.to_csv() + advice.advice(values.quoted(one)).text.to_csv()
     assert not re.search(r"\bnan\b|±", text)
-    for figure in report.FIGURES:
+    for figure in FIGURES:
         plt.close(figure(one))
 
 
 def test_the_advice_claims_only_effects_whose_interval_leaves_out_0():
     rows = published("streams")
-    quoted = stream_advice.quoted(rows)
+    quoted = values.quoted(rows)
     found = {name.removeprefix("streams."): v for name, v in quoted.items() if isinstance(v, Difference)}
-    assert {name for name, value in found.items() if not value.sure} == stream_advice.CANNOT_TELL
+    assert {name for name, value in found.items() if not value.sure} == advice.CANNOT_TELL
     directed = {name for name in found if name.endswith(("_lost", "_more", "_way", "_below", "_met"))}
     assert all(found[name].value > 0 for name in directed)
     table = compared(rows).set_index(["study", "setting", "than", "metric"]).sort_index()
-    lost = -table.loc[("wrong", *stream_advice.WORST["wrong"], "novel_acc")].set_index("system")[["low", "high"]]
+    lost = -table.loc[("wrong", *values.WORST["wrong"], "novel_acc")].set_index("system")[["low", "high"]]
     models, head = ["slda", "ledger_plda"], ["online_linear"]
     votes = lost.index.difference(models + head)
     assert lost.loc[models, "low"].max() < lost.loc[votes, "high"].min()  # negated: low is the most that is lost
     assert lost.loc[votes, "low"].max() < lost.loc[head, "high"].min()
-    assert (table.loc[("late", *stream_advice.WORST["late"], "novel_acc"), "high"] > 0).all()
-    assert (table.loc[("known", *stream_advice.WORST["known"], "novel_acc"), "low"] > 0).all()
+    assert (table.loc[("late", *values.WORST["late"], "novel_acc"), "high"] > 0).all()
+    assert (table.loc[("known", *values.WORST["known"], "novel_acc"), "low"] > 0).all()
     few = [table.loc[("known", f"{n} known", "substrate", "original_acc")].set_index("system") for n in (5, 10)]
     ours = pd.DataFrame([part.loc["ledger_plda"] for part in few])
     assert (ours["difference"] < 0).all() and (ours["high"] > 0).all()
 
 
 def test_detection_is_measured_before_and_after_the_stream(rows):
-    found = report.detection(rows)
+    found = detection(rows)
     assert set(found["when"]) == {"before", "after"} and found["value"].between(0, 1).all()
     assert set(found.loc[found["system"] == "substrate", "score"]) == {"probability", "cosine"}
     assert set(found.loc[found["system"] == "slda", "score"]) == {"probability"}
@@ -210,9 +212,9 @@ def test_further_systems_take_part_when_they_are_named():
     assert len(cells) == 4 * (len(stream_plan.COMPARED) + 1) and {cell.seed for cell in cells} == {3}
 
 
-@pytest.mark.parametrize("figure", report.FIGURES, ids=lambda figure: figure.__name__)
+@pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.__name__)
 def test_every_study_has_a_figure(figure, rows):
-    assert figure.__name__ in STUDIES and len(report.FIGURES) == len(STUDIES)
+    assert figure.__name__ in STUDIES and len(FIGURES) == len(STUDIES)
     drawn = figure(rows)
     top = [axes for axes in drawn.axes if axes.get_subplotspec().is_first_row()]
     assert len(top) >= 2 and all(axes.get_title() for axes in top)
@@ -220,10 +222,10 @@ def test_every_study_has_a_figure(figure, rows):
 
 
 def test_the_table_has_every_setting_and_the_advice_only_numbers_from_the_values(rows):
-    table = report.settings(rows)
+    table = settings_table(rows)
     assert len(table.text) == len(rows.drop_duplicates([name for name in KEY if name not in ("seed", "step")]))
-    quoted = stream_advice.quoted(rows)
-    said = stream_advice.advice(quoted)
+    quoted = values.quoted(rows)
+    said = advice.advice(quoted)
     assert set(said.numbers["study"]) == set(STUDIES)
     text = " ".join(said.text.astype(str).to_numpy().ravel())
     for value in quoted.values():

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ocrrlib.errors import InputError
-from ocrrlib.intervals import intervals
-from ocrrlib.student import interval, quantile
+from ocrrlib.statistics.intervals import intervals
+from ocrrlib.statistics.student import interval, quantile
 
 
 @pytest.mark.parametrize("df", [*range(1, 60), 99, 100, 500, 1001])
@@ -55,5 +55,5 @@ def test_what_is_out_of_range_is_refused(p, df, clue):
 
 
 def test_it_needs_no_scipy():
-    code = "import sys, ocrrlib.student; sys.exit('scipy' in sys.modules)"
+    code = "import sys, ocrrlib.statistics.student; sys.exit('scipy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -1,7 +1,7 @@
 import pytest
 
 from ocrrlib.errors import InputError
-from ocrrlib.studies import each
+from ocrrlib.studies import run_tasks
 
 KEYS = ["a" * 64, "b" * 64, "c" * 64]
 
@@ -18,8 +18,8 @@ def refuse(x):
 def test_results_come_in_the_order_of_their_tasks_whatever_the_workers(jobs, tmp_path):
     tasks = [(3,), (1,), (2,)]
     expected = [square(*task) for task in tasks]
-    assert each(square, tasks, KEYS, jobs, tmp_path, progress=False) == expected
-    assert each(refuse, tasks, KEYS, jobs, tmp_path, progress=False) == expected
+    assert run_tasks(square, tasks, KEYS, jobs, tmp_path, progress=False) == expected
+    assert run_tasks(refuse, tasks, KEYS, jobs, tmp_path, progress=False) == expected
 
 
 def test_what_was_finished_before_a_failure_is_not_done_again(tmp_path):
@@ -29,15 +29,15 @@ def test_what_was_finished_before_a_failure_is_not_done_again(tmp_path):
         return square(x)
 
     with pytest.raises(KeyboardInterrupt):
-        each(stop, [(1,), (2,), (3,)], KEYS, 1, tmp_path, progress=False)
+        run_tasks(stop, [(1,), (2,), (3,)], KEYS, 1, tmp_path, progress=False)
     with pytest.raises(AssertionError):
-        each(refuse, [(1,), (2,)], KEYS[:2], 1, tmp_path, progress=False)
-    assert each(refuse, [(1,)], KEYS[:1], 1, tmp_path, progress=False) == [square(1)]
+        run_tasks(refuse, [(1,), (2,)], KEYS[:2], 1, tmp_path, progress=False)
+    assert run_tasks(refuse, [(1,)], KEYS[:1], 1, tmp_path, progress=False) == [square(1)]
 
 
 def test_a_task_that_comes_twice_is_done_once(tmp_path):
     calls = []
-    found = each(lambda x: calls.append(x) or x, [(1,), (1,)], ["d" * 64] * 2, cache=None, progress=False)
+    found = run_tasks(lambda x: calls.append(x) or x, [(1,), (1,)], ["d" * 64] * 2, cache=None, progress=False)
     assert found == [1, 1] and calls == [1]
 
 
@@ -45,10 +45,10 @@ def test_tasks_that_belong_together_are_done_in_a_row_and_results_stay_in_order(
     calls = []
     tasks, groups = [(number,) for number in range(45)], [number % 2 for number in range(45)]
     keys = [f"{number:064}" for number in range(45)]
-    found = each(lambda x: calls.append(x) or x, tasks, keys, progress=False, together=groups)
+    found = run_tasks(lambda x: calls.append(x) or x, tasks, keys, progress=False, together=groups)
     assert found == list(range(45)) and calls == [*range(0, 45, 2), *range(1, 45, 2)]
 
 
 def test_no_workers_are_refused():
     with pytest.raises(InputError, match="0 jobs are too few"):
-        each(square, [], [], jobs=0)
+        run_tasks(square, [], [], jobs=0)

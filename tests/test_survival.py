@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ocrrlib.metrics import RUN
-from ocrrlib.survival import corrections_to_levels, median
+from ocrrlib.statistics.survival import corrections_to_levels, median
 
 # Remission of leukaemia in weeks (Freireich et al. 1963), the most used example of censored data.
 TREATED = [6, 6, 6, 7, 10, 13, 16, 22, 23, 6, 9, 10, 11, 17, 19, 20, 25, 32, 32, 34, 35]

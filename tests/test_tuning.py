@@ -2,14 +2,21 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ocrrlib import results, tuning, tuning_plan
-from ocrrlib.bar import AXES
+from ocrrlib import results
 from ocrrlib.errors import InputError
 from ocrrlib.experiments import EXPERIMENTS, OURS
 from ocrrlib.files import ROOT
-from ocrrlib.noninferiority import noninferiority
 from ocrrlib.scenario import make_scenario
+from ocrrlib.statistics.bar import AXES
+from ocrrlib.statistics.noninferiority import noninferiority
 from ocrrlib.systems import SYSTEMS
+from ocrrlib.tuning import held_out, objective, one_at_a_time, rated, search, space
+
+
+def spaced(monkeypatch, values):
+    """Search these values only."""
+    for module in (space, search, one_at_a_time):
+        monkeypatch.setattr(module, "SPACE", values)
 
 
 def as_set(X):
@@ -17,7 +24,7 @@ def as_set(X):
 
 
 def test_tuning_sees_training_rows_only_each_once(banking):
-    data = tuning.from_training_rows(banking, 0)
+    data = held_out.from_training_rows(banking, 0)
     assert len(data.y_train) + len(data.y_test) == len(banking.y_train)
     both = np.concatenate([data.X_train, data.X_test])
     labels = np.concatenate([data.y_train, data.y_test])
@@ -28,45 +35,45 @@ def test_tuning_sees_training_rows_only_each_once(banking):
 
 
 def test_a_quarter_of_every_class_is_tested_and_all_rows_over_the_folds(banking):
-    folds = [tuning.from_training_rows(banking, fold) for fold in range(tuning.FOLDS)]
+    folds = [held_out.from_training_rows(banking, fold) for fold in range(held_out.FOLDS)]
     per_class = np.bincount(banking.y_train)
     for data in folds:
-        assert (abs(np.bincount(data.y_test) - per_class / tuning.FOLDS) < 1).all()
+        assert (abs(np.bincount(data.y_test) - per_class / held_out.FOLDS) < 1).all()
     tested = np.concatenate([data.X_test for data in folds])
     np.testing.assert_array_equal(tested[np.lexsort(tested.T)], banking.X_train[np.lexsort(banking.X_train.T)])
-    assert folds[0].fingerprint == tuning.from_training_rows(banking, 0).fingerprint
+    assert folds[0].fingerprint == held_out.from_training_rows(banking, 0).fingerprint
 
 
 @pytest.mark.parametrize("times", [0, 1, 2])
 def test_halves_are_of_one_size_hold_each_row_once_and_do_not_depend_on_order(times, banking):
     places = np.flatnonzero(banking.y_train == 5)
-    parts = tuning.halves(banking.X_train, places, times)
+    parts = held_out.halves(banking.X_train, places, times)
     np.testing.assert_array_equal(np.sort(np.concatenate(parts)), places)
     assert len(parts) == 2**times and max(map(len, parts)) - min(map(len, parts)) <= 1
-    again = tuning.halves(banking.X_train, np.random.default_rng(0).permutation(places), times)
+    again = held_out.halves(banking.X_train, np.random.default_rng(0).permutation(places), times)
     assert [set(part.tolist()) for part in parts] == [set(part.tolist()) for part in again]
 
 
 def test_a_fourth_of_a_class_of_what_belongs_nowhere_lies_apart_from_the_rest(banking, monkeypatch):
     def nearest(fold):
         """Mean cosine of a class's test rows with the nearest of its training rows."""
-        data = tuning.from_training_rows(banking, fold)
+        data = held_out.from_training_rows(banking, fold)
         return np.mean((data.X_test[data.y_test == 5] @ data.X_train[data.y_train == 5].T).max(axis=1))
 
-    at_random = np.mean([nearest(fold) for fold in range(tuning.FOLDS)])
-    monkeypatch.setattr(tuning, "CATCH_ALL", banking.classes[5])
-    assert np.mean([nearest(fold) for fold in range(tuning.FOLDS)]) < at_random - 0.01
-    folds = [tuning.from_training_rows(banking, fold) for fold in range(tuning.FOLDS)]
+    at_random = np.mean([nearest(fold) for fold in range(held_out.FOLDS)])
+    monkeypatch.setattr(held_out, "CATCH_ALL", banking.classes[5])
+    assert np.mean([nearest(fold) for fold in range(held_out.FOLDS)]) < at_random - 0.01
+    folds = [held_out.from_training_rows(banking, fold) for fold in range(held_out.FOLDS)]
     counts = [np.bincount(data.y_test)[5] for data in folds]
     assert sum(counts) == np.count_nonzero(banking.y_train == 5) and max(counts) - min(counts) <= 1
 
 
 def test_no_seed_that_is_tuned_on_is_reported_on():
-    assert not set(tuning_plan.SEEDS) & set(EXPERIMENTS["beyond"].seeds)
+    assert not set(rated.SEEDS) & set(EXPERIMENTS["beyond"].seeds)
 
 
 def test_settings_differ_from_the_chosen_one_in_one_place():
-    (_, _, chosen), *others = tuning_plan.settings()
+    (_, _, chosen), *others = one_at_a_time.settings()
     assert chosen == SYSTEMS[OURS].params
     for name, value, params in others:
         group, _, key = name.rpartition(".")
@@ -79,23 +86,23 @@ def test_settings_differ_from_the_chosen_one_in_one_place():
 
 
 def test_a_setting_that_does_not_exist_is_one_clear_error(monkeypatch):
-    monkeypatch.setattr(tuning_plan, "SPACE", {"model.flor": (1.0,)})
+    spaced(monkeypatch, {"model.flor": (1.0,)})
     with pytest.raises(InputError, match="setting.*'flor'.*floor"):
-        tuning_plan.settings()
+        one_at_a_time.settings()
 
 
 @pytest.fixture
 def small(tiny, monkeypatch):
     """Two settings on a small dataset; returns a function that counts the runs it takes."""
-    monkeypatch.setattr(tuning_plan, "load", lambda name, encoder: tiny)
-    monkeypatch.setattr(tuning_plan, "SPACE", {"head_weight": (0.123,)})
-    monkeypatch.setattr(tuning, "make_scenario", lambda data, seed, cap: make_scenario(data, seed, held_out=3, cap=cap))
-    calls, accuracy = [], tuning.accuracy
-    monkeypatch.setattr(tuning_plan, "accuracy", lambda *a: calls.append(a) or accuracy(*a))
+    monkeypatch.setattr(rated, "load", lambda name, encoder: tiny)
+    spaced(monkeypatch, {"head_weight": (0.123,)})
+    monkeypatch.setattr(held_out, "make_scenario", lambda *a, cap: make_scenario(*a, held_out=3, cap=cap))
+    calls, accuracy = [], held_out.accuracy
+    monkeypatch.setattr(rated, "accuracy", lambda *a: calls.append(a) or accuracy(*a))
 
     def run(cache, seeds=(0, 1)):
         calls.clear()
-        return tuning_plan.tune(("tiny",), ("oracle",), seeds, cache=cache, progress=False), len(calls)
+        return one_at_a_time.tune(("tiny",), ("oracle",), seeds, cache=cache, progress=False), len(calls)
 
     return run
 
@@ -112,28 +119,28 @@ def test_a_stopped_tuning_goes_on_and_comes_out_the_same(small, tmp_path):
 
 def test_rows_say_what_was_set_and_what_came_out(small):
     frame, _ = small(None)
-    assert list(frame) == [*tuning_plan.SETTING, "novel", "original"]
+    assert list(frame) == [*one_at_a_time.SETTING, "novel", "original"]
     assert frame["chosen"].sum() == 2 and (frame.loc[frame["chosen"], "parameter"] == "").all()
     assert frame[["novel", "original"]].stack().between(0, 1).all()
 
 
 def test_a_row_counts_so_that_classes_weigh_as_in_the_real_test_rows(banking):
-    own = tuning.from_training_rows(banking, 1)
-    weights = tuning.row_weights(banking, own)
+    own = held_out.from_training_rows(banking, 1)
+    weights = held_out.row_weights(banking, own)
     total = np.bincount(own.y_test, weights[own.y_test])
     np.testing.assert_allclose(total, np.bincount(banking.y_test))
 
 
 def test_settings_are_drawn_from_the_space_each_once_and_always_the_same():
-    found = tuning_plan.drawn(50)
-    assert found == tuning_plan.drawn(50) and found[:20] == tuning_plan.drawn(20)
+    found = space.drawn(50)
+    assert found == space.drawn(50) and found[:20] == space.drawn(20)
     assert len({str(one) for one in found}) == 50
-    assert all(one[name] in values for one in found for name, values in tuning_plan.SPACE.items())
+    assert all(one[name] in values for one in found for name, values in space.SPACE.items())
     for name, value in found[0].items():
-        assert tuning_plan.value_of(tuning_plan.entry_of(found[0]).params, name) == value
+        assert space.value_of(space.entry_of(found[0]).params, name) == value
 
 
-def rated(**systems):
+def rows_of(**systems):
     """Rows of two seeds in one cell, from accuracies (novel, original)."""
     return pd.DataFrame(
         [
@@ -145,26 +152,25 @@ def rated(**systems):
 
 
 def test_the_objective_is_the_distance_to_the_best_on_the_axis_where_it_is_largest():
-    rows = rated(
+    rows = rows_of(
         static_linear=(0, 0.9), ncm=(0.8, 0.88), slda=(0.9, 0.86), lwf=(1.0, 0.2), a=(0.86, 0.91), b=(0.9, 0.9)
     )
-    found = tuning_plan.behind(rows, ["a", "b"])  # lwf has collapsed
+    found = objective.behind(rows, ["a", "b"])  # lwf has collapsed
     assert list(found.index) == ["b", "a"] and found.tolist() == pytest.approx([0, 0.04])
-    assert tuning_plan.behind(rated(static_linear=(0, 0.9), a=(0.8, 0.93)), ["a"])["a"] == pytest.approx(-0.03)
+    assert objective.behind(rows_of(static_linear=(0, 0.9), a=(0.8, 0.93)), ["a"])["a"] == pytest.approx(-0.03)
 
 
 def test_with_seeds_enough_the_objective_takes_the_bound_that_the_bar_takes():
     rng = np.random.default_rng(0)
     rows = pd.DataFrame(
         [
-            dict(zip(tuning_plan.SEARCHED, (name, "clinc150", policy, seed)))
-            | dict(zip(AXES, rng.normal(0.9, 0.01, 2)))
+            dict(zip(search.SEARCHED, (name, "clinc150", policy, seed))) | dict(zip(AXES, rng.normal(0.9, 0.01, 2)))
             for name in ("static_linear", "ncm", "slda", "a", "b")
             for policy in ("oracle", "random10")
             for seed in range(8)
         ]
     )
-    found = tuning_plan.behind(rows, ["a", "b"])
+    found = objective.behind(rows, ["a", "b"])
     for name, other in ("ab", "ba"):
         assert found[name] == pytest.approx(-noninferiority(rows[rows["system"] != other], name)["low"].min())
 
@@ -172,11 +178,11 @@ def test_with_seeds_enough_the_objective_takes_the_bound_that_the_bar_takes():
 @pytest.fixture
 def searched(small, monkeypatch):
     """A search in a small space: ``searched(**parameters)``."""
-    space = {"k": (3, 5, 12), "new_odds": (1.0, 2.0), "model.floor": (0.1, 0.2)}
-    monkeypatch.setattr(tuning_plan, "RIVALS", ("static_linear", "ncm", "substrate"))
-    monkeypatch.setattr(tuning_plan, "SPACE", space)
+    values = {"k": (3, 5, 12), "new_odds": (1.0, 2.0), "model.floor": (0.1, 0.2)}
+    monkeypatch.setattr(search, "RIVALS", ("static_linear", "ncm", "substrate"))
+    spaced(monkeypatch, values)
     how = dict(datasets=("tiny",), seeds=(0, 1), progress=False, rounds=((4, 1), (2, 2)), climb=((99, 1), (1, 2)))
-    return lambda **changed: tuning_plan.search(**how | changed)
+    return lambda **changed: search.search(**how | changed)
 
 
 def test_a_search_goes_on_where_it_was_stopped_and_its_winner_went_through_all_rounds(searched, tmp_path):
@@ -186,24 +192,24 @@ def test_a_search_goes_on_where_it_was_stopped_and_its_winner_went_through_all_r
     pd.testing.assert_frame_equal(rows, searched(cache=None))
     assert len(part) == 3 * (3 + 4) and len(drawn) == 3 * (2 * 3 + 4 + 2)
     pd.testing.assert_frame_equal(rows[: len(drawn)], drawn)
-    best = tuning_plan.winner(rows)
+    best = search.winner(rows)
     through = rows[rows["k"].notna() & (rows["seed"] == 1)]
     assert best in through[list(best)].drop_duplicates().to_dict("records")
 
 
 def test_single_steps_are_tried_from_the_best_and_never_lose_it(searched):
     drawn, rows = searched(climbs=0), searched(climbs=1)
-    before, names = tuning_plan.winner(drawn), list(tuning_plan.SPACE)
+    before, names = search.winner(drawn), list(space.SPACE)
     tried = rows[names].dropna().drop_duplicates().to_dict("records")
-    assert all(step in tried for step in tuning_plan.one_step(before))
+    assert all(step in tried for step in space.one_step(before))
     of = {str(setting): name for name, *setting in rows.dropna()[["system", *names]].drop_duplicates().values.tolist()}
-    both = [of[str([float(value) for value in one.values()])] for one in (before, tuning_plan.winner(rows))]
+    both = [of[str([float(value) for value in one.values()])] for one in (before, search.winner(rows))]
     compared = rows[rows["k"].isna() | rows["system"].isin(both)]
-    found = tuning_plan.behind(compared, list(dict.fromkeys(both)))
+    found = objective.behind(compared, list(dict.fromkeys(both)))
     assert found[both[1]] <= found[both[0]]
 
 
 def test_our_system_is_set_as_the_published_search_found():
-    best = tuning_plan.winner(results.read(ROOT / "data/results/search.parquet")[0])
+    best = search.winner(results.read(ROOT / "data/results/search.parquet")[0])
     chosen = SYSTEMS[OURS].params
-    assert {name: tuning_plan.value_of(chosen, name) for name in best} == best
+    assert {name: space.value_of(chosen, name) for name in best} == best

@@ -16,7 +16,7 @@ from ocrrlib.crossed_plan import cross
 from ocrrlib.errors import InputError
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import make_scenario
-from ocrrlib.variance import FACTORS, SOURCES, SPLIT, components, draw_interval, shares
+from ocrrlib.statistics.variance import FACTORS, SOURCES, SPLIT, components, draw_interval, shares
 
 SHAPE = (6, 4, 4)
 effects = st.floats(-1, 1).map(lambda value: round(value, 3))

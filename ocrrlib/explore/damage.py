@@ -6,7 +6,7 @@ import numpy as np
 
 from ocrrlib.errors import InputError, pick
 from ocrrlib.ledger import Fault, Ledger
-from ocrrlib.ledger_file import StoredLedger
+from ocrrlib.stored_ledger import StoredLedger
 
 FOUND = {
     "changed": "entry {} is not what was written",

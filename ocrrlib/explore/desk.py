@@ -4,7 +4,7 @@ from difflib import get_close_matches
 
 import numpy as np
 
-from ocrrlib.card_cells import HELD_OUT
+from ocrrlib.cards.cells import HELD_OUT
 from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import EXPERIMENTS
 from ocrrlib.explore.desk_accuracies import Accuracies

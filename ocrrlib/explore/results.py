@@ -5,15 +5,15 @@ import pandas as pd
 
 from ocrrlib import embeddings
 from ocrrlib import results as files
-from ocrrlib.card_cells import HELD_OUT
-from ocrrlib.collapse import FLOOR, collapsed
+from ocrrlib.cards.cells import HELD_OUT
 from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import EXPERIMENTS
 from ocrrlib.explore.replay import replay
 from ocrrlib.home import data_folder
 from ocrrlib.metrics import final
-from ocrrlib.pareto import on_front
 from ocrrlib.report.evaluation import over_steps
+from ocrrlib.statistics.collapse import FLOOR, collapsed
+from ocrrlib.statistics.pareto import on_front
 
 PLAN = EXPERIMENTS["beyond"]  # the widest comparison: all systems, all test rows
 
@@ -87,7 +87,7 @@ class Results:
         Returns
         -------
         DataFrame
-            One row per system: ``novel``, ``original``, ``corrections``, ``collapsed`` (see ``ocrrlib.collapse``),
+            One row per system: ``novel``, ``original``, ``corrections``, ``collapsed`` (see ``statistics.collapse``),
             ``front`` (none that has not collapsed is better). Best ``novel`` first, collapsed ones after all others.
         """
         last = final(self.cell(dataset, policy, seed)).rename(

@@ -6,10 +6,10 @@ import numpy as np
 
 from ocrrlib.datasets import DATASETS
 from ocrrlib.errors import InputError
-from ocrrlib.pareto import on_front
 from ocrrlib.report import style
 from ocrrlib.report.fronts import edged, from_left, staircase, write_names
-from ocrrlib.student import quantile
+from ocrrlib.statistics.pareto import on_front
+from ocrrlib.statistics.student import quantile
 
 OWN = dict(facecolor="white", edgecolor="black", marker="o", s=60, linewidth=1.6, zorder=5)
 LINES = {"novel": "vermilion", "original": "blue"}

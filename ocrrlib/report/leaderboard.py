@@ -2,12 +2,12 @@
 
 import pandas as pd
 
-from ocrrlib.card_cells import METRICS, PLACE, place_of, tested
-from ocrrlib.collapse import DROP, FLOOR
+from ocrrlib.cards.cells import METRICS, PLACE, place_of, tested
+from ocrrlib.cards.standings import standings
 from ocrrlib.datasets import DATASETS
 from ocrrlib.files import write_text
 from ocrrlib.report.style import POLICY_TITLES
-from ocrrlib.standings import standings
+from ocrrlib.statistics.collapse import DROP, FLOOR
 
 CAPTION = (
     "All systems with a result card, best first by *anytime novel*: novel accuracy, averaged over the stream. "

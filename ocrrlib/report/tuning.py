@@ -4,11 +4,12 @@ import re
 
 import pandas as pd
 
-from ocrrlib.bar import AXES, CELL
 from ocrrlib.errors import InputError
 from ocrrlib.experiments import OURS
 from ocrrlib.report.tables import Table, titles
-from ocrrlib.tuning_plan import SPACE, behind
+from ocrrlib.statistics.bar import AXES, CELL
+from ocrrlib.tuning.objective import behind
+from ocrrlib.tuning.space import SPACE
 
 SHOWN = 8  # settings of the search, the best ones
 
@@ -19,7 +20,7 @@ def search(rows):
     Parameters
     ----------
     rows : DataFrame
-        As ``tuning_plan.search`` returns it.
+        As ``ocrrlib.tuning.search.search`` returns it.
     """
     is_ours = rows["system"].str.startswith(f"{OURS} ")
     seeds = rows[is_ours].groupby("system")["seed"].agg(lambda own: tuple(sorted(set(own))))

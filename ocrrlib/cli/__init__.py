@@ -1,0 +1,1 @@
+"""``ocrr`` on the command line."""

@@ -1,0 +1,1 @@
+"""Data of one's own, from a file to a dataset like the published ones."""

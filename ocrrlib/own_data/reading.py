@@ -1,0 +1,185 @@
+"""Data of one's own: a file with texts or vectors and their labels, checked, split, and embedded."""
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ocrrlib.datasets import DATASETS
+from ocrrlib.embeddings import Embedded
+from ocrrlib.encoders import DEFAULT_ENCODER
+from ocrrlib.errors import InputError
+from ocrrlib.files import sha256
+from ocrrlib.function_encoder import as_encoder
+from ocrrlib.own_data.equal_rows import equal_rows, on_both_sides, under_two_labels
+from ocrrlib.own_data.files import TABLES, ending
+from ocrrlib.own_data.rows import TextRows, VectorRows
+from ocrrlib.problems import listed
+from ocrrlib.progress import Progress
+
+
+def read_data(
+    path,
+    text="text",
+    label="label",
+    split=None,
+    test_share=0.25,
+    seed=0,
+    encoder=DEFAULT_ENCODER,
+    name=None,
+    progress=True,
+):
+    """A dataset from a file.
+
+    Parameters
+    ----------
+    path : path
+        Texts in ``.csv``, ``.tsv``, ``.jsonl`` (UTF-8) or ``.parquet``; or vectors in ``.npz`` or ``.safetensors``, as
+        arrays X (n, d) and y (n,), or X_train, y_train, X_test and y_test, with labels that are whole numbers or text.
+    text, label : str
+        Columns of the texts and of their classes; not used for vectors. Space around a label does not count. Texts
+        are the same if they differ in capitals, spaces or forms of Unicode (NFKC) only.
+    split : str, optional
+        Column, or array beside X and y, that says ``train`` or ``test`` of each row; an array may say 0 or 1.
+        Without it, the share ``test_share`` of each class is drawn by ``seed`` (see ``ocrrlib.splits``).
+    encoder : str, callable or object
+        See ``ocrrlib.encoders.load_encoder``; an object with a method ``encode`` will do, too. Not used
+        for vectors. What it gives is kept in the cache.
+    name : str, optional
+        What the dataset is called; without it, as the file without its ending.
+    progress : bool or str
+        Whether a bar shows what is being done; ``"lines"`` for a line on stderr now and then.
+
+    Returns
+    -------
+    Embedded
+        Training and test rows in the file's order; classes sorted as text. The same file, split and encoder give
+        the same fingerprint.
+
+    Raises
+    ------
+    InputError
+        If the file or encoder cannot be used. It names lines (of a CSV file, whose header is line 1, and of JSON Lines)
+        or rows (of others, from 0).
+
+    Warns
+    -----
+    UserWarning
+        If equal texts or vectors have different labels, or a vector is both a training and a test row.
+    """
+    path, kind, encoder = Path(path), ending(path), as_encoder(encoder)
+    if name in DATASETS:
+        raise InputError(f"{name!r} is the name of a published dataset: give data of your own another one")
+    if not (isinstance(test_share, float) and 0 < test_share < 1):
+        raise InputError(f"test_share {test_share!r} is out of range: give a share between 0 and 1")
+    if not (isinstance(seed, (int, np.integer)) and seed >= 0):
+        raise InputError(f"seed {seed!r} is out of range: give an integer from 0 up")
+    with Progress(path.name, how=progress) as doing:
+        doing.says("reading")
+        rows = TextRows(path, text, label, split) if kind in TABLES else VectorRows(path, split)
+        rows.problems.check()
+        doing.says(f"splitting {len(rows.labels):,} rows")
+        y, classes, test = _parts(path, rows, test_share, seed)
+        doing.says(f"{'encoding' if kind in TABLES else 'normalising'} {len(y):,} rows")
+        X_train, X_test = rows.unit_rows(test, encoder, progress is True)
+    if kind in TABLES:
+        _warn_of_vectors(rows.problems, X_train, X_test, test)
+    called, revision = rows.encoder(encoder)
+    drawn = {"test_share": test_share, "seed": int(seed)}
+    split_by = drawn if rows.test is None else {"column": split}  # None where parts are apart
+    about = {"sources": {path.name: sha256(path)}, "revision": revision, "split": split_by}
+    if kind in TABLES:
+        about["columns"] = {"text": text, "label": label}
+    return Embedded(
+        dataset=name or (path.name if path.stem in DATASETS else path.stem),
+        encoder=called,
+        classes=classes,
+        X_train=X_train,
+        y_train=y[~test],
+        X_test=X_test,
+        y_test=y[test],
+        origin=about,
+    )
+
+
+def _parts(path, rows, test_share, seed):
+    """Class ids (n,), names of the classes, and which rows are test rows; checked."""
+    y, classes = _class_ids(rows.labels)
+    if len(classes) < 2:
+        found = f"there is no class but {classes[0]!r}" if classes else "there are no rows"
+        raise InputError(f"{path}: {found}: give rows of at least two classes")
+    drawn = rows.test is None
+    test = rows.drawn(y, test_share, seed) if drawn else rows.test
+    _check_parts(rows, y, classes, test, drawn)
+    _warn_of_labels(rows, y, classes)
+    return y, classes, test
+
+
+def _class_ids(labels):
+    """Class ids (n,) int64 of labels, and the classes' names, sorted as text."""
+    codes, different = pd.factorize(labels)
+    names = list(map(str, different))
+    order = sorted(range(len(names)), key=names.__getitem__)
+    ids = np.empty(len(names), np.int64)
+    ids[order] = np.arange(len(names))
+    return ids[codes], tuple(names[place] for place in order)
+
+
+def _check_parts(rows, y, classes, test, drawn):
+    """Refuse a split in which a class is missing on one side, or a text or vector is on both."""
+    problems = rows.problems
+    in_train, in_test = (np.bincount(y[part], minlength=len(classes)) > 0 for part in (~test, test))
+
+    def named(id):
+        return f"{classes[id]!r} ({problems.rows(np.flatnonzero(y == id))})"
+
+    lacking = np.flatnonzero(~(in_train & in_test))
+    if drawn:
+        way_out = "give at least two different rows of each class, or leave the class out"
+        problems.note_items("too few rows for a split in class", lacking, named, way_out)
+    else:
+        way_out = "give rows of each class to both, or leave the class out"
+        problems.note_items("only among the test rows is class", np.flatnonzero(~in_train), named, way_out)
+        problems.note_items("only among the training rows is class", np.flatnonzero(~in_test), named, way_out)
+        if rows.thing == "text":
+            doubles = on_both_sides(rows.which, test)
+            problems.note_items("the same text in train and test:", doubles, _pair(problems), "leave one of each out")
+    problems.check()
+    if not drawn and rows.thing != "text":
+        _warn_of_doubles(problems, rows.which, test, stacklevel=5)
+
+
+def _warn_of_vectors(problems, X_train, X_test, test):
+    """The same of what texts were encoded to."""
+    which = np.empty(len(test), np.int64)
+    which[np.argsort(test, kind="stable")] = equal_rows(np.concatenate([X_train, X_test]))
+    _warn_of_doubles(problems, which, test, stacklevel=4)
+
+
+def _warn_of_doubles(problems, which, test, stacklevel):
+    """Warn of vectors on both sides: no mistake for certain, an encoder may give two texts one vector."""
+    if doubles := on_both_sides(which, test):
+        found = listed(doubles, _pair(problems))
+        told = f"the same vector in train and test: {found}: leave one of each out, if they are one row"
+        warnings.warn(f"{problems.path}: {told}", stacklevel=stacklevel)
+
+
+def _pair(problems):
+    """Names both rows of a pair."""
+    return lambda pair: " and ".join(map(problems.row, pair))
+
+
+def _warn_of_labels(rows, y, classes):
+    """Warn of what is equal and has two labels: no system can tell it apart, but data may well be like this."""
+
+    def named(pair):
+        return " and ".join(f"{rows.problems.row(row)} ({classes[y[row]]!r})" for row in pair)
+
+    pairs = under_two_labels(rows.which, y)
+    if pairs:
+        warnings.warn(
+            f"{rows.problems.path}: the same {rows.thing} under two labels: {listed(pairs, named)}: correct one of "
+            "each, unless both are right; no system can get both right",
+            stacklevel=4,
+        )

@@ -1,0 +1,1 @@
+"""The wider comparison: figures, tables, and the values that the paper quotes."""

@@ -1,0 +1,1 @@
+"""Harder streams: a figure per study, tables, and what a practitioner should do."""

@@ -1,0 +1,100 @@
+"""All statistics of a sweep over seeds, cell by cell (dataset and policy), as tidy tables."""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from ocrrlib.metrics import LEVELS
+from ocrrlib.statistics.anytime import measure
+from ocrrlib.statistics.intervals import LEVEL, RESAMPLES, intervals
+from ocrrlib.statistics.pairs import by_seed, compare
+from ocrrlib.statistics.pareto import front_frequency
+from ocrrlib.statistics.resampling import AXES
+from ocrrlib.statistics.survival import corrections_to_levels
+
+METRICS = ("novel", "original", *(f"{axis}_over_{way}" for way in ("steps", "corrections") for axis in AXES))
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a sweep comes to.
+
+    Attributes
+    ----------
+    accuracies : DataFrame
+        One row per dataset, policy, metric and system: ``seeds``, then as ``intervals`` and ``compare`` have it.
+    corrections : DataFrame
+        One row per dataset, policy, system and level, as ``corrections_to_levels`` has it.
+    fronts : DataFrame
+        One row per dataset, policy and system, as ``front_frequency`` has it.
+    """
+
+    accuracies: pd.DataFrame
+    corrections: pd.DataFrame
+    fronts: pd.DataFrame
+
+
+def accuracies(runs, reference="substrate", metrics=METRICS, level=LEVEL, resamples=RESAMPLES, seed=0):
+    """Mean, spread and paired difference to a reference of every system, metric by metric.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        One row per run, as ``measure`` makes them.
+    reference : str
+        The system to compare to, one of every cell; it has NaN where it would be compared to itself.
+
+    Returns
+    -------
+    DataFrame
+        See ``Summary.accuracies``; p-values are corrected over the systems of a cell and metric.
+    """
+    found = []
+    for metric in metrics:
+        for (dataset, policy), table in by_seed(runs, metric):
+            own = intervals(table.T, level, resamples, seed).set_index(table.columns)
+            own = own.join(compare(table, reference, level, resamples, seed)).reset_index()
+            names = {"dataset": dataset, "policy": policy, "metric": metric, "system": own.pop("system")}
+            found.append(pd.DataFrame(names | {"seeds": len(table)}).join(own))
+    return pd.concat(found, ignore_index=True)
+
+
+def summary(
+    results, rows=None, places=None, reference="substrate", levels=LEVELS, level=LEVEL, resamples=RESAMPLES, seed=0
+):
+    """All statistics of a sweep.
+
+    Parameters
+    ----------
+    results : DataFrame
+        One row per checkpoint, every system of a cell on the same seeds.
+    rows : DataFrame, optional
+        Which test rows each run answered right, see ``resampling.cells``.
+    places : dict, with ``rows``
+        Which rows of the datasets these are.
+    reference : str
+        The system that all others are compared to.
+    levels : sequence of int
+        Novel accuracies in % to count corrections to.
+    level : float
+        Confidence of all intervals.
+    resamples : int
+        Bootstrap resamples of means.
+    seed : int
+        Seed of all resamples.
+
+    Returns
+    -------
+    Summary
+
+    Raises
+    ------
+    InputError
+        If runs are not whole or not paired by seed, or the reference is missing in a cell.
+    """
+    runs = measure(results)
+    return Summary(
+        accuracies(runs, reference, level=level, resamples=resamples, seed=seed),
+        corrections_to_levels(results, levels, level),
+        front_frequency(runs, rows, places, seed=seed),
+    )

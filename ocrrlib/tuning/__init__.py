@@ -1,0 +1,1 @@
+"""How our own system was set, on training rows only."""
