@@ -19,18 +19,10 @@ def accuracies(plan, encoder, jobs, cache, progress):
     weights = {(name, fold): row_weights(whole[name], one) for (name, fold), one in data.items()}
     fingerprints = {part: [data[part].fingerprint, weights[part].tolist()] for part in data}
     parts = [(d, s % FOLDS) for _, d, _, s in plan]
+    codes = [closure("ocrrlib.tuning.held_out", f"ocrrlib.systems.{entry.module}") for entry, *_ in plan]
     keys = [
-        digest(
-            [
-                e.cls,
-                e.params,
-                p,
-                s,
-                fingerprints[part],
-                *closure("ocrrlib.tuning.held_out", f"ocrrlib.systems.{e.module}"),
-            ]
-        )
-        for (e, _, p, s), part in zip(plan, parts)
+        digest([e.cls, e.params, p, s, fingerprints[part], *code])
+        for (e, _, p, s), part, code in zip(plan, parts, codes)
     ]
     tasks = [(data[part], weights[part], p, s, e) for (e, _, p, s), part in zip(plan, parts)]
     together = [(e.family, d, s) for e, d, _, s in plan]
