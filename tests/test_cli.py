@@ -471,7 +471,27 @@ class Failing(Loud):
 class Ending(Loud):
     def correct(self, x, y):
         raise SystemExit
+
+class Interrupted(Loud):
+    def __init__(self, seed):
+        self.seed = seed
+
+    def correct(self, x, y):
+        if self.seed == 2:
+            raise KeyboardInterrupt
 """
+
+
+def test_a_run_that_is_stopped_prints_and_keeps_the_seeds_that_were_done(capsys, vectors, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own_stopped.py").write_text(LOUD)
+    given = ["own_stopped:Interrupted", "ncm", "--data", vectors, "--seeds", "0-3", "--json", "--out", "out"]
+    status, out, err = run(capsys, "run", *given)
+    (card,) = json.loads(out)  # the second system was not begun
+    assert status == options.STOPPED and card["cells"][0]["seeds"] == [0, 1]
+    assert "stopped when 2 of 4 seeds of Interrupted were done; left are seeds 2,3" in err
+    (kept,) = Path("out").glob("*.json")
+    assert cards.read_card(kept)["cells"] == card["cells"]
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

@@ -25,7 +25,7 @@ from ocrrlib.errors import InputError
 from ocrrlib.evaluation.candidates import Candidate
 from ocrrlib.evaluation.data import n_held_out
 from ocrrlib.evaluation.evaluating import evaluate
-from ocrrlib.evaluation.outcome import Evaluation
+from ocrrlib.evaluation.outcome import Evaluation, Stopped
 from ocrrlib.files import ROOT
 from ocrrlib.policies import POLICIES, Policy
 from ocrrlib.statistics.over_seeds import measure
@@ -267,6 +267,30 @@ def test_what_cannot_be_copied_is_made_anew_for_each_seed_or_refused(tiny):
         InputError, match="Held cannot be copied .*: give the class, or a function that makes a new one"
     ):
         evaluate(Held(), tiny, [0, 1], **QUIET)
+
+
+class Interrupted(Means):
+    """Stopped from the keyboard in its second seed."""
+
+    def __init__(self, seed, at=4):
+        super().__init__()
+        self.seed, self.at = seed, at
+
+    def correct(self, x, y):
+        if self.seed == self.at:
+            raise KeyboardInterrupt
+        super().correct(x, y)
+
+
+def test_who_stops_an_evaluation_keeps_the_seeds_that_were_done(tiny):
+    with pytest.raises(Stopped, match="1 of 3 seeds of Interrupted were done; left are seeds 4,0") as stopped:
+        evaluate(Interrupted, tiny, seeds=[7, 4, 0], **QUIET)
+    whole = evaluate(Interrupted, tiny, seeds=[7], **QUIET)
+    pd.testing.assert_frame_equal(stopped.value.finished.curve, whole.curve)
+    assert stopped.value.finished.card() == whole.card()
+    with pytest.raises(KeyboardInterrupt) as caught:
+        evaluate(Interrupted, tiny, seeds=[4, 7], **QUIET)
+    assert not isinstance(caught.value, Stopped)
 
 
 def test_a_card_of_ones_own_says_what_it_was(tiny):

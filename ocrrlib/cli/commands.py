@@ -1,7 +1,7 @@
 """``ocrr`` on the command line: the benchmark on what is published here, or on your own system and data.
 
 Exit status: 0 if all went well, 1 if a ledger is broken or a card is not one, 2 if something given cannot be used,
-3 if code raised an error: a module or system of your own.
+3 if code raised an error: a module or system of your own, 130 if stopped from the keyboard.
 """
 
 import os
@@ -16,9 +16,10 @@ from ocrrlib.cards.cells import METRICS
 from ocrrlib.cli.curves import text_lines
 from ocrrlib.cli.failures import exit_failed, warnings_once
 from ocrrlib.cli.ledger import ledgers
-from ocrrlib.cli.options import BROKEN, WRONG, AsJSON, Options, System, print_json, with_options
+from ocrrlib.cli.options import BROKEN, STOPPED, WRONG, AsJSON, Options, System, print_json, with_options
 from ocrrlib.datasets import DATASETS
 from ocrrlib.errors import InputError
+from ocrrlib.evaluation.outcome import Stopped
 from ocrrlib.files import write_text
 from ocrrlib.statistics.student import interval
 from ocrrlib.systems import SYSTEMS
@@ -65,14 +66,21 @@ def run(
     files = {name: out / options.stem(name) for name in named} if out is not None else {}
     for path in files.values():
         _check_place(path)
-    for one in options.evaluate(named, _progress(as_json)):
-        done.append(one.card())
-        if files:
-            _keep(one, files[one.name])
-        if not as_json:
-            typer.echo("\n".join(text_lines(one)) + "\n")
+    stopped = None
+    try:
+        for one in options.evaluate(named, _progress(as_json)):
+            done.append(one.card())
+            if files:
+                _keep(one, files[one.name])
+            if not as_json:
+                typer.echo("\n".join(text_lines(one)) + "\n")
+    except Stopped as stop:
+        stopped = stop
     if as_json:
         print_json(done)
+    if stopped:
+        typer.echo(f"{stopped}", err=True)
+        raise typer.Exit(STOPPED)
 
 
 def _check_place(path):

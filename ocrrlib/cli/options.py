@@ -20,13 +20,14 @@ from ocrrlib.errors import InputError, pick
 from ocrrlib.evaluation.candidates import Candidate
 from ocrrlib.evaluation.data import check_sentences
 from ocrrlib.evaluation.evaluating import evaluate
+from ocrrlib.evaluation.outcome import Stopped
 from ocrrlib.evaluation.own_code import noting
 from ocrrlib.own_data.files import ARRAYS
 from ocrrlib.policies import POLICIES
 from ocrrlib.stream import EVERY
 from ocrrlib.systems import SYSTEMS
 
-BROKEN, WRONG = 1, 2  # exit statuses
+BROKEN, WRONG, STOPPED = 1, 2, 130  # exit statuses
 
 System = Annotated[str, typer.Argument(help="A name in `ocrr systems`, or module:name of your own.")]
 Dataset = Annotated[str, typer.Option("--dataset", "-d", help="A name in `ocrr datasets`.")]
@@ -133,22 +134,28 @@ class Options:
         ------
         InputError
             If something given cannot be used.
+        Stopped
+            If stopped from the keyboard, once the seeds that were done have been yielded.
         """
         dataset, own = self._dataset(progress), {"encoder": self.encoder} if self.data is None else {}
         for name, system in named.items():
-            with redirect_stdout(sys.stderr):
-                found = evaluate(
-                    system,
-                    dataset,
-                    seeds_of(self.seeds),
-                    self.policy,
-                    held_out=self.held_out,
-                    every=self.every,
-                    name=name,
-                    jobs=self.jobs,
-                    progress=progress,
-                    **own,
-                )
+            try:
+                with redirect_stdout(sys.stderr):
+                    found = evaluate(
+                        system,
+                        dataset,
+                        seeds_of(self.seeds),
+                        self.policy,
+                        held_out=self.held_out,
+                        every=self.every,
+                        name=name,
+                        jobs=self.jobs,
+                        progress=progress,
+                        **own,
+                    )
+            except Stopped as stop:
+                yield stop.finished
+                raise
             yield found
 
     def _dataset(self, progress):

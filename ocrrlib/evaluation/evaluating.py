@@ -12,7 +12,7 @@ from ocrrlib.errors import InputError, pick
 from ocrrlib.evaluation.candidates import Candidate
 from ocrrlib.evaluation.data import as_data, n_held_out
 from ocrrlib.evaluation.one_seed import CAP, DRAW, run_far, run_seed, sendable
-from ocrrlib.evaluation.outcome import Evaluation
+from ocrrlib.evaluation.outcome import Evaluation, Stopped
 from ocrrlib.experiments import parse_seeds
 from ocrrlib.function_encoder import as_encoder
 from ocrrlib.policies import POLICIES, Policy
@@ -70,6 +70,8 @@ def evaluate(
     ------
     InputError
         If a name is unknown, something is out of range, or the system or data cannot be used.
+    Stopped
+        If stopped from the keyboard (Ctrl-C); ``finished`` has the seeds that were done.
     """
     seeds = parse_seeds([seeds] if isinstance(seeds, int) else seeds)
     policy, encoder = _policy(policy), as_encoder(encoder)
@@ -85,6 +87,8 @@ def evaluate(
     data = as_data(dataset, encoder, reads, progress)
     held_out = n_held_out(held_out, data)
     sent = sendable(candidate, title, jobs)
+    names = {"dataset": data.dataset, "encoder": data.encoder, "policy": policy.name, "system": title}
+    about = _about(candidate, title, data, held_out, int(every))
 
     found = {}
     with Progress(title, len(seeds), progress) as bar:
@@ -94,13 +98,23 @@ def evaluate(
         work = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(
             joblib.delayed(one)(sent, data, seed, policy, held_out, int(every), says) for seed in seeds
         )
-        for seed, checkpoints in work:
-            found[seed] = checkpoints
-            bar.done()
-            bar.says(f"{len(found)} of {len(seeds)} seeds done")
-    names = {"dataset": data.dataset, "encoder": data.encoder, "policy": policy.name}
-    rows = [names | {"seed": seed, "system": title} | checkpoint for seed in seeds for checkpoint in found[seed]]
-    return Evaluation(pd.DataFrame(rows), _about(candidate, title, data, held_out, int(every)))
+        try:
+            for seed, checkpoints in work:
+                found[seed] = checkpoints
+                bar.done()
+                bar.says(f"{len(found)} of {len(seeds)} seeds done")
+        except KeyboardInterrupt as stop:
+            if not found:
+                raise
+            raise Stopped(Evaluation(_curve(found, names), about), seeds) from stop
+    return Evaluation(_curve({seed: found[seed] for seed in seeds}, names), about)
+
+
+def _curve(found, names):
+    """Checkpoints of seeds as one frame; ``names`` are what all rows have in common."""
+    order = ("dataset", "encoder", "policy", "seed", "system")
+    rows = [names | {"seed": seed} | checkpoint for seed, checkpoints in found.items() for checkpoint in checkpoints]
+    return pd.DataFrame(rows)[[*order, *(column for column in rows[0] if column not in order)]]
 
 
 def _policy(given):

@@ -18,6 +18,24 @@ from ocrrlib.stream import EVERY
 _MADE = ("system", "made_with")  # of what repeats an evaluation; the rest is of its cell
 
 
+class Stopped(KeyboardInterrupt):
+    """An evaluation that was stopped from the keyboard when seeds of it were done.
+
+    Attributes
+    ----------
+    finished : Evaluation
+        Of these seeds.
+    """
+
+    def __init__(self, finished, seeds):
+        done = list(finished.curve["seed"].unique())
+        left = ",".join(str(seed) for seed in seeds if seed not in done)
+        super().__init__(
+            f"stopped when {len(done)} of {len(seeds)} seeds of {finished.name} were done; left are seeds {left}"
+        )
+        self.finished = finished
+
+
 @dataclass(frozen=True, repr=False)
 class Evaluation:
     """What an evaluation came to.
