@@ -22,9 +22,6 @@ OLDER = {
     "lora": "since then the loop can deliver corrections late; the run of `lora`, seed 0, was repeated: the same rows",
     "costs": "measured one system after the other, on a machine at rest, before systems gave the same answers with "
     "less work; the rows of `river_logreg`, `pa`, the tuned replay systems, ours and LoRA are later, from slower days",
-    "search": "since then rows without any spread within their class are provided for, and `er`, `der_pp`, `pa`, "
-    "`online_linear_tuned` and the probabilities of `slda_frozen` were corrected; the answers of ours are the same",
-    "tuning": "since then rows without any spread within their class are provided for; the answers are the same",
     "growth": "since then neighbours can say how sure they are, and fixed queries are followed with less work; "
     "searches and appends go as they did",
 }

@@ -187,3 +187,9 @@ def test_a_single_class_cannot_be_confused(s):
     one = replace(s, X_initial=s.X_initial[:0], y_initial=s.y_initial[:0], y_stream=s.y_stream * 0)
     with pytest.raises(InputError, match="second class"):
         replace(ORACLE, wrong=0.1).told(one)
+
+
+@pytest.mark.parametrize("confusion", CONFUSIONS)
+def test_of_two_classes_a_wrong_correction_names_the_other(confusion, s):
+    two = replace(s, y_initial=s.y_initial * 0, y_stream=s.y_stream * 0 + 1)
+    assert (replace(ORACLE, wrong=1.0, confusion=confusion).told(two) == 0).all()

@@ -137,7 +137,7 @@ def test_scenario_cannot_be_written_to_and_leaves_the_data_alone(tiny):
         (dict(seed=None), "seed None"),
         (dict(held_out=0), "hold out 0 of 12"),
         (dict(held_out=-1), "hold out -1 of 12"),
-        (dict(held_out=12), "hold out 12 of 12"),
+        (dict(held_out=12), "hold out 12 of 12 classes: give 1 to 11"),
         (dict(cap=0), "cap of 0"),
         (dict(cap=-5), "cap of -5"),
         (dict(thin=0), "thin"),

@@ -103,7 +103,7 @@ def growth(rows):
     panels[0].plot(
         floor["entries"], floor["floor"], color=PALETTE["grey"], linestyle="--", linewidth=1, label="bandwidth floor"
     )
-    panels[0].set_ylabel("µs")
+    panels[0].set_ylabel("time (µs)")
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
