@@ -273,6 +273,15 @@ def test_a_read_only_view_of_what_others_can_write_to_is_copied():
     assert ledger.verify() is None and ledger.y.tolist() == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("fixed", [0, 1])
+def test_rows_or_labels_that_somebody_can_write_to_are_copied_though_the_others_are_fixed(fixed):
+    X, y = rows(4, D, 0), np.arange(4)
+    (X, y)[fixed].flags.writeable = False
+    ledger = Ledger(X, y)
+    (X, y)[1 - fixed][:] = 0
+    assert ledger.verify() is None and ledger.y.tolist() == [0, 1, 2, 3]
+
+
 @pytest.mark.parametrize("make", [lambda array: array, lambda array: array[1:], lambda array: array[1:][:2]])
 def test_what_nobody_can_write_to_is_kept_without_a_copy(make):
     X, y = rows(4, D, 0), np.arange(4)

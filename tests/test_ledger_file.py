@@ -212,6 +212,9 @@ def test_one_ledger_never_overwrites_another(tmp_path):
     for another in (ledger(seed=1), ledger(3), ledger(8, seed=1)):
         with pytest.raises(InputError, match="another ledger"):
             ledger_file.write(another, path, CLASSES)
+    narrower = Ledger(np.eye(3, dtype=np.float32), np.arange(3))
+    with pytest.raises(InputError, match=f"another ledger than the one given, of {ledger().X.shape[1]} numbers a row"):
+        ledger_file.write(narrower, path, CLASSES)
     assert path.read_bytes() == before
     with pytest.raises(InputError, match="no folder"):
         ledger_file.write(ledger(), tmp_path / "none/ledger.sqlite", CLASSES)

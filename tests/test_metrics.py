@@ -144,5 +144,6 @@ def test_a_cell_looked_up_by_name_says_what_the_summary_says(rows):
             if tuple(key[i] for i in (0, 2, 4)) == tuple(row[name] for name in CELL)
         ]
         assert cell["start_original"] == pytest.approx(statistics.fmean(first))
+        assert (cell["entries"], cell["mb"]) == (row["stored_entries"], row["storage_bytes"] / 1_000_000)
         for level in LEVELS:
             assert (cell[f"to_{level}"] is None) == (row[f"to_{level}_reached"] == 0)

@@ -57,7 +57,7 @@ def test_one_seed_or_an_unknown_candidate_is_refused():
         noninferiority(runs(mine=[0.5, 0.6], other=[0.5, 0.6]), "yours")
 
 
-def test_the_bound_with_rows_drawn_is_that_over_seeds_where_rows_do_not_matter_and_lower_where_they_do():
+def test_the_bound_with_rows_drawn_is_lower_where_rows_differ_and_no_bound_where_nothing_does():
     rng, n_rows = np.random.default_rng(0), 200
     table, rows = [], []
     for seed, luck in enumerate(rng.integers(60, 140, 20)):
@@ -78,3 +78,16 @@ def test_the_bound_with_rows_drawn_is_that_over_seeds_where_rows_do_not_matter_a
     )
     level = low_both(means, alike, one_each, "mine")["low_both"]
     np.testing.assert_allclose(level, 0, atol=1e-12)
+
+
+def test_the_bound_with_rows_drawn_is_that_over_seeds_where_all_rows_of_a_seed_are_alike():
+    table, rows, n = [], [], 4
+    for seed, right in enumerate((True, True, False, True)):
+        for system, answer in (("mine", right), ("other", not right)):
+            names = {"dataset": "d", "policy": "oracle", "seed": seed, "system": system}
+            table.append(names | {"novel": float(answer), "original": float(answer)})
+            rows.append(names | {"n_novel": 8, "n_original": 8, "right": np.packbits([answer] * 16).tobytes()})
+    table, places = pd.DataFrame(table), {("d", seed): tuple(np.arange(16).reshape(2, 8)) for seed in range(n)}
+    plain = noninferiority(table, "mine")["low"].to_numpy()
+    found = low_both(table, pd.DataFrame(rows), places, "mine", resamples=40_000)["low_both"].to_numpy()
+    np.testing.assert_allclose(0.5 - found, 0.5 - plain, rtol=0.02)  # the mean difference is 0.5
