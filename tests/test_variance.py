@@ -104,6 +104,12 @@ def test_the_interval_of_the_draw_holds_its_share_and_is_wide_for_few_draws():
     assert many[1] - many[0] < few[1] - few[0]
 
 
+def test_the_interval_of_the_draw_is_that_of_the_textbook():
+    judged = [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]
+    low, high = draw_interval(np.array(judged, float)[:, :, None])  # Shrout & Fleiss 1979, ICC(1,1): -0.13 to 0.72
+    assert low == 0 and round(high, 2) == 0.72
+
+
 def test_where_nothing_varies_there_are_no_shares():
     found = shares(frame(np.full(SHAPE, 0.1)), ["novel"])
     assert (found["variance"] == 0).all() and found["share"].isna().all() and not found["below_zero"].any()
