@@ -102,6 +102,7 @@ def test_a_table_becomes_a_dataset_like_the_published_ones(write):
     assert data.encoder.startswith("test_own_data.encode-")
     assert data.origin["sources"] == {"tickets.csv": sha256(path)} and data.origin["split"]["seed"] == 0
     assert data.origin["revision"].startswith("test_own_data.encode ")
+    assert data.origin["columns"] == {"text": "text", "label": "label"}
     assert data.X_train.shape == (76, 23) and data.X_test.shape == (24, 23)  # 6 of 25 rows of each class
     np.testing.assert_array_equal(np.bincount(data.y_test), 6)
     assert data.X_train.dtype == np.float32 and data.y_train.dtype == data.y_test.dtype == np.int64
@@ -157,6 +158,7 @@ def test_all_formats_of_vectors_give_the_rows_of_the_table(write):
         assert_same(read(write(content, f"{number}.npz"), **settings), data)
     numbered = read(write({"X": X, "y": ids, "part": late.astype(np.uint8)}, "a.safetensors"), split="part")
     assert numbered.classes == ("0", "1", "2", "3") and (numbered.encoder, numbered.dataset) == ("vectors", "a")
+    assert "columns" not in numbered.origin
     np.testing.assert_array_equal(numbered.X_test, data.X_test)
     np.testing.assert_array_equal(numbered.y_test, data.y_test)
 
@@ -304,6 +306,10 @@ def test_equal_rows_are_those_that_are_equal_whatever_the_numbers(kind):
     X = np.random.default_rng(0).integers(0, 3, (500, 5)).astype(kind)
     wanted = pd.factorize(np.array([str(row) for row in X.tolist()]))[0]
     np.testing.assert_array_equal(equal_rows.equal_rows(X), wanted)
+
+
+def test_zero_and_minus_zero_are_equal():
+    assert equal_rows.equal_rows(np.array([[0.0, 1.0], [-0.0, 1.0], [1.0, 0.0]])).tolist() == [0, 0, 1]
 
 
 # --- what is wrong with a table
@@ -502,6 +508,7 @@ def test_whole_numbers_of_which_one_is_missing_are_refused_by_its_row(write):
     pytest.importorskip("pyarrow")
     numbers = [float(i % 4) for i in range(100)]
     assert read(write(table(label=numbers), "a.parquet")).classes == ("0", "1", "2", "3")
+    assert_same(read(write(table().astype({"label": "category"}), "a.parquet")), read(write(table(), "a.parquet")))
     refused(write(table(label=[*numbers[:99], None]), "a.parquet"), "no label in row 99")
 
 

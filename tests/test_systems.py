@@ -159,6 +159,16 @@ def test_unseen_class_is_accepted_and_learnt(name, s):
 
 
 @every_system
+def test_a_class_that_was_never_met_is_not_answered_however_far_away_the_query_is(name, s):
+    system, Q = fitted(name, s), np.concatenate([-s.X_initial, rows(100, s.X_initial.shape[1], 3)])
+    met = set(s.y_initial.tolist())
+    for x, y in corrections(s, 3):
+        assert set(system.predict(Q).tolist()) <= met
+        system.correct(x, y)
+        met.add(y)
+
+
+@every_system
 def test_batch_equals_row_by_row(name, s):
     system = fitted(name, s)
     for part in ([], corrections(s, 100)):
