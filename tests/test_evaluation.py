@@ -57,6 +57,15 @@ def test_a_system_of_the_registry_gives_exactly_the_published_numbers(ncm, publi
     pd.testing.assert_frame_equal(ncm.curve, own.reset_index(drop=True), check_exact=True)
 
 
+def test_areas_over_corrections_are_those_of_the_policy(banking, published):
+    found = evaluate("ncm_cosine", banking, seeds=[3], policy="random10", **QUIET)
+    cell = published[(published["dataset"] == "banking77") & (published["policy"] == "random10")]
+    wanted = measure(cell[(cell["system"] == "ncm_cosine") & (cell["seed"] == 3)])
+    pd.testing.assert_frame_equal(found.runs, wanted[list(found.runs)], check_exact=True)
+    over = found.runs["novel_over_corrections"]
+    assert (over != measure(found.curve.assign(policy="oracle"))["novel_over_corrections"]).all()
+
+
 def test_its_card_has_the_published_numbers_and_can_be_written(ncm, tmp_path):
     cards.write_card(ncm.card(), tmp_path / "own.json")
     card = cards.read_card(tmp_path / "own.json")
@@ -195,10 +204,16 @@ def with_settings(k=5):
     return Neighbours(k)
 
 
-@pytest.mark.parametrize("given", [Means, Neighbours, SGDClassifier, GaussianNB, plain, with_settings, Seeded])
+def of_a_number(number):
+    return Seeded(seed=number)
+
+
+@pytest.mark.parametrize(
+    "given", [Means, Neighbours, SGDClassifier, GaussianNB, plain, with_settings, Seeded, of_a_number]
+)
 def test_a_class_or_function_gets_the_seed_where_it_takes_one_and_nothing_else(given, tiny):
     made = Candidate(given, "").make(3)
-    if given is Seeded:
+    if given in (Seeded, of_a_number):
         assert made.given.seed == 3
     if hasattr(made.given, "k"):
         assert made.given.k == 5

@@ -67,6 +67,19 @@ def test_cards_of_others_stand_among_the_published_ones_with_their_source(anothe
     pd.testing.assert_frame_equal(pd.read_csv(csv, dtype={"cap": "Int64"}), table.round(6), check_dtype=False)
 
 
+def test_who_has_collapsed_is_measured_by_the_published_floor_where_there_is_one(another):
+    floor = copy.deepcopy(next(card for card in published_cards() if card["system"]["name"] == "static_linear"))
+    floor["source"] = "Ada, Example University"
+    for cell in floor["cells"]:
+        cell["finals"]["original"] = [1.0] * len(cell["seeds"])
+        cell["summary"]["original"] = {"mean": 1.0, "sd": 0.0, "low": 1.0, "high": 1.0}
+    plain, beside = (rank([*published_cards(), *more]).set_index(["dataset", "policy"]) for more in ((), (floor,)))
+    ours = beside[beside["source"] == "published here"]
+    assert ours["collapsed"].tolist() == plain["collapsed"].tolist()
+    alone = rank([floor, another])
+    assert alone.loc[(alone["system"] == "ours_too") & (alone["dataset"] == "banking77"), "collapsed"].all()
+
+
 def run(tmp_path, monkeypatch):
     """The command, in a checkout with these cards."""
     monkeypatch.setattr(build, "ROOT", tmp_path)

@@ -137,3 +137,10 @@ def test_replays_try_no_rate_below_their_sources():
         assert cls.rates[0] == SYSTEMS[name].params["lr"] and list(cls.rates) == sorted(cls.rates)
         tuned = SYSTEMS[f"{name}_tuned"].params
         assert tuned == {key: value for key, value in SYSTEMS[name].params.items() if key != "lr"}
+
+
+@every_tuned
+def test_four_classes_are_enough_for_a_rehearsal(cls, monkeypatch):
+    monkeypatch.setattr(rehearsal, "best_rate", lambda *args, **params: cls.rates[-1])
+    four = Y0 < 4
+    assert cls(0, **TRAINING).fit(X0[four], Y0[four], range(CLASSES)).lr == cls.rates[-1]
