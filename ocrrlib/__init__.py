@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 # What is reached from here, imported when it is first asked for: this module stays quick to import.
 _HERE = {
     "Evaluation": "evaluation.outcome",
+    "Stopped": "evaluation.outcome",
     "as_system": "adapters",
     "evaluate": "evaluation.evaluating",
     "published_cards": "cards",

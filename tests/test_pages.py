@@ -295,13 +295,13 @@ class TestContent:
         modules = {path.relative_to(ROOT).with_suffix("").as_posix() for path in (ROOT / "ocrrlib").rglob("*.py")}
         modules = {name.removesuffix("/__init__") for name in modules}
         assert {name for name in pages if name.startswith(reference.FOLDER)} == {f"api/{name}.html" for name in modules}
-        assert {"Evaluation", "Evaluation.compared"} <= set(pages["api/ocrrlib/evaluation.html"].ids)
+        assert {"Evaluation", "Evaluation.compared"} <= set(pages["api/ocrrlib/evaluation/outcome.html"].ids)
         page = pages["api/ocrrlib/evaluation/evaluating.html"]
         assert "evaluate" in page.ids and "_about" not in page.ids
         package = pages["api/ocrrlib.html"]
         assert set(ocrrlib._HERE) <= set(package.ids)
         for name, module in ocrrlib._HERE.items():
-            assert f"ocrrlib/{module}.html#{name}" in package.links
+            assert f"ocrrlib/{module.replace('.', '/')}.html#{name}" in package.links
         for text in (
             "Parameters",
             "Raises",
