@@ -16,7 +16,7 @@ _HERE = {
     "Evaluation": "evaluation.outcome",
     "Stopped": "evaluation.outcome",
     "as_system": "adapters",
-    "evaluate": "evaluation.evaluating",
+    "evaluate": "evaluation.evaluate",
     "published_cards": "cards",
     "read_card": "cards",
     "read_data": "own_data.reading",

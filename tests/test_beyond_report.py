@@ -14,7 +14,7 @@ from ocrrlib.report.beyond import figures, tables
 from ocrrlib.report.beyond import values as quotes
 from ocrrlib.statistics.anytime import measure
 from ocrrlib.statistics.bar import bar, best_rivals, conditions, costs, dominating, means
-from ocrrlib.statistics.over_seeds import accuracies, summary
+from ocrrlib.statistics.summary import accuracies, summary
 from ocrrlib.statistics.survival import corrections_to_levels
 from ocrrlib.tuning import space
 from ocrrlib.tuning.search import winner

@@ -16,7 +16,7 @@ from ocrrlib.embeddings import load
 from ocrrlib.errors import InputError
 from ocrrlib.experiments import EXPERIMENTS
 from ocrrlib.files import ROOT
-from ocrrlib.statistics.over_seeds import summary
+from ocrrlib.statistics.summary import summary
 
 FOLDER = ROOT / "data/results/cards"
 

@@ -19,10 +19,10 @@ from conftest import clusters
 from ocrrlib import __version__, cards, ledger_file, progress, stored_ledger
 from ocrrlib.cards.cells import METRICS
 from ocrrlib.cards.check import check
-from ocrrlib.cli import commands, curves, failures, options
+from ocrrlib.cli import commands, curves, failures, names, options
 from ocrrlib.cli import ledger as ledger_commands
 from ocrrlib.errors import InputError
-from ocrrlib.evaluation.evaluating import evaluate
+from ocrrlib.evaluation.evaluate import evaluate
 from ocrrlib.files import ROOT, sha256
 from ocrrlib.ledger import GENESIS, Ledger
 from ocrrlib.systems import SYSTEMS
@@ -208,11 +208,11 @@ def test_a_card_of_ones_own_data_is_repeated_by_the_command_in_its_markdown(caps
 
 
 def test_all_systems_and_datasets_are_listed(capsys):
-    for command, names in {"systems": SYSTEMS, "datasets": ("banking77", "clinc150")}.items():
+    for command, listed in {"systems": SYSTEMS, "datasets": ("banking77", "clinc150")}.items():
         _, out, _ = run(capsys, command)
-        assert [line.split()[0] for line in out.splitlines()] == list(names)
+        assert [line.split()[0] for line in out.splitlines()] == list(listed)
         _, out, _ = run(capsys, command, "--json")
-        assert [row["name"] for row in json.loads(out)] == list(names)
+        assert [row["name"] for row in json.loads(out)] == list(listed)
 
 
 @pytest.fixture(scope="module")
@@ -603,10 +603,10 @@ def test_an_interval_that_leaves_what_a_share_can_be_is_explained(tiny):
 
 
 def test_seeds_are_lists_and_ranges():
-    assert options.seeds_of("0,3-5,9") == [0, 3, 4, 5, 9]
+    assert names.seeds_of("0,3-5,9") == [0, 3, 4, 5, 9]
     for bad, clue in {"1;2": "cannot be read", "4-0": "runs backwards: give 0-4", "0-2-4": "cannot be read"}.items():
         with pytest.raises(InputError, match=clue):
-            options.seeds_of(bad)
+            names.seeds_of(bad)
 
 
 def test_commands_that_evaluate_take_the_same_options_and_differ_in_seeds_only():

@@ -24,11 +24,11 @@ from ocrrlib.embeddings import Embedded
 from ocrrlib.errors import InputError
 from ocrrlib.evaluation.candidates import Candidate
 from ocrrlib.evaluation.data import n_held_out
-from ocrrlib.evaluation.evaluating import evaluate
+from ocrrlib.evaluation.evaluate import evaluate
 from ocrrlib.evaluation.outcome import Evaluation, Stopped
 from ocrrlib.files import ROOT
 from ocrrlib.policies import POLICIES, Policy
-from ocrrlib.statistics.over_seeds import measure
+from ocrrlib.statistics.summary import measure
 from ocrrlib.systems import SYSTEMS, make
 from ocrrlib.systems.base import System
 from ocrrlib.systems.ncm import NCM
@@ -483,7 +483,7 @@ def test_the_package_itself_gives_evaluate_and_stays_quick_to_import():
     code = """
 import json, sys, ocrrlib
 quick = sorted({name.split(".")[0] for name in sys.modules} & {"numpy", "pandas"})
-import ocrrlib.evaluation.evaluating
+import ocrrlib.evaluation.evaluate
 optional = {"sklearn", "river", "matplotlib", "seaborn", "statsmodels", "torch", "tabulate"}
 print(json.dumps([quick, sorted({name.split(".")[0] for name in sys.modules} & optional)]))
 """

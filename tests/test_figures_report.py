@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from matplotlib.collections import PathCollection
 
 from ocrrlib.metrics import summarise
-from ocrrlib.report import figures
+from ocrrlib.report import curves, figures, lora
 from ocrrlib.report.beyond.figures import MAIN, recovery
 
 SYSTEMS = ("static_linear", "online_linear", "knn_lm", "substrate")
@@ -50,26 +50,24 @@ def test_a_mean_curve_ends_at_the_means_of_the_table_however_long_its_seeds_are(
     told = summarise(cell).set_index("system")
     for system, own in cell.groupby("system"):
         for axis in ("novel", "original"):
-            x, curves = figures.mean_curve(own, f"{axis}_acc")
+            x, found = curves.mean_curve(own, f"{axis}_acc")
             last = told.loc[system]
-            assert (x[-1], curves[:, -1].mean()) == pytest.approx((last["corrections"], last[axis]))
+            assert (x[-1], found[:, -1].mean()) == pytest.approx((last["corrections"], last[axis]))
             assert (np.diff(x) >= 0).all(), "corrections are never taken back"
 
 
 def test_a_seed_whose_stream_is_over_stays_where_it_ended():
     rows = [(0, 0, 0, 0.0), (0, 10, 4, 0.5), (1, 0, 0, 0.0), (1, 10, 2, 0.1), (1, 20, 8, 0.7)]
-    x, curves = figures.mean_curve(
-        pd.DataFrame(rows, columns=["seed", "step", "corrections", "novel_acc"]), "novel_acc"
-    )
+    x, found = curves.mean_curve(pd.DataFrame(rows, columns=["seed", "step", "corrections", "novel_acc"]), "novel_acc")
     assert x.tolist() == [0, 3, 6]
-    assert curves.tolist() == [[0.0, 0.5, 0.5], [0.0, 0.1, 0.7]]
+    assert found.tolist() == [[0.0, 0.5, 0.5], [0.0, 0.1, 0.7]]
 
 
 def test_all_curves_that_are_drawn_end_in_a_mark_at_the_means():
     cell = runs()
     told = summarise(cell).set_index("system")[ENDS]
     panels = figures.recovery(cell).axes
-    for axes, axis in zip(panels, figures.AXES):
+    for axes, axis in zip(panels, curves.AXES):
         for found in ends(axes, len(SYSTEMS)):
             np.testing.assert_allclose(found, told.loc[list(SYSTEMS), ["corrections", axis]])
     names = list(figures.VARIANTS)
@@ -77,14 +75,14 @@ def test_all_curves_that_are_drawn_end_in_a_mark_at_the_means():
     told = summarise(variants).set_index("system")[ENDS]
     for found in ends(figures.ablation(variants).axes[0], len(names)):
         np.testing.assert_allclose(found, told.loc[names, ["corrections", "novel"]])
-    names = list(figures.LORAS)
+    names = list(lora.LOOKS)
     variants = runs(names)
     told = summarise(variants).set_index("system")[ENDS]
-    for axes, axis in zip(figures.lora_variants(variants).axes, figures.AXES):
+    for axes, axis in zip(lora.variants(variants).axes, curves.AXES):
         for found in ends(axes, len(names)):
             np.testing.assert_allclose(found, told.loc[names, ["corrections", axis]])
     only = variants[variants["system"] == "lora"]
-    for axes, axis in zip(figures.lora(only, cell[cell["system"] == "substrate"]).axes, figures.AXES):
+    for axes, axis in zip(lora.recovery(only, cell[cell["system"] == "substrate"]).axes, curves.AXES):
         np.testing.assert_allclose(ends(axes, 1)[0], told.loc[["lora"], ["corrections", axis]])
         assert len(axes.lines) == 2 * (1 + 3), "a mean and its seeds"
 
@@ -92,7 +90,7 @@ def test_all_curves_that_are_drawn_end_in_a_mark_at_the_means():
 def test_curves_over_the_stream_end_at_the_mean_length_and_the_mean_accuracy():
     cell = runs(MAIN)
     last = cell.groupby(["system", "seed"]).last().groupby("system").mean(numeric_only=True)
-    for axes, axis in zip(recovery(cell).axes, figures.AXES):
+    for axes, axis in zip(recovery(cell).axes, curves.AXES):
         for found in ends(axes, len(MAIN)):
             np.testing.assert_allclose(found, last.loc[list(MAIN), ["step", f"{axis}_acc"]])
 

@@ -9,6 +9,7 @@ from scipy import stats
 
 from ocrrlib.errors import InputError
 from ocrrlib.statistics.noninferiority import low_both, noninferiority
+from ocrrlib.statistics.resampling import resampled_cells
 
 
 def runs(**systems):
@@ -69,14 +70,14 @@ def test_the_bound_with_rows_drawn_is_lower_where_rows_differ_and_no_bound_where
     table, rows = pd.DataFrame(table), pd.DataFrame(rows)
     one_each = {("d", seed): tuple(np.arange(2 * n_rows).reshape(2, -1)) for seed in range(20)}
     plain = noninferiority(table, "mine").set_index(["metric", "system"])["low"]
-    found = low_both(table, rows, one_each, "mine").set_index(["metric", "system"])["low_both"]
+    found = low_both(resampled_cells(table, rows, one_each), "mine").set_index(["metric", "system"])["low_both"]
     assert (found < plain - 0.02).all()
     # Twenty seeds whose answers are the same, row by row, for both systems: rows decide nothing.
     alike = rows.assign(right=rows["seed"].map(rows.groupby("seed")["right"].first()))
     means = table.assign(
         **{axis: table["seed"].map(table.groupby("seed")[axis].first()) for axis in ("novel", "original")}
     )
-    level = low_both(means, alike, one_each, "mine")["low_both"]
+    level = low_both(resampled_cells(means, alike, one_each), "mine")["low_both"]
     np.testing.assert_allclose(level, 0, atol=1e-12)
 
 
@@ -89,5 +90,7 @@ def test_the_bound_with_rows_drawn_is_that_over_seeds_where_all_rows_of_a_seed_a
             rows.append(names | {"n_novel": 8, "n_original": 8, "right": np.packbits([answer] * 16).tobytes()})
     table, places = pd.DataFrame(table), {("d", seed): tuple(np.arange(16).reshape(2, 8)) for seed in range(n)}
     plain = noninferiority(table, "mine")["low"].to_numpy()
-    found = low_both(table, pd.DataFrame(rows), places, "mine", resamples=40_000)["low_both"].to_numpy()
+    found = low_both(resampled_cells(table, pd.DataFrame(rows), places, resamples=40_000), "mine")[
+        "low_both"
+    ].to_numpy()
     np.testing.assert_allclose(0.5 - found, 0.5 - plain, rtol=0.02)  # the mean difference is 0.5

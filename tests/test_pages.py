@@ -296,7 +296,7 @@ class TestContent:
         modules = {name.removesuffix("/__init__") for name in modules}
         assert {name for name in pages if name.startswith(reference.FOLDER)} == {f"api/{name}.html" for name in modules}
         assert {"Evaluation", "Evaluation.compared"} <= set(pages["api/ocrrlib/evaluation/outcome.html"].ids)
-        page = pages["api/ocrrlib/evaluation/evaluating.html"]
+        page = pages["api/ocrrlib/evaluation/evaluate.html"]
         assert "evaluate" in page.ids and "_about" not in page.ids
         package = pages["api/ocrrlib.html"]
         assert set(ocrrlib._HERE) <= set(package.ids)
@@ -522,7 +522,7 @@ HEAD = "#table1_headline thead th:nth-child({}) button"
 SHOWN = "[...document.querySelectorAll('.claims tbody tr')].filter(r => r.checkVisibility()).map(r => r.id)"
 SHOWN_MODULES = [
     f"{reference.FOLDER}/ocrrlib/{name}.html"
-    for name in ("evaluation/evaluating", "evaluation/outcome", "cli/commands", "systems/base")
+    for name in ("evaluation/evaluate", "evaluation/outcome", "cli/commands", "systems/base")
 ]
 ALL_SHOWN = f"{SHOWN}.length === {len(CLAIMS)}"
 COUNT = "document.getElementById('count').textContent"

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from ocrrlib.errors import InputError
 from ocrrlib.statistics import pareto
 from ocrrlib.statistics.pareto import on_front
+from ocrrlib.statistics.resampling import resampled_cells
 
 points = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=8)
 SHARES = ["front_seeds", "front_rows", "front_both"]
@@ -35,7 +36,7 @@ def apart(rows):
 
 
 def front_frequency(runs, rows=None, **more):
-    return pareto.front_frequency(runs, rows, None if rows is None else apart(rows), **more)
+    return pareto.front_frequency(resampled_cells(runs, rows, None if rows is None else apart(rows), **more))
 
 
 def frequency(answers, resamples=200, **more):
@@ -134,8 +135,8 @@ def test_rows_that_seeds_have_in_common_are_drawn_once_for_all():
     runs, rows = pd.DataFrame(runs), pd.DataFrame(rows)
     same = {("banking77", seed): (np.arange(150), np.arange(150, 400)) for seed in range(20)}
     first = runs["seed"] == 0
-    one = pareto.front_frequency(runs[first], rows[first], same, resamples=1000)
-    many = pareto.front_frequency(runs, rows, same, resamples=1000)
+    one = pareto.front_frequency(resampled_cells(runs[first], rows[first], same, resamples=1000))
+    many = pareto.front_frequency(resampled_cells(runs, rows, same, resamples=1000))
     assert 0.05 < one["front_rows"].min() < 0.95
     np.testing.assert_allclose(many["front_rows"], one["front_rows"], atol=0.06)
     np.testing.assert_array_equal(many["front_rows"], many["front_both"])  # all seeds are one

@@ -9,7 +9,7 @@ from ocrrlib.errors import InputError
 from ocrrlib.files import ROOT
 from ocrrlib.metrics import CELL, LEVELS, RUN, summarise
 from ocrrlib.statistics.noninferiority import noninferiority
-from ocrrlib.statistics.over_seeds import METRICS, accuracies, measure, summary
+from ocrrlib.statistics.summary import METRICS, accuracies, measure, summary
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """What commands of ``ocrr`` are told, declared once: arguments, options, and what becomes of them."""
 
 import functools
-import importlib
 import inspect
 import json
 import re
@@ -14,18 +13,17 @@ from typing import Annotated
 import typer
 
 from ocrrlib.cli.failures import VARIABLE, traceback_if
+from ocrrlib.cli.names import seeds_of, system_of
 from ocrrlib.datasets import DATASETS
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.errors import InputError, pick
 from ocrrlib.evaluation.candidates import Candidate
 from ocrrlib.evaluation.data import check_sentences
-from ocrrlib.evaluation.evaluating import evaluate
+from ocrrlib.evaluation.evaluate import evaluate
 from ocrrlib.evaluation.outcome import Stopped
-from ocrrlib.evaluation.own_code import noting
 from ocrrlib.own_data.files import ARRAYS
 from ocrrlib.policies import POLICIES
 from ocrrlib.stream import EVERY
-from ocrrlib.systems import SYSTEMS
 
 BROKEN, WRONG, STOPPED = 1, 2, 130  # exit statuses
 
@@ -202,55 +200,6 @@ def with_options(**defaults):
         return command
 
     return decorate
-
-
-def seeds_of(text):
-    """Seeds from ``0,1,2`` or ``0-4``, as a list.
-
-    Raises
-    ------
-    InputError
-        If it is neither.
-    """
-    seeds = []
-    for part in text.split(","):
-        try:
-            first, last = map(int, part.split("-") if "-" in part else (part, part))
-        except ValueError:
-            raise InputError(f"seeds {text!r} cannot be read: give them as 0,1,2 or 0-4") from None
-        if last < first:
-            raise InputError(f"seeds {text!r} cannot be read: {part.strip()!r} runs backwards: give {last}-{first}")
-        seeds += range(first, last + 1)
-    return seeds
-
-
-def system_of(name):
-    """A registry name as it is; ``module:name`` as the object of that name in a module of the current folder.
-
-    Raises
-    ------
-    InputError
-        If there is none.
-    Exception
-        Whatever the module raises, with a note that says so.
-    """
-    module, _, attribute = name.partition(":")
-    if not attribute:
-        pick("system", name, SYSTEMS)
-        return name
-    way_out = "give module:name, with the module in this folder"
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        with noting(f"{module} was imported"):
-            try:
-                found = importlib.import_module(module)
-            except ImportError as error:
-                raise InputError(f"cannot import {name} ({error}): {way_out}") from error
-    finally:
-        sys.path.pop(0)
-    if not hasattr(found, attribute):
-        raise InputError(f"cannot import {name}: {found!r} has no {attribute!r}: {way_out}")
-    return getattr(found, attribute)
 
 
 def print_json(value):

@@ -9,7 +9,7 @@ import pandas as pd
 from ocrrlib.claims import KINDS, VERDICTS
 from ocrrlib.files import write_text
 from ocrrlib.report.style import PALETTE, WIDTH
-from ocrrlib.report.tables import Table
+from ocrrlib.report.table import Table
 
 # Colour and sign of each verdict, so that nothing is said by colour alone.
 LOOKS = dict(zip(VERDICTS, (("green", "✓"), ("sky", "≈"), ("vermilion", "✗"), ("grey", "?"))))

@@ -6,7 +6,7 @@ import pandas as pd
 from ocrrlib.costs import MEASURED, REFERENCE
 from ocrrlib.experiments import OURS
 from ocrrlib.report.style import PALETTE, WIDTH
-from ocrrlib.report.tables import Table
+from ocrrlib.report.table import Table
 from ocrrlib.report.values import Value
 
 # Per correction, in µs (section 5.7; LoRA's on an RTX 4090).

@@ -1,27 +1,12 @@
 """The paper's figures, drawn from tidy results."""
 
 import matplotlib.pyplot as plt
-import numpy as np
 from matplotlib.lines import Line2D
 
 from ocrrlib.datasets import DATASETS
 from ocrrlib.metrics import final, summarise
+from ocrrlib.report.curves import AXES, legend, mark_end, mean_curve, unit
 from ocrrlib.report.style import PALETTE, POLICY_TITLES, WIDTH, style_of
-
-AXES = {"novel": "novel accuracy", "original": "original accuracy"}
-
-
-def _legend(figure, systems, columns):
-    handles = [
-        Line2D([], [], color=style_of(s)[0], marker=style_of(s)[1], markersize=6, linewidth=1.4, label=s)
-        for s in systems
-    ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=columns)
-
-
-def _unit(axes, *names):
-    for name in names:
-        getattr(axes, f"set_{name}lim")(-0.04, 1.04)
 
 
 def _point(axes, x, y, x_std, y_std, system, **marker):
@@ -58,39 +43,10 @@ def storage_pareto(results):
             _point(axes, row["storage_bytes"] / 1e6, row[axis], None, row[f"{axis}_std"], row["system"])
         axes.set(xscale="log", xlabel="stored at the end (MB)", title=title, xlim=(0.06, 25))
         axes.set_xticks([0.1, 1, 10], ["0.1", "1", "10"])
-        _unit(axes, "y")
+        unit(axes, "y")
     panels[0].set_ylabel("final accuracy")
-    _legend(figure, ["substrate", "bounded_reservoir", "bounded_fifo", "online_linear", "a_gem", "river_logreg"], 3)
+    legend(figure, ["substrate", "bounded_reservoir", "bounded_fifo", "online_linear", "a_gem", "river_logreg"], 3)
     return figure
-
-
-def mean_curve(runs, axis, along="corrections"):
-    """One system's runs as a curve: means over seeds at the same steps of the stream.
-
-    A seed whose stream is over stays where it ended, so that the last point is the mean of where seeds end.
-
-    Parameters
-    ----------
-    runs : DataFrame
-        Checkpoints of one system in one cell: ``seed``, ``step``, and the columns ``axis`` and ``along``.
-
-    Returns
-    -------
-    (n,) float64
-        ``along``, in the mean over seeds.
-    (seeds, n) float64
-        ``axis`` of every seed.
-    """
-    runs = [run for _, run in runs.groupby("seed", sort=False)]
-    steps = np.unique(np.concatenate([run["step"].to_numpy() for run in runs]))
-    x, y = (np.array([np.interp(steps, run["step"], run[name]) for run in runs]) for name in (along, axis))
-    return x.mean(axis=0), y
-
-
-def mark_end(axes, x, y, colour, marker="o", size=36):
-    """A mark where a curve ends, larger than those on its way."""
-    size = {"*": 85, "P": 52, "X": 52}.get(marker, size)
-    axes.scatter(x[-1], y[-1], s=size, color=colour, marker=marker, edgecolor="white", linewidth=0.6, zorder=4)
 
 
 def _curves(axes, cell, axis):
@@ -111,7 +67,7 @@ def recovery(results, dataset="banking77", policy="oracle"):
     for axes, (axis, title) in zip(panels, AXES.items()):
         _curves(axes, cell, axis)
         axes.set(xlabel="corrections", title=title)
-        _unit(axes, "y")
+        unit(axes, "y")
     panels[0].set_ylabel("accuracy")
     last = final(cell)
     kept = cell[cell["system"].isin(last.loc[last["original_acc"] > 0.2, "system"])]
@@ -119,7 +75,7 @@ def recovery(results, dataset="banking77", policy="oracle"):
     _curves(inset, kept, "original")
     inset.set_ylim(kept["original_acc"].min() - 0.01, kept["original_acc"].max() + 0.01)
     inset.tick_params(labelsize=7)
-    _legend(figure, list(dict.fromkeys(cell["system"])), 5)
+    legend(figure, list(dict.fromkeys(cell["system"])), 5)
     return figure
 
 
@@ -131,7 +87,7 @@ def _trade(axes, cell):
         colour, _ = style_of(row["system"])
         axes.scatter(seeds["original_acc"], seeds["novel_acc"], s=8, color=colour, alpha=0.5, linewidth=0, zorder=2)
         _point(axes, row["original"], row["novel"], row["original_std"], row["novel_std"], row["system"])
-    _unit(axes, "x", "y")
+    unit(axes, "x", "y")
 
 
 def novel_against_original(results, dataset, policy="oracle"):
@@ -144,7 +100,7 @@ def novel_against_original(results, dataset, policy="oracle"):
     close.set_xlim(kept.min() - 0.02, kept.max() + 0.02)
     axes.set(xlabel="final original accuracy", ylabel="final novel accuracy", title=DATASETS[dataset].title)
     close.set(xlabel="final original accuracy", title="enlarged: systems that keep the original")
-    _legend(figure, list(dict.fromkeys(cell["system"])), 5)
+    legend(figure, list(dict.fromkeys(cell["system"])), 5)
     return figure
 
 
@@ -176,7 +132,7 @@ def six_cells(results):
             cell = results[(results["dataset"] == dataset) & (results["policy"] == policy)]
             _dots(axes, cell, systems, style_of)
             axes.set_title(f"{DATASETS[dataset].title}, {POLICY_TITLES.get(policy, policy)}")
-            _unit(axes, "x")
+            unit(axes, "x")
     for axes in panels[-1]:
         axes.set_xlabel("final accuracy")
         axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "0.25", "0.5", "0.75", "1"])  # else neighbours' labels touch
@@ -218,50 +174,4 @@ def ablation(results):
     _dots(ends, results, systems, VARIANTS.get)
     ends.set_xlabel("final accuracy")
     _fill_legend(figure)
-    return figure
-
-
-LORAS = {  # colour and line style
-    "lora": (style_of("lora")[0], "-"),
-    "lora_no_dropout": (PALETTE["pink"], "--"),
-    "lora_epochs_5": (PALETTE["sky"], "-"),
-    "lora_epochs_10": (PALETTE["blue"], "-"),
-    "lora_replay": (PALETTE["green"], "-"),
-    "lora_replay_summed": (PALETTE["orange"], "-"),
-}
-
-
-def lora(results, substrate):
-    """Figure 6: LoRA and the substrate on one slice; thin lines are seeds, thick ones their mean, its end marked."""
-    figure, panels = plt.subplots(1, 2, figsize=(WIDTH, 3.3), sharey=True)
-    both = {"lora": results[results["system"] == "lora"], "substrate": substrate}
-    for axes, (axis, title) in zip(panels, AXES.items()):
-        for system, cell in both.items():
-            x, curves = mean_curve(cell, f"{axis}_acc")
-            (colour, marker), mean = style_of(system), curves.mean(axis=0)
-            axes.plot(x, mean, color=colour, marker=marker, markersize=4.5, markevery=(0.1, 0.3), linewidth=2)
-            for _, run in cell.groupby("seed"):
-                axes.plot(run["corrections"], run[f"{axis}_acc"], color=colour, linewidth=0.7, alpha=0.6)
-            mark_end(axes, x, mean, colour, marker)
-        axes.set(xlabel="corrections", title=title)
-        _unit(axes, "y")
-    panels[0].set_ylabel("accuracy")
-    _legend(figure, list(both), 2)
-    return figure
-
-
-def lora_variants(results):
-    """What decides LoRA's curves: longer training, dropout, replay; means over seeds, bands from lowest to highest."""
-    figure, panels = plt.subplots(1, 2, figsize=(WIDTH, 3.5), sharey=True)
-    for axes, (axis, title) in zip(panels, AXES.items()):
-        for system, cell in results.groupby("system", sort=False):
-            x, curves = mean_curve(cell, f"{axis}_acc")
-            (colour, line), mean = LORAS[system], curves.mean(axis=0)
-            axes.fill_between(x, curves.min(axis=0), curves.max(axis=0), color=colour, alpha=0.12, linewidth=0)
-            axes.plot(x, mean, color=colour, linestyle=line, label=system)
-            mark_end(axes, x, mean, colour)
-        axes.set(xlabel="corrections", title=title)
-        _unit(axes, "y")
-    panels[0].set_ylabel("accuracy")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure

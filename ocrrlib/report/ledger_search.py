@@ -6,7 +6,7 @@ import pandas as pd
 from ocrrlib.datasets import DATASETS
 from ocrrlib.report.scale import FOUND
 from ocrrlib.report.style import PALETTE, WIDTH
-from ocrrlib.report.tables import Table
+from ocrrlib.report.table import Table
 
 
 def efforts(ledgers):

@@ -5,7 +5,7 @@ import pandas as pd
 
 from ocrrlib.report.scale import count
 from ocrrlib.report.style import PALETTE, WIDTH
-from ocrrlib.report.tables import Table
+from ocrrlib.report.table import Table
 
 RACERS = {
     "exact": ("black", "P"),

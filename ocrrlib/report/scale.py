@@ -6,7 +6,7 @@ import seaborn as sns
 
 from ocrrlib.datasets import DATASETS
 from ocrrlib.report.style import PALETTE, WIDTH
-from ocrrlib.report.tables import Table, spread
+from ocrrlib.report.table import Table, spread
 from ocrrlib.report.values import Value
 
 # The paper's table: entries -> recall@5, exact accuracy, accuracy with HNSW, ms per query (section 6.5).

@@ -1,81 +1,13 @@
-"""The paper's tables: numbers as CSV, the same ones formatted as Markdown and LaTeX."""
-
-from dataclasses import dataclass
+"""The paper's tables."""
 
 import numpy as np
 import pandas as pd
 
 from ocrrlib.datasets import DATASETS
-from ocrrlib.files import write_text
-from ocrrlib.metrics import LEVELS, final, summarise
+from ocrrlib.metrics import final, summarise
 from ocrrlib.report.style import POLICY_TITLES
+from ocrrlib.report.table import Table, accuracies, levels, megabytes, spread, titles
 from ocrrlib.systems import SYSTEMS
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table twice: ``numbers`` for machines, ``text`` for readers."""
-
-    name: str
-    caption: str
-    numbers: pd.DataFrame
-    text: pd.DataFrame
-
-    def write(self, folder):
-        """Write ``<name>.csv``, ``.md`` and ``.tex`` into ``folder``; returns the table, to be shown."""
-        write_text(folder / f"{self.name}.csv", self.numbers.to_csv(index=False, lineterminator="\n"))
-        markdown = self.text.to_markdown(index=False, disable_numparse=True)
-        write_text(folder / f"{self.name}.md", f"{markdown}\n\n: {self.caption}\n")
-        latex = self.text.to_latex(
-            index=False,
-            escape=True,
-            caption=self.caption.replace("%", r"\%").replace("_", r"\_"),
-            label=f"tab:{self.name}",
-            position="htbp",
-        )
-        write_text(folder / f"{self.name}.tex", latex.replace("±", r"$\pm$").replace("→", r"$\to$"))
-        return self
-
-    def _repr_markdown_(self):
-        return self.text.to_markdown(index=False, disable_numparse=True) + f"\n\n*{self.caption}*"
-
-
-def spread(mean, std, digits=3):
-    """``mean ± std``, one of each per row."""
-    return [f"{m:.{digits}f} ± {s:.{digits}f}" for m, s in zip(mean, std)]
-
-
-def reached(summary, level):
-    """Corrections to ``level`` %: the mean over the seeds that got there, and how many if not all."""
-    cells = []
-    for row in summary.to_dict("records"):
-        mean, count, seeds = row[f"to_{level}"], row[f"to_{level}_reached"], row["seeds"]
-        cells.append("never" if not count else f"{mean:.0f}" + (f" ({count}/{seeds})" if count < seeds else ""))
-    return cells
-
-
-def titles(summary):
-    """Columns that name a cell, as readers know them."""
-    return {
-        "Dataset": [DATASETS[name].title for name in summary["dataset"]],
-        "Policy": [POLICY_TITLES.get(name, name) for name in summary["policy"]],
-        "System": summary["system"],
-    }
-
-
-def _accuracies(summary):
-    return {
-        "Final novel": spread(summary["novel"], summary["novel_std"]),
-        "Final original": spread(summary["original"], summary["original_std"]),
-    }
-
-
-def _levels(summary):
-    return {f"→{level} %": reached(summary, level) for level in LEVELS}
-
-
-def _size(nbytes):
-    return [f"{value / 1e6:.2f}" for value in nbytes]
 
 
 def headline(full_sweep, storage_pareto, lora=None):
@@ -91,9 +23,9 @@ def headline(full_sweep, storage_pareto, lora=None):
         "System": summary["system"],
         "Experiment": summary["experiment"],
         "Entries": [f"{n:.0f}" for n in summary["stored_entries"]],
-        "MB": _size(summary["storage_bytes"]),
+        "MB": megabytes(summary["storage_bytes"]),
     }
-    text |= _accuracies(summary) | _levels(summary)
+    text |= accuracies(summary) | levels(summary)
     caption = (
         "Banking77, oracle policy: final accuracies (mean ± SD over seeds), what is stored at the end, and corrections "
         "until N % novel accuracy is first seen (mean over the seeds that reach it; how many, if not all). The full "
@@ -105,8 +37,8 @@ def headline(full_sweep, storage_pareto, lora=None):
 def six_cells(full_sweep):
     """The same for every dataset and policy of the full sweep."""
     summary = summarise(full_sweep)
-    text = titles(summary) | _accuracies(summary)
-    text |= {"Corrections": [f"{n:.0f}" for n in summary["corrections"]]} | _levels(summary)
+    text = titles(summary) | accuracies(summary)
+    text |= {"Corrections": [f"{n:.0f}" for n in summary["corrections"]]} | levels(summary)
     caption = (
         "Full sweep, all datasets, policies and systems: final accuracies (mean ± SD over seeds), corrections made in "
         "all, and until N % novel accuracy is first seen (as in the headline table)."
@@ -150,8 +82,8 @@ def ranking(full_sweep):
 def vote_ablation(results):
     """Section 5.6: the substrate's vote rule, taken apart."""
     summary = summarise(results)
-    text = {"Variant": summary["system"], **_accuracies(summary)}
-    text |= {"Corrections": [f"{n:.0f}" for n in summary["corrections"]]} | _levels(summary)
+    text = {"Variant": summary["system"], **accuracies(summary)}
+    text |= {"Corrections": [f"{n:.0f}" for n in summary["corrections"]]} | levels(summary)
     caption = "Vote-rule ablation, Banking77, oracle policy: final accuracies (mean ± SD) and corrections to N % novel."
     return Table("table_vote_ablation", caption, summary, pd.DataFrame(text))
 
@@ -174,21 +106,6 @@ def file_order(rows):
         "file, which is sorted by class, and shuffled: mean ± SD over seeds."
     )
     return Table("table_file_order", caption, numbers, pd.DataFrame(text))
-
-
-def lora(results, substrate):
-    """Section 5.5: LoRA and its variants beside the substrate, before and after the stream."""
-    both = pd.concat([results, substrate], ignore_index=True)
-    summary = summarise(both)
-    start = both[both["step"] == 0].groupby("system", sort=False)["original_acc"]
-    summary["start"], summary["start_std"] = start.mean().to_numpy(), start.std(ddof=0).to_numpy()
-    text = {"System": summary["system"], "Original at the start": spread(summary["start"], summary["start_std"])}
-    text |= _accuracies(summary) | {"Corrections": [f"{n:.0f}" for n in summary["corrections"]]} | _levels(summary)
-    caption = (
-        "LoRA and its variants on Banking77, oracle policy, with the substrate on the same draws: original accuracy "
-        "before the stream, final accuracies (mean ± SD over seeds) and corrections."
-    )
-    return Table("table_lora", caption, summary, pd.DataFrame(text))
 
 
 def parameters(counted):
@@ -224,7 +141,7 @@ def constraints(results):
                 f"{a:.0f} → {b:.0f}" for a, b in zip(numbers["start_entries"], numbers["end_entries"])
             ],
             "MB, start → end": [
-                f"{a} → {b}" for a, b in zip(_size(numbers["start_bytes"]), _size(numbers["end_bytes"]))
+                f"{a} → {b}" for a, b in zip(megabytes(numbers["start_bytes"]), megabytes(numbers["end_bytes"]))
             ],
         }
     )

@@ -6,7 +6,7 @@ import pandas as pd
 
 from ocrrlib.errors import InputError
 from ocrrlib.experiments import OURS
-from ocrrlib.report.tables import Table, titles
+from ocrrlib.report.table import Table, titles
 from ocrrlib.statistics.bar import AXES, CELL
 from ocrrlib.tuning.objective import behind
 from ocrrlib.tuning.space import SPACE

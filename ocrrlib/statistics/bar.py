@@ -44,14 +44,14 @@ def means(runs, floor=FLOOR, drop=DROP):
     return pd.concat(found, ignore_index=True)
 
 
-def bar(runs, rows=None, places=None, candidate=OURS, margin=MARGIN, floor=FLOOR, drop=DROP):
+def bar(runs, resampled=None, candidate=OURS, margin=MARGIN, floor=FLOOR, drop=DROP):
     """A candidate against every system of its cell that has not collapsed, on both axes.
 
     Returns
     -------
     DataFrame
-        As ``noninferiority`` has it, and the mean accuracies ``own`` and ``other``; with ``rows`` and their
-        ``places``, as for ``resampling.cells``, also ``low_both``.
+        As ``noninferiority`` has it, and the mean accuracies ``own`` and ``other``; with ``resampled``, as
+        ``resampling.resampled_cells`` yields it of runs and rows, also ``low_both``.
 
     Raises
     ------
@@ -60,8 +60,8 @@ def bar(runs, rows=None, places=None, candidate=OURS, margin=MARGIN, floor=FLOOR
     """
     table = means(runs, floor, drop).melt([*CELL, "system", "collapsed"], var_name="metric", value_name="other")
     found = noninferiority(runs, candidate, AXES, margin)
-    if rows is not None:
-        found = found.merge(low_both(runs, rows, places, candidate), validate="one_to_one")
+    if resampled is not None:
+        found = found.merge(low_both(resampled, candidate), validate="one_to_one")
     own = table[table["system"] == candidate].rename(columns={"other": "own"}).drop(columns=["system", "collapsed"])
     found = found.merge(table, on=[*CELL, "metric", "system"], validate="one_to_one")
     found = found.merge(own, on=[*CELL, "metric"], validate="many_to_one")

@@ -6,7 +6,6 @@ from scipy import stats
 
 from ocrrlib.errors import InputError, pick
 from ocrrlib.statistics.pairs import by_seed, differences
-from ocrrlib.statistics.resampling import RESAMPLES, resampled_cells
 
 MARGIN = 0.01  # one percentage point
 
@@ -58,7 +57,7 @@ def noninferiority(runs, candidate, metrics=("novel", "original"), margin=MARGIN
     return pd.DataFrame(rows)
 
 
-def low_both(runs, rows, places, candidate, level=0.95, resamples=RESAMPLES, seed=0):
+def low_both(resampled, candidate, level=0.95):
     """The same lower bound where test rows count as drawn, too: that of ``noninferiority`` takes them as they are.
 
     Seeds and test rows are drawn anew together; the bound is the mean difference less Student's t times the spread
@@ -66,8 +65,8 @@ def low_both(runs, rows, places, candidate, level=0.95, resamples=RESAMPLES, see
 
     Parameters
     ----------
-    runs, rows, places, resamples, seed
-        As for ``resampling.resampled_cells``.
+    resampled : iterable
+        As ``resampling.resampled_cells`` yields it, with ``both``.
     candidate : str
         The system in question.
     level : float
@@ -79,8 +78,8 @@ def low_both(runs, rows, places, candidate, level=0.95, resamples=RESAMPLES, see
         One row per dataset, policy, metric and other ``system``: ``low_both``.
     """
     found = []
-    for (dataset, policy), accuracies, resampled in resampled_cells(runs, rows, places, resamples, seed):
-        for (metric, table), anew in zip(accuracies.items(), resampled["both"]):
+    for (dataset, policy), accuracies, drawn in resampled:
+        for (metric, table), anew in zip(accuracies.items(), drawn["both"]):
             own, n = pick("system", candidate, {name: at for at, name in enumerate(table)}), len(table)
             spread = (anew[:, [own]] - anew).std(axis=0) * np.sqrt(n / (n - 1))
             low = table[candidate].mean() - table.mean() - stats.t.ppf(level, n - 1) * spread

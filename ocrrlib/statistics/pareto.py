@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 
 from ocrrlib.metrics import CELL
-from ocrrlib.statistics.resampling import RESAMPLES, resampled_cells
 
 
 def on_front(novel, original):
@@ -20,13 +19,13 @@ def on_front(novel, original):
     return ~(as_good & better).any(axis=-2)
 
 
-def front_frequency(runs, rows=None, places=None, resamples=RESAMPLES, seed=0):
+def front_frequency(resampled):
     """Share of bootstrap resamples in which a system is on its cell's Pareto front.
 
     Parameters
     ----------
-    runs, rows, places, resamples, seed
-        As for ``resampling.resampled_cells``.
+    resampled : iterable
+        As ``resampling.resampled_cells`` yields it.
 
     Returns
     -------
@@ -34,19 +33,14 @@ def front_frequency(runs, rows=None, places=None, resamples=RESAMPLES, seed=0):
         One row per dataset, policy, system: means ``novel`` and ``original``, ``front`` (whether they are on the
         front) and the shares ``front_seeds`` (seeds resampled) and, with ``rows``, ``front_rows``
         (test rows resampled) and ``front_both``.
-
-    Raises
-    ------
-    InputError
-        As ``resampling.resampled_cells`` does.
     """
     found = []
-    for cell, accuracies, resampled in resampled_cells(runs, rows, places, resamples, seed):
+    for cell, accuracies, drawn in resampled:
         means = {axis: table.mean() for axis, table in accuracies.items()}
         table = pd.DataFrame(dict(zip(CELL[:2], cell)) | {"system": means["novel"].index})
         table = table.assign(**{axis: mean.to_numpy() for axis, mean in means.items()})
         table["front"] = on_front(table["novel"].to_numpy(), table["original"].to_numpy())
-        for what, (novel, original) in resampled.items():
+        for what, (novel, original) in drawn.items():
             table[f"front_{what}"] = on_front(novel, original).mean(axis=0)
         found.append(table)
     return pd.concat(found, ignore_index=True)

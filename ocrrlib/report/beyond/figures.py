@@ -11,7 +11,7 @@ from scipy import stats
 from ocrrlib.datasets import DATASETS
 from ocrrlib.errors import InputError
 from ocrrlib.experiments import OURS
-from ocrrlib.report.figures import mark_end, mean_curve
+from ocrrlib.report.curves import mark_end, mean_curve
 from ocrrlib.report.fronts import DASHED, staircase, write_names
 from ocrrlib.report.style import FAMILIES, PALETTE, POLICY_TITLES, WIDTH, family_of, style_of
 from ocrrlib.statistics.bar import ALPHA, DROP, FLOOR, REFERENCE

@@ -5,7 +5,7 @@ import pandas as pd
 from ocrrlib.experiments import OURS
 from ocrrlib.report.beyond.figures import MAIN
 from ocrrlib.report.style import POLICY_TITLES
-from ocrrlib.report.tables import Table
+from ocrrlib.report.table import Table
 from ocrrlib.report.values import Value
 from ocrrlib.statistics.bar import REFERENCE
 

@@ -4,7 +4,7 @@ import re
 
 import pandas as pd
 
-from ocrrlib.report.tables import Table
+from ocrrlib.report.table import Table
 
 # Differences that the prose says the seeds cannot tell from 0; of all others it may say which way they go.
 CANNOT_TELL = set(

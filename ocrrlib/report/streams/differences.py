@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from ocrrlib.report.streams.rows import detection, last
-from ocrrlib.report.tables import Table
+from ocrrlib.report.table import Table
 from ocrrlib.report.values import Value
 from ocrrlib.statistics.pairs import differences
 from ocrrlib.statistics.student import interval

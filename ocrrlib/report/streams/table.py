@@ -3,7 +3,7 @@
 import pandas as pd
 
 from ocrrlib.report.streams.rows import RUN, last
-from ocrrlib.report.tables import Table
+from ocrrlib.report.table import Table
 
 CELL = [name for name in RUN if name != "seed"]
 

@@ -9,7 +9,7 @@ from ocrrlib.statistics.anytime import measure
 from ocrrlib.statistics.intervals import LEVEL, RESAMPLES, intervals
 from ocrrlib.statistics.pairs import by_seed, compare
 from ocrrlib.statistics.pareto import front_frequency
-from ocrrlib.statistics.resampling import AXES
+from ocrrlib.statistics.resampling import AXES, resampled_cells
 from ocrrlib.statistics.survival import corrections_to_levels
 
 METRICS = ("novel", "original", *(f"{axis}_over_{way}" for way in ("steps", "corrections") for axis in AXES))
@@ -59,19 +59,15 @@ def accuracies(runs, reference="substrate", metrics=METRICS, level=LEVEL, resamp
     return pd.concat(found, ignore_index=True)
 
 
-def summary(
-    results, rows=None, places=None, reference="substrate", levels=LEVELS, level=LEVEL, resamples=RESAMPLES, seed=0
-):
+def summary(results, resampled=None, reference="substrate", levels=LEVELS, level=LEVEL, resamples=RESAMPLES, seed=0):
     """All statistics of a sweep.
 
     Parameters
     ----------
     results : DataFrame
         One row per checkpoint, every system of a cell on the same seeds.
-    rows : DataFrame, optional
-        Which test rows each run answered right, see ``resampling.cells``.
-    places : dict, with ``rows``
-        Which rows of the datasets these are.
+    resampled : iterable, optional
+        As ``resampling.resampled_cells`` yields it of these runs; by default with their seeds drawn anew, not rows.
     reference : str
         The system that all others are compared to.
     levels : sequence of int
@@ -96,5 +92,5 @@ def summary(
     return Summary(
         accuracies(runs, reference, level=level, resamples=resamples, seed=seed),
         corrections_to_levels(results, levels, level),
-        front_frequency(runs, rows, places, seed=seed),
+        front_frequency(resampled_cells(runs, seed=seed) if resampled is None else resampled),
     )
