@@ -110,7 +110,7 @@ def conditions(compared, accuracies, costs, candidate=OURS, reference=REFERENCE,
     compared : DataFrame
         As ``bar`` returns it.
     accuracies : DataFrame
-        As ``statistics.accuracies`` returns it, with differences to ``reference``.
+        As ``statistics.summary.accuracies`` returns it, with differences to ``reference``.
     costs : DataFrame
         One row per dataset, policy: ``memory`` and ``time``, as many times the reference's.
     candidate, reference : str

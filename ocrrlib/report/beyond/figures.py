@@ -99,7 +99,7 @@ def front(table):
     Parameters
     ----------
     table : DataFrame
-        One row per dataset, policy, system, as ``beyond_tables.joined`` makes it.
+        One row per dataset, policy, system, as ``report.beyond.tables.joined`` makes it.
     """
     figure, cells = _panels(table, 2.75, "final original accuracy", "final novel accuracy")
     reach = {dataset: _reach(own) for dataset, own in table.groupby("dataset")}
@@ -126,7 +126,7 @@ def anytime(accuracies, metric="novel_over_steps"):
     Parameters
     ----------
     accuracies : DataFrame
-        As ``statistics.accuracies`` returns it.
+        As ``statistics.summary.accuracies`` returns it.
     """
     rows = accuracies[(accuracies["metric"] == metric) & accuracies["difference"].notna()]
     most = rows.groupby(["dataset", "policy"]).size().max()

@@ -25,14 +25,14 @@ def joined(summary, runs):
     summary : Summary
         As ``statistics.summary`` returns it.
     runs : DataFrame
-        As ``statistics.measure`` returns it, of the same sweep.
+        As ``statistics.anytime.measure`` returns it, of the same sweep.
 
     Returns
     -------
     DataFrame
         dataset, policy, system, ``collapsed``, the front's columns, ``seeds``; for ``novel``, ``original`` and
-        ``novel_over_steps`` the mean under its own name, and what ``statistics.accuracies`` has with ``<metric>_``
-        before it (``low`` and ``high`` for the bounds of t-intervals).
+        ``novel_over_steps`` the mean under its own name, and what ``statistics.summary.accuracies`` has with
+        ``<metric>_`` before it (``low`` and ``high`` for the bounds of t-intervals).
     """
     table = means(runs)[[*CELL, "system", "collapsed"]]
     fronts = summary.fronts.drop(columns=list(AXES))

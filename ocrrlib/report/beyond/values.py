@@ -22,7 +22,7 @@ def cells(table, compared, corrections):
     Parameters
     ----------
     table, compared, corrections : DataFrame
-        As ``beyond_tables.joined``, ``bar.bar`` and ``corrections_to_levels`` return them.
+        As ``report.beyond.tables.joined``, ``bar.bar`` and ``corrections_to_levels`` return them.
 
     Returns
     -------

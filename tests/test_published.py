@@ -1,4 +1,4 @@
-"""Published tables are what the code makes of the published results, byte for byte."""
+"""Published tables, and numbers of the paper, are what the code makes of the published results."""
 
 from functools import cache
 
@@ -11,8 +11,10 @@ from ocrrlib.experiments import OURS
 from ocrrlib.files import ROOT
 from ocrrlib.publish import published
 from ocrrlib.report import costs, lora, race, scale, tables, tuning
+from ocrrlib.report import values as numbers
 from ocrrlib.report.beyond import out_of_scope
 from ocrrlib.report.beyond import tables as beyond
+from ocrrlib.report.beyond import values as quotes
 from ocrrlib.report.streams import advice, differences, table, values
 from ocrrlib.scale_plan import SETTINGS
 from ocrrlib.statistics import one_class
@@ -89,6 +91,15 @@ def is_published(made, folder):
         assert (folder / name).read_bytes() == (FOLDER / name).read_bytes(), f"{name}: make it anew with `make paper`"
 
 
+def are_published(made, notebook, folder):
+    """All numbers of a notebook's that are published and made here are the same; how many."""
+    numbers.write(made, notebook, folder / "values.json")
+    fresh = numbers.read(folder / "values.json")
+    quoted = {name for name, entry in numbers.read().items() if entry["notebook"] == notebook and name in fresh}
+    assert {name: fresh[name] for name in quoted} == {name: numbers.read()[name] for name in quoted}
+    return len(quoted)
+
+
 @pytest.mark.parametrize("name", TABLES)
 def test_a_published_table_is_that_of_the_published_results(name, tmp_path):
     made = TABLES[name]()
@@ -96,7 +107,13 @@ def test_a_published_table_is_that_of_the_published_results(name, tmp_path):
     is_published(made, tmp_path)
 
 
-def test_the_tables_of_the_wider_comparison_are_those_of_its_runs_and_rows(tmp_path):
+def test_published_numbers_of_costs_and_streams_are_those_of_the_published_results(tmp_path):
+    made = costs.quoted(results("costs"), results("growth"))
+    assert are_published(made, "07_compute", tmp_path) == len(made)
+    assert are_published(values.quoted(results("streams")), "10_streams", tmp_path) > 20
+
+
+def test_the_wider_comparison_is_that_of_its_runs_and_rows(tmp_path):
     runs, rows = measure(results("beyond")), results("beyond_rows")
     places = places_of(rows, {name: data(name) for name in rows["dataset"].unique()})
     resampled = list(resampled_cells(runs, rows, places))
@@ -114,3 +131,7 @@ def test_the_tables_of_the_wider_comparison_are_those_of_its_runs_and_rows(tmp_p
     assert {made.name for made in wider} == WIDER
     for made in wider:
         is_published(made, tmp_path)
+    cells = quotes.cells(beyond.joined(found, runs), compared, found.corrections)
+    made = {f"beyond.{cell}.{name}": value for cell, own in cells.items() for name, value in own.items()}
+    made |= quotes.overall(beyond.joined(found, runs), reached) | quotes.worst(compared)
+    assert are_published(made, "09_beyond", tmp_path) > 20
