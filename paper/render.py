@@ -71,7 +71,7 @@ def typst(document, code_hash):
         if kind == "Header":
             number = document.numbers.get(content[1][0])
             label = [node("Str", f"{number[1]}\N{EM SPACE}")] if number else []
-            before = flush if content[1][0] == "references" else []
+            before = flush if content[0] == 1 else []
             if content[1][0] == document.appendix:  # tables upon tables: they need not float
                 before = [*flush, node("RawBlock", "typst", "#set figure(placement: none)")]
             return [*before, node("Header", content[0], content[1], label + walk(content[2], visit))]

@@ -16,7 +16,9 @@ from ocrrlib.statistics.anytime import measure
 from ocrrlib.statistics.bar import bar, best_rivals, conditions, costs, dominating, means
 from ocrrlib.statistics.summary import accuracies, summary
 from ocrrlib.statistics.survival import corrections_to_levels
+from ocrrlib.systems import SYSTEMS as REGISTRY
 from ocrrlib.tuning import space
+from ocrrlib.tuning.one_at_a_time import left_out
 from ocrrlib.tuning.search import winner
 
 SYSTEMS = {  # novel and original accuracy in the end
@@ -312,6 +314,7 @@ def test_the_forest_is_sorted_and_fills_only_what_is_sure(found):
         at = [float(dots.get_offsets()[0, 0]) for dots in axes.collections]
         assert at == sorted(at, reverse=True) and len(at) == len(SYSTEMS) - 1
         names = [label.get_text() for label in axes.get_yticklabels()]
+        assert axes.get_xlim()[0] >= figures.LEAST
         filled = [n for n, dots in zip(names, axes.collections) if (dots.get_facecolor()[0][:3] != 1).any()]
         assert filled == ["klda"]
 
@@ -364,3 +367,27 @@ def test_the_table_of_the_search_begins_with_the_winner():
     said = table.text.set_index("")
     assert list(said) == ["1.", "2.", "3.", "4.", "5.", "6."] and said.loc["Seeds"].tolist() == list("333111")
     assert said.loc["neighbour weight", "1."] == f"{first['neighbour_weight']:g}" and len(said) == 2 + len(space.SPACE)
+
+
+def test_what_a_reader_is_worth_is_what_is_lost_without_it_where_that_is_most():
+    rows = []
+    for policy, losses in {"oracle": (0.01, 0.0), "random10": (0.03, -0.02)}.items():
+        for parameter, lost in {"": (0, 0), **dict.fromkeys(left_out(REGISTRY[OURS].params), losses)}.items():
+            cell = dict(dataset="banking77", policy=policy, seed=1000, parameter=parameter)
+            rows.append(cell | dict(novel=0.8 - lost[0], original=0.9 - lost[1]))
+    found = tuning.without(pd.DataFrame(rows))
+    assert set(found) == {"no_plda", "no_kernel", "no_neighbours", "no_head"}
+    for own in found.values():
+        assert (own["novel"].text, own["original"].text) == ("3.0\u00a0pp", "0.0\u00a0pp")
+
+
+def test_collapsed_systems_are_ahead_where_they_are_most():
+    rows = [
+        ("oracle", OURS, 0.8, False),
+        ("oracle", "pa", 0.85, True),
+        ("oracle", "klda", 0.9, False),
+        ("random10", OURS, 0.5, False),
+        ("random10", "pa", 0.52, True),
+    ]
+    table = pd.DataFrame(rows, columns=["policy", "system", "novel", "collapsed"]).assign(dataset="banking77")
+    assert quotes.ahead_at_a_price(table)["beyond.collapsed_ahead"].text == "5.0\u00a0pp"

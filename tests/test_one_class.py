@@ -36,6 +36,7 @@ def test_a_class_is_told_from_the_others(tiny, cap):
     found = apart(pd.concat([only, none]), tiny, tiny.classes[label]).set_index("system")
     assert found.loc["static_linear", ["inside", "others", "seeds"]].tolist() == [1, 0, len(knows)]
     assert found.loc["substrate", ["inside", "others", "seeds"]].tolist() == [0, 1, len(knows)]
+    assert (found["novel"] == 1).all()
     shares = [np.mean(make_scenario(tiny, seed, cap=cap).y_original == label) for seed in knows]
     assert found["share"].tolist() == pytest.approx([np.mean(shares)] * 2)
 
@@ -81,7 +82,7 @@ def test_a_copy_in_the_training_rows_is_alike_but_a_row_is_not_its_own_copy(tiny
 
 def test_the_table_has_each_system_once_and_the_paper_quotes_whole_percents():
     rows = [
-        {"policy": p, "system": s, "inside": at / 10, "others": 0.9, "share": 0.2, "seeds": 4}
+        {"policy": p, "system": s, "inside": at / 10, "others": 0.9, "novel": at / 9, "share": 0.2, "seeds": 4}
         for p in ("oracle", "random10")
         for at, s in enumerate((*report.SYSTEMS, "rls"))
     ]
@@ -92,3 +93,4 @@ def test_the_table_has_each_system_once_and_the_paper_quotes_whole_percents():
     assert quoted["beyond.scope.alike_train"].text == "55\u00a0%"
     assert quoted["beyond.scope.substrate_out"].text == "10\u00a0%"
     assert quoted["beyond.scope.klda_in"].text == "90\u00a0%"
+    assert quoted["beyond.scope.dominating_in"] == 6, "as good in scope, better on new classes"

@@ -75,7 +75,7 @@ def test_no_seed_that_is_tuned_on_is_reported_on():
 def test_settings_differ_from_the_chosen_one_in_one_place():
     (_, _, chosen), *others = one_at_a_time.settings()
     assert chosen == SYSTEMS[OURS].params
-    for name, value, params in others:
+    for name, value, params in others[len(one_at_a_time.left_out(chosen)) :]:
         group, _, key = name.rpartition(".")
         inner = params[group] if group else params
         assert inner[key] == value
@@ -83,6 +83,23 @@ def test_settings_differ_from_the_chosen_one_in_one_place():
         assert inner[key] != old[key], f"{name} {value} is what is set already"
         restored = inner | {key: old[key]}
         assert (params | {group: restored} if group else restored) == chosen
+
+
+def test_each_reader_is_left_out_once_and_the_others_keep_their_proportions():
+    chosen = SYSTEMS[OURS].params
+    weights = {}
+    for name, params in one_at_a_time.left_out(chosen).items():
+        near, kernel, head = (params[f"{reader}_weight"] for reader in ("neighbour", "kernel", "head"))
+        weights[name] = np.array([1 - near - kernel, kernel, near, head])
+    near, kernel, head = (chosen[f"{reader}_weight"] for reader in ("neighbour", "kernel", "head"))
+    usual = np.array([1 - near - kernel, kernel, near, head])
+    for out, (name, found) in enumerate(weights.items()):
+        assert found[out] == pytest.approx(0) and found[:3].sum() == pytest.approx(1), name
+        rest = [place for place in range(3) if place != out]
+        np.testing.assert_allclose(found[rest] / usual[rest], (found[rest] / usual[rest])[0])
+    others = {key: value for key, value in chosen.items() if not key.endswith("_weight")}
+    for params in one_at_a_time.left_out(chosen).values():
+        assert {key: params[key] for key in others} == others
 
 
 def test_a_setting_that_does_not_exist_is_one_clear_error(monkeypatch):
@@ -93,7 +110,7 @@ def test_a_setting_that_does_not_exist_is_one_clear_error(monkeypatch):
 
 @pytest.fixture
 def small(tiny, monkeypatch):
-    """Two settings on a small dataset; returns a function that counts the runs it takes."""
+    """A few settings on a small dataset; returns a function that counts the runs it takes."""
     monkeypatch.setattr(rated, "load", lambda name, encoder: tiny)
     spaced(monkeypatch, {"head_weight": (0.123,)})
     monkeypatch.setattr(held_out, "make_scenario", lambda *a, cap: make_scenario(*a, held_out=3, cap=cap))
@@ -108,12 +125,13 @@ def small(tiny, monkeypatch):
 
 
 def test_a_stopped_tuning_goes_on_and_comes_out_the_same(small, tmp_path):
+    n = len(one_at_a_time.settings())
     part, calls = small(tmp_path, seeds=(1,))
-    assert calls == len(part) == 2
+    assert calls == len(part) == n
     whole, calls = small(tmp_path)
-    assert calls == 2 and len(whole) == 4
+    assert calls == n and len(whole) == 2 * n
     fresh, calls = small(None)
-    assert calls == 4
+    assert calls == 2 * n
     pd.testing.assert_frame_equal(whole, fresh)
 
 

@@ -174,10 +174,13 @@ def vote_or_distance(found):
 
 
 def lost_by_classes(found, per_class=10_000):
-    """The most that HNSW loses, in points, at one number of entries per class, where exact search is nearly right."""
+    """The most that HNSW loses, in points, at one number of entries per class, where exact search is nearly right.
+
+    The most of any noise; means over data seeds where there are several.
+    """
     rows = found[(found["n"] == per_class * found["classes"]) & (found["exact_acc"] >= 0.99)]
-    lost = 100 * (rows["exact_acc"] - rows["hnsw_acc"]).groupby(rows["classes"]).max()
-    return lost.round(1) + 0.0  # no minus zero
+    lost = 100 * (rows["exact_acc"] - rows["hnsw_acc"]).groupby([rows["classes"], rows["noise"]]).mean()
+    return lost.groupby("classes").max().round(1) + 0.0  # no minus zero
 
 
 def quoted(found, ledgers):

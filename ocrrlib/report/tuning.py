@@ -7,8 +7,11 @@ import pandas as pd
 from ocrrlib.errors import InputError
 from ocrrlib.experiments import OURS
 from ocrrlib.report.table import Table, titles
+from ocrrlib.report.values import Value
 from ocrrlib.statistics.bar import AXES, CELL
+from ocrrlib.systems import SYSTEMS
 from ocrrlib.tuning.objective import behind
+from ocrrlib.tuning.one_at_a_time import left_out
 from ocrrlib.tuning.space import SPACE
 
 SHOWN = 8  # settings of the search, the best ones
@@ -60,7 +63,8 @@ def one_at_a_time(rows):
     named = rows.assign(value=["" if pd.isna(value) else f"{value:g}" for value in rows["value"]])
     numbers = named.groupby([*names, *CELL], sort=False, observed=True)[list(AXES)].mean().reset_index()
     settings = numbers[names].drop_duplicates()
-    settings = settings.sort_values("chosen", ascending=False, kind="stable")
+    first = (~settings["chosen"]).astype(int) + (settings["value"] != "")  # as it is, readers left out, then values
+    settings = settings.loc[first.sort_values(kind="stable").index]
     places = pd.MultiIndex.from_frame(settings)
     text = {"Setting": settings["parameter"].where(~settings["chosen"], "as it is"), "Value": settings["value"]}
     for cell, own in numbers.groupby(CELL, sort=False, observed=True):
@@ -72,7 +76,29 @@ def one_at_a_time(rows):
     mean = numbers.assign(both=numbers[list(AXES)].mean(axis=1)).groupby(names, sort=False)["both"].mean()
     text["Mean"] = [f"{value:.3f}" for value in mean.reindex(places)]
     caption = (
-        f"Settings of {OURS}, one changed at a time, on held-out classes of the training rows: final novel / original "
-        "accuracy, means over seeds, and the mean of all."
+        f"Settings of {OURS}, one changed at a time, and its readers, one left out at a time, on held-out classes of "
+        "the training rows: final novel / original accuracy, means over seeds, and the mean of all."
     )
     return Table("table_tuning", caption, numbers, pd.DataFrame(text))
+
+
+def without(rows):
+    """What our system loses without each of its readers, in points, in the cell where that is most.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        As for ``one_at_a_time``.
+
+    Returns
+    -------
+    dict
+        ``["no_<reader>"]["novel" or "original"]`` to ``Value``.
+    """
+    means = rows.groupby(["parameter", *CELL])[list(AXES)].mean()
+    values = {}
+    for name in left_out(SYSTEMS[OURS].params):
+        lost = (means.loc[""] - means.loc[name]).max()
+        own = {axis: Value(100 * lost[axis], digits=1, unit="pp") for axis in AXES}
+        values[name.lower().replace(" ", "_")] = own
+    return values

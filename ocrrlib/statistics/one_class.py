@@ -8,7 +8,7 @@ from ocrrlib.statistics.resampling import places_of, right_rows
 
 
 def apart(rows, data, name="oos", draw="fresh"):
-    """Final original accuracy on one class and on the others, means over the seeds that know the class.
+    """Final accuracy on one class, on the other original ones and on novel ones; means over seeds that know the class.
 
     Parameters
     ----------
@@ -24,8 +24,8 @@ def apart(rows, data, name="oos", draw="fresh"):
     Returns
     -------
     DataFrame
-        One row per policy and system: ``inside`` (the class), ``others``, ``share`` of the class among
-        original test rows, ``seeds``.
+        One row per policy and system: ``inside`` (the class), ``others``, ``novel``, ``share`` of the class
+        among original test rows, ``seeds``.
 
     Raises
     ------
@@ -35,15 +35,16 @@ def apart(rows, data, name="oos", draw="fresh"):
     label = pick("class", name, {one: id for id, one in enumerate(data.classes)})
     found, places = [], places_of(rows, {data.dataset: data}, draw)
     for seed, runs in rows.groupby("seed", sort=False):
-        _, right = right_rows(runs)
+        novel, right = right_rows(runs)
         inside = data.y_test[places[data.dataset, seed][1]] == label
         if inside.any():
             mean = {"inside": right[:, inside].mean(axis=1), "others": right[:, ~inside].mean(axis=1)}
+            mean["novel"] = novel.mean(axis=1)
             found.append(runs[["policy", "system", "seed"]].assign(**mean, share=np.mean(inside)))
     if not found:
         raise InputError(f"no seed knows {name!r} from the start: add seeds")
     seeds = pd.concat(found).groupby(["policy", "system"], sort=False)
-    return seeds[["inside", "others", "share"]].mean().assign(seeds=seeds.size()).reset_index()
+    return seeds[["inside", "others", "novel", "share"]].mean().assign(seeds=seeds.size()).reset_index()
 
 
 def alike(data, name="oos"):

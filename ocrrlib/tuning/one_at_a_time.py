@@ -1,4 +1,4 @@
-"""How much each setting of our own system matters, one changed at a time."""
+"""How much each setting of our own system matters, one changed at a time, and each of its four readers."""
 
 from dataclasses import replace
 
@@ -14,10 +14,22 @@ from ocrrlib.tuning.space import SPACE, value_of, with_value
 SETTING = ["parameter", "value", "chosen", "dataset", "policy", "seed"]
 
 
+def left_out(params):
+    """The same settings without one of the four readers, by what is missing; the others share its weight."""
+    near, kernel = params["neighbour_weight"], params["kernel_weight"]
+    return {
+        "no PLDA": params | {"neighbour_weight": near / (near + kernel), "kernel_weight": kernel / (near + kernel)},
+        "no kernel": params | {"neighbour_weight": near / (1 - kernel), "kernel_weight": 0.0},
+        "no neighbours": params | {"neighbour_weight": 0.0, "kernel_weight": kernel / (1 - near)},
+        "no head": params | {"head_weight": 0.0},
+    }
+
+
 def settings():
-    """All settings that are compared one at a time: (name of the one that differs, its value, all of them)."""
+    """All settings that are compared: (what differs, its value, all of them); a reader left out has no value."""
     chosen = SYSTEMS[OURS].params
     found = [("", np.nan, chosen)]
+    found += [(name, np.nan, params) for name, params in left_out(chosen).items()]
     for name, values in SPACE.items():
         other = [value for value in values if value != value_of(chosen, name)]
         found += [(name, float(value), with_value(chosen, name, value)) for value in other]

@@ -20,6 +20,7 @@ from ocrrlib.statistics.intervals import LEVEL
 MAIN = (OURS, "substrate", "klda", "slda", "knn_lm", "online_linear_tuned")  # whose curves are drawn
 AXES = {"novel": "novel accuracy", "original": "original accuracy"}
 WINDOW = 0.16  # original accuracy below the best's, down to which the front's panels reach
+LEAST = -20  # points, down to which differences are shown
 SIZES = {"*": 95, "D": 34, "s": 22, "P": 34, "<": 24, "v": 24}  # of marks, in points squared; others are 26
 
 
@@ -136,8 +137,9 @@ def anytime(accuracies, metric="novel_over_steps"):
             colour, sure = family_of(row["system"])[1], row["p_holm"] < ALPHA
             span = [100 * row["difference_t_low"], 100 * row["difference_t_high"]]
             axes.plot(span, [at, at], color=colour, linewidth=1.1, zorder=2)
-            face = colour if sure else "white"
-            axes.scatter(100 * row["difference"], at, s=14, color=face, edgecolor=colour, linewidth=0.9, zorder=3)
+            face, shown = colour if sure else "white", max(100 * row["difference"], LEAST)
+            marker = dict(marker="o" if shown == 100 * row["difference"] else "<", clip_on=False, zorder=3)
+            axes.scatter(shown, at, s=14, color=face, edgecolor=colour, linewidth=0.9, **marker)
         names = cell.sort_values("difference", ascending=False)["system"].tolist()
         axes.set_yticks(range(len(names)), names, fontsize=7)
         for label in axes.get_yticklabels():
@@ -146,11 +148,13 @@ def anytime(accuracies, metric="novel_over_steps"):
         axes.set_ylim(len(names) - 0.3, -0.7)
         axes.tick_params(axis="y", length=0, pad=1)
         axes.axvline(0, color=PALETTE["vermilion"], linewidth=0.9, zorder=1)
+        axes.set_xlim(left=max(axes.get_xlim()[0], LEAST))
     marks = dict(color="#404040", marker="o", linestyle="none", markersize=4)
     handles = [Line2D([], [], color=PALETTE["vermilion"], linewidth=0.9, label=f"the {REFERENCE}")]
     handles.append(Line2D([], [], label=f"p < {ALPHA:g} (Holm)", **marks))
     handles.append(Line2D([], [], label="not so sure", markerfacecolor="white", **marks))
-    figure.legend(handles=handles, loc="outside lower center", ncols=3)
+    handles.append(Line2D([], [], label="further left", **marks | {"marker": "<"}))
+    figure.legend(handles=handles, loc="outside lower center", ncols=4)
     return figure
 
 

@@ -9,7 +9,8 @@ from ocrrlib.report.beyond.tables import ANYTIME
 from ocrrlib.report.values import Value
 from ocrrlib.statistics.bar import ALPHA, AXES, CELL, REFERENCE, best_rivals, dominating
 
-SHORT = {OURS: "ours", REFERENCE: REFERENCE, "er_ace_tuned": "er_ace_tuned"}  # systems that are quoted, and as what
+# Systems that are quoted, and as what.
+SHORT = {OURS: "ours", REFERENCE: REFERENCE, "er_ace_tuned": "er_ace_tuned", "knn_lm": "knn_lm"}
 
 
 def _points(value):
@@ -77,6 +78,13 @@ def worst(compared):
     least = compared[["difference", "low"]].min()
     bound = Value(100 * least["low"], digits=2, unit="pp")
     return {"beyond.worst": Value(100 * least["difference"], digits=2, unit="pp"), "beyond.worst_low": bound}
+
+
+def ahead_at_a_price(table):
+    """How far systems that have collapsed end above ours on new classes: in the most favourable cell, in points."""
+    ours = table[table["system"] == OURS].set_index(CELL)["novel"]
+    ahead = table[table["collapsed"]].set_index(CELL)["novel"] - ours
+    return {"beyond.collapsed_ahead": _points(ahead.max())}
 
 
 def of_shares(numbers):

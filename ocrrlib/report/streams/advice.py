@@ -59,7 +59,8 @@ ADVICE = {
         "{new.slda_novel_most} and {new.slda_original_most}, ours at {new.ours_novel_most} and "
         "{new.ours_original_most}. The changes of novel accuracy, {new.slda_novel} and {new.ours_novel}, cannot be "
         "told from 0; original accuracy is lower by {new.slda_original}, {new.ours_original}, and "
-        "{new.substrate_original} for the substrate.",
+        "{new.substrate_original} for the substrate. With {new.most}, ours ends {new.ours_over_original} from the "
+        "substrate on original classes.",
         "Opening many classes at once instead of one costs original accuracy; what it does to novel accuracy, these "
         "runs cannot tell.",
     ),

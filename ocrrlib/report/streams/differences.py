@@ -22,6 +22,7 @@ METRICS = {
 }
 # The system that the others of a study are compared with in the same setting.
 RIVALS = {
+    "new": "substrate",
     "known": "substrate",
     "scope": "substrate, cosine",
     "order": "bounded_fifo_1000",

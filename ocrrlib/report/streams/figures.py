@@ -2,8 +2,10 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 
 from ocrrlib.encoders import LEXICAL_ENCODER
+from ocrrlib.report.curves import mean_curve
 from ocrrlib.report.streams.rows import detection, last, of_study
 from ocrrlib.report.style import PALETTE, WIDTH, style_of
 
@@ -22,11 +24,6 @@ RATES = [
 DRIFTS = {"none": ("black", "o"), "gradual": ("blue", "s"), "abrupt": ("vermilion", "^"), "recurring": ("green", "D")}
 
 
-def _common(rows):
-    """The checkpoints that all seeds have: their streams are not equally long."""
-    return rows[rows.groupby(["system", "step"])["seed"].transform("nunique") == rows["seed"].nunique()]
-
-
 def _label_ends(axes, ends, x):
     """Names beside the right ends of lines, moved apart where they would overlap."""
     low, high = axes.get_ylim()
@@ -42,19 +39,22 @@ def _label_ends(axes, ends, x):
 
 def _lines(axes, rows, x, y, ticks=None, labels=True):
     """Mean over seeds of ``y`` against ``x``, with one standard deviation either way, a line per system."""
-    ends = {}
+    ends, right = {}, 0
     for system, cell in rows.groupby("system", sort=False):
         colour, marker = style_of(system)
-        means = cell.groupby(x)[y].agg(["mean", "std"])
-        places = [ticks.index(value) for value in means.index] if ticks else means.index
-        mean, std = (means[name].to_numpy() for name in means)
+        if ticks:
+            means = cell.groupby(x)[y].agg(["mean", "std"])
+            places, (mean, std) = [ticks.index(value) for value in means.index], means.to_numpy().T
+        else:
+            places, curves = mean_curve(cell, y, along=x)
+            mean, std = curves.mean(axis=0), pd.DataFrame(curves).std().to_numpy()  # no spread of one seed
         axes.fill_between(places, mean - std, mean + std, color=colour, alpha=0.12, linewidth=0)
         axes.plot(places, mean, color=colour, marker=marker if ticks else None, markersize=5)
-        ends[system] = mean[-1]
+        ends[system], right = mean[-1], max(right, places[-1])
     if ticks:
         axes.set_xticks(range(len(ticks)), [f"{value:g}" for value in ticks])
     if labels:
-        _label_ends(axes, ends, len(ticks) - 1 if ticks else rows[x].max())
+        _label_ends(axes, ends, right)
 
 
 def _panels(n, height=2.9, **more):
@@ -72,8 +72,10 @@ def wrong(rows):
         column[0].set_title(system, color=style_of(system)[0], fontsize=7)
         for axes, metric, size in zip(column, ("novel_acc", "wrong_entries"), (1, 100)):
             for rate, look in zip(rates, RATES):
-                means = _common(own[own["wrong"] == rate]).groupby("step")[metric].mean().dropna()
-                axes.plot(means.index, size * means, **look, label=f"{100 * rate:g} %")
+                cell = own[own["wrong"] == rate].dropna(subset=metric)
+                if len(cell):
+                    steps, curves = mean_curve(cell, metric, along="step")
+                    axes.plot(steps, size * curves.mean(axis=0), **look, label=f"{100 * rate:g} %")
         if own["wrong_entries"].isna().all():
             column[1].text(0.5, 0.5, "stores\nno entries", transform=column[1].transAxes, ha="center", fontsize=7)
     panels[0][0].set(ylim=(-0.04, 1.04), ylabel=NOVEL)
@@ -199,7 +201,7 @@ def encoder(rows):
 
 def digits(rows):
     """Handwritten digits: both accuracies as the stream goes on."""
-    cell, (left, right) = _common(of_study(rows, "digits")), _panels(2)[1]
+    cell, (left, right) = of_study(rows, "digits"), _panels(2)[1]
     for axes, metric, title in ((left, "novel_acc", NOVEL), (right, "original_acc", ORIGINAL)):
         axes.set(ylim=(-0.04, 1.04), xlabel="stream items", title=title)
         _lines(axes, cell, "step", metric, labels=axes is right)

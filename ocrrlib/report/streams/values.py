@@ -99,6 +99,7 @@ def _queries(s):
     counts = {name: of_study(s.final, name)[name] for name in ("new", "known")}
     found |= {"new.fewest": int(counts["new"].min()), "new.most": int(counts["new"].max())}
     found |= {"known.few": int(counts["known"].min()), "known.all": int(counts["known"].max())}
+    found["new.ours_over_original"] = s.added("new", OURS, "original_acc", than="substrate")
     for name in ("slda", "ours"):
         found[f"new.{name}_novel"] = s.added("new", NAMES[name])
         for axis in ("novel", "original"):
