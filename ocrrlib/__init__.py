@@ -24,6 +24,13 @@ _HERE = {
 }
 
 
+__all__ = list(_HERE)
+
+
+def __dir__():
+    return sorted({*globals(), *_HERE})
+
+
 def __getattr__(name):
     if name not in _HERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

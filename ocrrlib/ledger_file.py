@@ -48,9 +48,13 @@ def write(ledger, path, classes):
     Broken
         If the file holds a ledger that was changed since it was written.
     InputError
-        If the file holds something else, be it one entry or name, or cannot be written, or the ledger was changed.
+        If the file holds something else, be it one entry or name, or cannot be written, or the ledger was changed, or
+        has rows that are not finite or labels without a name.
     """
+    if isinstance(classes, str):
+        raise InputError(f"classes {classes!r} are one text: give a sequence of names")
     path, classes, dim = Path(path), tuple(map(str, classes)), ledger.X.shape[1]
+    _check_entries(ledger, classes, path)
     if fault := ledger.verify():
         raise InputError(f"the ledger given was changed ({fault}): nothing is written to {path}")
     _check_place(path)
@@ -67,11 +71,21 @@ def write(ledger, path, classes):
         same = next((place for place, (one, other) in enumerate(common) if one != other), min(there.size, ledger.size))
         if same < there.size:
             raise InputError(
-                f"{path} holds another ledger than the one given, from entry {same} on: choose another file"
+                f"{path} holds another ledger than the one given, from entry {same} on: read it again and append to "
+                "that, or choose another file"
             )
         rows = (_row(ledger, place) for place in range(there.size, ledger.size))
         base.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", rows)
     return ledger.size - there.size
+
+
+def _check_entries(ledger, classes, path):
+    """Refuse what could be written and never be right: rows that are not finite, labels that no name stands for."""
+    nameless = (ledger.y < 0) | (ledger.y >= len(classes))
+    infinite = ~np.isfinite(ledger.X).all(axis=1)
+    for wrong, what in ((infinite, "is not finite"), (nameless, f"has a label without a name, of {len(classes)}")):
+        if len(places := np.flatnonzero(wrong)):
+            raise InputError(f"entry {places[0]} of the ledger {what}: nothing is written to {path}")
 
 
 def check_target(path, classes=None):

@@ -16,7 +16,7 @@ from sklearn.neural_network import MLPClassifier
 from ocrrlib.adapters import as_system
 from ocrrlib.adapters.sklearn import LINEAR_PASSES, PASSES, SklearnSystem
 from ocrrlib.errors import InputError
-from ocrrlib.policies import POLICIES
+from ocrrlib.policies import POLICIES, Policy
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import SYSTEMS, make
@@ -240,8 +240,9 @@ def test_a_method_that_takes_something_else_is_named():
 @pytest.mark.parametrize(
     "answers, clue",
     [
-        (lambda X: np.zeros((len(X), 1), int), "one class id for each of"),
-        (lambda X: ["card"] * len(X), "one class id for each of"),
+        (lambda X: np.zeros((len(X), 1), int), "one class id for each of .*: take argmax"),
+        (lambda X: ["card"] * len(X), "one class id for each of .*: give places in classes, not names"),
+        (lambda X: np.zeros(len(X)), "one class id for each of .*: give integers"),
         (lambda X: np.full(len(X), 12), "class ids are 0 to 11"),
         (lambda X: np.full(len(X), -2), "-1 for no answer"),
         (lambda X: None, "one class id for each of"),
@@ -273,3 +274,41 @@ def test_rows_and_labels_are_checked_as_for_every_system(name, s):
         system.predict(2 * s.queries)
     with pytest.raises(InputError, match="class id"):
         system.correct(s.queries[0], 99)
+
+
+@pytest.mark.parametrize("given", [GaussianNB(), naive_bayes.GaussianNB(), MLPClassifier(hidden_layer_sizes=(8,))])
+def test_who_gives_probabilities_may_be_asked_where_it_is_unsure(given, s):
+    system = as_system(given, seed=0)
+    system.fit(s.X_initial, s.y_initial, s.classes)
+    found = system.probabilities(s.X_novel)
+    assert found.shape == (len(s.X_novel), len(s.classes)) and (found >= 0).all()
+    np.testing.assert_allclose(found.sum(axis=1), 1)
+    np.testing.assert_array_equal(
+        system.watch_probabilities(s.queries)(np.arange(3)), system.probabilities(s.queries[:3])
+    )
+    *_, last = run_stream(as_system(given, seed=0), s, Policy("asked", 0.3, ask="margin"))
+    assert last.corrections > 0
+
+
+class Sure(Means):
+    """Gives a probability to whatever it answers."""
+
+    def predict_proba(self, X):
+        return np.eye(self.n)[self.predict(X)] * self.size
+
+    def fit(self, X, y, classes):
+        super().fit(X, y, classes)
+        self.n, self.size = len(classes), 3.0
+
+
+def test_an_object_may_give_probabilities_and_what_are_none_is_refused(s):
+    system = as_system(Sure())
+    system.fit(s.X_initial, s.y_initial, s.classes)
+    np.testing.assert_array_equal(system.probabilities(s.X_novel).argmax(axis=1), system.predict(s.X_novel))
+    system.model.size = -1.0
+    with pytest.raises(InputError, match="Sure.predict_proba must give .* numbers from 0 to 1 for each"):
+        system.probabilities(s.X_novel)
+    silent = as_system(Means())
+    silent.fit(s.X_initial, s.y_initial, s.classes)
+    with pytest.raises(InputError, match=r"Means gives no class probabilities.* give it predict_proba\(X\)"):
+        silent.probabilities(s.X_novel)

@@ -185,9 +185,10 @@ def test_with_test_rows_drawn_anew_fewer_rivals_are_surely_matched(found):
 
 
 def test_conditions_refuse_differences_to_another_system(found):
-    all_of, _, compared, _ = found
-    with pytest.raises(InputError, match="differences are not to 'knn_lm'"):
-        conditions(compared, all_of.accuracies, costs(checkpoints(), time=1.0), reference="knn_lm")
+    _, _, compared, _ = found
+    other = accuracies(measure(checkpoints()), "knn_lm", resamples=9)
+    with pytest.raises(InputError, match="differences are not to 'substrate'"):
+        conditions(compared, other, costs(checkpoints(), time=1.0))
 
 
 def test_one_seed_bounds_nothing_and_is_refused_in_words():

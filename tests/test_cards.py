@@ -11,6 +11,7 @@ from ocrrlib.cards import markdown, published_cards, read_card, write_card
 from ocrrlib.cards.cells import METRICS, place_of, spread
 from ocrrlib.cards.check import check
 from ocrrlib.cards.ours import cards_of, publish_cards
+from ocrrlib.cards.repeat import repeat
 from ocrrlib.cards.standings import standings
 from ocrrlib.embeddings import load
 from ocrrlib.errors import InputError
@@ -174,6 +175,25 @@ def test_markdown_has_all_that_repeats_it(card):
     )
     assert all(part in text for part in parts)
     assert text.count("## ") == 6 and "| novel | 0.87" in text
+
+
+@pytest.mark.parametrize(
+    "factory, named",
+    [
+        ("mine:make", "mine:make"),
+        ("package.mine:Made", "package.mine:Made"),
+        ("__main__:Made", "MODULE:NAME"),
+        ("mine:Outer.Inner", "MODULE:NAME"),
+        ("mine:<lambda>", "MODULE:NAME"),
+        ("mine:make.<locals>.Made", "MODULE:NAME"),
+        (None, "MODULE:NAME"),
+    ],
+)
+def test_a_command_names_a_system_only_where_that_name_can_be_imported(card, factory, named):
+    del card["system"]["registry"]
+    if factory:
+        card["system"]["factory"] = factory
+    assert repeat(card, card["cells"][0]).split()[:3] == ["ocrr", "card", named]
 
 
 def test_standings_are_over_the_seeds_in_common_and_sorted(card):

@@ -257,7 +257,7 @@ def test_a_ledger_is_verified_and_a_damaged_entry_named(capsys, ledger, tmp_path
 def small(tmp_path):
     """The file of a ledger of ten entries."""
     path = tmp_path / "small.sqlite"
-    ledger_file.write(Ledger(np.eye(10, dtype=np.float32), np.arange(10) % 3), path, "abc")
+    ledger_file.write(Ledger(np.eye(10, dtype=np.float32), np.arange(10) % 3), path, list("abc"))
     return path
 
 
@@ -492,6 +492,57 @@ def test_a_run_that_is_stopped_prints_and_keeps_the_seeds_that_were_done(capsys,
     assert "stopped when 2 of 4 seeds of Interrupted were done; left are seeds 2,3" in err
     (kept,) = Path("out").glob("*.json")
     assert cards.read_card(kept)["cells"] == card["cells"]
+
+
+def test_a_run_that_is_stopped_in_a_second_system_prints_and_keeps_the_first(capsys, vectors, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own_stopped_first.py").write_text(LOUD.replace("self.seed == 2", "True"))
+    given = ["ncm", "own_stopped_first:Interrupted", "--data", vectors, "--seeds", "0-1", "--json", "--out", "out"]
+    status, out, err = run(capsys, "run", *given)
+    (card,) = json.loads(out)
+    assert status == options.STOPPED and card["system"]["name"] == "ncm" and "left are Interrupted" in err
+    assert len(list(Path("out").glob("*.json"))) == 1
+
+
+@pytest.mark.parametrize("command", [["compare", "ncm"], ["card"]])
+def test_other_commands_that_are_stopped_say_what_was_done(capsys, vectors, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own_stopped_later.py").write_text(LOUD)
+    where = ["--out", "card.json"] if command == ["card"] else []
+    given = [*command, "own_stopped_later:Interrupted", "--data", vectors, "--seeds", "0-3", *where]
+    status, out, err = run(capsys, *given)
+    assert (status, out) == (options.STOPPED, "") and "left are seeds 2,3" in err
+    assert not Path("card.json").exists()
+
+
+def test_places_of_files_are_those_that_are_written(capsys, vectors, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    stem = f"ncm.{Path(vectors).name}"
+    given = ["ncm", "--data", vectors, "--seeds", "0", "--every", "500", "--out", "out"]
+    Path("out", f"{stem}.every_500").mkdir(parents=True)
+    assert run(capsys, "run", *given)[0] == 0
+    Path("out", f"{stem}.every_500.csv").unlink()
+    Path("out", f"{stem}.every_500.csv").mkdir()
+    monkeypatch.setattr(options, "evaluate", None)
+    status, _, err = run(capsys, "run", *given)
+    assert status == options.WRONG and "every_500.csv: it is a folder" in err
+
+
+def test_runs_on_other_columns_or_splits_have_files_of_their_own():
+    usual = options.Options(data=Path("t.csv"))
+    others = [dict(label="other"), dict(text="body"), dict(split="part"), dict(test_share=0.5), dict(split_seed=1)]
+    stems = {dataclasses.replace(usual, **change).stem("ncm") for change in [{}, *others]}
+    assert len(stems) == len(others) + 1 and "ncm.t.csv" in stems
+
+
+def test_seeds_are_checked_before_anything_is_read(capsys):
+    status, _, err = run(capsys, "run", "ncm", "--data", "no_such_file.csv", "--seeds", "0,0")
+    assert status == options.WRONG and "seeds [0, 0] are out of range" in err
+
+
+def test_the_package_runs_as_the_command_line():
+    told = subprocess.run([sys.executable, "-m", "ocrrlib", "--version"], capture_output=True, text=True, check=True)
+    assert told.stdout.strip().endswith(__version__)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import random
 import subprocess
 import sys
 
@@ -30,7 +31,7 @@ from ocrrlib.files import ROOT
 from ocrrlib.policies import POLICIES, Policy
 from ocrrlib.statistics.summary import measure
 from ocrrlib.systems import SYSTEMS, make
-from ocrrlib.systems.base import System
+from ocrrlib.systems.base import Storage, System
 from ocrrlib.systems.ncm import NCM
 
 QUIET = dict(progress=False)
@@ -158,6 +159,16 @@ def test_the_figure_shows_the_curve_and_all_published_systems_and_leaves_the_loo
     assert (at > low).sum() == 1 + (kept > low).sum() and (at == low).sum() == (kept < low).sum()
     alone = evaluate("ncm", tiny, seeds=[1], name="mine", **QUIET).plot()
     assert alone.axes[1].get_title() == "nothing published to compare with"
+
+
+def test_where_some_seeds_are_published_the_figure_shows_those_of_all_systems():
+    some = evaluate("ncm", seeds=[19, 20], **QUIET)
+    (plane,) = (axes for axes in some.plot().axes if "published" in axes.get_title())
+    assert plane.get_title() == "among all published systems (1 of 2 seeds)"
+    row = some.compared().query("own").iloc[0]
+    (mark,) = (dots for dots in plane.collections if dots.get_label() == "ncm")
+    np.testing.assert_allclose(mark.get_offsets()[0], [row["original"], row["novel"]])
+    assert row["novel"] != some.runs["novel"].mean()
 
 
 THINGS = {
@@ -313,7 +324,7 @@ def test_a_card_of_ones_own_says_what_it_was(tiny):
     assert about["class"] == "Means" and about["module"] == Means.__module__ and len(about["source"]) == 64
     assert about["repr"].endswith("Means object>")  # no address: it would not be the same twice
     about = evaluate(random_means, tiny, [0], **QUIET).card()["system"]
-    assert about["factory"] == f"{__name__}.random_means"
+    assert about["factory"] == f"{__name__}:random_means"
     card = evaluate(SGDClassifier(alpha=0.5), tiny, [0], **QUIET).card()
     assert card["system"]["repr"] == "SGDClassifier(alpha=0.5)" and "scikit-learn" in card["made_with"]["libraries"]
     typed = {}
@@ -476,7 +487,71 @@ def test_a_bar_counts_the_seeds(tiny, capsys):
     assert capsys.readouterr().err == ""
 
 
+class Drawing(System):
+    """Answers by the generators that a process shares."""
+
+    def _fit(self, X, y):
+        self.start = np.random.random(), random.random()
+
+    def _predict(self, X):
+        return np.random.randint(self.n_classes, size=len(X))
+
+    def _correct(self, x, y):
+        pass
+
+    def storage(self):
+        return Storage(bytes=0)
+
+
+def test_systems_that_draw_from_shared_generators_are_repeated_too_and_leave_these_as_they_were(tiny):
+    np.random.seed(7)
+    random.seed(7)
+    expected = np.random.random(), random.random()
+    np.random.seed(7)
+    random.seed(7)
+    one, again = (evaluate(Drawing, tiny, range(3), jobs=jobs, **QUIET) for jobs in (1, 2))
+    assert (np.random.random(), random.random()) == expected
+    pd.testing.assert_frame_equal(one.curve, again.curve)
+
+
+class Failing(System):
+    """Fails at one seed."""
+
+    def __init__(self, seed):
+        self.seed = seed
+
+    def _fit(self, X, y):
+        if self.seed == 2:
+            raise RuntimeError("no memory left")
+
+    def _predict(self, X):
+        return np.zeros(len(X), np.int64)
+
+    def _correct(self, x, y):
+        pass
+
+    def storage(self):
+        return Storage(bytes=0)
+
+
+def test_an_error_has_the_seeds_that_were_done(tiny):
+    with pytest.raises(RuntimeError, match="no memory left") as caught:
+        evaluate(Failing, tiny, [0, 1, 2, 3], **QUIET)
+    assert caught.value.finished.curve["seed"].unique().tolist() == [0, 1]
+    assert any("seeds 0, 1 were done" in note for note in caught.value.__notes__)
+    with pytest.raises(RuntimeError) as caught:
+        evaluate(Failing, tiny, [2], **QUIET)
+    assert not hasattr(caught.value, "finished")
+
+
+@pytest.mark.parametrize("seeds", [3, np.int64(0)])
+def test_one_number_of_seeds_is_refused_since_it_could_mean_two_things(tiny, seeds):
+    with pytest.raises(InputError, match=rf"give \[{seeds}\] or range\({seeds}\)"):
+        evaluate("ncm", tiny, seeds=seeds, **QUIET)
+
+
 def test_the_package_itself_gives_evaluate_and_stays_quick_to_import():
+    assert set(ocrrlib.__all__) <= set(dir(ocrrlib)) and "evaluate" in ocrrlib.__all__
     assert ocrrlib.evaluate is evaluate and issubclass(NCM, System) and ocrrlib.read_card is cards.read_card
     with pytest.raises(AttributeError, match="no attribute 'evalute'"):
         ocrrlib.evalute

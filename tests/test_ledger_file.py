@@ -205,6 +205,21 @@ def test_what_is_no_ledger_is_refused_by_name(tmp_path, make, clue):
     assert "ledger.sqlite" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "labels, rows, classes, clue",
+    [
+        ([0, 3], [[1, 0], [0, 1]], ["a", "b", "c"], "entry 1 of the ledger has a label without a name, of 3"),
+        ([-1, 0], [[1, 0], [0, 1]], ["a", "b", "c"], "entry 0 of the ledger has a label without a name"),
+        ([0, 1], [[1, 0], [np.nan, 1]], ["a", "b"], "entry 1 of the ledger is not finite"),
+        ([0, 1], [[1, 0], [0, 1]], "ab", "one text: give a sequence of names"),
+    ],
+)
+def test_what_can_never_be_right_is_not_written(tmp_path, labels, rows, classes, clue):
+    with pytest.raises(InputError, match=clue):
+        ledger_file.write(Ledger(np.array(rows, np.float32), np.array(labels)), tmp_path / "l.sqlite", classes)
+    assert not list(tmp_path.iterdir())
+
+
 def test_one_ledger_never_overwrites_another(tmp_path):
     path = tmp_path / "ledger.sqlite"
     ledger_file.write(ledger(), path, CLASSES)
@@ -319,7 +334,7 @@ def test_other_names_are_not_added_to(tmp_path):
             lambda: ledger_file.write(written, path, classes),
             lambda: ledger_file.check_target(path, classes),
         ):
-            with pytest.raises(InputError, match="other classes"):
+            with pytest.raises(InputError, match="other classes|a label without a name, of 2"):
                 refused()
     assert path.read_bytes() == before
 

@@ -504,6 +504,35 @@ def test_a_damaged_parquet_file_and_labels_that_are_no_names_are_refused(write):
     )
 
 
+def test_numbers_too_large_to_be_told_apart_are_no_labels(write):
+    pytest.importorskip("pyarrow")
+    labels = [1e20, 2e20, *(float(i % 4) for i in range(98))]
+    refused(write(table(label=labels), "a.parquet"), "floating-point numbers, as 1e+20 in row 0")
+
+
+def test_json_lines_are_named_by_their_lines_and_half_a_character_is_no_text(write):
+    lines = [json.dumps({"text": f"text {i}", "label": i % 4 + 0.5 * (i == 3)}) for i in range(8)]
+    refused(write("\n\n".join(lines).encode(), "a.jsonl"), "floating-point numbers, as 3.5 in line 7")
+    lines = [json.dumps({"text": f"text {i}" + "\ud83d" * (i == 2), "label": "ab"[i % 2]}) for i in range(8)]
+    refused(write("\n".join(lines).encode(), "a.jsonl"), "'text' has half a character in line 3")
+    refused(write(b"\n", "a.jsonl"), "is empty: give it one object on each line")
+
+
+@pytest.mark.parametrize("name", ["y_test_mask", "X_is_test"])
+def test_an_array_that_splits_may_have_any_name(tmp_path, name):
+    rng = np.random.default_rng(0)
+    y = np.arange(200) % 4
+    np.savez(tmp_path / "a.npz", X=rng.normal(size=(200, 8)), y=y, **{name: np.arange(200) % 5 == 0})
+    data = read_data(tmp_path / "a.npz", split=name, progress=False)
+    assert len(data.y_test) == 40
+
+
+@pytest.mark.parametrize("given", [pd.DataFrame({"text": ["a"]}), np.eye(3), None])
+def test_what_is_in_memory_is_refused_with_the_way_to_a_file(given):
+    with pytest.raises(InputError, match="is no file: write what is in memory to a file first"):
+        read_data(given)
+
+
 def test_whole_numbers_of_which_one_is_missing_are_refused_by_its_row(write):
     pytest.importorskip("pyarrow")
     numbers = [float(i % 4) for i in range(100)]

@@ -74,11 +74,38 @@ class Adapter(System):
         """0 bytes: what the model holds is not known."""
         return Storage(bytes=0)
 
+    def _probabilities(self, X):
+        nothing = not len(X) or not self.met
+        given = np.zeros((len(X), self.n_classes)) if nothing else self._given_probabilities(X)
+        if given is None:
+            raise InputError(
+                f"{self.title} gives no class probabilities, and the policy asks where a system is unsure: give it "
+                f"predict_proba(X), (n, {self.n_classes}), or take another policy"
+            )
+        found = np.asarray(given, np.float64)
+        if found.shape != (len(X), self.n_classes) or (found < 0).any() or np.isinf(found).any():
+            raise InputError(
+                f"{self.title}.predict_proba must give {self.n_classes} numbers from 0 to 1 for each of {len(X)} rows; "
+                f"it gave {found.dtype} of shape {found.shape}"
+            )
+        found = np.nan_to_num(found, nan=0.0)
+        return found / np.maximum(found.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+
+    def _given_probabilities(self, X):
+        """Probabilities (m, C) as the classifier gives them; None where it gives none."""
+        return self.model.predict_proba(X) if hasattr(self.model, "predict_proba") else None
+
     def _ids(self, answers, m):
         """Answers as class ids (m,), checked."""
         ids = np.asarray(answers)
         if ids.shape != (m,) or ids.dtype.kind not in "iu":
             what = f"{ids.dtype} of shape {ids.shape}"
+            if ids.ndim == 2:
+                what += ": take argmax(axis=1)"
+            elif ids.dtype.kind in "USO":
+                what += ": give places in classes, not names"
+            elif ids.dtype.kind == "f":
+                what += ": give integers"
             raise InputError(f"{self.title}.predict must give one class id for each of {m} rows; it gave {what}")
         if m and not -1 <= ids.min() <= ids.max() < self.n_classes:
             raise InputError(

@@ -39,6 +39,15 @@ class RiverSystem(Adapter):
         answers = [self.model.predict_one(_features(x)) for x in X]
         return self._ids(np.array([-1 if answer is None else answer for answer in answers], np.int64), len(X))
 
+    def _given_probabilities(self, X):
+        if not hasattr(self.model, "predict_proba_one"):
+            return None
+        found = np.zeros((len(X), self.n_classes))
+        for row, x in zip(found, X):
+            for label, share in self.model.predict_proba_one(_features(x)).items():
+                row[label] = share
+        return found
+
     def _correct(self, x, y):
         self.model.learn_one(_features(x), int(y))
 

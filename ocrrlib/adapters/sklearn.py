@@ -100,6 +100,10 @@ class SklearnSystem(Adapter):
                     return scores
         return None
 
+    def _given_probabilities(self, X):
+        with np.errstate(all="ignore"):
+            return super()._given_probabilities(X)
+
     def _correct(self, x, y):
         self._learn(x[None], np.array([y]))
 

@@ -10,8 +10,8 @@ def repeat(card, cell):
     system, data, words = card["system"], cell["dataset"], ["ocrr", "card"]
     if "registry" in system:
         words.append(system["registry"])
-    elif "." in system.get("factory", "") and "<" not in system["factory"]:
-        words.append(":".join(system["factory"].rsplit(".", 1)))
+    elif name := _importable(system):
+        words.append(name)
     else:
         words.append("MODULE:NAME")
     if "split" in data:
@@ -33,6 +33,12 @@ def repeat(card, cell):
     words += ["--policy", cell["policy"], "--held-out", str(cell["held_out"]), "--seeds", seeds]
     words += ["--every", str(cell["every"])] if "every" in cell else []
     return shlex.join([*words, "--out", "again.json"])
+
+
+def _importable(system):
+    """``module:name`` of what made a system, if that is at the top of a module that can be imported."""
+    module, _, name = system.get("factory", "").partition(":")
+    return f"{module}:{name}" if name.isidentifier() and module != "__main__" else ""
 
 
 def _given(data, part, **options):

@@ -6,6 +6,7 @@ Exit status: 0 if all went well, 1 if a ledger is broken or a card is not one, 2
 
 import os
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -65,7 +66,8 @@ def run(
     named, done = options.named(systems or ["substrate"]), []
     files = {name: out / options.stem(name) for name in named} if out is not None else {}
     for path in files.values():
-        _check_place(path)
+        for suffix in (".csv", ".json"):
+            _check_place(path.with_name(path.name + suffix))
     stopped = None
     try:
         for one in options.evaluate(named, _progress(as_json)):
@@ -74,13 +76,26 @@ def run(
                 _keep(one, files[one.name])
             if not as_json:
                 typer.echo("\n".join(text_lines(one)) + "\n")
-    except Stopped as stop:
-        stopped = stop
+    except KeyboardInterrupt as stop:
+        if not done:
+            raise
+        left = list(named)[len(done) :]
+        stopped = stop if isinstance(stop, Stopped) else f"stopped; left are {', '.join(left)}"
     if as_json:
         print_json(done)
     if stopped:
         typer.echo(f"{stopped}", err=True)
         raise typer.Exit(STOPPED)
+
+
+@contextmanager
+def _stoppable():
+    """Say what was done where Ctrl-C ends a command that needs all of it."""
+    try:
+        yield
+    except Stopped as stop:
+        typer.echo(f"{stop}", err=True)
+        raise typer.Exit(STOPPED) from stop
 
 
 def _check_place(path):
@@ -111,7 +126,9 @@ def compare(
     \b
     ocrr compare ledger_plda substrate --policy random10
     """
-    one, other = options.evaluate(options.named([first, second]), _progress(as_json))
+    named = options.named([first, second])
+    with _stoppable():
+        one, other = options.evaluate(named, _progress(as_json))
     rows = []
     for metric, column in METRICS.items():
         gaps = one.runs[column].to_numpy() - other.runs[column].to_numpy()
@@ -159,7 +176,8 @@ def card(
         raise InputError(f"--out {out} is where the card's Markdown goes: give {out.with_suffix('.json')}")
     named = options.named([system])
     _check_place(out)
-    (one,) = options.evaluate(named, _progress(as_json))
+    with _stoppable():
+        (one,) = options.evaluate(named, _progress(as_json))
     made = one.card(source)
     cards.write_card(made, out)
     write_text(out.with_suffix(".md"), cards.markdown(made))

@@ -21,6 +21,7 @@ from ocrrlib.evaluation.candidates import Candidate
 from ocrrlib.evaluation.data import check_sentences
 from ocrrlib.evaluation.evaluate import evaluate
 from ocrrlib.evaluation.outcome import Stopped
+from ocrrlib.experiments import parse_seeds
 from ocrrlib.own_data.files import ARRAYS
 from ocrrlib.policies import POLICIES
 from ocrrlib.stream import EVERY
@@ -99,7 +100,7 @@ class Options:
         InputError
             If one of them, the seeds or the policy cannot be used, or two have one name.
         """
-        seeds_of(self.seeds), pick("policy", self.policy, POLICIES)
+        parse_seeds(seeds_of(self.seeds)), pick("policy", self.policy, POLICIES)
         if self.name is not None and len(systems) > 1:
             raise InputError(f"--name {self.name!r} is for one system, and there are {len(systems)}: leave it out")
         with redirect_stdout(sys.stderr):
@@ -118,9 +119,10 @@ class Options:
         """Name of a system's files, without an ending: also of what this is run on, where that is not as usual."""
         data = self.dataset if self.data is None else self.data.name
         words = zip((data, self.encoder, self.policy), (Options.dataset, Options.encoder, Options.policy))
-        numbers = ((one, getattr(self, one)) for one in ("held_out", "every"))
+        named = ("text", "label", "split", "test_share", "split_seed", "held_out", "every")
+        others = ((one, getattr(self, one)) for one in named)
         parts = [name, *(given for given, usual in words if given != usual)]
-        parts += [f"{one}_{given}" for one, given in numbers if given != getattr(Options, one)]
+        parts += [f"{one}_{given}" for one, given in others if given != getattr(Options, one)]
         return re.sub(r"[^\w.-]+", "-", ".".join(parts))
 
     def evaluate(self, named, progress):

@@ -128,7 +128,7 @@ class Candidate:
         sources = [_source(part) for part in ((self.given, type(thing)) if self.is_factory else (type(thing),))]
         if self.is_factory:
             named = getattr(self.given, "__qualname__", type(self.given).__qualname__)  # partial functions have none
-            found["factory"] = f"{self.given.__module__}.{named}"
+            found["factory"] = f"{self.given.__module__}:{named}"
         return found | {
             "repr": _ADDRESS.sub("", repr(thing))[:_REPR],
             "source": hashlib.sha256("\n".join(sources).encode()).hexdigest() if all(sources) else None,

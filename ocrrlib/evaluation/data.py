@@ -9,7 +9,7 @@ from ocrrlib.datasets import DATASETS
 from ocrrlib.embeddings import Embedded, load
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.errors import InputError
-from ocrrlib.own_data.files import ARRAYS, TABLES
+from ocrrlib.own_data.files import ARRAYS, FROM_MEMORY, TABLES
 
 FILES = (*TABLES, *ARRAYS)
 
@@ -51,7 +51,8 @@ def as_data(dataset, encoder, reads, progress):
     if isinstance(dataset, str) and dataset in DATASETS:
         return load(dataset, encoder)
     if not isinstance(dataset, (str, Path)):
-        raise InputError(f"a {type(dataset).__name__} is no dataset: give a name, a file, or what read_data returned")
+        kind = type(dataset).__name__
+        raise InputError(f"a {kind} is no dataset: give a name, a file, or what read_data returned; {FROM_MEMORY}")
     if Path(dataset).suffix.lower() not in FILES and not Path(dataset).exists():
         known = ", ".join(DATASETS)
         raise InputError(f"unknown dataset {str(dataset)!r}; there are: {known}; or give a file ({', '.join(FILES)})")

@@ -72,8 +72,12 @@ def evaluate(
         If a name is unknown, something is out of range, or the system or data cannot be used.
     Stopped
         If stopped from the keyboard (Ctrl-C); ``finished`` has the seeds that were done.
+    Exception
+        Whatever a system raises; if seeds were done, it has these as ``finished``, an ``Evaluation``, and a note.
     """
-    seeds = parse_seeds([seeds] if isinstance(seeds, int) else seeds)
+    if isinstance(seeds, (int, np.integer)):
+        raise InputError(f"seeds={seeds} could mean one seed or so many: give [{seeds}] or range({seeds})")
+    seeds = parse_seeds(seeds)
     policy, encoder = _policy(policy), as_encoder(encoder)
     if not (isinstance(jobs, (int, np.integer)) and jobs >= 1):
         raise InputError(f"{jobs!r} jobs are out of range: give a number of processes from 1 up")
@@ -107,6 +111,11 @@ def evaluate(
             if not found:
                 raise
             raise Stopped(Evaluation(_curve(found, names), about), seeds) from stop
+        except Exception as error:
+            if found:
+                error.finished = Evaluation(_curve(found, names), about)
+                error.add_note(f"seeds {', '.join(map(str, found))} were done: the error has them as `finished`")
+            raise
     return Evaluation(_curve({seed: found[seed] for seed in seeds}, names), about)
 
 
@@ -120,7 +129,7 @@ def _curve(found, names):
 def _policy(given):
     """The policy of this name, or one of one's own, which cannot have the name of another."""
     if not isinstance(given, Policy):
-        return pick("policy", given, POLICIES)
+        return pick("policy", given if isinstance(given, str) else repr(given), POLICIES)
     if POLICIES.get(given.name, given) != given:
         raise InputError(f"policy {given.name!r} is the benchmark's own, and another one: give yours another name")
     return given

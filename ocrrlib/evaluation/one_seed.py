@@ -8,6 +8,7 @@ from threadpoolctl import threadpool_limits
 
 from ocrrlib.errors import InputError
 from ocrrlib.evaluation.candidates import Candidate
+from ocrrlib.evaluation.global_draws import seeded
 from ocrrlib.evaluation.own_code import line_of, noting
 from ocrrlib.evaluation.sending import Packed, packed
 from ocrrlib.scenario import make_scenario
@@ -70,7 +71,7 @@ def run_seed(sent, data, seed, policy, held_out, every, says):
     except Exception as error:  # as above
         raise InputError(f"the system cannot be read in another process ({error}): give jobs=1") from error
     s = _scenario(data, seed, held_out)
-    with threadpool_limits(1), _explained(candidate, data, seed):
+    with threadpool_limits(1), seeded(seed), _explained(candidate, data, seed):
         says(f"seed {seed}: learning {len(s.y_initial):,} rows")
         checkpoints, items = [], len(s.y_stream)
         for one in run_stream(candidate.make(seed), s, policy, every):

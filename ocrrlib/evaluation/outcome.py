@@ -36,7 +36,7 @@ class Stopped(KeyboardInterrupt):
         self.finished = finished
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Evaluation:
     """What an evaluation came to.
 
@@ -107,6 +107,8 @@ class Evaluation:
 
     def plot(self):
         """The curve with its spread, and the plane of novel against original accuracy with all published systems.
+
+        In the plane all are shown as ``compared`` has them, over the seeds that both have.
 
         Returns
         -------

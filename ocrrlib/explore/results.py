@@ -19,7 +19,7 @@ PLAN = EXPERIMENTS["beyond"]  # the widest comparison: all systems, all test row
 
 
 class Results:
-    """Published runs: 24 systems on two datasets under three policies, twenty seeds each.
+    """Published runs: all systems of the wider comparison on two datasets under three policies, twenty seeds each.
 
     Parameters
     ----------

@@ -14,6 +14,8 @@ from ocrrlib.errors import InputError, pick
 
 DELIMITERS = ",;\t"  # whichever gives the columns that are asked for
 HEADER = 100_000  # characters in which the first line must end
+WHOLE = 2.0**53  # from here on floating-point numbers skip whole ones
+FROM_MEMORY = "write what is in memory to a file first: frame.to_csv(...), or np.savez(..., X=X, y=y)"
 
 
 def read_csv(path, columns):
@@ -103,7 +105,10 @@ def _header(path, content, columns):
 
 def _check_columns(path, columns, header):
     if not header:
-        raise InputError(f"{path} is empty: give a file whose first line has the names of its columns")
+        way_out = (
+            "one object on each line" if ending(path) == ".jsonl" else "a first line with the names of its columns"
+        )
+        raise InputError(f"{path} is empty: give it {way_out}")
     for column in columns:
         try:
             pick("column", column, dict.fromkeys(header))
@@ -135,7 +140,7 @@ def read_json_lines(path, columns):
             lines.append(number)
     _check_columns(path, columns, list(dict.fromkeys(name for row in rows for name in row)))
     found = {column: pd.Series([row.get(column) for row in rows], dtype=object) for column in columns}
-    return {column: _as_text(path, column, values) for column, values in found.items()}, lines
+    return {column: _as_text(path, column, values, lines) for column, values in found.items()}, lines
 
 
 def read_parquet(path, columns):
@@ -161,7 +166,8 @@ def read_parquet(path, columns):
     return {column: _as_text(path, column, frame[column]) for column in columns}, None
 
 
-def _as_text(path, column, values):
+def _as_text(path, column, values, lines=None):
+    """Values as text, ``""`` where there is none; what is wrong is named by its line where there are ``lines``."""
     kind = pd.api.types.infer_dtype(values, skipna=True)
     if kind == "categorical":
         values = values.astype(object)
@@ -169,17 +175,29 @@ def _as_text(path, column, values):
     missing = values.isna().to_numpy()
     if kind == "floating":  # as pandas writes whole numbers of which one is missing
         numbers = values.to_numpy(np.float64, na_value=0)
-        broken = np.flatnonzero(~missing & ~(np.isfinite(numbers) & (numbers == np.floor(numbers))))
+        broken = np.flatnonzero(~missing & ~((np.abs(numbers) < WHOLE) & (numbers == np.floor(numbers))))
         if len(broken):
             raise InputError(
-                f"{path}: column {column!r} holds floating-point numbers, as {numbers[broken[0]]} in row {broken[0]}: "
-                "turn it into text or whole numbers"
+                f"{path}: column {column!r} holds floating-point numbers, as {numbers[broken[0]]} in "
+                f"{_place(broken[0], lines)}: turn it into text or whole numbers"
             )
         values = pd.Series(numbers.astype(np.int64))
     elif kind not in ("string", "integer", "boolean", "empty"):
         raise InputError(f"{path}: column {column!r} holds {kind}: turn it into text or whole numbers")
-    texts = values.astype(object).where(~missing, "").astype(str)
-    return texts.to_numpy(object)
+    texts = values.astype(object).where(~missing, "")
+    for row, text in enumerate(texts):
+        if isinstance(text, str) and not text.isascii():
+            try:
+                text.encode()
+            except UnicodeEncodeError as error:
+                raise InputError(
+                    f"{path}: column {column!r} has half a character in {_place(row, lines)} ({text[:40]!a}): mend it"
+                ) from error
+    return texts.astype(str).to_numpy(object)
+
+
+def _place(row, lines):
+    return f"row {row}" if lines is None else f"line {lines[row]}"
 
 
 def read_arrays(path):

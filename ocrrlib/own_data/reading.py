@@ -13,7 +13,7 @@ from ocrrlib.errors import InputError
 from ocrrlib.files import sha256
 from ocrrlib.function_encoder import as_encoder
 from ocrrlib.own_data.equal_rows import equal_rows, on_both_sides, under_two_labels
-from ocrrlib.own_data.files import TABLES, ending
+from ocrrlib.own_data.files import FROM_MEMORY, TABLES, ending
 from ocrrlib.own_data.rows import TextRows, VectorRows
 from ocrrlib.problems import listed
 from ocrrlib.progress import Progress
@@ -68,6 +68,8 @@ def read_data(
     UserWarning
         If equal texts or vectors have different labels, or a vector is both a training and a test row.
     """
+    if not isinstance(path, (str, Path)):
+        raise InputError(f"a {type(path).__name__} is no file: {FROM_MEMORY}")
     path, kind, encoder = Path(path), ending(path), as_encoder(encoder)
     if name in DATASETS:
         raise InputError(f"{name!r} is the name of a published dataset: give data of your own another one")

@@ -155,7 +155,7 @@ def _arrays(path, arrays, names):
         )
     found, rows = [arrays[name] for name in names], None
     for name, array in zip(names, found):
-        if name.startswith("X"):
+        if name in ("X", "X_train", "X_test"):
             if array.ndim != 2 or array.dtype.kind not in "fiu" or not array.shape[1]:
                 raise InputError(f"{path}: {name} is {array.dtype} of shape {array.shape}: give numbers (n, d)")
             rows = len(array)
@@ -163,7 +163,7 @@ def _arrays(path, arrays, names):
             raise InputError(f"{path}: {name} has shape {array.shape}, not ({rows},): give one for each row of vectors")
         elif array.dtype.kind == "f" and (array == np.floor(array)).all():
             raise InputError(f"{path}: {name} holds {array.dtype}: cast it to whole numbers, {name}.astype(int)")
-        elif array.dtype.kind not in "iuUb" or (array.dtype.kind == "b" and name.startswith("y")):
+        elif array.dtype.kind not in "iuUb" or (array.dtype.kind == "b" and name in ("y", "y_train", "y_test")):
             raise InputError(f"{path}: {name} holds {array.dtype}: give whole numbers or text")
     return found
 

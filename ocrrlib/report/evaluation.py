@@ -3,6 +3,7 @@
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 
 from ocrrlib.datasets import DATASETS
 from ocrrlib.errors import InputError
@@ -13,6 +14,7 @@ from ocrrlib.statistics.student import quantile
 
 OWN = dict(facecolor="white", edgecolor="black", marker="o", s=60, linewidth=1.6, zorder=5)
 LINES = {"novel": "vermilion", "original": "blue"}
+AXES = ("original", "novel")  # of the plane
 OTHERS = ("cards of others", style.PALETTE["grey"], "v")
 
 
@@ -75,20 +77,32 @@ def _plane(axes, evaluation):
     for kind, cell in {} if rows is None else rows[~rows["own"]].groupby(rows["system"].map(_kind), sort=False):
         title, colour, marker = kind
         axes.scatter(cell["original"], cell["novel"], color=colour, marker=marker, s=24, label=title, zorder=3)
-    spreads = evaluation.summary.set_index("metric").loc[["original", "novel"]]
+    spreads = evaluation.summary.set_index("metric").loc[list(AXES)] if rows is None else _own(rows)
     (x, y), low, high = spreads["mean"], spreads["low"], spreads["high"]
     if low.notna().all():
         black = dict(color="black", linewidth=1.0, zorder=4)
         axes.plot([low["original"], high["original"]], [y, y], **black)
         axes.plot([x, x], [low["novel"], high["novel"]], **black)
     axes.scatter(x, y, label=evaluation.name, **OWN)
-    title = "nothing published to compare with" if rows is None else "among all published systems"
+    title = "nothing published to compare with"
+    if rows is not None:
+        shared = rows.loc[rows["own"], "seeds"].item()
+        title = "among all published systems" + (
+            f" ({shared} of {len(evaluation.runs)} seeds)" if shared < len(evaluation.runs) else ""
+        )
     axes.set(xlabel="final original accuracy", ylabel="final novel accuracy", title=title)
     if rows is None:
         axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
         return None
     from_left(axes, rows[~rows["collapsed"] | rows["own"]], rows)
     return _front(axes, rows)
+
+
+def _own(rows):
+    """Mean and interval on both axes of the evaluation's row of ``compared``."""
+    own = rows[rows["own"]].iloc[0]
+    bounds = [[own[axis], own[f"{axis} low"], own[f"{axis} high"]] for axis in AXES]
+    return pd.DataFrame(bounds, AXES, ["mean", "low", "high"], dtype=float)
 
 
 def _front(axes, rows):

@@ -6,7 +6,7 @@ import pandas as pd
 from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import OURS
 from ocrrlib.metrics import final
-from ocrrlib.statistics.collapse import DROP, FLOOR, collapsed
+from ocrrlib.statistics.collapse import FLOOR, collapsed
 from ocrrlib.statistics.noninferiority import MARGIN, low_both, noninferiority
 from ocrrlib.statistics.pairs import by_seed
 from ocrrlib.statistics.resampling import AXES
@@ -17,35 +17,32 @@ LIMITS = {"memory": 2.0, "time": 5.0}  # as many times the reference's at most
 CELL = ["dataset", "policy"]
 
 
-def means(runs, floor=FLOOR, drop=DROP):
+def means(runs):
     """Final accuracies of all systems, and which do not know the original classes any more.
 
     Parameters
     ----------
     runs : DataFrame
         One row per run: dataset, policy, seed, system, ``novel``, ``original``.
-    floor : str
-        A system of every cell.
-    drop : float
-        A system whose mean original accuracy is more than this below the floor's has collapsed.
 
     Returns
     -------
     DataFrame
-        One row per dataset, policy, system: means ``novel`` and ``original``, ``collapsed``.
+        One row per dataset, policy, system: means ``novel`` and ``original``, ``collapsed``: whether the latter is more
+        than ``DROP`` below that of ``FLOOR``, a system of every cell.
     """
     found = []
     for ((dataset, policy), novel), (_, original) in zip(by_seed(runs, "novel"), by_seed(runs, "original")):
         own = pd.DataFrame({"novel": novel.mean(), "original": original.mean()})
-        known = pick(f"system in {dataset}, {policy}", floor, own["original"].to_dict())
-        own["collapsed"] = collapsed(own["original"], known, drop)
+        known = pick(f"system in {dataset}, {policy}", FLOOR, own["original"].to_dict())
+        own["collapsed"] = collapsed(own["original"], known)
         own = own.rename_axis("system").reset_index()
         found.append(pd.DataFrame({"dataset": dataset, "policy": policy} | dict(own)))
     return pd.concat(found, ignore_index=True)
 
 
-def bar(runs, resampled=None, candidate=OURS, margin=MARGIN, floor=FLOOR, drop=DROP):
-    """A candidate against every system of its cell that has not collapsed, on both axes.
+def bar(runs, resampled=None):
+    """Ours against every system of its cell that has not collapsed, on both axes.
 
     Returns
     -------
@@ -58,11 +55,11 @@ def bar(runs, resampled=None, candidate=OURS, margin=MARGIN, floor=FLOOR, drop=D
     InputError
         As ``noninferiority`` does: for one seed only, or other seeds than the others'.
     """
-    table = means(runs, floor, drop).melt([*CELL, "system", "collapsed"], var_name="metric", value_name="other")
-    found = noninferiority(runs, candidate, AXES, margin)
+    table = means(runs).melt([*CELL, "system", "collapsed"], var_name="metric", value_name="other")
+    found = noninferiority(runs, OURS, AXES, MARGIN)
     if resampled is not None:
-        found = found.merge(low_both(resampled, candidate), validate="one_to_one")
-    own = table[table["system"] == candidate].rename(columns={"other": "own"}).drop(columns=["system", "collapsed"])
+        found = found.merge(low_both(resampled, OURS), validate="one_to_one")
+    own = table[table["system"] == OURS].rename(columns={"other": "own"}).drop(columns=["system", "collapsed"])
     found = found.merge(table, on=[*CELL, "metric", "system"], validate="one_to_one")
     found = found.merge(own, on=[*CELL, "metric"], validate="many_to_one")
     found = found[~found["collapsed"]].drop(columns="collapsed")
@@ -75,23 +72,23 @@ def best_rivals(compared):
     return compared.loc[compared.groupby([*CELL, "metric"], sort=False)["other"].idxmax()].reset_index(drop=True)
 
 
-def dominating(table, reference=REFERENCE):
-    """Systems whose means are at least as good as the reference's on both axes and better on one: rows of ``means``."""
-    own = table[table["system"] == reference][[*CELL, *AXES]]
+def dominating(table):
+    """Systems whose means are at least as good as ``REFERENCE``'s on both axes and better on one: rows of ``means``."""
+    own = table[table["system"] == REFERENCE][[*CELL, *AXES]]
     both = table.merge(own, on=CELL, suffixes=("", "_reference"), validate="many_to_one")
     gaps = np.round(np.column_stack([both[axis] - both[f"{axis}_reference"] for axis in AXES]), 12)
     return table[((gaps >= 0).all(axis=1) & (gaps > 0).any(axis=1))].reset_index(drop=True)
 
 
-def costs(results, time, candidate=OURS, reference=REFERENCE):
-    """What a candidate costs in every cell, as many times the reference's.
+def costs(results, time):
+    """What ours costs in every cell, as many times ``REFERENCE``'s.
 
     Parameters
     ----------
     results : DataFrame
         One row per checkpoint.
     time : float
-        Of a correction and the prediction after it, as many times the reference's in the same run.
+        Of a correction and the prediction after it, as many times ``REFERENCE``'s in the same run.
 
     Returns
     -------
@@ -99,50 +96,46 @@ def costs(results, time, candidate=OURS, reference=REFERENCE):
         One row per dataset, policy: ``memory``, held when the stream ends, and ``time``.
     """
     held = final(results).groupby([*CELL, "system"], sort=False)["storage_bytes"].mean().unstack()
-    return pd.DataFrame({"memory": held[candidate] / held[reference], "time": time}).reset_index()
+    return pd.DataFrame({"memory": held[OURS] / held[REFERENCE], "time": time}).reset_index()
 
 
-def conditions(compared, accuracies, costs, candidate=OURS, reference=REFERENCE, alpha=ALPHA):
-    """Which parts of the target a candidate reaches in which cell.
+def conditions(compared, accuracies, costs):
+    """Which parts of the target ours reaches in which cell.
 
     Parameters
     ----------
     compared : DataFrame
         As ``bar`` returns it.
     accuracies : DataFrame
-        As ``statistics.summary.accuracies`` returns it, with differences to ``reference``.
+        As ``statistics.summary.accuracies`` returns it, with differences to ``REFERENCE``.
     costs : DataFrame
-        One row per dataset, policy: ``memory`` and ``time``, as many times the reference's.
-    candidate, reference : str
-        The system in question, and the one that it is to beat.
-    alpha : float
-        Bound of the p-value, corrected over the systems of a cell.
+        One row per dataset, policy: ``memory`` and ``time``, as many times ``REFERENCE``'s.
 
     Returns
     -------
     DataFrame
         One row per dataset, policy: ``novel_equal`` and ``original_equal`` (at least equal to all rivals within the
         margin), ``novel_short`` and ``original_short`` (rivals of which that cannot be said), ``anytime`` (mean novel
-        accuracy over stream steps above the reference's, ``p_holm`` < alpha), ``original_kept`` (mean original
-        accuracy not below the reference's, without any margin), ``memory``, ``time`` and ``affordable`` (both within
+        accuracy over stream steps above ``REFERENCE``'s, ``p_holm`` < ``ALPHA``), ``original_kept`` (mean original
+        accuracy not below ``REFERENCE``'s, without any margin), ``memory``, ``time`` and ``affordable`` (both within
         ``LIMITS``), ``all``; where ``compared`` has ``low_both``, ``rows_short``: rivals on either axis of which it
-        cannot be said that the candidate is equal where test rows are drawn, too.
+        cannot be said that ours is equal where test rows are drawn, too.
 
     Raises
     ------
     InputError
-        If the differences are not those of ``candidate`` to ``reference``.
+        If the differences are not to ``REFERENCE``.
     """
-    if accuracies[accuracies["system"] == reference]["difference"].notna().any() or reference == candidate:
-        raise InputError(f"differences are not to {reference!r}: give accuracies with it as their reference")
-    ours = accuracies[accuracies["system"] == candidate].set_index([*CELL, "metric"])
+    if accuracies[accuracies["system"] == REFERENCE]["difference"].notna().any():
+        raise InputError(f"differences are not to {REFERENCE!r}: give accuracies with it as their reference")
+    ours = accuracies[accuracies["system"] == OURS].set_index([*CELL, "metric"])
     costs, rows = costs.set_index(CELL), []
     for (dataset, policy), own in compared.groupby(CELL, sort=False, observed=True):
         row, short = {"dataset": dataset, "policy": policy}, own[~own["at_least_equal"]]
         row |= {f"{axis}_equal": not (short["metric"] == axis).any() for axis in AXES}
         row |= {f"{axis}_short": tuple(short.loc[short["metric"] == axis, "system"]) for axis in AXES}
         anytime = ours.loc[(dataset, policy, "novel_over_steps")]
-        row["anytime"] = bool(anytime["difference"] > 0 and anytime["p_holm"] < alpha)
+        row["anytime"] = bool(anytime["difference"] > 0 and anytime["p_holm"] < ALPHA)
         row["original_kept"] = bool(round(ours.loc[(dataset, policy, "original"), "difference"], 12) >= 0)
         times = {name: float(costs.loc[(dataset, policy), name]) for name in LIMITS}
         row |= times | {"affordable": all(times[name] <= limit for name, limit in LIMITS.items())}

@@ -14,7 +14,8 @@ from ocrrlib.experiments import OURS
 from ocrrlib.report.curves import mark_end, mean_curve
 from ocrrlib.report.fronts import DASHED, staircase, write_names
 from ocrrlib.report.style import FAMILIES, PALETTE, POLICY_TITLES, WIDTH, family_of, style_of
-from ocrrlib.statistics.bar import ALPHA, DROP, FLOOR, REFERENCE
+from ocrrlib.statistics.bar import ALPHA, REFERENCE
+from ocrrlib.statistics.collapse import DROP, FLOOR
 from ocrrlib.statistics.intervals import LEVEL
 
 MAIN = (OURS, "substrate", "klda", "slda", "knn_lm", "online_linear_tuned")  # whose curves are drawn
