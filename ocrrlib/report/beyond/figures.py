@@ -139,7 +139,7 @@ def anytime(accuracies, metric="novel_over_steps"):
             span = [100 * row["difference_t_low"], 100 * row["difference_t_high"]]
             axes.plot(span, [at, at], color=colour, linewidth=1.1, zorder=2)
             face, shown = colour if sure else "white", max(100 * row["difference"], LEAST)
-            marker = dict(marker="o" if shown == 100 * row["difference"] else "<", clip_on=False, zorder=3)
+            marker = dict(marker="o" if shown == 100 * row["difference"] else "<", zorder=3)
             axes.scatter(shown, at, s=14, color=face, edgecolor=colour, linewidth=0.9, **marker)
         names = cell.sort_values("difference", ascending=False)["system"].tolist()
         axes.set_yticks(range(len(names)), names, fontsize=7)
@@ -147,9 +147,10 @@ def anytime(accuracies, metric="novel_over_steps"):
             label.set_color(family_of(label.get_text())[1])
             label.set_fontweight("bold" if label.get_text() == OURS else "normal")
         axes.set_ylim(len(names) - 0.3, -0.7)
-        axes.tick_params(axis="y", length=0, pad=1)
+        axes.tick_params(axis="y", length=0, pad=3)
         axes.axvline(0, color=PALETTE["vermilion"], linewidth=0.9, zorder=1)
-        axes.set_xlim(left=max(axes.get_xlim()[0], LEAST))
+    low, high = 100 * rows["difference_t_low"].min(), 100 * rows["difference_t_high"].max()
+    cells[0][0].set_xlim(max(low, LEAST) - 1.5, max(high, 0) + 1.5)  # all panels share it
     marks = dict(color="#404040", marker="o", linestyle="none", markersize=4)
     handles = [Line2D([], [], color=PALETTE["vermilion"], linewidth=0.9, label=f"the {REFERENCE}")]
     handles.append(Line2D([], [], label=f"p < {ALPHA:g} (Holm)", **marks))
