@@ -24,9 +24,6 @@ _HERE = {
 }
 
 
-__all__ = list(_HERE)
-
-
 def __dir__():
     return sorted({*globals(), *_HERE})
 
