@@ -13,7 +13,7 @@ from ocrrlib.experiments import EXPERIMENTS, PROFILES, SEEDS, parse_seeds
 from ocrrlib.files import ROOT
 from ocrrlib.scale import check_memory
 from ocrrlib.scale_plan import LIVE, PARTS, cells
-from ocrrlib.sweep import check_scheduler
+from ocrrlib.workers import check_scheduler
 
 BUILD = ROOT / "build"
 SOURCES = dict.fromkeys(("published", "live"))  # as committed, or run now
@@ -81,8 +81,8 @@ class Settings:
         check_memory(max((cell.n for cell in cells(settings.SCALES, settings.PROFILE)), default=0))
         for dataset in DATASETS:
             if not path_of(dataset, settings.ENCODER).exists():
-                load_texts(dataset)  # they must be encoded, so the texts and the encoder must be there
-                load_encoder(settings.ENCODER)
+                texts = load_texts(dataset)  # they must be encoded, so the texts and the encoder must be there
+                load_encoder(settings.ENCODER, texts.train)
         return settings
 
     @property

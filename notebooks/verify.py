@@ -22,8 +22,8 @@ OLDER = {
     "lora": "since then the loop can deliver corrections late; the run of `lora`, seed 0, was repeated: the same rows",
     "costs": "measured one system after the other, on a machine at rest, before systems gave the same answers with "
     "less work; the rows of `river_logreg`, `pa`, the tuned replay systems, ours and LoRA are later, from slower days",
-    "growth": "since then neighbours can say how sure they are, and fixed queries are followed with less work; "
-    "searches and appends go as they did",
+    "growth": "since then neighbours can say how sure they are, fixed queries are followed with less work, and an "
+    "append checks what it is given; searches go as they did",
 }
 OF_THE_PAPER = ("paper/ocrr.pdf", "paper/values.json")
 

@@ -1,38 +1,17 @@
 """What a correction and a prediction cost, through the public contract, one at a time (paper, section 5.7)."""
 
 import time
-import warnings
 
 import numpy as np
-import pandas as pd
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
-from ocrrlib.embeddings import load
-from ocrrlib.encoders import DEFAULT_ENCODER
-from ocrrlib.errors import InputError, pick
-from ocrrlib.experiments import FULL_SWEEP, ONLINE, OURS, PROFILES, REPLAYS
 from ocrrlib.policies import POLICIES
 from ocrrlib.scale import check_memory, timed
-from ocrrlib.scenario import make_scenario
-from ocrrlib.sentences import load_sentences
 from ocrrlib.stream import run_stream
 from ocrrlib.synthetic import Synthetic
-from ocrrlib.systems import SYSTEMS, make
+from ocrrlib.systems import make
 
-MEASURED = (
-    *FULL_SWEEP,
-    "bounded_reservoir_1000",
-    "bounded_fifo_1000",
-    "substrate_hnsw",
-    *ONLINE,
-    *REPLAYS,
-    OURS,
-    "lora",
-)
-LEDGERS = ("substrate", "substrate_hnsw")
-REFERENCE = "substrate"
-SIZES = (1_000, 10_000, 100_000, 1_000_000)
 TURN = 25  # items that one system gets before it is the next one's turn
 QUANTILES = {"median": 0.5, "low": 0.05, "high": 0.95}
 
@@ -128,55 +107,3 @@ def of_ledger(name, n, dim=384, items=200, classes=100, noise=0.12, copied=2**29
     costs = microseconds(predict, "predict") | microseconds(correct, "correct")
     held = {"bytes": system.storage().bytes, "bandwidth": 2 * copied / float(np.median(copies))}
     return {"system": name, "entries": n, **costs, **held}
-
-
-def of_systems(profile="paper", progress=True, systems=MEASURED):
-    """Costs of systems on Banking77, as a table: of items at the start of a stream, and of one whole seed.
-
-    The substrate is among them, and every row has its medians, ``substrate_predict`` and ``substrate_correct``: rows
-    that were not measured together can be compared by them. A system is left out, with a warning, where the texts
-    that it reads or a library that it needs are missing; the quick profile does without those that read sentences.
-    """
-    quick = pick("profile", profile, PROFILES) is PROFILES["quick"]
-    names, measured, datasets, size = [], [], {}, PROFILES[profile]
-    for name in tqdm(dict.fromkeys([REFERENCE, *systems]), desc="first rows", unit="system", disable=not progress):
-        reads = SYSTEMS[name].reads
-        if quick and reads == "sentences":
-            continue
-        try:
-            if reads not in datasets:
-                datasets[reads] = (load_sentences if reads == "sentences" else load)("banking77", DEFAULT_ENCODER)
-            scenario = make_scenario(datasets[reads], 0, **size)
-            system = fitted(name, scenario)
-        except InputError as error:
-            warnings.warn(f"{name} is left out: {error}", stacklevel=2)
-            continue
-        names.append(name)
-        measured.append(turns(system, scenario, 5 if quick else 100 if reads == "sentences" else 300))
-    rows = of_items(measured, progress)
-    whole = tqdm(zip(names, rows), desc="whole seeds", total=len(rows), unit="system", disable=not progress)
-    for place, (name, row) in enumerate(whole, 1):
-        own = make_scenario(datasets[SYSTEMS[name].reads], place, **size)  # so that none profits from another's fit
-        row |= {"system": name, "seed_s": of_seed(name, own)}
-        row |= {f"{REFERENCE}_{what}": rows[0][f"{what}_median"] for what in ("predict", "correct")}
-    return pd.DataFrame(rows)
-
-
-def of_ledgers(profile="paper", progress=True):
-    """Costs of substrates with ledgers of growing size, and what one core copies meanwhile, as a table.
-
-    A substrate is left out, with a warning, where a library that it needs is missing.
-    """
-    sizes = (100, 1000) if pick("profile", profile, PROFILES) is PROFILES["quick"] else SIZES
-    names = [name for name in LEDGERS if _can_be_made(name)]
-    pairs = tqdm([(name, n) for n in sizes for name in names], desc="ledgers", unit="ledger", disable=not progress)
-    return pd.DataFrame([of_ledger(name, n) for name, n in pairs])
-
-
-def _can_be_made(name):
-    try:
-        make(name).fit(np.eye(2, dtype=np.float32), np.arange(2), range(2))
-    except InputError as error:
-        warnings.warn(f"{name} is left out: {error}", stacklevel=3)
-        return False
-    return True

@@ -12,8 +12,8 @@ from ocrrlib.errors import pick
 from ocrrlib.home import cache_folder
 from ocrrlib.policies import POLICIES
 from ocrrlib.provenance import closure, digest
-from ocrrlib.studies import run_tasks
 from ocrrlib.systems import SYSTEMS
+from ocrrlib.tasks import run_tasks
 
 CACHE = cache_folder() / "crossed"
 
@@ -31,6 +31,7 @@ def cross(
     data=None,
     cache=CACHE,
     progress=True,
+    dask=None,
 ):
     """Every system over every draw, order and seed of coins.
 
@@ -48,6 +49,8 @@ def cross(
         Worker processes.
     cache : path or None
         Folder of finished streams.
+    dask : str, optional
+        Address of a Dask scheduler to use instead of processes.
 
     Returns
     -------
@@ -61,4 +64,5 @@ def cross(
     cells = list(product(range(draws), range(orders)))
     tasks = [(entries, data, *cell, coins, corrects, seed) for cell in cells]
     keys = [digest([made, data.fingerprint, *cell, coins, asdict(corrects), seed, *code]) for cell in cells]
-    return pd.DataFrame(sum(run_tasks(stream_coins, tasks, keys, jobs, cache, progress), []))
+    names = [f"{data.dataset}, draw {draw}, order {order}" for draw, order in cells]
+    return pd.DataFrame(sum(run_tasks(stream_coins, tasks, keys, jobs, cache, progress, dask, names=names), []))

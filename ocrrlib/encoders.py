@@ -67,7 +67,7 @@ def load_encoder(encoder, sentences=None):
     Raises
     ------
     InputError
-        If it cannot be loaded.
+        If it cannot be loaded, or is the lexical one and there is nothing to fit it on.
     """
     if callable(encoder):
         return FunctionEncoder(encoder)
@@ -77,7 +77,9 @@ def load_encoder(encoder, sentences=None):
         except ImportError as error:
             raise InputError(_NEEDS.format(encoder, "statistics")) from error
 
-        return Lexical(sentences) if sentences else None
+        if not sentences:
+            raise InputError(f"encoder {encoder!r} is fitted on a dataset's training sentences: give these")
+        return Lexical(sentences)
     try:
         from sentence_transformers import SentenceTransformer  # slow to import, seldom needed
     except ImportError as error:

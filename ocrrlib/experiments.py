@@ -1,6 +1,7 @@
 """The paper's experiments as grids of runs."""
 
 import operator
+import re
 from dataclasses import dataclass
 
 from ocrrlib.encoders import DEFAULT_ENCODER
@@ -83,8 +84,17 @@ PUBLISHED_ONLY = ("lora", "beyond")  # too long for `make paper`, which shows th
 PROFILES = {"paper": dict(cap=PAPER_CAP, thin=1), "quick": dict(cap=60, thin=24)}
 
 
+def _from(part):
+    """The integers that ``3`` or ``0-4`` stands for."""
+    ends = re.fullmatch(r"\s*(\d+)\s*-\s*(\d+)\s*", part)
+    first, last = map(int, ends.groups() if ends else (part, part))
+    if last < first:
+        raise ValueError(part)
+    return range(first, last + 1)
+
+
 def parse_seeds(seeds):
-    """Seeds as a tuple of integers, from ``"0,1,2"`` or a sequence.
+    """Seeds as a tuple of integers, from ``"0,1,2"``, ``"0-4"`` or a sequence.
 
     Raises
     ------
@@ -93,9 +103,12 @@ def parse_seeds(seeds):
     """
     parts = seeds.split(",") if isinstance(seeds, str) else seeds
     try:
-        numbers = tuple(int(part) if isinstance(part, str) else operator.index(part) for part in parts)
+        numbers = tuple(
+            number for part in parts for number in (_from(part) if isinstance(part, str) else (operator.index(part),))
+        )
     except (TypeError, ValueError):
-        raise InputError(f"seeds {seeds!r} are not a list of integers: give them as 0,1,2") from None
+        way_out = "give them as 0,1,2 or, lowest first, as 0-2"
+        raise InputError(f"seeds {seeds!r} are not a list of integers: {way_out}") from None
     if not numbers or min(numbers) < 0 or max(numbers) >= 2**32 or len(set(numbers)) < len(numbers):
         raise InputError(f"seeds {seeds!r} are out of range: give different integers from 0 to {2**32 - 1}")
     return numbers

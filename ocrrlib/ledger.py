@@ -7,12 +7,14 @@ that was kept elsewhere (``verify(head=...)``).
 """
 
 import hashlib
+import operator
 import struct
 from dataclasses import dataclass
 
 import numpy as np
 
 from ocrrlib.entries import Entries
+from ocrrlib.errors import InputError
 
 GENESIS = bytes(32)
 _HEADER = struct.Struct("<5sqqI")  # tag, id, label, dimension
@@ -28,6 +30,48 @@ def entry_hash(id, label, x, previous):
     digest.update(np.ascontiguousarray(x, "<f4"))
     digest.update(previous)
     return digest.digest()
+
+
+def as_hash(given):
+    """A hash of 32 bytes, from these or from 64 hexadecimal digits.
+
+    Raises
+    ------
+    InputError
+        If it is neither.
+    """
+    try:
+        found = bytes.fromhex(given) if isinstance(given, str) else given
+    except ValueError:
+        found = None
+    if not isinstance(found, bytes) or len(found) != len(GENESIS):
+        raise InputError(f"head {given!r} is no hash: give 64 hexadecimal digits, or the 32 bytes that they stand for")
+    return found
+
+
+def _checked(X, y):
+    """Rows (n, d) float32 and class ids (n,) int64 that a ledger can hold.
+
+    Raises
+    ------
+    InputError
+        If they are not such.
+    """
+    try:
+        with np.errstate(over="ignore"):  # what is too large for float32 is found as infinite
+            X = np.asarray(X, np.float32)
+        y = [operator.index(label) for label in np.atleast_1d(y).tolist()]
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"not an entry of a ledger ({error}): give embeddings and whole numbers as class ids"
+        ) from None
+    if X.ndim != 2 or len(X) != len(y):
+        raise InputError(f"rows of shape {X.shape} and {len(y)} class ids do not match: give (n, d) and (n,)")
+    if not np.isfinite(X).all():
+        raise InputError("an embedding has NaN or infinite values: remove or fix it, a hash over it would vouch for it")
+    if y and not 0 <= min(y) <= max(y) < 2**63:
+        raise InputError(f"class ids from {min(y)} to {max(y)} are out of range: give whole numbers from 0 up")
+    return X, np.array(y, np.int64)
 
 
 @dataclass(frozen=True)
@@ -49,15 +93,28 @@ class Fault:
 class Ledger(Entries):
     """Entries that can only be appended, each bound to the one before.
 
+    Parameters
+    ----------
+    X : (n, d) float32
+        First embeddings, finite.
+    y : (n,) int
+        Their class ids, from 0 up.
+
     Attributes
     ----------
     ids : list of int
         An entry's id is its place at the time of writing.
     previous, hashes : list of bytes
         Hash of the entry before, and of the entry itself.
+
+    Raises
+    ------
+    InputError
+        If rows or class ids are not such.
     """
 
     def __init__(self, X, y):
+        _checked(X, y)
         super().__init__(X, y)
         self.ids, self.previous, self.hashes = list(range(self.size)), [], []
         for id, (x, label) in enumerate(zip(self.X, self.y.tolist())):
@@ -78,11 +135,40 @@ class Ledger(Entries):
         return super().nbytes + self.size * (8 + 32 + 32)  # id and the two hashes
 
     def append(self, x, y):
-        """Add an entry and extend the chain."""
+        """Add an entry and extend the chain; where an entry is refused, the ledger stays as it was.
+
+        Parameters
+        ----------
+        x : (d,) float32
+            An embedding, finite.
+        y : int
+            Its class id, from 0 up.
+
+        Raises
+        ------
+        InputError
+            If it is not such an entry, or the embedding is not as long as the others.
+        """
+        if not self._is_entry(x, y):
+            x, y = self._as_entry(x, y)
         super().append(x, y)
         id = self.size - 1
         self.ids.append(id)
         self._link(id, y, self._X[id])
+
+    def _is_entry(self, x, y):
+        """Whether an entry can be stored as it is, in less time than storing takes; False also where that is open."""
+        plain = type(x) is np.ndarray and x.dtype == np.float32 and x.shape == self._X.shape[1:]
+        return plain and type(y) is int and 0 <= y < 2**63 and bool(np.isfinite(x).all())
+
+    def _as_entry(self, x, y):
+        if np.shape(x) != self._X.shape[1:] or np.ndim(y):
+            raise InputError(
+                f"an embedding of shape {np.shape(x)} and a class id of shape {np.shape(y)} are no entry of it: "
+                f"give {self._X.shape[1:]} and one whole number"
+            )
+        rows, labels = _checked(np.asarray(x)[None], y)
+        return rows[0], int(labels[0])
 
     def overwrite(self, slot, x, y):
         if slot != self.size - 1 or slot < len(self.hashes):
@@ -94,10 +180,16 @@ class Ledger(Entries):
 
         Parameters
         ----------
-        head : bytes, optional
-            The newest hash as noted elsewhere, earlier; without it a cut tail or a rewrite of
-            the whole chain goes unnoticed.
+        head : bytes or str, optional
+            The newest hash as noted elsewhere, earlier, as it is or as hexadecimal digits; without it a cut tail
+            or a rewrite of the whole chain goes unnoticed.
+
+        Raises
+        ------
+        InputError
+            If the head is no hash.
         """
+        head = None if head is None else as_hash(head)
         before = GENESIS
         for place in range(self.size):
             own = entry_hash(self.ids[place], int(self.y[place]), self.X[place], self.previous[place])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from ocrrlib import results, sentences
-from ocrrlib.costs import MEASURED
+from ocrrlib.cost_plan import MEASURED
 from ocrrlib.embeddings import load
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.experiments import CROSSED, EXPERIMENTS, OURS, grid

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ocrrlib.entries import Entries
 from ocrrlib.errors import InputError
-from ocrrlib.ledger import GENESIS, Fault, Ledger
+from ocrrlib.ledger import GENESIS, Fault, Ledger, as_hash
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,16 @@ class StoredLedger(Ledger):
 
         Parameters
         ----------
-        head : bytes, optional
-            As noted elsewhere, earlier, of the file or, for its entries alone, of the ledger in memory.
+        head : bytes or str, optional
+            As noted elsewhere, earlier, of the file or, for its entries alone, of the ledger in memory; as it is or
+            as hexadecimal digits.
+
+        Raises
+        ------
+        InputError
+            If the head is no hash.
         """
+        head = None if head is None else as_hash(head)
         if self.names is not None and self.names != names_hash(self.classes):
             return Fault(0, "renamed")
         return super().verify(None if head is not None and self.vouched(head) else head)
@@ -128,12 +135,7 @@ def from_hex(text):
     InputError
         If it is not 64 hexadecimal digits, or the hash that stands before every first entry.
     """
-    try:
-        found = bytes.fromhex(text)
-    except ValueError:
-        found = b""
-    if len(found) != len(GENESIS):
-        raise InputError(f"head {text!r} is no hash: give 64 hexadecimal digits")
+    found = as_hash(text)
     if found == GENESIS:
         raise InputError(
             "head 0000... stands before the first entry of every ledger: give one that was noted of a file"

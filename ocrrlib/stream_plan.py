@@ -24,10 +24,11 @@ from ocrrlib.provenance import closure, digest
 from ocrrlib.scope import split_off
 from ocrrlib.shifts import DRIFTS
 from ocrrlib.streams import ORACLE, Cell, run_cell, scenario_of
-from ocrrlib.studies import run_tasks
 from ocrrlib.systems import SYSTEMS
+from ocrrlib.tasks import run_tasks
 
 CACHE = cache_folder() / "streams"
+IN_A_ROW = 20  # cells of one scenario that a worker does in a row, so that many workers have enough to do
 SEEDS = {"paper": (0, 1, 2, 3, 4), "quick": (0,)}
 COMPARED = ("substrate", "bounded_reservoir_1000", "knn_lm", "online_linear", "slda", OURS)
 QUEUES = ("bounded_fifo_1000", "bounded_reservoir_1000")  # what a memory with a budget keeps depends on the order
@@ -107,10 +108,11 @@ def _key(cell):
     return digest([asdict(cell), entry.cls, entry.params, code, libraries, data.fingerprint, rows])
 
 
-def run_cells(cells, jobs=1, cache=CACHE, progress=True):
+def run_cells(cells, jobs=1, cache=CACHE, progress=True, dask=None):
     """What ``run_cell`` gives for each of these cells; finished ones are found in the cache."""
+    tasks, keys, names = [(cell,) for cell in cells], [_key(cell) for cell in cells], list(map(str, cells))
     starts = [cell.start for cell in cells]
-    return run_tasks(_run, [(cell,) for cell in cells], [_key(cell) for cell in cells], jobs, cache, progress, starts)
+    return run_tasks(_run, tasks, keys, jobs, cache, progress, dask, together=starts, most=IN_A_ROW, names=names)
 
 
 def _rows(study, cell, checkpoints):
@@ -130,7 +132,14 @@ def _rows(study, cell, checkpoints):
 
 
 def run_studies(
-    names=tuple(STUDIES), encoder=DEFAULT_ENCODER, seeds=None, profile="paper", jobs=1, cache=CACHE, progress=True
+    names=tuple(STUDIES),
+    encoder=DEFAULT_ENCODER,
+    seeds=None,
+    profile="paper",
+    jobs=1,
+    cache=CACHE,
+    progress=True,
+    dask=None,
 ):
     """Run studies and return their checkpoints, one row each; the same whatever the workers.
 
@@ -141,7 +150,7 @@ def run_studies(
         and for ``scope`` before and after the stream AUROC and FPR at 95 % recall, by score and by rows.
     """
     cells = [(name, cell) for name in names for cell in plan(name, encoder, seeds, profile)]
-    found = run_cells([cell for _, cell in cells], jobs, cache, progress)
+    found = run_cells([cell for _, cell in cells], jobs, cache, progress, dask)
     frame = pd.DataFrame([row for (name, cell), rows in zip(cells, found) for row in _rows(name, cell, rows)])
     metrics = [name for name in frame if name not in KEY]
     return frame[KEY + metrics].astype({name: float for name in metrics if frame[name].dtype == object})

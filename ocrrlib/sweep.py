@@ -1,20 +1,12 @@
 """A grid of runs: in parallel, resumable, one tidy frame in the end."""
 
-import asyncio
-import os
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 
-import joblib
 import numpy as np
 import pandas as pd
-from threadpoolctl import threadpool_limits
-from tqdm import tqdm
 
-from ocrrlib.cache import RunCache
 from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import check_runs
 from ocrrlib.home import cache_folder
@@ -24,9 +16,9 @@ from ocrrlib.provenance import closure, digest
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import SYSTEMS, make
+from ocrrlib.tasks import run_tasks
 
 CACHE = cache_folder() / "runs"
-PATIENCE = 10  # seconds that a scheduler has to answer
 
 
 def depends_on(run, fingerprint):
@@ -44,112 +36,55 @@ def depends_on(run, fingerprint):
     }
 
 
-def run_group(runs, data, cache):
-    """Runs of one scenario, one after the other, so that they share work.
+@dataclass(frozen=True)
+class Source:
+    """A dataset, known by its fingerprint.
+
+    Attributes
+    ----------
+    fingerprint : str
+        Of the data.
+    data : Embedded or Sentences
+    """
+
+    fingerprint: str
+    data: object = field(compare=False, repr=False)
+
+
+@lru_cache(maxsize=1)
+def _scenario(source, seed, draw, cap, thin):
+    return make_scenario(source.data, seed, draw=draw, cap=cap, thin=thin)
+
+
+def run_one(run, source):
+    """One run of a grid; those of one scenario share it when they are run in a row.
 
     Parameters
     ----------
-    runs : list of (Run, str)
-        Runs that differ in policy and system only, with their cache keys.
-    data : Embedded
-        Their dataset.
-    cache : RunCache
-        Where each is kept as soon as it is finished.
+    run : Run
+    source : Source
+        Its dataset.
 
     Returns
     -------
-    list of (key, dict)
+    dict
         Checkpoints; which test rows were right in the end, novel ones first, one bit each in hex; seconds.
     """
-    first, done = runs[0][0], []
-    scenario = make_scenario(data, first.seed, draw=first.draw, cap=first.cap, thin=first.thin)
+    scenario = _scenario(source, run.seed, run.draw, run.cap, run.thin)
+    started = time.perf_counter()
+    checkpoints = list(run_stream(make(run.system, run.seed, run.encoder), scenario, POLICIES[run.policy]))
     truth = np.concatenate([scenario.y_novel, scenario.y_original])
-    for run, key in runs:
-        started = time.perf_counter()
-        try:
-            stream = run_stream(make(run.system, run.seed, run.encoder), scenario, POLICIES[run.policy])
-            checkpoints = list(stream)
-        except Exception as error:
-            raise RuntimeError(f"run failed: {run}: {error}") from error
-        finished = {
-            "checkpoints": [checkpoint.scalars for checkpoint in checkpoints],
-            "right": np.packbits(checkpoints[-1].answers == truth).tobytes().hex(),
-            "n_novel": len(scenario.y_novel),
-            "n_original": len(scenario.y_original),
-            "seconds": time.perf_counter() - started,
-        }
-        cache.save(key, finished)
-        done.append((key, finished))
-    return done
-
-
-def check_scheduler(address):
-    """Refuse an address where no Dask scheduler answers.
-
-    Raises
-    ------
-    InputError
-        If none does, or Dask is not installed.
-    """
-    try:
-        from distributed import comm
-    except ImportError as error:
-        raise InputError("DASK needs the optional Dask: pip install 'dask[distributed]'") from error
-
-    async def greet():
-        (await comm.connect(address, timeout=PATIENCE)).abort()
-
-    try:
-        with ThreadPoolExecutor(1) as pool:  # a notebook's own thread has an event loop already
-            pool.submit(asyncio.run, greet()).result()
-    except (OSError, ValueError) as error:
-        raise InputError(f"no Dask scheduler answers at {address}: start one with `dask scheduler`") from error
-
-
-@contextmanager
-def _workers(jobs, dask):
-    """Where groups run: worker processes here, or the Dask cluster at this address."""
-    if dask:
-        check_scheduler(dask)
-        from distributed import Client
-
-        with Client(dask), joblib.parallel_config(backend="dask", n_jobs=-1):
-            yield
-    elif jobs == 1:
-        with joblib.parallel_config(backend="sequential"), threadpool_limits(1):
-            yield
-    else:
-        threads = max(1, (os.cpu_count() or 1) // jobs)
-        with joblib.parallel_config(backend="loky", n_jobs=jobs, inner_max_num_threads=threads):
-            yield
-
-
-def _show(bar, done):
-    """Bring a bar to ``done`` runs, never back."""
-    bar.n = max(bar.n, done)
-    bar.refresh()
-
-
-@contextmanager
-def _counted(bar, keys, kept):
-    """Runs show in the bar as soon as they are kept; a group of long ones may take an hour."""
-    over = threading.Event()
-
-    def look():
-        while not over.wait(2):
-            _show(bar, sum(key in kept for key in keys))
-
-    thread = threading.Thread(target=look, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
+    return {
+        "checkpoints": [checkpoint.scalars for checkpoint in checkpoints],
+        "right": np.packbits(checkpoints[-1].answers == truth).tobytes().hex(),
+        "n_novel": len(scenario.y_novel),
+        "n_original": len(scenario.y_original),
+        "seconds": time.perf_counter() - started,
+    }
 
 
 def finish(runs, datasets, jobs=1, dask=None, cache=CACHE, progress=True):
-    """Run a grid and return all that ``run_group`` keeps of each run.
+    """Run a grid and return all that ``run_one`` gives for each run.
 
     Parameters
     ----------
@@ -175,35 +110,23 @@ def finish(runs, datasets, jobs=1, dask=None, cache=CACHE, progress=True):
         If a run names what does not exist, or ``jobs`` is out of range.
     """
     check_runs(runs)
-    if jobs < 1:
-        raise InputError(f"{jobs} jobs are too few: give at least 1")
-    kept = RunCache(cache)
-    fingerprints = {name: data.fingerprint for name, data in datasets.items()}
+    sources = {name: Source(data.fingerprint, data) for name, data in datasets.items()}
     for run in runs:
         given = pick("dataset", run.dataset, datasets).encoder
         if given != run.encoder:
             raise InputError(f"{run.dataset} was embedded by {given!r}, not by {run.encoder!r} as the runs say")
-    keys = [digest(depends_on(run, fingerprints[run.dataset])) for run in runs]
-    found = {key: run for key in keys if (run := kept.load(key)) is not None}
-
-    groups = {}
-    for run, key in zip(runs, keys):
-        if key not in found:
-            family = SYSTEMS[run.system].family
-            groups.setdefault((family, run.dataset, run.seed, run.draw, run.cap, run.thin), []).append((run, key))
-    # What is long must not start last.
-    heavy = sorted(groups, key=lambda g: len(groups[g]) * len(datasets[g[1]].y_train), reverse=True)
-    tasks = [joblib.delayed(run_group)(groups[g], datasets[groups[g][0][0].dataset], kept) for g in heavy]
-    bar = tqdm(total=len(runs), initial=len(found), unit="run", disable=not progress)
-    with _workers(jobs, dask), bar, _counted(bar, keys, kept):
-        for done in joblib.Parallel(return_as="generator_unordered", pre_dispatch="all")(tasks):
-            for key, finished in done:
-                found[key] = finished
-                if key not in kept:  # the worker has no folder in common with us
-                    kept.save(key, finished)
-            _show(bar, len(found))
-
-    return [found[key] for key in keys]
+    return run_tasks(
+        run_one,
+        [(run, sources[run.dataset]) for run in runs],
+        [digest(depends_on(run, sources[run.dataset].fingerprint)) for run in runs],
+        jobs,
+        cache,
+        progress,
+        dask,
+        together=[(SYSTEMS[r.system].family, r.dataset, r.seed, r.draw, r.cap, r.thin) for r in runs],
+        cost=[len(datasets[run.dataset].y_train) for run in runs],
+        names=list(map(str, runs)),
+    )
 
 
 def _names(run):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from conftest import EMBEDDED
 
-from ocrrlib import costs, scale
+from ocrrlib import cost_plan, costs, scale
 from ocrrlib.errors import InputError
 from ocrrlib.scenario import make_scenario
 
@@ -126,31 +126,31 @@ def test_all_systems_are_measured_that_can_be(monkeypatch):
     def no_texts(*_):
         raise InputError("no texts here")
 
-    monkeypatch.setattr(costs, "load_sentences", no_texts)
-    monkeypatch.setattr(costs, "PROFILES", {"paper": dict(cap=60, thin=24), "quick": {}})
+    monkeypatch.setattr(cost_plan, "load_sentences", no_texts)
+    monkeypatch.setattr(cost_plan, "PROFILES", {"paper": dict(cap=60, thin=24), "quick": {}})
     with pytest.warns(UserWarning, match="lora is left out: no texts here"):
-        table = costs.of_systems("paper", progress=False, systems=("static_linear", "lora"))
+        table = cost_plan.of_systems("paper", progress=False, systems=("static_linear", "lora"))
     assert list(table["system"]) == ["substrate", "static_linear"]
 
 
 def test_a_system_whose_library_is_missing_is_left_out_and_the_others_are_measured(monkeypatch):
     monkeypatch.setitem(sys.modules, "ocrrlib.systems.pa", None)
     with pytest.warns(UserWarning, match=r"pa is left out: .*pip install 'ocrrlib\[river\]'"):
-        table = costs.of_systems("quick", progress=False, systems=("pa", "static_linear"))
+        table = cost_plan.of_systems("quick", progress=False, systems=("pa", "static_linear"))
     assert list(table["system"]) == ["substrate", "static_linear"]
 
 
 def test_a_ledger_whose_library_is_missing_is_left_out_and_the_other_is_measured(monkeypatch):
     monkeypatch.setitem(sys.modules, "hnswlib", None)
     with pytest.warns(UserWarning, match="substrate_hnsw is left out: .*pip install hnswlib"):
-        table = costs.of_ledgers("quick", progress=False)
+        table = cost_plan.of_ledgers("quick", progress=False)
     assert table[["system", "entries"]].values.tolist() == [["substrate", 100], ["substrate", 1000]]
 
 
 def test_the_quick_profile_measures_every_system_that_reads_embeddings():
-    table = costs.of_systems("quick", progress=False)
-    assert set(table["system"]) == set(costs.MEASURED) & set(EMBEDDED)
-    assert set(costs.MEASURED) - set(EMBEDDED) == {"lora"}
+    table = cost_plan.of_systems("quick", progress=False)
+    assert set(table["system"]) == set(cost_plan.MEASURED) & set(EMBEDDED)
+    assert set(cost_plan.MEASURED) - set(EMBEDDED) == {"lora"}
     assert (table["seed_s"] > 0).all()
     beside = table.set_index("system").loc["substrate"]
     for what in ("predict", "correct"):
@@ -158,14 +158,14 @@ def test_the_quick_profile_measures_every_system_that_reads_embeddings():
 
 
 def test_ledgers_of_all_sizes_are_measured_beside_the_bandwidth():
-    table = costs.of_ledgers("quick", progress=False)
-    assert list(zip(table["system"], table["entries"])) == [(s, n) for n in (100, 1000) for s in costs.LEDGERS]
+    table = cost_plan.of_ledgers("quick", progress=False)
+    assert list(zip(table["system"], table["entries"])) == [(s, n) for n in (100, 1000) for s in cost_plan.LEDGERS]
     assert (table["bandwidth"] > 1e8).all()
 
 
-@pytest.mark.parametrize("measure", [costs.of_systems, costs.of_ledgers])
+@pytest.mark.parametrize("measure", [cost_plan.of_systems, cost_plan.of_ledgers])
 def test_an_unknown_profile_is_refused_before_anything_runs(measure, monkeypatch):
-    monkeypatch.setattr(costs, "turns", None)
-    monkeypatch.setattr(costs, "of_ledger", None)
+    monkeypatch.setattr(cost_plan, "turns", None)
+    monkeypatch.setattr(cost_plan, "of_ledger", None)
     with pytest.raises(InputError, match="unknown profile"):
         measure("fast")

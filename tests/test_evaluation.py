@@ -5,6 +5,7 @@ import pickle
 import random
 import subprocess
 import sys
+from dataclasses import replace
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -16,9 +17,9 @@ from sklearn.linear_model import SGDClassifier
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
 
 import ocrrlib
-from ocrrlib import cards, results
+from ocrrlib import cards, embeddings, results
 from ocrrlib.cards import published_cards
-from ocrrlib.cards.cells import place_of
+from ocrrlib.cards.cells import METRICS, place_of
 from ocrrlib.cards.check import check
 from ocrrlib.cards.standings import standings
 from ocrrlib.embeddings import Embedded
@@ -479,6 +480,91 @@ def test_a_cell_of_which_nothing_is_published_is_not_compared(tiny, banking):
         evaluate("ncm", banking, [0], held_out=5, **QUIET).compared()
 
 
+# --- answers that hang on the batch
+
+
+class Centred(Means):
+    """Means that are asked about rows less the mean of all that come together."""
+
+    def predict(self, X):
+        return super().predict(X - X.mean(axis=0))
+
+
+class Chance(Means):
+    """Answers at random."""
+
+    def predict(self, X):
+        return np.random.randint(0, 12, len(X))
+
+
+@pytest.mark.parametrize("system", [Centred, Chance])
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_answers_that_hang_on_other_rows_or_on_chance_are_warned_of(system, jobs, tiny):
+    with pytest.warns(UserWarning, match=f"{system.__name__} answers [0-9]+ of 32 test rows otherwise") as caught:
+        evaluate(system, tiny, [0, 1], jobs=jobs, **QUIET)
+    assert len(caught) == 1 and caught[0].filename == __file__
+
+
+def test_answers_that_hang_on_their_row_alone_are_not_warned_of(tiny, recwarn):
+    for system in (Means, GaussianNB(), "knn_lm", "substrate"):
+        evaluate(system, tiny, [0], **QUIET)
+    assert not [one for one in recwarn if "otherwise" in str(one.message)]
+
+
+@pytest.mark.filterwarnings("ignore:.*otherwise")
+def test_what_a_system_is_asked_in_the_end_does_not_change_its_curve(tiny, monkeypatch):
+    curve = evaluate(Chance, tiny, [0], **QUIET).curve
+    monkeypatch.setattr("ocrrlib.evaluation.one_seed._otherwise", lambda *_: 0)
+    assert evaluate(Chance, tiny, [0], **QUIET).curve.equals(curve)
+
+
+# --- one system against another
+
+
+def test_differences_are_taken_seed_by_seed_over_the_seeds_that_both_have(tiny):
+    one, other = evaluate("ncm", tiny, [3, 0, 1, 2], **QUIET), evaluate("static_knn", tiny, [1, 2, 4, 3], **QUIET)
+    found = one.against(other)
+    mine, its = (e.runs.set_index("seed").loc[[3, 1, 2]] for e in (one, other))
+    assert found["metric"].tolist() == list(METRICS) and found["n"].tolist() == [3] * len(METRICS)
+    for (metric, column), row in zip(METRICS.items(), found.itertuples()):
+        gaps = mine[column].to_numpy() - its[column].to_numpy()
+        assert row.mean == pytest.approx(gaps.mean()) and row.sd == pytest.approx(gaps.std(ddof=1)), metric
+        assert row.low <= row.mean <= row.high
+        assert (row.higher, row.lower) == ((gaps > 0).sum(), (gaps < 0).sum())
+    back = other.against(one)
+    np.testing.assert_allclose(back[["mean", "low", "high"]], -found[["mean", "high", "low"]])
+    assert back["higher"].equals(found["lower"]) and back["lower"].equals(found["higher"])
+
+
+def test_a_system_has_nothing_over_itself(tiny):
+    one = evaluate("ncm", tiny, [0], Policy("mine", 0.5), **QUIET)
+    found = one.against(one)
+    assert not found[["mean", "higher", "lower"]].to_numpy().any() and found["low"].isna().all()
+
+
+def test_readers_of_other_embeddings_of_the_same_texts_are_compared(banking):
+    lexical = embeddings.load("banking77", "tfidf-svd")
+    one, other = (evaluate("static_knn", data, [0], **QUIET) for data in (banking, lexical))
+    assert one.against(other).set_index("metric").at["original", "mean"] > 0.05
+
+
+def test_other_streams_are_not_compared(tiny):
+    own = evaluate("ncm", tiny, [0], **QUIET)
+    for changes, clue in {
+        (("policy", "random50"),): "policy oracle and random50",
+        (("held_out", 2),): "held_out 3 and 2",
+        (("every", 7),): "every 50 and 7",
+        (("seeds", (1, 5)),): "no seed in common: evaluate some of the seeds 1, 5",
+    }.items():
+        with pytest.raises(InputError, match=clue):
+            own.against(evaluate("ncm", **dict(dataset=tiny, seeds=[0]) | dict(changes) | QUIET))
+    other = replace(tiny, X_train=tiny.X_train[::-1], y_train=tiny.y_train[::-1])
+    with pytest.raises(InputError, match="other rows, or split otherwise"):
+        own.against(evaluate("ncm", other, [0], **QUIET))
+    with pytest.raises(InputError, match="dataset tiny and large"):
+        own.against(evaluate("ncm", replace(tiny, dataset="large"), [0], **QUIET))
+
+
 def test_a_bar_counts_the_seeds(tiny, capsys):
     evaluate("ncm", tiny, range(3))
     shown = capsys.readouterr()
@@ -503,6 +589,7 @@ class Drawing(System):
         return Storage(bytes=0)
 
 
+@pytest.mark.filterwarnings("ignore:.*otherwise")
 def test_systems_that_draw_from_shared_generators_are_repeated_too_and_leave_these_as_they_were(tiny):
     np.random.seed(7)
     random.seed(7)

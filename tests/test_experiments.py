@@ -52,19 +52,23 @@ def test_the_paper_profile_is_the_published_protocol_and_quick_is_smaller():
     assert [replace(run, **PROFILES["paper"]) for run in quick] == grid("full_sweep")
 
 
-@pytest.mark.parametrize("given", ["0,1,2", " 0, 1 ,2", [0, 1, 2], (0, 1, 2), range(3), np.arange(3), ["0", "1", "2"]])
+@pytest.mark.parametrize(
+    "given", ["0,1,2", "0-2", "0, 1 - 2", " 0, 1 ,2", [0, 1, 2], (0, 1, 2), range(3), np.arange(3), ["0", "1", "2"]]
+)
 def test_seeds_are_read_from_text_and_sequences(given):
     assert parse_seeds(given) == (0, 1, 2)
 
 
-@pytest.mark.parametrize("given", ["a", "0,a", "0;1", "1.5", "", ",", "0,,1", [1.5], [None], None, 7])
+@pytest.mark.parametrize(
+    "given", ["a", "0,a", "0;1", "2-0", "0-1-2", "1-", "1.5", "", ",", "0,,1", [1.5], [None], None, 7]
+)
 def test_seeds_that_are_no_list_of_integers_are_refused(given):
     with pytest.raises(InputError, match="seeds .*not.* integers.*0,1,2") as caught:
         parse_seeds(given)
     assert repr(given) in str(caught.value)
 
 
-@pytest.mark.parametrize("given", ["-1", "0,-1", "0,0", "1,01", [], (), [2**32], [3, 3]])
+@pytest.mark.parametrize("given", ["0,0", "1,01", "0-2,1", "4294967296", "-1", "0,-1", [-1], [], (), [2**32], [3, 3]])
 def test_seeds_that_are_missing_negative_too_large_or_repeated_are_refused(given):
     with pytest.raises(InputError, match="seeds .*different integers from 0"):
         parse_seeds(given)

@@ -285,6 +285,10 @@ class TestResults:
         for _, part in finals.groupby("collapsed"):
             assert part["novel"].is_monotonic_decreasing
 
+    def test_a_seed_may_be_given_as_text(self, results):
+        found = results.cell("tiny", "oracle", "1")
+        assert len(found) and found.equals(results.cell("tiny", "oracle", 1)) and set(found["seed"]) == {1}
+
     def test_what_is_not_there_is_named(self, results):
         for place, why in (
             (("other", "oracle", 0), "unknown dataset 'other'"),

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ocrrlib.entries import is_fixed
+from ocrrlib.errors import InputError
 from ocrrlib.ledger import GENESIS, Fault, Ledger, entry_hash
 
 D = 6
@@ -297,3 +298,80 @@ def test_storage_counts_hashes_and_ids():
 
 def test_fault_reads_as_place_and_deed():
     assert str(Fault(7, "removed")) == "entry 7: removed"
+
+
+NOT_ENTRIES = {
+    "short": (np.ones(D - 1), 0, "shape"),
+    "a table": (np.ones((1, D)), 0, "shape"),
+    "a number": (1.0, 0, "shape"),
+    "NaN": (np.full(D, np.nan), 0, "NaN"),
+    "infinite": (np.full(D, np.inf), 0, "infinite"),
+    "too large for float32": (np.full(D, 1e300), 0, "infinite"),
+    "NaN in float32": (np.full(D, np.nan, np.float32), 0, "NaN"),
+    "infinite in float32": (np.full(D, -np.inf, np.float32), 0, "infinite"),
+    "short in float32": (np.ones(D - 1, np.float32), 0, "shape"),
+    "a fraction, in float32": (np.ones(D, np.float32), 0.5, "whole numbers"),
+    "negative in float32": (np.ones(D, np.float32), -1, "from 0 up"),
+    "words": (["a"] * D, 0, "embeddings"),
+    "a fraction": (np.ones(D), 1.0, "whole numbers"),
+    "a name": (np.ones(D), "a", "whole numbers"),
+    "no label": (np.ones(D), None, "whole numbers"),
+    "two labels": (np.ones(D), [0, 1], "shape"),
+    "negative": (np.ones(D), -1, "from 0 up"),
+    "too large for int64": (np.ones(D), 2**63, "from 0 up"),
+}
+
+
+@pytest.mark.parametrize("x, y, clue", NOT_ENTRIES.values(), ids=NOT_ENTRIES)
+def test_a_refused_entry_leaves_the_ledger_as_it_was(x, y, clue):
+    ledger = written(3, 64)  # with room for one more, and then without
+    for _ in range(2):
+        before, writes = entries(ledger), ledger.writes
+        with pytest.raises(InputError, match=clue):
+            ledger.append(x, y)
+        assert ledger.size == ledger.writes == writes == len(entries(ledger)) == len(before)
+        assert ledger.verify(head=before[-1][-1]) is None and ledger.head == before[-1][-1]
+        while ledger.size < len(ledger._y):
+            ledger.append(np.ones(D), 1)
+
+
+@pytest.mark.parametrize(
+    "X, y, clue",
+    [
+        (np.ones((2, D)), [0], "do not match"),
+        (np.ones(D), [0], "do not match"),
+        (np.full((1, D), np.nan), [0], "NaN"),
+        (np.ones((1, D)), [-1], "from 0 up"),
+        (np.ones((1, D)), [0.0], "whole numbers"),
+    ],
+)
+def test_first_entries_are_checked_like_later_ones(X, y, clue):
+    with pytest.raises(InputError, match=clue):
+        Ledger(X, y)
+
+
+@pytest.mark.parametrize("label", [1, np.int64(1), np.uint8(1), np.array(1)])
+@pytest.mark.parametrize("kind", [list, np.float64, np.float32])
+def test_equal_entries_have_equal_hashes_whatever_their_type(label, kind):
+    one, other = written(2), written(2)
+    x = np.linspace(0, 1, D, dtype=np.float32)
+    one.append(x, 1)
+    other.append(x.tolist() if kind is list else x.astype(kind), label)
+    assert one.head == other.head
+
+
+def test_heads_are_taken_as_bytes_or_as_digits():
+    ledger = written(2, 2)
+    noted = ledger.head.hex()
+    assert ledger.verify(head=noted) is None and ledger.verify(head=noted.upper()) is None
+    assert written(2).verify(head=noted) == Fault(2, "truncated")
+    for bad in (noted[:-1], "", "g" * 64, ledger.head[:-1], bytearray(ledger.head), 7):
+        with pytest.raises(InputError, match="64 hexadecimal digits"):
+            ledger.verify(head=bad)
+
+
+def test_large_but_finite_rows_are_entries():
+    ledger, x = written(2), np.full(D, 3e38, np.float32)  # whose squares are not
+    ledger.append(x, 1)
+    np.testing.assert_array_equal(ledger.X[2], x)
+    assert ledger.verify() is None

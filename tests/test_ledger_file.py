@@ -215,8 +215,12 @@ def test_what_is_no_ledger_is_refused_by_name(tmp_path, make, clue):
     ],
 )
 def test_what_can_never_be_right_is_not_written(tmp_path, labels, rows, classes, clue):
+    forced = Ledger(np.zeros((2, 2), np.float32), np.zeros(2, np.int64))
+    forced.X[:], forced.y[:], forced.previous, forced.hashes = rows, labels, [], []
+    for id, (x, label) in enumerate(zip(forced.X, forced.y.tolist())):
+        forced._link(id, label, x)  # what `Ledger` itself refuses, linked all the same
     with pytest.raises(InputError, match=clue):
-        ledger_file.write(Ledger(np.array(rows, np.float32), np.array(labels)), tmp_path / "l.sqlite", classes)
+        ledger_file.write(forced, tmp_path / "l.sqlite", classes)
     assert not list(tmp_path.iterdir())
 
 

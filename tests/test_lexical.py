@@ -5,7 +5,7 @@ import pytest
 
 from ocrrlib.datasets import load_texts
 from ocrrlib.digits import load_pixels
-from ocrrlib.embeddings import halve, path_of, read, recheck, widen
+from ocrrlib.embeddings import encode, halve, path_of, read, recheck, widen
 from ocrrlib.encoders import LEXICAL_ENCODER, load_encoder, revision
 from ocrrlib.errors import InputError
 from ocrrlib.lexical import DIMENSIONS, Lexical
@@ -53,7 +53,8 @@ def test_committed_rows_come_out_again():
 
 
 def test_the_registry_knows_the_lexical_encoder():
-    assert load_encoder(LEXICAL_ENCODER) is None  # nothing to check before there are sentences
+    with pytest.raises(InputError, match="'tfidf-svd' is fitted on a dataset's training sentences: give these"):
+        encode(["lost card"], LEXICAL_ENCODER)
     with pytest.raises(InputError, match="tfidf-svd"):
         load_encoder("/no/such/folder")
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ocrrlib.splits import split_rows, split_texts
+from ocrrlib.own_data.splits import split_rows, split_texts
 
 shares, seeds = st.floats(0.01, 0.99), st.integers(0, 2**63)
 labelled = st.lists(st.tuples(st.text("abcü ", max_size=3), st.integers(0, 4)), min_size=1, max_size=60)

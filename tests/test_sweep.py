@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ocrrlib import results, sweep
+from ocrrlib import results, sweep, workers
 from ocrrlib.errors import InputError
 from ocrrlib.experiments import Run
 from ocrrlib.files import ROOT
@@ -29,7 +29,7 @@ RUNS = [
 # Sweeps pickled runs into a results file; killed on its way when told how many runs it may finish.
 DRIVER = """
 import os, pickle, signal, sys
-from ocrrlib import results, sweep
+from ocrrlib import results, sweep, workers
 
 if __name__ == "__main__":
     job, out, cache, lives = sys.argv[1:]
@@ -230,7 +230,7 @@ def test_a_failing_run_is_named_and_finished_ones_stay(datasets, tmp_path, count
 
 def test_a_run_that_fails_in_a_worker_is_named_too(tiny):
     broken = {"tiny": replace(tiny, X_train=tiny.X_train * 0)}
-    with pytest.raises(RuntimeError, match="run failed: Run.*'tiny'.*row 0 is zero"):
+    with pytest.raises(InputError, match="run failed: Run.*'tiny'.*row 0 is zero"):
         sweep.sweep(RUNS, broken, jobs=2, cache=None, progress=False)
 
 
@@ -266,7 +266,7 @@ def test_less_than_one_job_is_an_input_error(datasets, jobs):
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nowhere", "smoke://signals"])
 def test_an_address_without_a_dask_scheduler_is_an_input_error_naming_it(datasets, monkeypatch, address):
     pytest.importorskip("distributed", reason="Dask is optional")
-    monkeypatch.setattr(sweep, "PATIENCE", 0.5)
+    monkeypatch.setattr(workers, "PATIENCE", 0.5)
     with pytest.raises(InputError, match=f"no Dask scheduler answers at {address}: start one"):
         sweep.sweep(RUNS[:1], datasets, dask=address, cache=None, progress=False)
 

@@ -13,7 +13,6 @@ from typing import Annotated
 import typer
 
 from ocrrlib import __version__, cards
-from ocrrlib.cards.cells import METRICS
 from ocrrlib.cli.curves import text_lines
 from ocrrlib.cli.failures import exit_failed, warnings_once
 from ocrrlib.cli.ledger import ledgers
@@ -22,7 +21,6 @@ from ocrrlib.datasets import DATASETS
 from ocrrlib.errors import InputError
 from ocrrlib.evaluation.outcome import Stopped
 from ocrrlib.files import write_text
-from ocrrlib.statistics.student import interval
 from ocrrlib.systems import SYSTEMS
 
 app = typer.Typer(
@@ -129,12 +127,7 @@ def compare(
     named = options.named([first, second])
     with _stoppable():
         one, other = options.evaluate(named, _progress(as_json))
-    rows = []
-    for metric, column in METRICS.items():
-        gaps = one.runs[column].to_numpy() - other.runs[column].to_numpy()
-        rows.append(
-            {"metric": metric, "higher": int((gaps > 0).sum()), "lower": int((gaps < 0).sum())} | interval(gaps)
-        )
+    rows = one.against(other).to_dict("records")
     if as_json:
         print_json({"first": one.card(), "second": other.card(), "differences": [_plain(row) for row in rows]})
         return

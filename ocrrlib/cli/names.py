@@ -1,4 +1,4 @@
-"""What names given to a command stand for: seeds, and systems of the registry or of one's own modules."""
+"""What names given to a command stand for: systems of the registry or of one's own modules."""
 
 import importlib
 import sys
@@ -7,26 +7,6 @@ from pathlib import Path
 from ocrrlib.errors import InputError, pick
 from ocrrlib.evaluation.own_code import noting
 from ocrrlib.systems import SYSTEMS
-
-
-def seeds_of(text):
-    """Seeds from ``0,1,2`` or ``0-4``, as a list.
-
-    Raises
-    ------
-    InputError
-        If it is neither.
-    """
-    seeds = []
-    for part in text.split(","):
-        try:
-            first, last = map(int, part.split("-") if "-" in part else (part, part))
-        except ValueError:
-            raise InputError(f"seeds {text!r} cannot be read: give them as 0,1,2 or 0-4") from None
-        if last < first:
-            raise InputError(f"seeds {text!r} cannot be read: {part.strip()!r} runs backwards: give {last}-{first}")
-        seeds += range(first, last + 1)
-    return seeds
 
 
 def system_of(name):

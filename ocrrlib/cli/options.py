@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from ocrrlib.cli.failures import VARIABLE, traceback_if
-from ocrrlib.cli.names import seeds_of, system_of
+from ocrrlib.cli.names import system_of
 from ocrrlib.datasets import DATASETS
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.errors import InputError, pick
@@ -100,7 +100,7 @@ class Options:
         InputError
             If one of them, the seeds or the policy cannot be used, or two have one name.
         """
-        parse_seeds(seeds_of(self.seeds)), pick("policy", self.policy, POLICIES)
+        parse_seeds(self.seeds), pick("policy", self.policy, POLICIES)
         if self.name is not None and len(systems) > 1:
             raise InputError(f"--name {self.name!r} is for one system, and there are {len(systems)}: leave it out")
         with redirect_stdout(sys.stderr):
@@ -144,7 +144,7 @@ class Options:
                     found = evaluate(
                         system,
                         dataset,
-                        seeds_of(self.seeds),
+                        self.seeds,
                         self.policy,
                         held_out=self.held_out,
                         every=self.every,

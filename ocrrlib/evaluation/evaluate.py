@@ -1,6 +1,7 @@
 """Your system, data or encoder on the benchmark, beside all that is published."""
 
 import platform
+import warnings
 
 import joblib
 import numpy as np
@@ -11,7 +12,7 @@ from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.errors import InputError, pick
 from ocrrlib.evaluation.candidates import Candidate
 from ocrrlib.evaluation.data import as_data, n_held_out
-from ocrrlib.evaluation.one_seed import CAP, DRAW, run_far, run_seed, sendable
+from ocrrlib.evaluation.one_seed import ALONE, CAP, DRAW, run_far, run_seed, sendable
 from ocrrlib.evaluation.outcome import Evaluation, Stopped
 from ocrrlib.experiments import parse_seeds
 from ocrrlib.function_encoder import as_encoder
@@ -19,6 +20,7 @@ from ocrrlib.policies import POLICIES, Policy
 from ocrrlib.progress import Progress
 from ocrrlib.stream import EVERY
 
+TIES = 2  # rows so near a border that rounding decides, and rounding goes with the size of a batch
 _DATA = ("sources", "split", "columns")  # of what a dataset's origin says
 
 
@@ -94,7 +96,7 @@ def evaluate(
     names = {"dataset": data.dataset, "encoder": data.encoder, "policy": policy.name, "system": title}
     about = _about(candidate, title, data, held_out, int(every))
 
-    found = {}
+    found, otherwise = {}, 0
     with Progress(title, len(seeds), progress) as bar:
         bar.says(f"{len(seeds)} seeds in {jobs} processes")
         # other processes are not heard before a seed is done
@@ -103,8 +105,8 @@ def evaluate(
             joblib.delayed(one)(sent, data, seed, policy, held_out, int(every), says) for seed in seeds
         )
         try:
-            for seed, checkpoints in work:
-                found[seed] = checkpoints
+            for seed, checkpoints, differ in work:
+                found[seed], otherwise = checkpoints, max(otherwise, differ)
                 bar.done()
                 bar.says(f"{len(found)} of {len(seeds)} seeds done")
         except KeyboardInterrupt as stop:
@@ -116,6 +118,12 @@ def evaluate(
                 error.finished = Evaluation(_curve(found, names), about)
                 error.add_note(f"seeds {', '.join(map(str, found))} were done: the error has them as `finished`")
             raise
+    if otherwise > TIES:
+        warnings.warn(
+            f"{title} answers {otherwise} of {ALONE} test rows otherwise when it is asked about each alone: its "
+            "accuracy hangs on which rows come together (is a network in training mode?), or on chance",
+            stacklevel=2,
+        )
     return Evaluation(_curve({seed: found[seed] for seed in seeds}, names), about)
 
 

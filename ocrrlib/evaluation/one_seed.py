@@ -4,6 +4,7 @@ import sys
 from contextlib import contextmanager, redirect_stdout
 
 import cloudpickle
+import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ocrrlib.errors import InputError
@@ -15,6 +16,7 @@ from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream
 
 DRAW, CAP = "fresh", None  # as all published cells
+ALONE = 32  # test rows about which a system is asked once more in the end, one by one
 
 
 def sendable(candidate, title, jobs):
@@ -57,6 +59,8 @@ def run_seed(sent, data, seed, policy, held_out, every, says):
     seed : int
     checkpoints : list of dict
         Scalars of each ``Checkpoint``.
+    otherwise : int
+        Of ``ALONE`` test rows, how many got another answer when they were asked about alone, after the last test.
 
     Raises
     ------
@@ -73,11 +77,18 @@ def run_seed(sent, data, seed, policy, held_out, every, says):
     s = _scenario(data, seed, held_out)
     with threadpool_limits(1), seeded(seed), _explained(candidate, data, seed):
         says(f"seed {seed}: learning {len(s.y_initial):,} rows")
-        checkpoints, items = [], len(s.y_stream)
-        for one in run_stream(candidate.make(seed), s, policy, every):
+        checkpoints, items, system = [], len(s.y_stream), candidate.make(seed)
+        for one in run_stream(system, s, policy, every):
             checkpoints.append(one.scalars)
             says(f"seed {seed}: {one.step:,} of {items:,} items streamed")
-    return seed, checkpoints
+        otherwise = _otherwise(system, s.queries[items:], one.answers)
+    return seed, checkpoints, otherwise
+
+
+def _otherwise(system, rows, answers):
+    """How many of some of these rows a system answers otherwise when it is asked about each alone."""
+    places = np.unique(np.linspace(0, len(rows) - 1, ALONE).astype(int))
+    return sum(int(system.predict(rows[place : place + 1])[0]) != answers[place] for place in places)
 
 
 def run_far(*given):

@@ -105,6 +105,46 @@ class Evaluation:
         mine = standings([own], place, seeds=shared).assign(own=True)
         return ranked(pd.concat([mine, rivals], ignore_index=True))
 
+    def against(self, other):
+        """What this system has over another one on the same streams, in pairs of one seed.
+
+        The two may read different embeddings, or one of them sentences.
+
+        Parameters
+        ----------
+        other : Evaluation
+            Of the same dataset, under the same policy; only seeds that both have are compared.
+
+        Returns
+        -------
+        DataFrame
+            One row per metric: ``mean``, ``sd``, ``low``, ``high`` (95 % t interval; NaN for one seed) of the
+            differences, ``n`` seeds, and in how many of them this system is ``higher`` or ``lower``.
+
+        Raises
+        ------
+        InputError
+            If their streams are not the same, or they have no seed in common.
+        """
+        own, its = self._stream, other._stream
+        apart = [f"{name} {own[name]} and {its[name]}" for name in own if own[name] != its[name]]
+        if not apart and self._rows != other._rows:
+            apart = ["other rows, or split otherwise"]
+        if apart:
+            raise InputError(
+                f"{self.name} and {other.name} met different streams ({', '.join(apart)}): evaluate both on the same"
+            )
+        pairs = self.runs.merge(other.runs, on="seed", suffixes=("", " of the other"))
+        if pairs.empty:
+            seeds = ", ".join(map(str, other.runs["seed"]))
+            raise InputError(f"{self.name} and {other.name} have no seed in common: evaluate some of the seeds {seeds}")
+        rows = []
+        for name, column in METRICS.items():
+            gaps = (pairs[column] - pairs[f"{column} of the other"]).to_numpy()
+            counts = {"higher": int((gaps > 0).sum()), "lower": int((gaps < 0).sum())}
+            rows.append({"metric": name} | interval(gaps) | counts)
+        return pd.DataFrame(rows)
+
     def plot(self):
         """The curve with its spread, and the plane of novel against original accuracy with all published systems.
 
@@ -139,6 +179,18 @@ class Evaluation:
         cell = cell_of(self.runs, **{name: value for name, value in self.about.items() if name not in _MADE})
         about = {name: self.about[name] for name in _MADE}
         return {"version": VERSION, "source": source, "cells": [cell]} | about
+
+    @property
+    def _stream(self):
+        """What makes the streams of two evaluations the same for equal seeds, beside the data."""
+        return self.curve.iloc[0][["dataset", "policy"]].to_dict() | {
+            name: self.about[name] for name in ("held_out", "draw", "cap", "every")
+        }
+
+    @property
+    def _rows(self):
+        """What pins the data: files and split, whatever encoded them; of rows that are from no file, their hash."""
+        return self.about["data"] if self.about["data"].get("sources") else self.about["fingerprint"]
 
     @property
     def _cell(self):

@@ -4,8 +4,8 @@ from difflib import get_close_matches
 
 import numpy as np
 
-from ocrrlib.cards.cells import HELD_OUT
 from ocrrlib.errors import InputError, pick
+from ocrrlib.evaluation.data import n_held_out
 from ocrrlib.experiments import EXPERIMENTS
 from ocrrlib.explore.desk_accuracies import Accuracies
 from ocrrlib.explore.desk_chain import Chain
@@ -45,7 +45,7 @@ class Desk:
     """
 
     def __init__(self, data, systems=("substrate",), seed=0, held_out=None, cap=PAPER_CAP, encoder=None, texts=None):
-        held_out = min(HELD_OUT, max(1, len(data.classes) // 4)) if held_out is None else held_out
+        held_out = n_held_out(held_out, data)
         self.data, self.texts, self.seed = data, texts, seed
         self.scenario = make_scenario(data, seed, cap=cap, held_out=held_out)
         self.typed = Typed(data.encoder if encoder is None else encoder, texts)

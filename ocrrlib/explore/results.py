@@ -52,15 +52,13 @@ class Results:
         InputError
             If there is none of this name.
         """
-        for kind, value, known in (
-            ("dataset", dataset, self.datasets),
-            ("policy", policy, self.policies),
-            ("seed", self.seeds[0] if seed is None else seed, self.seeds),
-        ):
-            pick(kind, str(value), dict.fromkeys(map(str, known)))
-        frame = self.frame
-        chosen = (frame["dataset"] == dataset) & (frame["policy"] == policy)
-        return frame[chosen if seed is None else chosen & (frame["seed"] == seed)]
+        wanted = {"dataset": (dataset, self.datasets), "policy": (policy, self.policies)}
+        if seed is not None:
+            wanted["seed"] = seed, self.seeds
+        chosen = np.ones(len(self.frame), bool)
+        for kind, (value, known) in wanted.items():
+            chosen &= self.frame[kind] == pick(kind, str(value), {str(name): name for name in known})
+        return self.frame[chosen]
 
     def curves(self, dataset, policy, systems, seed=None):
         """Accuracies as the stream goes by.

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from ocrrlib.datasets import DATASETS
 from ocrrlib.errors import InputError
 from ocrrlib.explore.looks import AXES, KNOWN, NEW, accuracy_lines, colours, drawn, flat, subplots
 from ocrrlib.explore.queries import texts_at_hand
@@ -16,9 +15,8 @@ CHANGED = 10  # known classes that are shown: those whose accuracy changes most
 
 def heading(dataset, policy, seed):
     """A cell in words."""
-    title = DATASETS[dataset].title if dataset in DATASETS else dataset
     seeds = "mean over seeds, 95 % t interval" if seed is None else f"seed {seed}"
-    return f"{title}, {style.POLICY_TITLES.get(policy, policy)}, {seeds}"
+    return f"{style.cell_title(dataset, policy)}, {seeds}"
 
 
 def overview(results, dataset, policy, systems, seed=None):

@@ -2,11 +2,10 @@
 
 import ipywidgets as widgets
 
-from ocrrlib.datasets import DATASETS
 from ocrrlib.explore import results_pictures as pictures
 from ocrrlib.explore.busy import Busy
 from ocrrlib.explore.looks import image, table
-from ocrrlib.report.style import POLICY_TITLES
+from ocrrlib.report.style import POLICY_TITLES, title_of
 
 ALL = "all"  # seeds; None would be no choice at all
 
@@ -46,7 +45,7 @@ class ResultsView:
 
     def _make_controls(self, dataset, policy, systems, seed):
         found = self.results
-        titles = [(DATASETS[name].title if name in DATASETS else name, name) for name in found.datasets]
+        titles = [(title_of(name), name) for name in found.datasets]
         self.dataset = widgets.ToggleButtons(options=titles, value=dataset or found.datasets[0], description="Dataset")
         policies = [(POLICY_TITLES.get(name, name), name) for name in found.policies]
         self.policy = widgets.ToggleButtons(

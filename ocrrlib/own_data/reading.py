@@ -14,8 +14,8 @@ from ocrrlib.files import sha256
 from ocrrlib.function_encoder import as_encoder
 from ocrrlib.own_data.equal_rows import equal_rows, on_both_sides, under_two_labels
 from ocrrlib.own_data.files import FROM_MEMORY, TABLES, ending
+from ocrrlib.own_data.problems import listed
 from ocrrlib.own_data.rows import TextRows, VectorRows
-from ocrrlib.problems import listed
 from ocrrlib.progress import Progress
 
 
@@ -42,7 +42,7 @@ def read_data(
         are the same if they differ in capitals, spaces or forms of Unicode (NFKC) only.
     split : str, optional
         Column, or array beside X and y, that says ``train`` or ``test`` of each row; an array may say 0 or 1.
-        Without it, the share ``test_share`` of each class is drawn by ``seed`` (see ``ocrrlib.splits``).
+        Without it, the share ``test_share`` of each class is drawn by ``seed`` (see ``ocrrlib.own_data.splits``).
     encoder : str, callable or object
         See ``ocrrlib.encoders.load_encoder``; an object with a method ``encode`` will do, too. Not used
         for vectors. What it gives is kept in the cache.

@@ -11,8 +11,8 @@ from ocrrlib.encoders import LEXICAL_ENCODER, name_of, revision
 from ocrrlib.errors import InputError
 from ocrrlib.own_data.equal_rows import equal_rows
 from ocrrlib.own_data.files import TABLES, read_arrays
-from ocrrlib.problems import Problems
-from ocrrlib.splits import split_rows, split_texts
+from ocrrlib.own_data.problems import Problems
+from ocrrlib.own_data.splits import split_rows, split_texts
 
 TOGETHER, APART = ("X", "y"), ("X_train", "y_train", "X_test", "y_test")
 MEND = "fill it in, or leave the row out"

@@ -3,7 +3,7 @@
 import matplotlib.pyplot as plt
 import pandas as pd
 
-from ocrrlib.costs import MEASURED, REFERENCE
+from ocrrlib.cost_plan import MEASURED, REFERENCE
 from ocrrlib.experiments import OURS
 from ocrrlib.report.style import PALETTE, WIDTH
 from ocrrlib.report.table import Table

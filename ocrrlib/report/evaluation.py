@@ -5,7 +5,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from ocrrlib.datasets import DATASETS
 from ocrrlib.errors import InputError
 from ocrrlib.report import style
 from ocrrlib.report.fronts import edged, from_left, staircase, write_names
@@ -32,10 +31,7 @@ def draw(evaluation):
         _curve(left, evaluation)
         named = _plane(right, evaluation)
         first = evaluation.curve.iloc[0]
-        data = DATASETS[first["dataset"]].title if first["dataset"] in DATASETS else first["dataset"]
-        figure.suptitle(
-            f"{evaluation.name} · {data}, {style.POLICY_TITLES.get(first['policy'], first['policy'])}", fontsize=9
-        )
+        figure.suptitle(f"{evaluation.name} · {style.cell_title(first['dataset'], first['policy'])}", fontsize=9)
         handles = [one for axes in (left, right) for one in axes.get_legend_handles_labels()[0]]
         figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=6.5)
         figure.draw_without_rendering()  # while the look is set; names need to know where everything is

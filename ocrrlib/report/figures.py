@@ -6,7 +6,7 @@ from matplotlib.lines import Line2D
 from ocrrlib.datasets import DATASETS
 from ocrrlib.metrics import final, summarise
 from ocrrlib.report.curves import AXES, legend, mark_end, mean_curve, unit
-from ocrrlib.report.style import PALETTE, POLICY_TITLES, WIDTH, style_of
+from ocrrlib.report.style import PALETTE, WIDTH, cell_title, style_of
 
 
 def _point(axes, x, y, x_std, y_std, system, **marker):
@@ -131,7 +131,7 @@ def six_cells(results):
         for axes, policy in zip(row, policies):
             cell = results[(results["dataset"] == dataset) & (results["policy"] == policy)]
             _dots(axes, cell, systems, style_of)
-            axes.set_title(f"{DATASETS[dataset].title}, {POLICY_TITLES.get(policy, policy)}")
+            axes.set_title(cell_title(dataset, policy))
             unit(axes, "x")
     for axes in panels[-1]:
         axes.set_xlabel("final accuracy")

@@ -4,9 +4,8 @@ import pandas as pd
 
 from ocrrlib.cards.cells import METRICS, PLACE, place_of, tested
 from ocrrlib.cards.standings import standings
-from ocrrlib.datasets import DATASETS
 from ocrrlib.files import write_text
-from ocrrlib.report.style import POLICY_TITLES
+from ocrrlib.report.style import cell_title
 from ocrrlib.statistics.collapse import DROP, FLOOR
 
 CAPTION = (
@@ -52,9 +51,8 @@ def markdown(table):
     blocks = [f"# Leaderboard\n\n{CAPTION}"]
     for place, block in table.groupby(list(PLACE), sort=False, dropna=False):
         dataset, _, encoder, policy, held_out, _, cap, every = place
-        title = DATASETS[dataset].title if dataset in DATASETS else dataset
         on = tested(None if pd.isna(cap) else cap, every)
-        heading = f"## {title}, {POLICY_TITLES.get(policy, policy)}\n\n{encoder}, {held_out} classes held out, {on}"
+        heading = f"## {cell_title(dataset, policy)}\n\n{encoder}, {held_out} classes held out, {on}"
         text = {"Rank": block["rank"], "System": block["system"]}
         text |= {name.capitalize(): _half(block, name) for name in METRICS}
         text |= {"Collapsed": block["collapsed"].map({True: "collapsed", False: ""})}

@@ -7,6 +7,7 @@ import matplotlib as mpl
 import seaborn as sns
 from matplotlib.font_manager import fontManager
 
+from ocrrlib.datasets import DATASETS
 from ocrrlib.errors import pick
 from ocrrlib.experiments import FULL_SWEEP, ONLINE, OURS, REPLAYS
 from ocrrlib.files import atomic
@@ -59,6 +60,16 @@ FAMILIES = (
     ("linear, online", "pink", "P", LINEAR),
 )
 POLICY_TITLES = {"oracle": "oracle", "random50": "random-50", "random10": "random-10"}
+
+
+def title_of(dataset):
+    """A dataset's name as readers know it; one's own has no other."""
+    return DATASETS[dataset].title if dataset in DATASETS else dataset
+
+
+def cell_title(dataset, policy):
+    """A dataset and a policy as readers know them."""
+    return f"{title_of(dataset)}, {POLICY_TITLES.get(policy, policy)}"
 
 
 def style_of(system):

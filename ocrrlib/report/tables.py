@@ -5,7 +5,7 @@ import pandas as pd
 
 from ocrrlib.datasets import DATASETS
 from ocrrlib.metrics import final, summarise
-from ocrrlib.report.style import POLICY_TITLES
+from ocrrlib.report.style import cell_title
 from ocrrlib.report.table import Table, accuracies, levels, megabytes, spread, titles
 from ocrrlib.systems import SYSTEMS
 
@@ -51,7 +51,7 @@ def sparse_policies(full_sweep):
     summary = summarise(full_sweep[full_sweep["policy"] != "oracle"])
     text = {"System": list(dict.fromkeys(summary["system"]))}
     for (dataset, policy), cell in summary.groupby(["dataset", "policy"], sort=False):
-        place = f"{DATASETS[dataset].title}, {POLICY_TITLES[policy]}"
+        place = cell_title(dataset, policy)
         text[f"{place}: novel"] = spread(cell["novel"], cell["novel_std"])
         text[f"{place}: original"] = spread(cell["original"], cell["original_std"])
     caption = "Sparse correction policies: final novel and original accuracy, mean ± SD over seeds."

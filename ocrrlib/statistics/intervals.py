@@ -5,10 +5,9 @@ import pandas as pd
 from scipy import stats
 
 from ocrrlib.errors import InputError
+from ocrrlib.statistics.student import LEVEL, SAME
 
-LEVEL = 0.95
 RESAMPLES = 9_999
-SAME = 1e-12  # differences this small, relative to the values, are rounding
 _BLOCK = 2**22  # numbers drawn at a time
 
 

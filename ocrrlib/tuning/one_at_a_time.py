@@ -44,6 +44,7 @@ def tune(
     jobs=1,
     cache=CACHE,
     progress=True,
+    dask=None,
 ):
     """Our system as it is set and with one setting changed at a time, on held-out classes of the training rows.
 
@@ -59,5 +60,5 @@ def tune(
         for seed in seeds
         for name, value, params in settings()
     ]
-    rows = accuracies([(entry, *one[3:]) for one, entry in plan], encoder, jobs, cache, progress)
+    rows = accuracies([(entry, *one[3:]) for one, entry in plan], encoder, jobs, cache, progress, dask)
     return pd.DataFrame([dict(zip(SETTING, one)) | row for (one, _), row in zip(plan, rows)])

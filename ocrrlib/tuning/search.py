@@ -70,6 +70,7 @@ def search(
     rounds=ROUNDS,
     climb=CLIMB,
     climbs=CLIMBS,
+    dask=None,
 ):
     """Rate settings against all rivals: at random first, then in single steps from the best one.
 
@@ -81,7 +82,7 @@ def search(
 
     def rate(entries, own):
         plan = [(name, d, policy, s) for d in datasets for s in own for name in entries for policy in POLICIES]
-        done = accuracies([(entries[name], *rest) for name, *rest in plan], encoder, jobs, cache, progress)
+        done = accuracies([(entries[name], *rest) for name, *rest in plan], encoder, jobs, cache, progress, dask)
         return pd.DataFrame([dict(zip(SEARCHED, one)) | row for one, row in zip(plan, done)])
 
     found = Search(rate)

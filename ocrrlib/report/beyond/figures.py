@@ -8,18 +8,16 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from scipy import stats
 
-from ocrrlib.datasets import DATASETS
 from ocrrlib.errors import InputError
 from ocrrlib.experiments import OURS
-from ocrrlib.report.curves import mark_end, mean_curve
+from ocrrlib.report.curves import AXES, mark_end, mean_curve
 from ocrrlib.report.fronts import DASHED, staircase, write_names
-from ocrrlib.report.style import FAMILIES, PALETTE, POLICY_TITLES, WIDTH, family_of, style_of
+from ocrrlib.report.style import FAMILIES, PALETTE, WIDTH, cell_title, family_of, style_of
 from ocrrlib.statistics.bar import ALPHA, REFERENCE
 from ocrrlib.statistics.collapse import DROP, FLOOR
 from ocrrlib.statistics.intervals import LEVEL
 
 MAIN = (OURS, "substrate", "klda", "slda", "knn_lm", "online_linear_tuned")  # whose curves are drawn
-AXES = {"novel": "novel accuracy", "original": "original accuracy"}
 WINDOW = 0.16  # original accuracy below the best's, down to which the front's panels reach
 LEAST = -20  # points, down to which differences are shown
 SIZES = {"*": 95, "D": 34, "s": 22, "P": 34, "<": 24, "v": 24}  # of marks, in points squared; others are 26
@@ -30,17 +28,12 @@ def grid_of(table):
     return list(dict.fromkeys(table["dataset"])), list(dict.fromkeys(table["policy"]))
 
 
-def place(dataset, policy):
-    """A cell, as readers know it."""
-    return f"{DATASETS[dataset].title if dataset in DATASETS else dataset}, {POLICY_TITLES.get(policy, policy)}"
-
-
 def _panels(table, height, xlabel, ylabel="", side="center", **shared):
     datasets, policies = grid_of(table)
     size = (WIDTH, height * len(datasets))
     figure, panels = plt.subplots(len(datasets), len(policies), figsize=size, squeeze=False, **shared)
     for axes, (dataset, policy) in zip(panels.flat, product(datasets, policies)):
-        axes.set_title(place(dataset, policy), loc=side, fontsize=9)
+        axes.set_title(cell_title(dataset, policy), loc=side, fontsize=9)
     for edge, name in ((panels[-1], "xlabel"), (panels[:, 0], "ylabel")):
         for axes in edge:
             axes.set(**{name: xlabel if name == "xlabel" else ylabel})
@@ -177,7 +170,7 @@ def recovery(results, systems=MAIN, policies=("oracle", "random10")):
                 axes.fill_between(steps, mean - half, mean + half, color=colour, alpha=0.15, linewidth=0)
                 axes.plot(steps, mean, color=colour, marker=marker, markersize=3.5, markevery=(0.1, 0.28))
                 mark_end(axes, steps, mean, colour, marker)
-        panels[0, column].set_title(place(dataset, policy), fontsize="small")
+        panels[0, column].set_title(cell_title(dataset, policy), fontsize="small")
     for axes, title in zip(panels[:, 0], AXES.values()):
         axes.set_ylabel(title)
     for axes in panels[1]:

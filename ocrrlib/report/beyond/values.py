@@ -4,8 +4,8 @@ import math
 
 from ocrrlib.errors import pick
 from ocrrlib.experiments import OURS
-from ocrrlib.report.beyond.figures import place
 from ocrrlib.report.beyond.tables import ANYTIME
+from ocrrlib.report.style import cell_title
 from ocrrlib.report.values import Value
 from ocrrlib.statistics.bar import ALPHA, AXES, CELL, REFERENCE, best_rivals, dominating
 
@@ -127,7 +127,7 @@ def lines(table, often=0.95):
         learns, keeps = (own.loc[own[axis].idxmax()] for axis in AXES)
         surely = ", ".join(own.loc[own["share"] >= often, "system"]) or "none"
         yield (
-            f"{place(dataset, policy)}: {learns['system']} learns most (novel {learns['novel']:.3f}, original "
+            f"{cell_title(dataset, policy)}: {learns['system']} learns most (novel {learns['novel']:.3f}, original "
             f"{learns['original']:.3f}), {keeps['system']} keeps most (novel {keeps['novel']:.3f}, original "
             f"{keeps['original']:.3f}); on the front in at least {100 * often:g} % of resamples, of any kind: {surely}"
         )
