@@ -13,7 +13,7 @@ from ocrrlib.home import cache_folder
 from ocrrlib.policies import POLICIES
 from ocrrlib.provenance import closure, digest
 from ocrrlib.systems import SYSTEMS
-from ocrrlib.tasks import run_tasks
+from ocrrlib.tasks import Task, run_tasks
 
 CACHE = cache_folder() / "crossed"
 
@@ -61,8 +61,13 @@ def cross(
     entries, corrects = {name: pick("system", name, SYSTEMS) for name in systems}, pick("policy", policy, POLICIES)
     code = closure("ocrrlib.crossed", *(f"ocrrlib.systems.{entry.module}" for entry in entries.values()))
     made = [[name, entry.cls, entry.params] for name, entry in entries.items()]
-    cells = list(product(range(draws), range(orders)))
-    tasks = [(entries, data, *cell, coins, corrects, seed) for cell in cells]
-    keys = [digest([made, data.fingerprint, *cell, coins, asdict(corrects), seed, *code]) for cell in cells]
-    names = [f"{data.dataset}, draw {draw}, order {order}" for draw, order in cells]
-    return pd.DataFrame(sum(run_tasks(stream_coins, tasks, keys, jobs, cache, progress, dask, names=names), []))
+    tasks = [
+        Task(
+            (entries, data),
+            (draw, order, coins, corrects, seed),
+            digest([made, data.fingerprint, draw, order, coins, asdict(corrects), seed, *code]),
+            f"{data.dataset}, draw {draw}, order {order}",
+        )
+        for draw, order in product(range(draws), range(orders))
+    ]
+    return pd.DataFrame(sum(run_tasks(stream_coins, tasks, jobs, cache, progress, dask), []))

@@ -25,10 +25,9 @@ from ocrrlib.scope import split_off
 from ocrrlib.shifts import DRIFTS
 from ocrrlib.streams import ORACLE, Cell, run_cell, scenario_of
 from ocrrlib.systems import SYSTEMS
-from ocrrlib.tasks import run_tasks
+from ocrrlib.tasks import IN_A_ROW, Task, run_tasks
 
 CACHE = cache_folder() / "streams"
-IN_A_ROW = 20  # cells of one scenario that a worker does in a row, so that many workers have enough to do
 SEEDS = {"paper": (0, 1, 2, 3, 4), "quick": (0,)}
 COMPARED = ("substrate", "bounded_reservoir_1000", "knn_lm", "online_linear", "slda", OURS)
 QUEUES = ("bounded_fifo_1000", "bounded_reservoir_1000")  # what a memory with a budget keeps depends on the order
@@ -110,9 +109,8 @@ def _key(cell):
 
 def run_cells(cells, jobs=1, cache=CACHE, progress=True, dask=None):
     """What ``run_cell`` gives for each of these cells; finished ones are found in the cache."""
-    tasks, keys, names = [(cell,) for cell in cells], [_key(cell) for cell in cells], list(map(str, cells))
-    starts = [cell.start for cell in cells]
-    return run_tasks(_run, tasks, keys, jobs, cache, progress, dask, together=starts, most=IN_A_ROW, names=names)
+    tasks = [Task((), (cell,), _key(cell), str(cell), group=cell.start) for cell in cells]
+    return run_tasks(_run, tasks, jobs, cache, progress, dask, in_a_row=IN_A_ROW)
 
 
 def _rows(study, cell, checkpoints):

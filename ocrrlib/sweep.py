@@ -16,7 +16,7 @@ from ocrrlib.provenance import closure, digest
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import SYSTEMS, make
-from ocrrlib.tasks import run_tasks
+from ocrrlib.tasks import Task, run_tasks
 
 CACHE = cache_folder() / "runs"
 
@@ -56,14 +56,14 @@ def _scenario(source, seed, draw, cap, thin):
     return make_scenario(source.data, seed, draw=draw, cap=cap, thin=thin)
 
 
-def run_one(run, source):
+def run_one(source, run):
     """One run of a grid; those of one scenario share it when they are run in a row.
 
     Parameters
     ----------
-    run : Run
     source : Source
-        Its dataset.
+        The dataset that the run names.
+    run : Run
 
     Returns
     -------
@@ -115,18 +115,18 @@ def finish(runs, datasets, jobs=1, dask=None, cache=CACHE, progress=True):
         given = pick("dataset", run.dataset, datasets).encoder
         if given != run.encoder:
             raise InputError(f"{run.dataset} was embedded by {given!r}, not by {run.encoder!r} as the runs say")
-    return run_tasks(
-        run_one,
-        [(run, sources[run.dataset]) for run in runs],
-        [digest(depends_on(run, sources[run.dataset].fingerprint)) for run in runs],
-        jobs,
-        cache,
-        progress,
-        dask,
-        together=[(SYSTEMS[r.system].family, r.dataset, r.seed, r.draw, r.cap, r.thin) for r in runs],
-        cost=[len(datasets[run.dataset].y_train) for run in runs],
-        names=list(map(str, runs)),
-    )
+    tasks = [
+        Task(
+            (sources[run.dataset],),
+            (run,),
+            digest(depends_on(run, sources[run.dataset].fingerprint)),
+            str(run),
+            group=(SYSTEMS[run.system].family, run.dataset, run.seed, run.draw, run.cap, run.thin),
+            cost=len(datasets[run.dataset].y_train),
+        )
+        for run in runs
+    ]
+    return run_tasks(run_one, tasks, jobs, cache, progress, dask)
 
 
 def _names(run):

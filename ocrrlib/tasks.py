@@ -2,6 +2,7 @@
 
 import threading
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 import joblib
 from threadpoolctl import threadpool_limits
@@ -11,34 +12,54 @@ from ocrrlib.cache import RunCache
 from ocrrlib.errors import InputError
 from ocrrlib.workers import workers
 
+IN_A_ROW = 20  # short tasks of one group that a worker does in a row, so that many workers have enough to do
 
-def run_tasks(
-    function, tasks, keys, jobs=1, cache=None, progress=True, dask=None, together=None, most=None, cost=None, names=None
-):
-    """``function(*task)`` for every task, in their order; what is kept under its key is not done again.
+
+@dataclass(frozen=True)
+class Task:
+    """A piece of work.
+
+    Attributes
+    ----------
+    common : tuple
+        The first arguments: what many tasks have in common, as a dataset; it goes to each worker of a cluster once.
+    args : tuple
+        The other arguments.
+    key : str
+        A digest of all that decides its result.
+    name : str
+        What it is called should it fail.
+    group : hashable, optional
+        Tasks of one group share work, so that a worker does them in a row.
+    cost : float
+        About how long it takes, in any unit: what is long must not start last.
+    """
+
+    common: tuple
+    args: tuple
+    key: str
+    name: str
+    group: object = None
+    cost: float = 1
+
+
+def run_tasks(function, tasks, jobs=1, cache=None, progress=True, dask=None, in_a_row=None):
+    """``function(*task.common, *task.args)`` for every task, in order; what is kept under its key is not done again.
 
     Parameters
     ----------
     function : callable
         Gives what JSON can hold, the same whenever it is called.
-    tasks : list of tuple
-        Its arguments.
-    keys : list of str
-        Of each task a digest of all that decides its result.
+    tasks : list of Task
+        What is to be done.
     jobs : int
         Worker processes, from 1 up.
     cache : path or None
         Folder of finished results.
     dask : str, optional
         Address of a Dask scheduler to use instead of processes.
-    together : list of hashable, optional
-        One for each task; those with the same one share work, so that a worker does them in a row.
-    most : int, optional
-        How many tasks are done in a row at most; without it, all that belong together.
-    cost : list of float, optional
-        About how long each task takes, in any unit: what is long must not start last.
-    names : list of str, optional
-        What each task is called should it fail.
+    in_a_row : int, optional
+        How many tasks of a group are done in a row at most; without it, all.
 
     Raises
     ------
@@ -48,43 +69,45 @@ def run_tasks(
         If a task fails otherwise. Either error says which task it was; all that were finished are kept.
     """
     kept = RunCache(cache)
+    keys = {task.key for task in tasks}
     found = {key: done for key in keys if (done := kept.load(key)) is not None}
-    groups, costs = {}, {}
-    for place, (key, task) in enumerate(zip(keys, tasks)):
-        group = together[place] if together else key
-        if key not in found and key not in (own := groups.setdefault(group, {})):
-            own[key] = names[place] if names else f"number {place}", task
-            costs[group] = costs.get(group, 0) + (cost[place] if cost else 1)
+    groups = {}  # of those that are left, each key once
+    for task in tasks:
+        if task.key not in found:
+            group = task.key if task.group is None else task.group, *map(id, task.common)
+            groups.setdefault(group, {}).setdefault(task.key, task)
+    longest_first = sorted(groups.values(), key=lambda group: sum(task.cost for task in group.values()), reverse=True)
+    parts = [part for group in longest_first for part in _parts(list(group.values()), in_a_row or len(group))]
     work = [
-        joblib.delayed(_keep)(function, chunk, kept)
-        for group in sorted(groups, key=costs.get, reverse=True)
-        for chunk in _parts(list(groups[group].items()), most)
+        joblib.delayed(_keep)(function, [replace(task, common=()) for task in part], kept, *part[0].common)
+        for part in parts
     ]
-    bar = tqdm(total=len(set(keys)), initial=len(found), unit="run", disable=not progress)
-    with workers(jobs, dask), bar, _counted(bar, set(keys), kept):
+    common = list({id(each): each for part in parts for each in part[0].common}.values())
+    bar = tqdm(total=len(keys), initial=len(found), unit="run", disable=not progress)
+    with workers(jobs, dask, common), bar, _counted(bar, keys, kept):
         for done in joblib.Parallel(return_as="generator_unordered", pre_dispatch="all")(work):
             for key, result in done.items():
                 found[key] = result
                 if key not in kept:  # the worker has no folder in common with us
                     kept.save(key, result)
             _show(bar, len(found))
-    return [found[key] for key in keys]
+    return [found[task.key] for task in tasks]
 
 
-def _parts(items, most):
-    return [dict(items[first : first + most]) for first in range(0, len(items), most)] if most else [dict(items)]
+def _parts(tasks, size):
+    return [tasks[first : first + size] for first in range(0, len(tasks), size)]
 
 
-def _keep(function, chunk, cache):
+def _keep(function, tasks, cache, *common):
     done = {}
     with threadpool_limits(1):
-        for key, (name, task) in chunk.items():
+        for task in tasks:
             try:
-                done[key] = function(*task)
+                done[task.key] = function(*common, *task.args)
             except Exception as error:
                 kind = InputError if isinstance(error, InputError) else RuntimeError
-                raise kind(f"run failed: {name}: {error}") from error
-            cache.save(key, done[key])
+                raise kind(f"run failed: {task.name}: {error}") from error
+            cache.save(task.key, done[task.key])
     return done
 
 

@@ -35,8 +35,10 @@ def check_scheduler(address):
 
 
 @contextmanager
-def workers(jobs, dask=None):
+def workers(jobs, dask=None, common=()):
     """While entered, joblib's parallel work goes to so many processes here, or to the Dask cluster at this address.
+
+    Arguments of this work that are among ``common`` go to each worker of the cluster once.
 
     Raises
     ------
@@ -49,7 +51,7 @@ def workers(jobs, dask=None):
         check_scheduler(dask)
         from distributed import Client
 
-        with Client(dask), joblib.parallel_config(backend="dask", n_jobs=-1):
+        with Client(dask), joblib.parallel_config(backend="dask", n_jobs=-1, scatter=list(common)):
             yield
     elif jobs == 1:
         with joblib.parallel_config(backend="sequential"):

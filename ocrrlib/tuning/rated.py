@@ -3,13 +3,12 @@
 from ocrrlib.embeddings import load
 from ocrrlib.home import cache_folder
 from ocrrlib.provenance import closure, digest
-from ocrrlib.tasks import run_tasks
+from ocrrlib.tasks import IN_A_ROW, Task, run_tasks
 from ocrrlib.tuning.held_out import FOLDS, accuracy, from_training_rows, row_weights
 
 CACHE = cache_folder() / "tuning"
 DATASETS = ("banking77", "clinc150")
 SEEDS = tuple(range(1000, 1008))  # none of them is reported on
-IN_A_ROW = 20  # settings that a worker rates in a row, so that many workers have enough to do
 
 
 def accuracies(plan, encoder, jobs, cache, progress, dask=None):
@@ -19,13 +18,16 @@ def accuracies(plan, encoder, jobs, cache, progress, dask=None):
     data = {(name, fold): from_training_rows(one, fold) for name, one in whole.items() for fold in range(FOLDS)}
     weights = {(name, fold): row_weights(whole[name], one) for (name, fold), one in data.items()}
     fingerprints = {part: [data[part].fingerprint, weights[part].tolist()] for part in data}
-    parts = [(d, s % FOLDS) for _, d, _, s in plan]
-    codes = [closure("ocrrlib.tuning.held_out", f"ocrrlib.systems.{entry.module}") for entry, *_ in plan]
-    keys = [
-        digest([e.cls, e.params, p, s, fingerprints[part], *code])
-        for (e, _, p, s), part, code in zip(plan, parts, codes)
-    ]
-    tasks = [(data[part], weights[part], p, s, e) for (e, _, p, s), part in zip(plan, parts)]
-    together = [(e.family, d, s) for e, d, _, s in plan]
-    names = [f"{e.cls} {e.params} on {d}, {p}, seed {s}" for e, d, p, s in plan]
-    return run_tasks(accuracy, tasks, keys, jobs, cache, progress, dask, together=together, most=IN_A_ROW, names=names)
+    tasks = []
+    for entry, dataset, policy, seed in plan:
+        part, code = (dataset, seed % FOLDS), closure("ocrrlib.tuning.held_out", f"ocrrlib.systems.{entry.module}")
+        tasks.append(
+            Task(
+                (data[part], weights[part]),
+                (policy, seed, entry),
+                digest([entry.cls, entry.params, policy, seed, fingerprints[part], *code]),
+                f"{entry.cls} {entry.params} on {dataset}, {policy}, seed {seed}",
+                group=(entry.family, dataset, seed),
+            )
+        )
+    return run_tasks(accuracy, tasks, jobs, cache, progress, dask, in_a_row=IN_A_ROW)
