@@ -369,7 +369,7 @@ def toy(n_classes, test_of=None):
         ("substrat", {}, "unknown system 'substrat' .did you mean 'substrate'"),
         ("ncm", dict(policy="oracel"), "unknown policy 'oracel' .*there are: oracle, random50"),
         ("ncm", dict(dataset="banking78"), "unknown dataset 'banking78'; there are: banking77, clinc150"),
-        ("ncm", dict(dataset=np.zeros(3)), "a ndarray is no dataset"),
+        ("ncm", dict(dataset=np.zeros(3)), "a ndarray holds no rows and labels: give a file, a DataFrame, or a dict"),
         ("ncm", dict(seeds=[]), "out of range"),
         ("ncm", dict(seeds=[0, 0]), "different integers"),
         ("ncm", dict(seeds=[-1]), "out of range"),

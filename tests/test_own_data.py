@@ -10,10 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
+from ocrrlib.cards import markdown
+from ocrrlib.cards.check import check
 from ocrrlib.embeddings import halve, widen
 from ocrrlib.errors import InputError
+from ocrrlib.evaluation.evaluate import evaluate
 from ocrrlib.files import sha256
-from ocrrlib.own_data import equal_rows, reading
+from ocrrlib.own_data import equal_rows, sources
 from ocrrlib.own_data import rows as own_rows
 from ocrrlib.own_data.reading import read_data
 from ocrrlib.policies import POLICIES
@@ -515,7 +518,7 @@ def test_json_lines_are_named_by_their_lines_and_half_a_character_is_no_text(wri
     refused(write("\n\n".join(lines).encode(), "a.jsonl"), "floating-point numbers, as 3.5 in line 7")
     lines = [json.dumps({"text": f"text {i}" + "\ud83d" * (i == 2), "label": "ab"[i % 2]}) for i in range(8)]
     refused(write("\n".join(lines).encode(), "a.jsonl"), "'text' has half a character in line 3")
-    refused(write(b"\n", "a.jsonl"), "is empty: give it one object on each line")
+    refused(write(b"\n", "a.jsonl"), "is empty: give it rows")
 
 
 @pytest.mark.parametrize("name", ["y_test_mask", "X_is_test"])
@@ -527,10 +530,78 @@ def test_an_array_that_splits_may_have_any_name(tmp_path, name):
     assert len(data.y_test) == 40
 
 
-@pytest.mark.parametrize("given", [pd.DataFrame({"text": ["a"]}), np.eye(3), None])
-def test_what_is_in_memory_is_refused_with_the_way_to_a_file(given):
-    with pytest.raises(InputError, match="is no file: write what is in memory to a file first"):
-        read_data(given)
+# --- what is in memory
+
+
+def test_a_frame_and_its_file_are_the_same_rows(write):
+    parts = np.where(np.arange(100) % 5, "train", "test")
+    frame = table(part=parts, label=pd.Categorical(LABELS)).set_index(pd.Index(range(100, 200)))
+    for settings in ({}, {"split": "part"}, {"test_share": 0.5, "seed": 3}):
+        data = read(frame, **settings)
+        assert_same(data, read(write(table(part=parts)), **settings))
+        assert data.dataset == "frame" and set(data.origin["sources"]) == {"memory"}
+    assert read(frame, name="desk").dataset == "desk"
+
+
+def test_arrays_and_their_file_are_the_same_rows(write):
+    X, y = encode_apart(TEXTS).astype(float), np.array(LABELS)
+    late = np.arange(100) % 5 == 0
+    apart = {"X_train": X[~late], "y_train": y[~late], "X_test": X[late], "y_test": y[late]}
+    for arrays, settings in [({"X": X, "y": y, "late": late}, {"split": "late"}), ({"X": X, "y": y}, {}), (apart, {})]:
+        assert_same(read(arrays, **settings), read(write(arrays, "a.npz"), **settings))
+    as_given = read({"X": X.tolist(), "y": pd.Series(LABELS, dtype=object)})
+    assert_same(as_given, read({"X": X, "y": y}))
+    assert as_given.dataset == "arrays" and as_given.encoder == "vectors"
+
+
+def test_what_is_in_memory_is_known_by_its_content():
+    X, y = encode_apart(TEXTS).astype(float), np.arange(100) % 4
+    changed = X.copy()
+    changed[50, 3] += 1
+    arrays = [{"X": X, "y": y}, {"X": changed, "y": y}, {"X": X, "y": y[::-1]}, {"X": X, "y": y.astype(str)}]
+    frames = [table(), table(label=LABELS[::-1]), table([*TEXTS[:99], "another"]), table(more=1)]
+    hashes = [read(data).origin["sources"]["memory"] for data in (*arrays, *frames)]
+    assert len(set(hashes[:-1])) == 7 and hashes[-1] == hashes[4], "columns that are not read do not count"
+    assert read(table()).origin["sources"] == read(table(), encoder=encode_apart).origin["sources"]
+
+
+@pytest.mark.parametrize(
+    "given, words, settings",
+    [
+        (table(), "the DataFrame: unknown column 'body'; there are: text, label", {"text": "body"}),
+        (
+            table(label=np.arange(100) / 3),
+            "the DataFrame: column 'label' holds floating-point numbers, as .* in row",
+            {},
+        ),
+        (table(label=[None] * 99 + ["a"]), "the DataFrame: no label in row 0, row 1", {}),
+        (table(["", *TEXTS[1:]]), "the DataFrame: empty text in row 0", {}),
+        (pd.concat([table(), table()], axis=1), "the DataFrame: there are 2 columns 'text'", {}),
+        (table()[:0], "the DataFrame: there are no rows", {}),
+        (pd.DataFrame(), "the DataFrame is empty", {}),
+        ({"X": np.eye(4)}, "the dict of arrays has no y but X: give X, y", {}),
+        ({"X": np.eye(4), "y": np.arange(3)}, "the dict of arrays: y has shape", {}),
+        ({"X": np.zeros((4, 2)), "y": np.arange(4) % 2}, "a vector that is zero or not finite in row 0", {}),
+        (np.eye(3), "a ndarray holds no rows and labels: give a file, a DataFrame, or a dict of arrays X and y", {}),
+        (None, "a NoneType holds no rows and labels", {}),
+    ],
+)
+def test_what_is_wrong_in_memory_is_said_in_one_line(given, words, settings):
+    with pytest.raises(InputError, match=words) as caught:
+        read(given, **settings)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_evaluation_of_what_is_in_memory_has_a_card_that_names_no_command():
+    X, y = encode_apart(TEXTS).astype(float), np.array(LABELS)
+    found = evaluate("ncm", {"X": X, "y": y}, [0], progress=False)
+    assert found.about["data"]["sources"] == {"memory": read({"X": X, "y": y}).origin["sources"]["memory"]}
+    check(found.card())
+    assert "Repeat" not in markdown(found.card())
+    assert found.against(evaluate("slda", {"X": X, "y": y}, [0], progress=False)).notna().any(axis=None)
+
+
+# --- more that is wrong with files
 
 
 def test_whole_numbers_of_which_one_is_missing_are_refused_by_its_row(write):
@@ -626,5 +697,5 @@ def test_settings_out_of_range_are_refused(write, setting, words):
 
 
 def test_reading_a_table_does_not_need_the_encoder_until_the_table_is_right(write, monkeypatch):
-    monkeypatch.setattr(reading, "sha256", None)  # nor is the file hashed
+    monkeypatch.setattr(sources, "sha256", None)  # nor is the file hashed
     refused(write(b"text,label\nx,a\ny,a\n"), "no class but 'a'", encoder="no-such/encoder")

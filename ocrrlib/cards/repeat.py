@@ -3,6 +3,7 @@
 import shlex
 
 from ocrrlib.datasets import DATASETS
+from ocrrlib.own_data.sources import IN_MEMORY
 
 
 def repeat(card, cell):
@@ -14,6 +15,8 @@ def repeat(card, cell):
         words.append(name)
     else:
         words.append("MODULE:NAME")
+    if IN_MEMORY in data.get("sources", {}):
+        return None
     if "split" in data:
         words += ["--data", *data["sources"]]
         words += _given(data, "columns", text="--text", label="--label")

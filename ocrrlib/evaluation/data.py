@@ -9,7 +9,7 @@ from ocrrlib.datasets import DATASETS
 from ocrrlib.embeddings import Embedded, load
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.errors import InputError
-from ocrrlib.own_data.files import ARRAYS, FROM_MEMORY, TABLES
+from ocrrlib.own_data.files import ARRAYS, TABLES
 
 FILES = (*TABLES, *ARRAYS)
 
@@ -19,8 +19,8 @@ def as_data(dataset, encoder, reads, progress):
 
     Parameters
     ----------
-    dataset : str, path or Embedded
-        A registry name, a file (see ``own_data.reading.read_data``), or what that returned.
+    dataset : str, path, DataFrame, dict of arrays or Embedded
+        A registry name, what ``own_data.reading.read_data`` reads, or what that returned.
     encoder : str or callable
         What embeds texts.
     reads : str
@@ -50,10 +50,8 @@ def as_data(dataset, encoder, reads, progress):
         return dataset
     if isinstance(dataset, str) and dataset in DATASETS:
         return load(dataset, encoder)
-    if not isinstance(dataset, (str, Path)):
-        kind = type(dataset).__name__
-        raise InputError(f"a {kind} is no dataset: give a name, a file, or what read_data returned; {FROM_MEMORY}")
-    if Path(dataset).suffix.lower() not in FILES and not Path(dataset).exists():
+    named = isinstance(dataset, (str, Path))
+    if named and Path(dataset).suffix.lower() not in FILES and not Path(dataset).exists():
         known = ", ".join(DATASETS)
         raise InputError(f"unknown dataset {str(dataset)!r}; there are: {known}; or give a file ({', '.join(FILES)})")
     from ocrrlib.own_data.reading import read_data

@@ -44,8 +44,8 @@ def evaluate(
         A registry name; a class, or a function of the seed, that makes a system; an object with the three methods, or
         an estimator of scikit-learn or river, of which each seed gets a fresh copy (see ``adapters.as_system``). A
         class gets the seed if it has a parameter ``seed`` or ``random_state``.
-    dataset : str, path or Embedded
-        A registry name, a file (see ``own_data.reading.read_data``), or what that returned.
+    dataset : str, path, DataFrame, dict of arrays or Embedded
+        A registry name, what ``own_data.reading.read_data`` reads, or what that returned.
     seeds : sequence of int
         Seeds of held-out classes, stream order, coins and system.
     policy : str or Policy

@@ -1,1 +1,1 @@
-"""Data of one's own, from a file to a dataset like the published ones."""
+"""Data of one's own, from a file or memory to a dataset like the published ones."""

@@ -10,12 +10,11 @@ import numpy as np
 import pandas as pd
 from safetensors import SafetensorError, safe_open
 
-from ocrrlib.errors import InputError, pick
+from ocrrlib.errors import InputError
+from ocrrlib.own_data.columns import as_text, check_columns
 
 DELIMITERS = ",;\t"  # whichever gives the columns that are asked for
 HEADER = 100_000  # characters in which the first line must end
-WHOLE = 2.0**53  # from here on floating-point numbers skip whole ones
-FROM_MEMORY = "write what is in memory to a file first: frame.to_csv(...), or np.savez(..., X=X, y=y)"
 
 
 def read_csv(path, columns):
@@ -99,23 +98,8 @@ def _header(path, content, columns):
             break
     else:
         delimiter, header = max(found.items(), key=lambda item: len(item[1]))
-    _check_columns(path, columns, header)
+    check_columns(path, columns, header)
     return header, delimiter
-
-
-def _check_columns(path, columns, header):
-    if not header:
-        way_out = (
-            "one object on each line" if ending(path) == ".jsonl" else "a first line with the names of its columns"
-        )
-        raise InputError(f"{path} is empty: give it {way_out}")
-    for column in columns:
-        try:
-            pick("column", column, dict.fromkeys(header))
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from error
-        if header.count(column) > 1:
-            raise InputError(f"{path}: there are {header.count(column)} columns {column!r}: give each its own name")
 
 
 def read_json_lines(path, columns):
@@ -138,9 +122,9 @@ def read_json_lines(path, columns):
             if not isinstance(rows[-1], dict):
                 raise InputError(f"{path}: line {number} is no JSON object: write one on each line, with its columns")
             lines.append(number)
-    _check_columns(path, columns, list(dict.fromkeys(name for row in rows for name in row)))
+    check_columns(path, columns, list(dict.fromkeys(name for row in rows for name in row)))
     found = {column: pd.Series([row.get(column) for row in rows], dtype=object) for column in columns}
-    return {column: _as_text(path, column, values, lines) for column, values in found.items()}, lines
+    return {column: as_text(path, column, values, lines) for column, values in found.items()}, lines
 
 
 def read_parquet(path, columns):
@@ -157,47 +141,13 @@ def read_parquet(path, columns):
         raise InputError(f"{path}: parquet needs pyarrow: run `pip install 'ocrrlib[parquet]'`") from error
     try:
         file = parquet.ParquetFile(path)
-        _check_columns(path, columns, file.schema_arrow.names)
+        check_columns(path, columns, file.schema_arrow.names)
         frame = file.read(columns=columns).to_pandas(integer_object_nulls=True)
     except InputError:
         raise
     except (OSError, ValueError) as error:  # pyarrow's own errors are among these
         raise InputError(f"{path} is no parquet file, or damaged ({type(error).__name__}): write it anew") from error
-    return {column: _as_text(path, column, frame[column]) for column in columns}, None
-
-
-def _as_text(path, column, values, lines=None):
-    """Values as text, ``""`` where there is none; what is wrong is named by its line where there are ``lines``."""
-    kind = pd.api.types.infer_dtype(values, skipna=True)
-    if kind == "categorical":
-        values = values.astype(object)
-        kind = pd.api.types.infer_dtype(values, skipna=True)
-    missing = values.isna().to_numpy()
-    if kind == "floating":  # as pandas writes whole numbers of which one is missing
-        numbers = values.to_numpy(np.float64, na_value=0)
-        broken = np.flatnonzero(~missing & ~((np.abs(numbers) < WHOLE) & (numbers == np.floor(numbers))))
-        if len(broken):
-            raise InputError(
-                f"{path}: column {column!r} holds floating-point numbers, as {numbers[broken[0]]} in "
-                f"{_place(broken[0], lines)}: turn it into text or whole numbers"
-            )
-        values = pd.Series(numbers.astype(np.int64))
-    elif kind not in ("string", "integer", "boolean", "empty"):
-        raise InputError(f"{path}: column {column!r} holds {kind}: turn it into text or whole numbers")
-    texts = values.astype(object).where(~missing, "")
-    for row, text in enumerate(texts):
-        if isinstance(text, str) and not text.isascii():
-            try:
-                text.encode()
-            except UnicodeEncodeError as error:
-                raise InputError(
-                    f"{path}: column {column!r} has half a character in {_place(row, lines)} ({text[:40]!a}): mend it"
-                ) from error
-    return texts.astype(str).to_numpy(object)
-
-
-def _place(row, lines):
-    return f"row {row}" if lines is None else f"line {lines[row]}"
+    return {column: as_text(path, column, frame[column]) for column in columns}, None
 
 
 def read_arrays(path):

@@ -1,4 +1,4 @@
-"""What is wrong with a file, several things in one error."""
+"""What is wrong with data, several things in one error."""
 
 from ocrrlib.errors import InputError
 
@@ -12,12 +12,12 @@ def listed(items, name=str):
 
 
 class Problems:
-    """Collects what is wrong with a file, so that a person learns of it all at once.
+    """Collects what is wrong with data, so that a person learns of it all at once.
 
     Parameters
     ----------
-    path : path
-        The file.
+    path : path or str
+        What errors call the file, or what is in memory.
     row : callable
         What a person calls a row, from its place, as ``"line {}".format``.
     """

@@ -1,7 +1,6 @@
-"""Data of one's own: a file with texts or vectors and their labels, checked, split, and embedded."""
+"""Data of one's own, texts or vectors with labels, in a file or in memory: checked, split, and embedded."""
 
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,17 +9,16 @@ from ocrrlib.datasets import DATASETS
 from ocrrlib.embeddings import Embedded
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.errors import InputError
-from ocrrlib.files import sha256
 from ocrrlib.function_encoder import as_encoder
 from ocrrlib.own_data.equal_rows import equal_rows, on_both_sides, under_two_labels
-from ocrrlib.own_data.files import FROM_MEMORY, TABLES, ending
 from ocrrlib.own_data.problems import listed
 from ocrrlib.own_data.rows import TextRows, VectorRows
+from ocrrlib.own_data.sources import source
 from ocrrlib.progress import Progress
 
 
 def read_data(
-    path,
+    data,
     text="text",
     label="label",
     split=None,
@@ -30,13 +28,14 @@ def read_data(
     name=None,
     progress=True,
 ):
-    """A dataset from a file.
+    """A dataset from a file, or from what is in memory.
 
     Parameters
     ----------
-    path : path
-        Texts in ``.csv``, ``.tsv``, ``.jsonl`` (UTF-8) or ``.parquet``; or vectors in ``.npz`` or ``.safetensors``, as
-        arrays X (n, d) and y (n,), or X_train, y_train, X_test and y_test, with labels that are whole numbers or text.
+    data : path, DataFrame or dict of arrays
+        Texts in ``.csv``, ``.tsv``, ``.jsonl`` (UTF-8), ``.parquet`` or a DataFrame; or vectors in ``.npz``,
+        ``.safetensors`` or a dict, as arrays X (n, d) and y (n,), or X_train, y_train, X_test and y_test, with labels
+        that are whole numbers or text.
     text, label : str
         Columns of the texts and of their classes; not used for vectors. Space around a label does not count. Texts
         are the same if they differ in capitals, spaces or forms of Unicode (NFKC) only.
@@ -47,15 +46,15 @@ def read_data(
         See ``ocrrlib.encoders.load_encoder``; an object with a method ``encode`` will do, too. Not used
         for vectors. What it gives is kept in the cache.
     name : str, optional
-        What the dataset is called; without it, as the file without its ending.
+        What the dataset is called; without it, as the file without its ending, or ``frame`` or ``arrays``.
     progress : bool or str
         Whether a bar shows what is being done; ``"lines"`` for a line on stderr now and then.
 
     Returns
     -------
     Embedded
-        Training and test rows in the file's order; classes sorted as text. The same file, split and encoder give
-        the same fingerprint.
+        Training and test rows in their order; classes sorted as text. The same rows, split and encoder give the same
+        fingerprint.
 
     Raises
     ------
@@ -68,33 +67,31 @@ def read_data(
     UserWarning
         If equal texts or vectors have different labels, or a vector is both a training and a test row.
     """
-    if not isinstance(path, (str, Path)):
-        raise InputError(f"a {type(path).__name__} is no file: {FROM_MEMORY}")
-    path, kind, encoder = Path(path), ending(path), as_encoder(encoder)
+    given, encoder = source(data), as_encoder(encoder)
     if name in DATASETS:
         raise InputError(f"{name!r} is the name of a published dataset: give data of your own another one")
     if not (isinstance(test_share, float) and 0 < test_share < 1):
         raise InputError(f"test_share {test_share!r} is out of range: give a share between 0 and 1")
     if not (isinstance(seed, (int, np.integer)) and seed >= 0):
         raise InputError(f"seed {seed!r} is out of range: give an integer from 0 up")
-    with Progress(path.name, how=progress) as doing:
+    with Progress(given.name, how=progress) as doing:
         doing.says("reading")
-        rows = TextRows(path, text, label, split) if kind in TABLES else VectorRows(path, split)
+        rows = TextRows(given, text, label, split) if given.is_table else VectorRows(given, split)
         rows.problems.check()
         doing.says(f"splitting {len(rows.labels):,} rows")
-        y, classes, test = _parts(path, rows, test_share, seed)
-        doing.says(f"{'encoding' if kind in TABLES else 'normalising'} {len(y):,} rows")
+        y, classes, test = _parts(rows, test_share, seed)
+        doing.says(f"{'encoding' if given.is_table else 'normalising'} {len(y):,} rows")
         X_train, X_test = rows.unit_rows(test, encoder, progress is True)
-    if kind in TABLES:
+    if given.is_table:
         _warn_of_vectors(rows.problems, X_train, X_test, test)
     called, revision = rows.encoder(encoder)
     drawn = {"test_share": test_share, "seed": int(seed)}
     split_by = drawn if rows.test is None else {"column": split}  # None where parts are apart
-    about = {"sources": {path.name: sha256(path)}, "revision": revision, "split": split_by}
-    if kind in TABLES:
+    about = {"sources": given.hashes(rows.content), "revision": revision, "split": split_by}
+    if given.is_table:
         about["columns"] = {"text": text, "label": label}
     return Embedded(
-        dataset=name or (path.name if path.stem in DATASETS else path.stem),
+        dataset=name or given.name,
         encoder=called,
         classes=classes,
         X_train=X_train,
@@ -105,12 +102,12 @@ def read_data(
     )
 
 
-def _parts(path, rows, test_share, seed):
+def _parts(rows, test_share, seed):
     """Class ids (n,), names of the classes, and which rows are test rows; checked."""
     y, classes = _class_ids(rows.labels)
     if len(classes) < 2:
         found = f"there is no class but {classes[0]!r}" if classes else "there are no rows"
-        raise InputError(f"{path}: {found}: give rows of at least two classes")
+        raise InputError(f"{rows.problems.path}: {found}: give rows of at least two classes")
     drawn = rows.test is None
     test = rows.drawn(y, test_share, seed) if drawn else rows.test
     _check_parts(rows, y, classes, test, drawn)

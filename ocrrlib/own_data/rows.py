@@ -10,7 +10,6 @@ from ocrrlib.embeddings import BLOCK, encode_once, halve, widen
 from ocrrlib.encoders import LEXICAL_ENCODER, name_of, revision
 from ocrrlib.errors import InputError
 from ocrrlib.own_data.equal_rows import equal_rows
-from ocrrlib.own_data.files import TABLES, read_arrays
 from ocrrlib.own_data.problems import Problems
 from ocrrlib.own_data.splits import split_rows, split_texts
 
@@ -19,7 +18,7 @@ MEND = "fill it in, or leave the row out"
 
 
 class TextRows:
-    """Texts from a table.
+    """Texts from a table, a ``File`` or in ``Memory``.
 
     Attributes
     ----------
@@ -29,19 +28,23 @@ class TextRows:
         Which rows are test rows, where the file says so.
     problems : Problems
         What is wrong so far.
+    content : list of (n,) or (n, d) arrays
+        All of this.
     """
 
     thing = "text"
 
-    def __init__(self, path, text, label, split):
-        columns = list(dict.fromkeys(column for column in (text, label, split) if column is not None))
-        found, lines = TABLES[path.suffix.lower()](path, columns)
-        self.problems = Problems(path, "row {}".format if lines is None else lambda place: f"line {lines[place]}")
+    def __init__(self, source, text, label, split):
+        found, lines = source.columns(list(dict.fromkeys(name for name in (text, label, split) if name is not None)))
+        self.problems = Problems(
+            source.called, "row {}".format if lines is None else lambda place: f"line {lines[place]}"
+        )
         self.texts, self.labels = found[text], _stripped(found[label])
         empty = np.array([not text.strip() for text in self.texts], bool)
         self.problems.note("empty text", np.flatnonzero(empty), MEND)
         self.problems.note("no label", np.flatnonzero(self.labels == ""), MEND)
         self.test = None if split is None else _is_test(_stripped(found[split]), split, self.problems)
+        self.content = [self.texts, self.labels, *([] if self.test is None else [self.test])]
 
     def drawn(self, y, share, seed):
         """Test rows, where the file does not say."""
@@ -78,12 +81,12 @@ class TextRows:
 
 
 class VectorRows:
-    """Vectors from a file of arrays; attributes as of ``TextRows``."""
+    """Vectors from arrays; attributes as of ``TextRows``."""
 
     thing = "vector"
 
-    def __init__(self, path, split):
-        arrays, self.test = read_arrays(path), None
+    def __init__(self, source, split):
+        path, arrays, self.test = source.called, source.arrays(), None
         if "X_train" in arrays:
             if split is not None:
                 raise InputError(f"{path} has training and test rows apart: leave split={split!r} out")
@@ -111,6 +114,7 @@ class VectorRows:
         starts = range(0, len(y), BLOCK)
         bad = [start + np.flatnonzero(_unusable(self.X[start : start + BLOCK])) for start in starts]
         self.problems.note("a vector that is zero or not finite", np.concatenate([*bad, []]).astype(int), MEND)
+        self.content = [self.X, self.labels, *([] if self.test is None else [self.test])]
 
     def drawn(self, y, share, seed):
         """Test rows, where the file does not say."""
