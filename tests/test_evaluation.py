@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import Means, clusters
+from matplotlib.colors import to_rgba
 from river import naive_bayes
 from sklearn.linear_model import SGDClassifier
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
@@ -170,6 +171,27 @@ def test_where_some_seeds_are_published_the_figure_shows_those_of_all_systems():
     (mark,) = (dots for dots in plane.collections if dots.get_label() == "ncm")
     np.testing.assert_allclose(mark.get_offsets()[0], [row["original"], row["novel"]])
     assert row["novel"] != some.runs["novel"].mean()
+
+
+def test_several_evaluations_are_drawn_together_each_in_its_colour(ncm, tiny):
+    cosine = evaluate("ncm", seeds=[0, 1, 2], **QUIET)
+    curves, plane = ncm.plot(cosine).axes
+    assert [line.get_label() for line in curves.lines] == [
+        f"{name}, {axis}" for name in ("ncm_cosine", "ncm") for axis in ("novel", "original")
+    ]
+    assert curves.get_title() == "mean of 2 or 3 seeds, 95 % t interval"
+    for one, line in zip((ncm, cosine), curves.lines[::2]):
+        (mark,) = (dots for dots in plane.collections if dots.get_label() == one.name)
+        means = one.runs[["original", "novel"]].mean()
+        np.testing.assert_allclose(mark.get_offsets()[0], means, rtol=1e-5)  # cards are rounded
+        np.testing.assert_allclose(line.get_ydata()[-1], means["novel"])
+        assert to_rgba(line.get_color()) == tuple(mark.get_edgecolor()[0])
+    mine, other = (evaluate("ncm", tiny, [0], name=name, **QUIET) for name in ("mine", "other"))
+    assert len(mine.plot(other).axes[1].collections) == 2  # nothing is published: both stand alone
+    with pytest.raises(InputError, match="ncm_cosine and mine met different streams .dataset banking77 and tiny"):
+        ncm.plot(mine)
+    with pytest.raises(InputError, match="two of mine, mine have one name: give each its own"):
+        mine.plot(mine)
 
 
 THINGS = {

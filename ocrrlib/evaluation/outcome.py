@@ -126,14 +126,7 @@ class Evaluation:
         InputError
             If their streams are not the same, or they have no seed in common.
         """
-        own, its = self._stream, other._stream
-        apart = [f"{name} {own[name]} and {its[name]}" for name in own if own[name] != its[name]]
-        if not apart and self._rows != other._rows:
-            apart = ["other rows, or split otherwise"]
-        if apart:
-            raise InputError(
-                f"{self.name} and {other.name} met different streams ({', '.join(apart)}): evaluate both on the same"
-            )
+        self._check_same_streams(other)
         pairs = self.runs.merge(other.runs, on="seed", suffixes=("", " of the other"))
         if pairs.empty:
             seeds = ", ".join(map(str, other.runs["seed"]))
@@ -145,10 +138,15 @@ class Evaluation:
             rows.append({"metric": name} | interval(gaps) | counts)
         return pd.DataFrame(rows)
 
-    def plot(self):
+    def plot(self, *others):
         """The curve with its spread, and the plane of novel against original accuracy with all published systems.
 
         In the plane all are shown as ``compared`` has them, over the seeds that both have.
+
+        Parameters
+        ----------
+        *others : Evaluation
+            Further ones on the same streams, to be shown beside this one.
 
         Returns
         -------
@@ -157,13 +155,18 @@ class Evaluation:
         Raises
         ------
         InputError
-            If matplotlib or seaborn is not installed.
+            If the others met other streams, two have one name, or matplotlib or seaborn is not installed.
         """
+        for other in others:
+            self._check_same_streams(other)
+        names = [one.name for one in (self, *others)]
+        if len(set(names)) < len(names):
+            raise InputError(f"two of {', '.join(names)} have one name: give each its own, evaluate(..., name=...)")
         try:
             from ocrrlib.report.evaluation import draw  # slow to import, and optional
         except ImportError as error:
             raise InputError(f"a plot needs {error.name}, which is not installed: pip install {error.name}") from error
-        return draw(self)
+        return draw(self, *others)
 
     def card(self, source="own run"):
         """A result card of it, as a dict; ``source`` says whose result it is.
@@ -186,6 +189,16 @@ class Evaluation:
         return self.curve.iloc[0][["dataset", "policy"]].to_dict() | {
             name: self.about[name] for name in ("held_out", "draw", "cap", "every")
         }
+
+    def _check_same_streams(self, other):
+        own, its = self._stream, other._stream
+        apart = [f"{name} {own[name]} and {its[name]}" for name in own if own[name] != its[name]]
+        if not apart and self._rows != other._rows:
+            apart = ["other rows, or split otherwise"]
+        if apart:
+            raise InputError(
+                f"{self.name} and {other.name} met different streams ({', '.join(apart)}): evaluate both on the same"
+            )
 
     @property
     def _rows(self):

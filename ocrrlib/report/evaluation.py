@@ -1,4 +1,4 @@
-"""One evaluation's figure: its curve with its spread, and where it is among all published systems."""
+"""The figure of one evaluation or a few: curves with their spread, and where they are among all published systems."""
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -11,14 +11,17 @@ from ocrrlib.report.fronts import edged, from_left, staircase, write_names
 from ocrrlib.statistics.pareto import on_front
 from ocrrlib.statistics.student import quantile
 
-OWN = dict(facecolor="white", edgecolor="black", marker="o", s=60, linewidth=1.6, zorder=5)
-LINES = {"novel": "vermilion", "original": "blue"}
+OWN = dict(facecolor="white", marker="o", s=60, linewidth=1.6, zorder=5)
+LINES = {"novel": ("vermilion", "-"), "original": ("blue", "--")}
+SEVERAL = ("black", "vermilion", "blue", "green", "pink", "sky")  # colours of evaluations; from then on, again
 AXES = ("original", "novel")  # of the plane
 OTHERS = ("cards of others", style.PALETTE["grey"], "v")
 
 
-def draw(evaluation):
-    """The figure of an ``Evaluation``; it belongs to no pyplot window.
+def draw(*evaluations):
+    """The figure of an ``Evaluation``, or of several on the same streams; it belongs to no pyplot window.
+
+    One has a colour for each axis, several have a colour each and dashes for original accuracy.
 
     Returns
     -------
@@ -28,10 +31,11 @@ def draw(evaluation):
         style.apply()
         figure, (left, right) = plt.subplots(1, 2, figsize=(style.WIDTH, 3.6))
         plt.close(figure)
-        _curve(left, evaluation)
-        named = _plane(right, evaluation)
-        first = evaluation.curve.iloc[0]
-        figure.suptitle(f"{evaluation.name} · {style.cell_title(first['dataset'], first['policy'])}", fontsize=9)
+        _curves(left, evaluations)
+        named = _plane(right, evaluations)
+        first = evaluations[0].curve.iloc[0]
+        names = ", ".join(one.name for one in evaluations)
+        figure.suptitle(f"{names} · {style.cell_title(first['dataset'], first['policy'])}", fontsize=9)
         handles = [one for axes in (left, right) for one in axes.get_legend_handles_labels()[0]]
         figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=6.5)
         figure.draw_without_rendering()  # while the look is set; names need to know where everything is
@@ -53,39 +57,57 @@ def over_steps(curve, axis):
     return steps, mean, mean - half, mean + half
 
 
-def _curve(axes, evaluation):
-    for axis, colour in LINES.items():
-        steps, mean, low, high = over_steps(evaluation.curve, axis)
-        axes.plot(steps, mean, color=style.PALETTE[colour], label=axis)
-        axes.fill_between(steps, low, high, color=style.PALETTE[colour], alpha=0.2, linewidth=0)
-    axes.set(xlabel="stream items", ylabel="accuracy", ylim=(-0.02, 1.02), title=_seeds(len(evaluation.runs)))
+def _colours(evaluations):
+    """Of each evaluation, its colour."""
+    return [style.PALETTE[SEVERAL[place % len(SEVERAL)]] for place in range(len(evaluations))]
 
 
-def _seeds(n):
-    return f"mean of {n} seeds, 95 % t interval" if n > 1 else "one seed"
+def _curves(axes, evaluations):
+    for evaluation, own in zip(evaluations, _colours(evaluations)):
+        for axis, (colour, dashes) in LINES.items():
+            alone = len(evaluations) == 1
+            look = dict(color=style.PALETTE[colour]) if alone else dict(color=own, linestyle=dashes)
+            steps, mean, low, high = over_steps(evaluation.curve, axis)
+            axes.plot(steps, mean, label=axis if alone else f"{evaluation.name}, {axis}", **look)
+            axes.fill_between(steps, low, high, color=look["color"], alpha=0.2 if alone else 0.1, linewidth=0)
+    seeds = sorted({len(one.runs) for one in evaluations})
+    axes.set(xlabel="stream items", ylabel="accuracy", ylim=(-0.02, 1.02), title=_seeds(seeds))
 
 
-def _plane(axes, evaluation):
+def _seeds(numbers):
+    spread = "" if numbers[-1] == 1 else ", 95 % t interval"
+    return "one seed" if numbers == [1] else f"mean of {' or '.join(map(str, numbers))} seeds{spread}"
+
+
+def _compared(evaluations):
+    """All published rows, over the seeds of the first evaluation, and the row of each; None if there are none."""
     try:
-        rows = evaluation.compared()
-    except InputError:  # nothing is published for this cell: it stands alone
-        rows = None
+        first, *others = [one.compared() for one in evaluations]
+    except InputError:  # nothing is published for this cell: they stand alone
+        return None
+    return pd.concat([first, *(rows[rows["own"]] for rows in others)], ignore_index=True)
+
+
+def _plane(axes, evaluations):
+    rows = _compared(evaluations)
     for kind, cell in {} if rows is None else rows[~rows["own"]].groupby(rows["system"].map(_kind), sort=False):
         title, colour, marker = kind
         axes.scatter(cell["original"], cell["novel"], color=colour, marker=marker, s=24, label=title, zorder=3)
-    spreads = evaluation.summary.set_index("metric").loc[list(AXES)] if rows is None else _own(rows)
-    (x, y), low, high = spreads["mean"], spreads["low"], spreads["high"]
-    if low.notna().all():
-        black = dict(color="black", linewidth=1.0, zorder=4)
-        axes.plot([low["original"], high["original"]], [y, y], **black)
-        axes.plot([x, x], [low["novel"], high["novel"]], **black)
-    axes.scatter(x, y, label=evaluation.name, **OWN)
+    for place, (evaluation, colour) in enumerate(zip(evaluations, _colours(evaluations))):
+        of_summary = evaluation.summary.set_index("metric")
+        spreads = of_summary.loc[list(AXES)] if rows is None else _spreads(rows[rows["own"]].iloc[place])
+        (x, y), low, high = spreads["mean"], spreads["low"], spreads["high"]
+        if low.notna().all():
+            line = dict(color=colour, linewidth=1.0, zorder=4)
+            axes.plot([low["original"], high["original"]], [y, y], **line)
+            axes.plot([x, x], [low["novel"], high["novel"]], **line)
+        axes.scatter(x, y, label=evaluation.name, edgecolor=colour, **OWN)
     title = "nothing published to compare with"
     if rows is not None:
-        shared = rows.loc[rows["own"], "seeds"].item()
-        title = "among all published systems" + (
-            f" ({shared} of {len(evaluation.runs)} seeds)" if shared < len(evaluation.runs) else ""
-        )
+        title = "among all published systems"
+        shared = rows.loc[rows["own"], "seeds"].tolist()
+        if any(some < len(one.runs) for some, one in zip(shared, evaluations)):
+            title += f" ({shared[0]} of {len(evaluations[0].runs)} seeds)"
     axes.set(xlabel="final original accuracy", ylabel="final novel accuracy", title=title)
     if rows is None:
         axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
@@ -94,10 +116,9 @@ def _plane(axes, evaluation):
     return _front(axes, rows)
 
 
-def _own(rows):
-    """Mean and interval on both axes of the evaluation's row of ``compared``."""
-    own = rows[rows["own"]].iloc[0]
-    bounds = [[own[axis], own[f"{axis} low"], own[f"{axis} high"]] for axis in AXES]
+def _spreads(row):
+    """Mean and interval on both axes of a row of ``compared``."""
+    bounds = [[row[axis], row[f"{axis} low"], row[f"{axis} high"]] for axis in AXES]
     return pd.DataFrame(bounds, AXES, ["mean", "low", "high"], dtype=float)
 
 
