@@ -223,11 +223,11 @@ def load(dataset, encoder=DEFAULT_ENCODER, folder=FOLDER):
     return data
 
 
-def recheck(data, texts, rows=64, encoder=None):
+def recheck(data, texts, rows=64):
     """Encode every so-many-th sentence again; the smallest cosine to the kept embedding."""
     pick_train = np.linspace(0, len(texts.train) - 1, rows).astype(int)
     pick_test = np.linspace(0, len(texts.test) - 1, rows).astype(int)
-    model = load_encoder(encoder or data.encoder, texts.train)
+    model = load_encoder(data.encoder, texts.train)
     sentences = [texts.train[i] for i in pick_train] + [texts.test[i] for i in pick_test]
     kept = np.concatenate([data.X_train[pick_train], data.X_test[pick_test]])
-    return float(np.einsum("nd,nd->n", widen(encode(sentences, encoder or data.encoder, model)), kept).min())
+    return float(np.einsum("nd,nd->n", widen(encode(sentences, data.encoder, model)), kept).min())
