@@ -18,11 +18,13 @@ from ocrrlib.datasets import DATASETS, Texts, load_texts
 from ocrrlib.encoders import DEFAULT_ENCODER, LEXICAL_ENCODER, load_encoder, name_of, revision, slug
 from ocrrlib.errors import InputError, pick
 from ocrrlib.files import atomic
+from ocrrlib.function_encoder import alike, is_unpinned
 from ocrrlib.home import cache_folder, data_folder, installed
 from ocrrlib.provenance import digest
 from ocrrlib.row_cache import kept_rows
 
 FOLDER = data_folder() / "embeddings"
+ASKED_AGAIN = 16  # of the texts whose embeddings are kept, a function is given so many
 BLOCK = 2**16  # rows that are computed with in float64 at once
 _WAY_OUT = "restore it, or make it anew with `make embed`"
 
@@ -110,6 +112,8 @@ def encode(sentences, encoder, model=None, progress=False):
 def encode_once(sentences, encoder, fitted_on, progress=False):
     """Embeddings of any sentences, as ``encode`` gives them; kept in the cache under what they depend on.
 
+    Of what is kept, a function without a ``revision`` is asked for a few rows again, and for all if these differ.
+
     Parameters
     ----------
     sentences : list of str
@@ -127,7 +131,14 @@ def encode_once(sentences, encoder, fitted_on, progress=False):
     fitted_on = fitted_on if encoder == LEXICAL_ENCODER else None
     key = digest([revision(encoder), sentences, fitted_on])
     path = cache_folder() / "embeddings" / f"{slug(encoder)}.{key[:32]}.safetensors"
-    return kept_rows(path, lambda: encode(sentences, encoder, load_encoder(encoder, fitted_on), progress))
+    there = path.exists()
+    rows = kept_rows(path, lambda: encode(sentences, encoder, load_encoder(encoder, fitted_on), progress))
+    if there and sentences and is_unpinned(encoder):
+        some = np.unique(np.linspace(0, len(sentences) - 1, ASKED_AGAIN).astype(int))
+        if not alike(encode([sentences[place] for place in some], encoder), rows[some]):
+            path.unlink(missing_ok=True)  # it reads what no identity can see, as a file: what it read has changed
+            return encode_once(sentences, encoder, fitted_on, progress)
+    return rows
 
 
 def path_of(dataset, encoder, folder=FOLDER):

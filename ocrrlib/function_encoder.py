@@ -33,6 +33,17 @@ def as_encoder(given):
     return found
 
 
+def is_unpinned(encoder):
+    """Whether an encoder is a function that does not say itself by a text ``revision`` what it is known by."""
+    return callable(encoder) and not isinstance(getattr(encoder, "revision", None), str)
+
+
+def alike(rows, others):
+    """Whether rows are the same but for what models round differently in batches of different size."""
+    size = np.abs(others[np.isfinite(others)]).max(initial=0)
+    return rows.shape == others.shape and np.allclose(rows, others, rtol=CLOSE, atol=CLOSE * size, equal_nan=True)
+
+
 class FunctionEncoder:
     """Encodes by a function from a list of texts to an array (n, d), and checks what it gives.
 
@@ -54,9 +65,9 @@ class FunctionEncoder:
             If the function does not give one row of numbers for each text, or rows of another length than before, or
             other ones for the same texts when it is asked again, or for one text alone, unless it has a ``revision``.
         """
-        pinned, last = isinstance(getattr(self.function, "revision", None), str), (len(sentences) - 1) // AT_ONCE
+        unpinned, last = is_unpinned(self.function), (len(sentences) - 1) // AT_ONCE
         starts = tqdm(range(0, len(sentences), AT_ONCE), unit_scale=AT_ONCE, unit="text", disable=not show_progress_bar)
-        if len(sentences) and not pinned:
+        if len(sentences) and unpinned:
             first, again = (self._checked(sentences[: min(TWICE, AT_ONCE)], 0) for _ in range(2))
             if not same(first, again):
                 raise InputError(
@@ -67,7 +78,7 @@ class FunctionEncoder:
         for start in starts:
             texts = sentences[start : start + AT_ONCE]
             blocks.append(self._checked(texts, start))
-            if not pinned and start in (0, last * AT_ONCE):
+            if unpinned and start in (0, last * AT_ONCE):
                 for place in {0, len(texts) // 2, len(texts) - 1}:
                     self._check_alone(texts[place], blocks[-1][place], start + place)
         return np.concatenate(blocks) if blocks else np.empty((0, self.dim or 0))
@@ -81,8 +92,7 @@ class FunctionEncoder:
             raise
         except Exception as error:  # a function's own, where it needs more than one text
             raise InputError(f"{name} fails for text {place} alone ({type(error).__name__}): {_WHY}") from error
-        size = np.abs(row[np.isfinite(row)]).max(initial=0)
-        if not np.allclose(alone, row, rtol=CLOSE, atol=CLOSE * size, equal_nan=True):
+        if not alike(alone, row):
             raise InputError(f"{name} gives another vector for text {place} alone than among others: {_WHY}")
 
     def _checked(self, texts, start):

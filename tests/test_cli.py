@@ -488,8 +488,12 @@ def test_a_run_that_is_stopped_prints_and_keeps_the_seeds_that_were_done(capsys,
     status, out, err = run(capsys, "run", *given)
     (card,) = json.loads(out)  # the second system was not begun
     assert status == options.STOPPED and card["cells"][0]["seeds"] == [0, 1]
-    assert "stopped when 2 of 4 seeds of Interrupted were done; left are seeds 2,3" in err
+    assert "stopped when 2 of 4 seeds of Interrupted were done; left are seeds 2,3, and all of ncm" in err
     (kept,) = Path("out").glob("*.json")
+    assert cards.read_card(kept)["cells"] == card["cells"]
+    status, out, err = run(capsys, "run", given[0], "--data", vectors, "--seeds", "1-3", "--json", "--out", "out")
+    assert (status, out) == (options.WRONG, "")
+    assert f"{kept} has seeds 0, which would be lost: add them to --seeds, or choose another --out" in err
     assert cards.read_card(kept)["cells"] == card["cells"]
 
 

@@ -292,6 +292,23 @@ def test_any_sentences_are_encoded_once_by_a_function(cache):
     assert calls == [2] * 4 and len(list(cache.iterdir())) == 4
 
 
+def test_a_function_whose_model_changed_on_disk_is_asked_for_all_rows_again(cache, tmp_path):
+    model = tmp_path / "model.txt"
+
+    def encode(texts):
+        return np.array([[len(text), ord(text[0])] for text in texts]) ** float(model.read_text())
+
+    texts = [chr(97 + i % 26) * (1 + i) for i in range(40)]
+    model.write_text("1")
+    first = encode_once(texts, encode, [])
+    np.testing.assert_array_equal(encode_once(texts, encode, []), first)
+    model.write_text("2")
+    with_another = encode_once(texts, encode, [])
+    assert not np.array_equal(with_another, first)
+    np.testing.assert_array_equal(with_another, embeddings.encode(texts, encode))
+    assert len(list(cache.iterdir())) == 1
+
+
 def test_a_damaged_file_in_the_cache_is_named_and_made_anew(cache):
     calls = []
     first = encode_once(["a", "bc"], counting(calls), [])

@@ -173,13 +173,20 @@ def test_where_some_seeds_are_published_the_figure_shows_those_of_all_systems():
     assert row["novel"] != some.runs["novel"].mean()
 
 
+def named(evaluation, name):
+    return replace(evaluation, about=evaluation.about | {"system": evaluation.about["system"] | {"name": name}})
+
+
 def test_several_evaluations_are_drawn_together_each_in_its_colour(ncm, tiny):
-    cosine = evaluate("ncm", seeds=[0, 1, 2], **QUIET)
+    cosine = evaluate("ncm", seeds=[0, 3], **QUIET)
     curves, plane = ncm.plot(cosine).axes
     assert [line.get_label() for line in curves.lines] == [
         f"{name}, {axis}" for name in ("ncm_cosine", "ncm") for axis in ("novel", "original")
     ]
-    assert curves.get_title() == "mean of 2 or 3 seeds, 95 % t interval"
+    assert curves.get_title() == "mean of 2 seeds, 95 % t interval"
+    unpublished = named(replace(cosine, curve=cosine.curve.assign(encoder="another")), "elsewhere")
+    both = ncm.plot(unpublished).axes[1]
+    assert both.get_title() == "among all published systems" and len(both.collections) == len(plane.collections)
     for one, line in zip((ncm, cosine), curves.lines[::2]):
         (mark,) = (dots for dots in plane.collections if dots.get_label() == one.name)
         means = one.runs[["original", "novel"]].mean()
@@ -190,6 +197,10 @@ def test_several_evaluations_are_drawn_together_each_in_its_colour(ncm, tiny):
     assert len(mine.plot(other).axes[1].collections) == 2  # nothing is published: both stand alone
     with pytest.raises(InputError, match="ncm_cosine and mine met different streams .dataset banking77 and tiny"):
         ncm.plot(mine)
+    with pytest.raises(InputError, match="ncm_cosine and mine have other seeds: draw"):
+        ncm.plot(named(replace(ncm, curve=ncm.curve[ncm.curve["seed"] == 3]), "mine"))
+    with pytest.raises(InputError, match="a str is no evaluation: give what evaluate returned"):
+        ncm.against("slda")
     with pytest.raises(InputError, match="two of mine, mine have one name: give each its own"):
         mine.plot(mine)
 
@@ -216,6 +227,46 @@ def test_whatever_can_be_a_system_is_evaluated_and_left_as_it_was(name, tiny):
     assert before == (pickle.dumps(given) if name != "lambda" else b"")
     assert found.about["held_out"] == 3 and list(found.curve["seed"].unique()) == [0, 1]
     check(found.card())
+
+
+def test_a_network_that_lacks_methods_is_no_factory(tiny):
+    torch = pytest.importorskip("torch")
+    with pytest.raises(InputError, match=r"Linear .*: give an object with fit\(X, y, classes\)"):
+        evaluate(torch.nn.Linear(2, 2), tiny, [0], **QUIET)
+
+
+LATE = """
+import sys
+import numpy as np
+from conftest import Means, clusters
+from ocrrlib.embeddings import Embedded
+from ocrrlib.evaluation.evaluate import evaluate
+
+class Late(Means):
+    def fit(self, X, y, classes):
+        import torch
+        super().fit(X, y, classes)
+        self.sums += 5 * torch.randn(self.sums.shape).numpy()
+
+X, y = clusters(8, 20, 6, seed=0)
+data = Embedded("tiny", "none", tuple("abcdefgh"), X, y, X, y)
+assert "torch" not in sys.modules
+first, again = (evaluate(Late(), data, [0, 1], progress=False).curve for _ in range(2))
+assert first.equals(again), first.compare(again)
+assert not first[first["seed"] == 0].drop(columns="seed").equals(first[first["seed"] == 1].drop(columns="seed"))
+"""
+
+
+def test_torch_that_is_imported_late_is_seeded_all_the_same():
+    pytest.importorskip("torch")
+    done = subprocess.run([sys.executable, "-c", LATE], cwd=ROOT / "tests", capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_attribute_called_storage_is_not_asked_for_bytes(tiny):
+    own = Means()
+    own.storage = []
+    assert (evaluate(own, tiny, [0], **QUIET).curve["storage_bytes"] == 0).all()
 
 
 class Neighbours(Means):

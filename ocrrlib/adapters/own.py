@@ -35,7 +35,7 @@ class OwnSystem(Adapter):
 
     def storage(self):
         """What the object's own ``storage`` says; 0 bytes where it has none."""
-        if not hasattr(self.model, "storage"):
+        if not callable(getattr(self.model, "storage", None)):
             return super().storage()
         held = self.model.storage()
         if not all(isinstance(getattr(held, name, None), (int, np.integer)) for name in ("bytes", "entries")):

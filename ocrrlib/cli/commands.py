@@ -20,6 +20,7 @@ from ocrrlib.cli.options import BROKEN, STOPPED, WRONG, AsJSON, Options, System,
 from ocrrlib.datasets import DATASETS
 from ocrrlib.errors import InputError
 from ocrrlib.evaluation.outcome import Stopped
+from ocrrlib.experiments import parse_seeds
 from ocrrlib.files import write_text
 from ocrrlib.systems import SYSTEMS
 
@@ -66,6 +67,7 @@ def run(
     for path in files.values():
         for suffix in (".csv", ".json"):
             _check_place(path.with_name(path.name + suffix))
+        _check_kept(path.with_name(path.name + ".json"), options.seeds)
     stopped = None
     try:
         for one in options.evaluate(named, _progress(as_json)):
@@ -77,12 +79,14 @@ def run(
     except KeyboardInterrupt as stop:
         if not done:
             raise
-        left = list(named)[len(done) :]
-        stopped = stop if isinstance(stop, Stopped) else f"stopped; left are {', '.join(left)}"
+        left = ", ".join(list(named)[len(done) :])
+        stopped = f"stopped; left are {left}"
+        if isinstance(stop, Stopped):
+            stopped = f"{stop}, and all of {left}" if left else f"{stop}"
     if as_json:
         print_json(done)
     if stopped:
-        typer.echo(f"{stopped}", err=True)
+        typer.echo(stopped, err=True)
         raise typer.Exit(STOPPED)
 
 
@@ -103,6 +107,16 @@ def _check_place(path):
         raise InputError(f"cannot write {path}: {folder} is no folder that can be written; choose another --out")
     if path.is_dir():
         raise InputError(f"cannot write {path}: it is a folder; give --out a file in it, as {path / 'card.json'}")
+
+
+def _check_kept(path, seeds):
+    """Refuse to write over a card with seeds that are not among those to be run."""
+    kept = {seed for cell in cards.read_card(path)["cells"] for seed in cell["seeds"]} if path.exists() else set()
+    if lost := sorted(kept - set(parse_seeds(seeds))):
+        raise InputError(
+            f"{path} has seeds {', '.join(map(str, lost))}, which would be lost: add them to --seeds, or choose "
+            "another --out"
+        )
 
 
 def _keep(evaluation, path):

@@ -30,7 +30,10 @@ BROKEN, WRONG, STOPPED = 1, 2, 130  # exit statuses
 
 System = Annotated[str, typer.Argument(help="A name in `ocrr systems`, or module:name of your own.")]
 Dataset = Annotated[str, typer.Option("--dataset", "-d", help="A name in `ocrr datasets`.")]
-Encoder = Annotated[str, typer.Option(help="What embeds texts: a sentence-transformers name or folder.")]
+Encoder = Annotated[
+    str,
+    typer.Option(help="What embeds texts: a sentence-transformers name or folder, or tfidf-svd."),
+]
 PolicyName = Annotated[str, typer.Option("--policy", "-p", help=f"Who is corrected: {', '.join(POLICIES)}.")]
 AsJSON = Annotated[bool, typer.Option("--json", help="Print JSON for programs, and no bar.")]
 

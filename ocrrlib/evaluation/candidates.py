@@ -70,8 +70,8 @@ class Candidate:
         """Whether it is called to make a system: a class, or a function."""
         if inspect.isclass(self.given):
             return True
-        is_one = any(all(hasattr(self.given, method) for method in methods) for methods in ADAPTERS.values())
-        return callable(self.given) and not is_one
+        methods = {"forward"}.union(*ADAPTERS.values())  # what has some of them is a system, though it may be called
+        return callable(self.given) and not any(hasattr(self.given, method) for method in methods)
 
     def _told(self, seed):
         """Arguments of a factory: the seed if it takes one, by name or as a function's only argument; else none."""

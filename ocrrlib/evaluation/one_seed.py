@@ -74,7 +74,7 @@ def run_seed(sent, data, seed, policy, held_out, every, says):
         candidate = sent.unpacked() if isinstance(sent, Packed) else sent
     except Exception as error:  # as above
         raise InputError(f"the system cannot be read in another process ({error}): give jobs=1") from error
-    s = _scenario(data, seed, held_out)
+    s, torch_was_there = _scenario(data, seed, held_out), "torch" in sys.modules
     with threadpool_limits(1), seeded(seed), _explained(candidate, data, seed):
         says(f"seed {seed}: learning {len(s.y_initial):,} rows")
         checkpoints, items, system = [], len(s.y_stream), candidate.make(seed)
@@ -82,6 +82,8 @@ def run_seed(sent, data, seed, policy, held_out, every, says):
             checkpoints.append(one.scalars)
             says(f"seed {seed}: {one.step:,} of {items:,} items streamed")
         otherwise = _otherwise(system, s.queries[items:], one.answers)
+    if candidate.entry is None and "torch" in sys.modules and not torch_was_there:
+        return run_seed(sent, data, seed, policy, held_out, every, says)  # only now can its generator be seeded
     return seed, checkpoints, otherwise
 
 

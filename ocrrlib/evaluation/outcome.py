@@ -155,10 +155,13 @@ class Evaluation:
         Raises
         ------
         InputError
-            If the others met other streams, two have one name, or matplotlib or seaborn is not installed.
+            If the others met other streams or have other seeds, two have one name, or matplotlib or seaborn is not
+            installed.
         """
         for other in others:
             self._check_same_streams(other)
+            if set(other.runs["seed"]) != set(self.runs["seed"]):
+                raise InputError(f"{self.name} and {other.name} have other seeds: draw evaluations of the same ones")
         names = [one.name for one in (self, *others)]
         if len(set(names)) < len(names):
             raise InputError(f"two of {', '.join(names)} have one name: give each its own, evaluate(..., name=...)")
@@ -191,6 +194,8 @@ class Evaluation:
         }
 
     def _check_same_streams(self, other):
+        if not isinstance(other, Evaluation):
+            raise InputError(f"a {type(other).__name__} is no evaluation: give what evaluate returned")
         own, its = self._stream, other._stream
         apart = [f"{name} {own[name]} and {its[name]}" for name in own if own[name] != its[name]]
         if not apart and self._rows != other._rows:

@@ -1,6 +1,7 @@
 """Data of one's own, texts or vectors with labels, in a file or in memory: checked, split, and embedded."""
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -74,7 +75,7 @@ def read_data(
         raise InputError(f"test_share {test_share!r} is out of range: give a share between 0 and 1")
     if not (isinstance(seed, (int, np.integer)) and seed >= 0):
         raise InputError(f"seed {seed!r} is out of range: give an integer from 0 up")
-    with Progress(given.name, how=progress) as doing:
+    with Progress(Path(given.called).name, how=progress) as doing:
         doing.says("reading")
         rows = TextRows(given, text, label, split) if given.is_table else VectorRows(given, split)
         rows.problems.check()

@@ -34,7 +34,7 @@ def draw(*evaluations):
         _curves(left, evaluations)
         named = _plane(right, evaluations)
         first = evaluations[0].curve.iloc[0]
-        names = ", ".join(one.name for one in evaluations)
+        names = ", ".join(one.name for one in evaluations) if len(evaluations) < 4 else f"{len(evaluations)} systems"
         figure.suptitle(f"{names} · {style.cell_title(first['dataset'], first['policy'])}", fontsize=9)
         handles = [one for axes in (left, right) for one in axes.get_legend_handles_labels()[0]]
         figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=6.5)
@@ -70,32 +70,32 @@ def _curves(axes, evaluations):
             steps, mean, low, high = over_steps(evaluation.curve, axis)
             axes.plot(steps, mean, label=axis if alone else f"{evaluation.name}, {axis}", **look)
             axes.fill_between(steps, low, high, color=look["color"], alpha=0.2 if alone else 0.1, linewidth=0)
-    seeds = sorted({len(one.runs) for one in evaluations})
-    axes.set(xlabel="stream items", ylabel="accuracy", ylim=(-0.02, 1.02), title=_seeds(seeds))
+    axes.set(xlabel="stream items", ylabel="accuracy", ylim=(-0.02, 1.02), title=_seeds(len(evaluations[0].runs)))
 
 
-def _seeds(numbers):
-    spread = "" if numbers[-1] == 1 else ", 95 % t interval"
-    return "one seed" if numbers == [1] else f"mean of {' or '.join(map(str, numbers))} seeds{spread}"
+def _seeds(n):
+    return f"mean of {n} seeds, 95 % t interval" if n > 1 else "one seed"
 
 
-def _compared(evaluations):
-    """All published rows, over the seeds of the first evaluation, and the row of each; None if there are none."""
+def _compared(evaluation):
     try:
-        first, *others = [one.compared() for one in evaluations]
-    except InputError:  # nothing is published for this cell: they stand alone
+        return evaluation.compared()
+    except InputError:  # nothing is published for this cell: it stands alone
         return None
-    return pd.concat([first, *(rows[rows["own"]] for rows in others)], ignore_index=True)
 
 
 def _plane(axes, evaluations):
-    rows = _compared(evaluations)
+    found = [_compared(one) for one in evaluations]
+    rows = next((some for some in found if some is not None), None)  # all that are published are the same for each
+    if rows is not None:
+        others = [some[some["own"]] for some in found if some is not None and some is not rows]
+        rows = pd.concat([rows, *others], ignore_index=True)
     for kind, cell in {} if rows is None else rows[~rows["own"]].groupby(rows["system"].map(_kind), sort=False):
         title, colour, marker = kind
         axes.scatter(cell["original"], cell["novel"], color=colour, marker=marker, s=24, label=title, zorder=3)
-    for place, (evaluation, colour) in enumerate(zip(evaluations, _colours(evaluations))):
+    for evaluation, some, colour in zip(evaluations, found, _colours(evaluations)):
         of_summary = evaluation.summary.set_index("metric")
-        spreads = of_summary.loc[list(AXES)] if rows is None else _spreads(rows[rows["own"]].iloc[place])
+        spreads = of_summary.loc[list(AXES)] if some is None else _spreads(some[some["own"]].iloc[0])
         (x, y), low, high = spreads["mean"], spreads["low"], spreads["high"]
         if low.notna().all():
             line = dict(color=colour, linewidth=1.0, zorder=4)
@@ -105,9 +105,8 @@ def _plane(axes, evaluations):
     title = "nothing published to compare with"
     if rows is not None:
         title = "among all published systems"
-        shared = rows.loc[rows["own"], "seeds"].tolist()
-        if any(some < len(one.runs) for some, one in zip(shared, evaluations)):
-            title += f" ({shared[0]} of {len(evaluations[0].runs)} seeds)"
+        shared, n = rows.loc[rows["own"], "seeds"].iloc[0], len(evaluations[0].runs)
+        title += f" ({shared} of {n} seeds)" if shared < n else ""
     axes.set(xlabel="final original accuracy", ylabel="final novel accuracy", title=title)
     if rows is None:
         axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
