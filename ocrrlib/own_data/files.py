@@ -14,7 +14,6 @@ from ocrrlib.errors import InputError
 from ocrrlib.own_data.columns import as_text, check_columns
 
 DELIMITERS = ",;\t"  # whichever gives the columns that are asked for
-csv.field_size_limit(2**31 - 1)  # a text may be long
 HEADER = 100_000  # characters in which the first line must end
 
 
