@@ -98,6 +98,11 @@ class FunctionEncoder:
     def _checked(self, texts, start):
         name, which = full_name(self.function), f"texts {start} to {start + len(texts) - 1}"
         given = self.function(list(texts))
+        if hasattr(given, "toarray"):
+            raise InputError(
+                f"{name} gave a sparse matrix for {which}: reduce it, as scikit-learn's TruncatedSVD does, or give its "
+                "toarray()"
+            )
         try:
             X = np.asarray(given)
         except (TypeError, ValueError, RuntimeError) as error:  # rows of unequal length; tensors on a GPU

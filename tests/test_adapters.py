@@ -188,6 +188,14 @@ def test_a_system_of_the_registry_is_copied_and_gets_the_seed(name, s):
     assert given.seed == 0 and given.row_shape is None
 
 
+class WithoutClasses:
+    """Its ``partial_fit`` is not scikit-learn's."""
+
+    def partial_fit(self, X, y): ...
+
+    def predict(self, X): ...
+
+
 @pytest.mark.parametrize(
     "thing, clue",
     [
@@ -195,6 +203,7 @@ def test_a_system_of_the_registry_is_copied_and_gets_the_seed(name, s):
         (RandomForestClassifier(), "RandomForestClassifier has no partial_fit"),
         (MultinomialNB(), "MultinomialNB refuses negative numbers"),
         (ComplementNB(), "ComplementNB refuses negative numbers"),
+        (WithoutClasses(), r"WithoutClasses.partial_fit must take \(X, y, classes\)"),
         (SGDRegressor(), "not a classifier"),
         (MiniBatchKMeans(), "not a classifier"),
         (linear_model.LogisticRegression(), "two classes: give river.multiclass.OneVsRestClassifier"),

@@ -21,6 +21,8 @@ from ocrrlib.cards.cells import METRICS
 from ocrrlib.cards.check import check
 from ocrrlib.cli import commands, curves, failures, options
 from ocrrlib.cli import ledger as ledger_commands
+from ocrrlib.evaluation import evaluate as evaluating
+from ocrrlib.evaluation import one_seed
 from ocrrlib.evaluation.evaluate import evaluate
 from ocrrlib.files import ROOT, sha256
 from ocrrlib.ledger import GENESIS, Ledger
@@ -64,19 +66,19 @@ def test_a_run_prints_curves_and_intervals_of_each_system(capsys, vectors):
 
 
 def test_programs_get_cards_and_nothing_else(capsys, vectors, tmp_path):
-    arguments = ("run", "ncm", "--data", vectors, "--seeds", "0,2", "--json", "--out", tmp_path / "out")
+    arguments = ("run", "ncm", "--data", vectors, "--seeds", "0,2", "--every", 9, "--json", "--out", tmp_path / "out")
     status, out, err = run(capsys, *arguments)
     (card,) = json.loads(out)
     check(card)
     assert (status, err) == (0, "") and card["cells"][0]["seeds"] == [0, 2]
-    assert cards.read_card(tmp_path / "out/ncm.own.npz.json") == card
-    assert (tmp_path / "out/ncm.own.npz.csv").read_text().startswith("dataset,encoder,policy,seed,system,step,")
+    assert cards.read_card(tmp_path / "out/ncm.own.npz.every_9.json") == card
+    assert (tmp_path / "out/ncm.own.npz.every_9.csv").read_text().startswith("dataset,encoder,policy,seed,system,step,")
 
 
 def test_off_a_terminal_lines_on_stderr_say_what_is_being_done(capsys, vectors, monkeypatch):
     says = progress.Progress.says
     monkeypatch.setattr(progress.Progress, "says", lambda self, what: [says(self, what), self.show()])  # no clock
-    status, out, err = run(capsys, "run", "static_knn", "--data", vectors, "--seeds", "0-2", "--json")
+    status, out, err = run(capsys, "run", "static_knn", "--data", vectors, "--seeds", "0-2", "--every", 9, "--json")
     assert status == 0 and json.loads(out)
     lines = err.splitlines()
     assert lines and all(line.startswith("... ") and line.endswith(" s") for line in lines)
@@ -369,7 +371,7 @@ def test_the_systems_that_keep_a_ledger_are_those_that_the_help_lists(capsys, ti
         assert listed == (name in ledger_commands.KEEPERS) and not (listed and entry.reads == "sentences")
         if entry.reads == "embeddings":
             assert issubclass(type(entry.make()), Substrate) == listed, name
-    assert "module:name" not in said
+    assert "module:name" not in said.partition("--encoder")[0]
 
 
 def test_what_a_ledger_waits_for_is_said_on_stderr(capsys, tmp_path, tiny, monkeypatch):
@@ -661,3 +663,92 @@ def test_commands_that_evaluate_take_the_same_options_and_differ_in_seeds_only()
     for field in dataclasses.fields(options.Options):
         kinds = {(found[field.name].annotation, found[field.name].default) for found in declared.values()}
         assert len(kinds) == (3 if field.name == "seeds" else 1)
+
+
+def test_a_run_goes_on_from_the_seeds_that_are_kept(capsys, vectors, tmp_path, monkeypatch):
+    arguments = ["run", "ncm", "rls", "--data", vectors, "--every", 9]
+    assert run(capsys, *arguments, "--seeds", "0-3", "--out", tmp_path / "whole")[0] == 0
+    assert run(capsys, *arguments, "--seeds", "0,2", "--out", tmp_path / "parts")[0] == 0
+    ran = []
+    whole = one_seed.run_seed
+    monkeypatch.setattr(evaluating, "run_seed", lambda *given: [ran.append(given[2]), whole(*given)][1])
+    status, out, err = run(capsys, *arguments, "--seeds", "0-3", "--out", tmp_path / "parts", "--resume")
+    assert (status, err) == (0, "") and "ncm on own, oracle: 4 seeds" in out and ran == [1, 3, 1, 3]
+    files = sorted(path.name for path in (tmp_path / "whole").iterdir())
+    assert len(files) == 4
+    for name in files:
+        assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    status, _, err = run(capsys, *arguments, "--resume")
+    assert status == commands.WRONG and "--resume says nothing without --out" in err
+
+
+def test_what_was_done_before_a_system_failed_is_kept_and_printed(capsys, vectors, tmp_path, monkeypatch):
+    fails = OWN.replace("import own_parts\nfrom own_parts import normed", "import numpy as np").replace(
+        "def means(seed):", "def means(seed):\n    1 / (2 - seed)"
+    )
+    fails = fails.replace("own_parts.np", "np").replace("normed(self.sums)", "self.sums")
+    (tmp_path / "fails_late.py").write_text(fails)
+    monkeypatch.chdir(tmp_path)
+    arguments = ["run", "fails_late:means", "--data", vectors, "--seeds", "0-3", "--out", "out", "--json"]
+    status, out, err = run(capsys, *arguments, "--every", 9)
+    (card,) = json.loads(out)
+    assert status == failures.FAILED and "ZeroDivisionError" in err and card["cells"][0]["seeds"] == [0, 1]
+    assert cards.read_card("out/means.own.npz.every_9.json") == card
+    assert card["system"]["given"] == "fails_late:means"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("run", "ncm", "--seeds", "0", "--seeds", "1"),
+        ("run", "ncm", "--seeds", "0", "-s", "0"),
+        ("card", "ncm", "--out", "a.json", "-o", "b.json"),
+        ("ledger", "show", "ledger.sqlite", "--last", "1", "--last", "2"),
+    ],
+)
+def test_an_option_that_is_given_twice_is_refused(capsys, arguments):
+    status, out, err = run(capsys, *arguments)
+    assert (status, out) == (commands.WRONG, "") and "is given 2 times" in err
+
+
+@pytest.mark.parametrize("name", ["./mine:model", "mine.py:model", "folder/mine:model", "folder\\mine:model"])
+def test_a_path_is_no_name_of_a_module(capsys, name):
+    status, _, err = run(capsys, "run", name)
+    assert status == commands.WRONG and "is a path, and a module has a name" in err and err.count("\n") == 1
+
+
+def test_a_card_of_an_object_and_of_another_name_is_repeated_by_its_command(capsys, vectors, tmp_path, monkeypatch):
+    (tmp_path / "named_bayes.py").write_text("from sklearn.naive_bayes import GaussianNB\n\nmodel = GaussianNB()\n")
+    monkeypatch.chdir(tmp_path)
+    arguments = ["named_bayes:model", "--name", "bayes", "--data", vectors.name, "--seeds", "0", "--every", 9]
+    assert run(capsys, "card", *arguments, "--out", "first.json")[0] == 0
+    (command,) = re.findall(r"- Repeat: `ocrr (.*)`", Path("first.md").read_text())
+    assert "card named_bayes:model " in command and "--name bayes" in command
+    assert run(capsys, *shlex.split(command))[0] == 0
+    assert Path("again.json").read_bytes() == Path("first.json").read_bytes()
+
+
+def test_an_encoder_of_ones_own_comes_from_a_module_too(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OCRR_CACHE_DIR", str(tmp_path / "cache"))
+    code = "def encode(texts):\n    return [[text.count(c) + 0.1 for c in 'abcdefgh'] for text in texts]\n"
+    (tmp_path / "counting_letters.py").write_text("print('imported')\n" + code)
+    rows = "".join(f"{c * n} {'h' * (n % 3)},{c}\n" for c in "abcd" for n in range(1, 25))
+    Path("letters.csv").write_text("text,label\n" + rows)
+    arguments = ["run", "ncm", "--data", "letters.csv", "--seeds", "0", "--every", 2, "--json"]
+    status, out, err = run(capsys, *arguments, "--encoder", "counting_letters:encode")
+    assert status == 0, err
+    (card,) = json.loads(out)
+    assert card["cells"][0]["encoder"]["name"].startswith("counting_letters.encode-")
+    status, _, err = run(capsys, *arguments, "--encoder", "counting_letters:decode")
+    assert status == commands.WRONG and "has no 'decode'" in err
+
+
+def test_a_terminal_without_bars_or_other_letters_gets_plain_ones(vectors):
+    arguments = ["ncm", "--data", vectors, "--seeds", "0", "--every", "9", "--name", "≠é"]
+    command = [sys.executable, "-m", "ocrrlib.cli.commands", "run", *arguments]
+    told = {"capture_output": True, "cwd": ROOT, "env": os.environ | {"PYTHONIOENCODING": "cp1252", "PYTHONUTF8": "1"}}
+    printed, as_json = (subprocess.run(command + more, **told) for more in ([], ["--json"]))
+    assert printed.returncode == 0, printed.stderr
+    assert b"\\u2260\xe9 on own" in printed.stdout and b"  novel     _" in printed.stdout
+    assert json.loads(as_json.stdout)[0]["system"]["name"] == "≠é"

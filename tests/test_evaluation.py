@@ -1,5 +1,6 @@
 """Evaluations: of the registry as published, of one's own as one would expect, of bad input in one line."""
 
+import ctypes
 import json
 import pickle
 import random
@@ -574,7 +575,7 @@ class Chance(Means):
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_answers_that_hang_on_other_rows_or_on_chance_are_warned_of(system, jobs, tiny):
     with pytest.warns(UserWarning, match=f"{system.__name__} answers [0-9]+ of 32 test rows otherwise") as caught:
-        evaluate(system, tiny, [0, 1], jobs=jobs, **QUIET)
+        evaluate(system, tiny, [0, 1], jobs=jobs, every=4, **QUIET)
     assert len(caught) == 1 and caught[0].filename == __file__
 
 
@@ -724,3 +725,43 @@ print(json.dumps([quick, sorted({name.split(".")[0] for name in sys.modules} & o
 """
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert json.loads(told) == [[], []]
+
+
+class Centring(Means):
+    """Changes what it is given, past NumPy's lock, as a tensor of the same memory does."""
+
+    def __init__(self, what):
+        super().__init__()
+        self.what = what
+
+    def _change(self, rows):
+        where = rows.__array_interface__["data"][0]
+        ctypes.memset(where, 0, rows.itemsize)
+
+    def fit(self, X, y, classes):
+        super().fit(X, y, classes)
+        if self.what == "fit":
+            self._change(X)
+
+    def predict(self, X):
+        answers = super().predict(X)
+        if self.what == "predict" and len(X) > 1:
+            self._change(X)
+        return answers
+
+
+@pytest.mark.parametrize("what", ["fit", "predict"])
+def test_a_system_that_changes_rows_is_refused(tiny, what):
+    fingerprint = tiny.fingerprint
+    with pytest.raises(InputError, match="Centring changed the rows that it was given, which all share: copy them"):
+        evaluate(Centring(what), tiny, [0], **QUIET)
+    assert tiny.fingerprint == fingerprint
+
+
+def test_few_tests_of_a_stream_are_warned_of(tiny, recwarn):
+    with pytest.warns(UserWarning, match="stream of .* was tested 2 times, .* smaller `every` than 50") as caught:
+        evaluate("ncm", tiny, [0], **QUIET)
+    assert len(caught) == 1 and caught[0].filename == __file__
+    recwarn.clear()
+    evaluate("ncm", tiny, [0], every=4, **QUIET)
+    assert not len(recwarn)

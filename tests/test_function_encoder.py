@@ -178,3 +178,9 @@ def test_a_functions_own_error_is_not_hidden():
 
 def test_no_texts_give_no_rows():
     assert load_encoder(lengths).encode([]).shape == (0, 0)
+
+
+def test_a_sparse_matrix_is_refused_with_what_makes_rows_of_it():
+    vectoriser = TfidfVectorizer().fit(["text lost", *TEXTS])
+    with pytest.raises(InputError, match="gave a sparse matrix for texts 0 to .*TruncatedSVD.*toarray"):
+        encode(TEXTS, vectoriser.transform)

@@ -1,6 +1,7 @@
 """Files of one's own become datasets like the published ones; what is wrong with them is said by line or row."""
 
 import json
+import re
 import sys
 
 import numpy as np
@@ -67,6 +68,8 @@ def write(tmp_path):
             content.to_parquet(path, index=False)
         elif name.endswith(".npz"):
             np.savez(path, **content)
+        elif name.endswith(".jsonl"):
+            content.to_json(path, orient="records", lines=True)
         else:
             save_file(content, path)
         return path
@@ -699,3 +702,55 @@ def test_settings_out_of_range_are_refused(write, setting, words):
 def test_reading_a_table_does_not_need_the_encoder_until_the_table_is_right(write, monkeypatch):
     monkeypatch.setattr(sources, "sha256", None)  # nor is the file hashed
     refused(write(b"text,label\nx,a\ny,a\n"), "no class but 'a'", encoder="no-such/encoder")
+
+
+def test_characters_in_two_forms_are_one_label(write):
+    labels = ["Gebühr", "Gebu\u0308hr", "card", "loan"] * 25
+    data = read(write(table(label=labels)))
+    assert data.classes == ("Gebühr", "card", "loan")
+
+
+@pytest.mark.parametrize(
+    "labels, told",
+    [
+        (["Card", "card", "cash", "loan"], "'Card' and 'card' differ in capitals, spaces or forms"),
+        (["my  card", "my card", "cash", "loan"], "'my  card' and 'my card' differ in capitals"),
+        (["NaN", "card", "cash", "loan"], "'NaN' is a class: leave its rows out"),
+        (["card", "cash", "loan", "n/a"], "'n/a' is a class: leave its rows out"),
+    ],
+)
+def test_labels_that_may_be_one_or_none_are_warned_of_and_stay(write, labels, told):
+    path = write(table(label=labels * 25))
+    with pytest.warns(UserWarning, match=re.escape(f"{path}: {told}")) as caught:
+        data = read(path)
+    assert len(caught) == 1 and caught[0].filename == __file__ and set(data.classes) == set(labels)
+
+
+@pytest.mark.parametrize("words", [("train", "test"), ("0", "1"), ("False", "True"), (False, True), (0, 1)])
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
+def test_a_column_that_splits_says_it_in_words_or_whether_it_is_a_test_row(write, name, words):
+    data = read(write(table(part=[words[i // 4 % 5 == 0] for i in range(100)]), name), split="part")
+    assert (len(data.y_train), len(data.y_test)) == (80, 20)
+
+
+def test_rows_of_a_third_part_are_named_with_two_ways_out(write):
+    path = write(table(part=["validation", *["train", "train", "test"] * 33]))
+    with pytest.raises(InputError, match="neither train nor test as 'part' in line 2: write one of .* leave the row"):
+        read(path, split="part")
+
+
+@pytest.mark.parametrize("columns", [[0, 1], pd.MultiIndex.from_tuples([("a", "text"), ("a", "label")])])
+def test_columns_without_names_are_refused(columns):
+    with pytest.raises(InputError, match="is no name of a column: rename the columns"):
+        read(table().set_axis(columns, axis=1))
+
+
+def test_an_unknown_column_comes_with_what_there_is_and_how_to_name_ones_own(write):
+    with pytest.raises(InputError, match="unknown column 'text'; there are: body, label; name yours .*--text,"):
+        read(write(table().rename(columns={"text": "body"})))
+
+
+def test_objects_in_arrays_are_refused_with_what_makes_text_of_them(tmp_path):
+    np.savez(tmp_path / "a.npz", X=np.eye(4), y=np.array(["a", "b", "a", "b"], object))
+    with pytest.raises(InputError, match=r"y\.astype\(str\)"):
+        read_data(tmp_path / "a.npz")

@@ -14,6 +14,15 @@ PASSES = 30  # over the initial rows at most, by what learns in passes; our own 
 LINEAR_PASSES = 5
 
 
+def _takes_classes(method):
+    """Whether a method has a parameter ``classes``."""
+    try:
+        found = inspect.signature(method).parameters.values()
+    except ValueError:  # compiled code may not say what it takes
+        return True
+    return any(one.name == "classes" or one.kind is one.VAR_KEYWORD for one in found)
+
+
 class SklearnSystem(Adapter):
     """A scikit-learn classifier that learns by ``partial_fit``.
 
@@ -36,7 +45,8 @@ class SklearnSystem(Adapter):
     Raises
     ------
     InputError
-        If it is not a classifier, refuses negative numbers, or ``passes`` is no number from 1 up.
+        If it is not a classifier, refuses negative numbers, its ``partial_fit`` does not take ``classes``, or
+        ``passes`` is no number from 1 up.
     """
 
     def __init__(self, given, seed=0, passes=None):
@@ -57,6 +67,8 @@ class SklearnSystem(Adapter):
                 raise InputError(
                     f"{self.title} refuses negative numbers, and embeddings have some: give GaussianNB or BernoulliNB"
                 )
+        if not _takes_classes(given.partial_fit):
+            raise InputError(f"{self.title}.partial_fit must take (X, y, classes), as scikit-learn's: give it the last")
 
     def _fit(self, X, y):
         self.model, params = self._fresh()

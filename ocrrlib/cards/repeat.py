@@ -9,12 +9,7 @@ from ocrrlib.own_data.sources import IN_MEMORY
 def repeat(card, cell):
     """The command as text; what it cannot name is in capitals. None for data that no file or name stands for."""
     system, data, words = card["system"], cell["dataset"], ["ocrr", "card"]
-    if "registry" in system:
-        words.append(system["registry"])
-    elif name := _importable(system):
-        words.append(name)
-    else:
-        words.append("MODULE:NAME")
+    words.append(system.get("registry") or system.get("given") or _importable(system) or "MODULE:NAME")
     if IN_MEMORY in data.get("sources", {}):
         return None
     if "split" in data:
@@ -35,6 +30,8 @@ def repeat(card, cell):
     seeds = ",".join(map(str, cell["seeds"]))
     words += ["--policy", cell["policy"], "--held-out", str(cell["held_out"]), "--seeds", seeds]
     words += ["--every", str(cell["every"])] if "every" in cell else []
+    called = system.get("registry") or system.get("factory", "").rpartition(":")[2] or system["class"]
+    words += ["--name", system["name"]] if system["name"] != called else []
     return shlex.join([*words, "--out", "again.json"])
 
 

@@ -16,9 +16,10 @@ from ocrrlib import __version__, cards
 from ocrrlib.cli.curves import text_lines
 from ocrrlib.cli.failures import exit_failed, warnings_once
 from ocrrlib.cli.ledger import ledgers
-from ocrrlib.cli.options import BROKEN, STOPPED, WRONG, AsJSON, Options, System, print_json, with_options
+from ocrrlib.cli.options import BROKEN, STOPPED, WRONG, AsJSON, Once, Options, System, print_json, with_options
 from ocrrlib.datasets import DATASETS
 from ocrrlib.errors import InputError
+from ocrrlib.evaluation.kept import write_kept
 from ocrrlib.evaluation.outcome import Stopped
 from ocrrlib.experiments import parse_seeds
 from ocrrlib.files import write_text
@@ -43,7 +44,7 @@ def _progress(as_json):
     return True if not as_json and sys.stderr.isatty() else "lines"
 
 
-@app.command()
+@app.command(cls=Once)
 @with_options()
 def run(
     *,
@@ -53,6 +54,7 @@ def run(
     ] = None,
     options: Options,
     out: Annotated[Path | None, typer.Option(help="Folder for each system's curve (CSV) and card (JSON).")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on: seeds that are in --out are not run again.")] = False,
     as_json: AsJSON = False,
 ):
     """Evaluate systems and print their curves and summaries, each as soon as it is there.
@@ -61,19 +63,23 @@ def run(
     ocrr run substrate ledger_plda
     ocrr run --data tickets.csv --text body --label queue
     ocrr run my_module:MyClassifier --dataset clinc150 --policy random10 --seeds 0-9 --json
+    ocrr run er_tuned --seeds 0-19 --out results --resume
     """
+    if resume and out is None:
+        raise InputError("--resume says nothing without --out, where seeds are kept: name that, too")
     named, done = options.named(systems or ["substrate"]), []
     files = {name: out / options.stem(name) for name in named} if out is not None else {}
     for path in files.values():
         for suffix in (".csv", ".json"):
             _check_place(path.with_name(path.name + suffix))
-        _check_kept(path.with_name(path.name + ".json"), options.seeds)
+        if not resume:
+            _check_kept(path.with_name(path.name + ".json"), options.seeds)
     stopped = None
     try:
-        for one in options.evaluate(named, _progress(as_json)):
+        for one in options.evaluate(named, _progress(as_json), files, resume):
             done.append(one.card())
             if files:
-                _keep(one, files[one.name])
+                write_kept(one, files[one.name])
             if not as_json:
                 typer.echo("\n".join(text_lines(one)) + "\n")
     except KeyboardInterrupt as stop:
@@ -83,6 +89,11 @@ def run(
         stopped = f"stopped; left are {left}"
         if isinstance(stop, Stopped):
             stopped = f"{stop}, and all of {left}" if left else f"{stop}"
+        stopped += "; --resume goes on" if files else ""
+    except Exception:
+        if as_json and done:
+            print_json(done)
+        raise
     if as_json:
         print_json(done)
     if stopped:
@@ -115,16 +126,11 @@ def _check_kept(path, seeds):
     if lost := sorted(kept - set(parse_seeds(seeds))):
         raise InputError(
             f"{path} has seeds {', '.join(map(str, lost))}, which would be lost: add them to --seeds, or choose "
-            "another --out"
+            "another --out; with --resume they are kept, and the others run"
         )
 
 
-def _keep(evaluation, path):
-    write_text(f"{path}.csv", evaluation.curve.to_csv(index=False))
-    cards.write_card(evaluation.card(), f"{path}.json")
-
-
-@app.command()
+@app.command(cls=Once)
 @with_options(seeds="0-9")
 def compare(
     *,
@@ -164,7 +170,7 @@ def _plain(row):
     return {name: None if value != value else value for name, value in row.items()}
 
 
-@app.command()
+@app.command(cls=Once)
 @with_options(seeds="0-19")
 def card(
     *,
@@ -260,6 +266,8 @@ def main(arguments=None):
     """Run a command; errors and warnings are one line each on stderr."""
     try:
         with warnings_once():
+            if hasattr(sys.stdout, "reconfigure"):  # names of systems may not be in its encoding
+                sys.stdout.reconfigure(errors="backslashreplace")
             app(arguments)
     except InputError as error:
         typer.echo(f"error: {error}", err=True)

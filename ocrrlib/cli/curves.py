@@ -1,11 +1,22 @@
 """An evaluation in lines of text."""
 
-BARS = "▁▂▃▄▅▆▇█"
+import sys
+
+BARS, PLAIN = "▁▂▃▄▅▆▇█", "_.,-=+*#"
+
+
+def can_print(text):
+    """Whether stdout has all characters of a text; a file or an older terminal may be in another encoding."""
+    try:
+        return bool(text.encode(sys.stdout.encoding or "utf-8"))
+    except UnicodeEncodeError:
+        return False
 
 
 def sparkline(values):
     """Accuracies as a line of bars, one for each checkpoint."""
-    return "".join(BARS[min(int(value * len(BARS)), len(BARS) - 1)] for value in values)
+    bars = BARS if can_print(BARS) else PLAIN
+    return "".join(bars[min(int(value * len(bars)), len(bars) - 1)] for value in values)
 
 
 def text_lines(evaluation):

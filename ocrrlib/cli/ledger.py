@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from ocrrlib import ledger_file, stored_ledger
-from ocrrlib.cli.options import BROKEN, AsJSON, Dataset, Encoder, PolicyName, print_json
+from ocrrlib.cli.names import encoder_of
+from ocrrlib.cli.options import BROKEN, AsJSON, Dataset, Encoder, Once, PolicyName, print_json
 from ocrrlib.embeddings import load
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.errors import InputError, pick
@@ -44,7 +45,7 @@ def _broken_told():
         raise typer.Exit(BROKEN) from None
 
 
-@ledgers.command(name="write")
+@ledgers.command(name="write", cls=Once)
 def ledger_write(
     file: File,
     system: Keeper = "substrate",
@@ -63,7 +64,7 @@ def ledger_write(
     one, corrected = pick("system that keeps a ledger", system, KEEPERS).make(seed), pick("policy", policy, POLICIES)
     with _broken_told():
         ledger_file.check_target(file)
-        scenario = make_scenario(load(dataset, encoder), seed, cap=None)
+        scenario = make_scenario(load(dataset, encoder_of(encoder)), seed, cap=None)
         ledger_file.check_target(file, scenario.classes)
         with Progress(f"{system} on {dataset}", how=True if sys.stderr.isatty() else "lines") as doing:
             doing.says(f"learning {len(scenario.y_initial):,} rows")
@@ -74,7 +75,7 @@ def ledger_write(
     typer.echo(f"{file}: {added} entries added\nhead {head}: note it elsewhere")
 
 
-@ledgers.command(name="verify")
+@ledgers.command(name="verify", cls=Once)
 def ledger_verify(
     file: File,
     head: Annotated[str | None, typer.Option(help="The head as noted elsewhere; else a cut tail goes unseen.")] = None,
@@ -118,7 +119,7 @@ def _unbroken(size, vouched):
     return f"{size} entries, unbroken" + (f" ({'; '.join(less)})" if less else "")
 
 
-@ledgers.command(name="show")
+@ledgers.command(name="show", cls=Once)
 def ledger_show(
     file: File,
     last: Annotated[int, typer.Option(min=0, help="Entries shown, newest last.")] = 5,

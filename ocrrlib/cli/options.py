@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer.core import TyperCommand
 
+from ocrrlib.cli.curves import can_print
 from ocrrlib.cli.failures import VARIABLE, traceback_if
-from ocrrlib.cli.names import system_of
+from ocrrlib.cli.names import encoder_of, system_of
 from ocrrlib.datasets import DATASETS
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.errors import InputError, pick
 from ocrrlib.evaluation.candidates import Candidate
 from ocrrlib.evaluation.data import check_sentences
 from ocrrlib.evaluation.evaluate import evaluate
-from ocrrlib.evaluation.outcome import Stopped
 from ocrrlib.experiments import parse_seeds
 from ocrrlib.own_data.files import ARRAYS
 from ocrrlib.policies import POLICIES
@@ -32,10 +33,21 @@ System = Annotated[str, typer.Argument(help="A name in `ocrr systems`, or module
 Dataset = Annotated[str, typer.Option("--dataset", "-d", help="A name in `ocrr datasets`.")]
 Encoder = Annotated[
     str,
-    typer.Option(help="What embeds texts: a sentence-transformers name or folder, or tfidf-svd."),
+    typer.Option(help="What embeds texts: a sentence-transformers name or folder, tfidf-svd, or module:name."),
 ]
 PolicyName = Annotated[str, typer.Option("--policy", "-p", help=f"Who is corrected: {', '.join(POLICIES)}.")]
 AsJSON = Annotated[bool, typer.Option("--json", help="Print JSON for programs, and no bar.")]
+
+
+class Once(TyperCommand):
+    """A command that refuses an option that is given twice, since only the last would count."""
+
+    def parse_args(self, ctx, args):
+        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        given = [one.opts[0] for one in order if one.param_type_name == "option" and not (one.is_flag or one.multiple)]
+        for name in (name for name in given if given.count(name) > 1):
+            ctx.fail(f"{name} is given {given.count(name)} times: give it once")
+        return super().parse_args(ctx, args)
 
 
 @dataclass(frozen=True)
@@ -95,8 +107,9 @@ class Options:
 
         Returns
         -------
-        dict of str to str, callable or object
-            What ``evaluate`` takes. Where two would be called the same, ``module:name`` is called ``name``.
+        dict of str to tuple
+            As given, and what ``evaluate`` takes. Where two would be called the same, ``module:name`` is called
+            ``name``.
 
         Raises
         ------
@@ -108,6 +121,7 @@ class Options:
             raise InputError(f"--name {self.name!r} is for one system, and there are {len(systems)}: leave it out")
         with redirect_stdout(sys.stderr):
             found = [Candidate(system_of(one), self.encoder) for one in systems]
+            encoder_of(self.encoder)
             if "sentences" in [candidate.reads for candidate in found]:
                 check_sentences(self.dataset if self.data is None else self.data)
         titles = [candidate.title if self.name is None else self.name for candidate in found]
@@ -116,7 +130,7 @@ class Options:
         ]
         for name in (name for name in names if names.count(name) > 1):
             raise InputError(f"two systems are called {name!r}: leave one out, or run each alone with a --name")
-        return {name: candidate.given for name, candidate in zip(names, found)}
+        return {name: (given, candidate.given) for name, given, candidate in zip(names, systems, found)}
 
     def stem(self, name):
         """Name of a system's files, without an ending: also of what this is run on, where that is not as usual."""
@@ -128,10 +142,10 @@ class Options:
         parts += [f"{one}_{given}" for one, given in others if given != getattr(Options, one)]
         return re.sub(r"[^\w.-]+", "-", ".".join(parts))
 
-    def evaluate(self, named, progress):
+    def evaluate(self, named, progress, files=None, resume=False):
         """Evaluate what ``named`` gave, one after the other, and yield each ``Evaluation``; texts are encoded once.
 
-        What systems print goes to stderr.
+        What systems print goes to stderr. Where ``files`` has a place for a system, by name, seeds are kept there.
 
         Raises
         ------
@@ -139,9 +153,13 @@ class Options:
             If something given cannot be used.
         Stopped
             If stopped from the keyboard, once the seeds that were done have been yielded.
+        Exception
+            Whatever a system raises, likewise.
         """
-        dataset, own = self._dataset(progress), {"encoder": self.encoder} if self.data is None else {}
-        for name, system in named.items():
+        with redirect_stdout(sys.stderr):
+            encoder = encoder_of(self.encoder)
+            dataset, own = self._dataset(encoder, progress), {"encoder": encoder} if self.data is None else {}
+        for name, (given, system) in named.items():
             try:
                 with redirect_stdout(sys.stderr):
                     found = evaluate(
@@ -154,14 +172,17 @@ class Options:
                         name=name,
                         jobs=self.jobs,
                         progress=progress,
+                        keep=files.get(name) if files else None,
+                        resume=resume,
                         **own,
                     )
-            except Stopped as stop:
-                yield stop.finished
+            except BaseException as stop:
+                if done := getattr(stop, "finished", None):
+                    yield _told(done, given)
                 raise
-            yield found
+            yield _told(found, given)
 
-    def _dataset(self, progress):
+    def _dataset(self, encoder, progress):
         """What ``evaluate`` takes as its dataset: a name, or what was read from a file."""
         if self.data is None:
             return pick("dataset", self.dataset, DATASETS) and self.dataset
@@ -169,7 +190,14 @@ class Options:
 
         columns = {"text": self.text, "label": self.label, "split": self.split}
         drawn = {"test_share": self.test_share, "seed": self.split_seed}
-        return read_data(self.data, **columns, **drawn, encoder=self.encoder, progress=progress)
+        return read_data(self.data, **columns, **drawn, encoder=encoder, progress=progress)
+
+
+def _told(evaluation, given):
+    """An evaluation that says how its system was given to a command, so that its card can say so, too."""
+    if ":" in given:
+        evaluation.about["system"]["given"] = given
+    return evaluation
 
 
 def with_options(**defaults):
@@ -209,4 +237,5 @@ def with_options(**defaults):
 
 def print_json(value):
     """Print anything that JSON can hold, keys sorted."""
-    typer.echo(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False))
+    text = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False)
+    typer.echo(text if can_print(text) else json.dumps(value, indent=1, sort_keys=True))

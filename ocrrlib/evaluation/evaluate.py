@@ -12,6 +12,7 @@ from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.errors import InputError, pick
 from ocrrlib.evaluation.candidates import Candidate
 from ocrrlib.evaluation.data import as_data, n_held_out
+from ocrrlib.evaluation.kept import checkpoints_kept, write_kept
 from ocrrlib.evaluation.one_seed import ALONE, CAP, DRAW, run_far, run_seed, sendable
 from ocrrlib.evaluation.outcome import Evaluation, Stopped
 from ocrrlib.experiments import parse_seeds
@@ -21,6 +22,7 @@ from ocrrlib.progress import Progress
 from ocrrlib.stream import EVERY
 
 TIES = 2  # rows so near a border that rounding decides, and rounding goes with the size of a batch
+FEW = 5  # tests of a stream, of which an average says little
 _DATA = ("sources", "split", "columns")  # of what a dataset's origin says
 
 
@@ -35,6 +37,8 @@ def evaluate(
     name=None,
     jobs=1,
     progress=True,
+    keep=None,
+    resume=True,
 ):
     """Stream a dataset through a system, once for each seed, as the published comparison does.
 
@@ -63,10 +67,16 @@ def evaluate(
         Worker processes; the results are the same whatever their number.
     progress : bool or str
         Whether a bar shows the seeds done and what is being done; ``"lines"`` for a line on stderr now and then.
+    keep : path, optional
+        Where seeds are kept as soon as they are done, in ``<keep>.csv`` and ``<keep>.json``, its curve and its card.
+    resume : bool
+        Whether seeds that are kept there are not run again, but taken from there. What made them must be the same:
+        data, options, libraries, the library's code, a system's own source; what that imports is not looked at.
 
     Returns
     -------
     Evaluation
+        Of ``seeds``, and of those that were kept, in their order.
 
     Raises
     ------
@@ -90,41 +100,62 @@ def evaluate(
     title = candidate.title if name is None else name
     if not (isinstance(title, str) and title.strip()):
         raise InputError(f"{name!r} cannot be the system's name: give a word")
+    if keep is not None and policy.name not in POLICIES:
+        raise InputError(f"policy {policy.name!r} is known to this run only: nothing can be kept of it, leave keep out")
     data = as_data(dataset, encoder, reads, progress)
     held_out = n_held_out(held_out, data)
     sent = sendable(candidate, title, jobs)
     names = {"dataset": data.dataset, "encoder": data.encoder, "policy": policy.name, "system": title}
     about = _about(candidate, title, data, held_out, int(every))
 
-    found, otherwise = {}, 0
-    with Progress(title, len(seeds), progress) as bar:
-        bar.says(f"{len(seeds)} seeds in {jobs} processes")
+    found, otherwise = checkpoints_kept(keep, names, about) if keep is not None and resume else {}, 0
+    left = [seed for seed in seeds if seed not in found]
+    seeds = (*seeds, *(seed for seed in found if seed not in seeds))
+
+    def outcome(order):
+        return Evaluation(_curve({seed: found[seed] for seed in order}, names), about)
+
+    with Progress(title, len(left), progress) as bar:
+        bar.says(f"{len(left)} seeds in {jobs} processes")
         # other processes are not heard before a seed is done
         one, says = (run_seed, bar.says) if jobs == 1 else (run_far, _silent)
         work = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(
-            joblib.delayed(one)(sent, data, seed, policy, held_out, int(every), says) for seed in seeds
+            joblib.delayed(one)(sent, data, seed, policy, held_out, int(every), says) for seed in left
         )
         try:
             for seed, checkpoints, differ in work:
                 found[seed], otherwise = checkpoints, max(otherwise, differ)
+                if keep is not None:
+                    write_kept(outcome([one for one in seeds if one in found]), keep)
                 bar.done()
                 bar.says(f"{len(found)} of {len(seeds)} seeds done")
         except KeyboardInterrupt as stop:
             if not found:
                 raise
-            raise Stopped(Evaluation(_curve(found, names), about), seeds) from stop
+            raise Stopped(outcome(found), seeds) from stop
         except Exception as error:
             if found:
-                error.finished = Evaluation(_curve(found, names), about)
+                error.finished = outcome(found)
                 error.add_note(f"seeds {', '.join(map(str, found))} were done: the error has them as `finished`")
             raise
+    _warn(title, data.dataset, otherwise, min(len(found[seed]) - 1 for seed in seeds), every)
+    return outcome(seeds)
+
+
+def _warn(title, dataset, otherwise, tests, every):
+    """Warn of answers that hang on other rows, and of streams that were tested seldom."""
     if otherwise > TIES:
         warnings.warn(
             f"{title} answers {otherwise} of {ALONE} test rows otherwise when it is asked about each alone: its "
             "accuracy hangs on which rows come together (is a network in training mode?), or on chance",
-            stacklevel=2,
+            stacklevel=3,
         )
-    return Evaluation(_curve({seed: found[seed] for seed in seeds}, names), about)
+    if tests < FEW:
+        warnings.warn(
+            f"the shortest stream of {dataset} was tested {tests} times, so anytime accuracy says hardly more than "
+            f"the end does: give a smaller `every` than {every}",
+            stacklevel=3,
+        )
 
 
 def _curve(found, names):

@@ -1,6 +1,7 @@
 """One seed of an evaluation, in whatever process, and what is told where it fails."""
 
 import sys
+import zlib
 from contextlib import contextmanager, redirect_stdout
 
 import cloudpickle
@@ -75,7 +76,7 @@ def run_seed(sent, data, seed, policy, held_out, every, says):
     except Exception as error:  # as above
         raise InputError(f"the system cannot be read in another process ({error}): give jobs=1") from error
     s, torch_was_there = _scenario(data, seed, held_out), "torch" in sys.modules
-    with threadpool_limits(1), seeded(seed), _explained(candidate, data, seed):
+    with threadpool_limits(1), seeded(seed), _explained(candidate, data, seed), _unchanged(candidate, s):
         says(f"seed {seed}: learning {len(s.y_initial):,} rows")
         checkpoints, items, system = [], len(s.y_stream), candidate.make(seed)
         for one in run_stream(system, s, policy, every):
@@ -114,6 +115,26 @@ def _scenario(data, seed, held_out):
             names = ", ".join(str(data.classes[label]) for label in sorted(s.held_out))
             raise InputError(f"seed {seed} holds out {names}, and {data.dataset} has no {what} of them: give more rows")
     return s
+
+
+@contextmanager
+def _unchanged(candidate, s):
+    """Refuse a system that changed rows: read-only or not, to torch's tensors of the same memory that is no matter."""
+    before = _content(s)
+    try:
+        yield
+    finally:
+        if _content(s) != before:
+            raise InputError(
+                f"{candidate.title} changed the rows that it was given, which all share: copy them first, as "
+                "torch.tensor(X) does and torch.from_numpy(X) does not"
+            )
+
+
+def _content(s):
+    """Checksums of the numbers that systems are given of a scenario; texts cannot be changed."""
+    given = s.X_initial, s.y_initial, s.X_stream, s.queries
+    return [zlib.crc32(np.ascontiguousarray(part).data) for part in given if part.dtype.kind in "fi"]
 
 
 @contextmanager

@@ -22,7 +22,7 @@ def check_columns(path, columns, header):
         try:
             pick("column", column, dict.fromkeys(header))
         except InputError as error:
-            raise InputError(f"{path}: {error}") from error
+            raise InputError(f"{path}: {error}; name yours (text, label, split; --text, --label, --split)") from error
         if header.count(column) > 1:
             raise InputError(f"{path}: there are {header.count(column)} columns {column!r}: give each its own name")
 

@@ -168,7 +168,7 @@ def read_arrays(path):
         why = " ".join(str(error).split())
         raise InputError(
             f"cannot read {path} ({type(error).__name__}: {why}): write arrays of numbers or text into it, with "
-            "numpy.savez or safetensors.numpy.save_file"
+            "numpy.savez or safetensors.numpy.save_file; of Python's objects make text first, y.astype(str)"
         ) from error
 
 

@@ -13,9 +13,11 @@ from ocrrlib.errors import InputError
 from ocrrlib.function_encoder import as_encoder
 from ocrrlib.own_data.equal_rows import equal_rows, on_both_sides, under_two_labels
 from ocrrlib.own_data.problems import listed
-from ocrrlib.own_data.rows import TextRows, VectorRows
+from ocrrlib.own_data.rows import TextRows, VectorRows, plain
 from ocrrlib.own_data.sources import source
 from ocrrlib.progress import Progress
+
+MISSING = ("nan", "nat", "null", "n/a", "#n/a", "<na>")  # what programs write where there is nothing
 
 
 def read_data(
@@ -41,7 +43,8 @@ def read_data(
         Columns of the texts and of their classes; not used for vectors. Space around a label does not count. Texts
         are the same if they differ in capitals, spaces or forms of Unicode (NFKC) only.
     split : str, optional
-        Column, or array beside X and y, that says ``train`` or ``test`` of each row; an array may say 0 or 1.
+        Column, or array beside X and y, that says ``train`` or ``test`` of each row, or 0 or 1 for whether it is a
+        test row.
         Without it, the share ``test_share`` of each class is drawn by ``seed`` (see ``ocrrlib.own_data.splits``).
     encoder : str, callable or object
         See ``ocrrlib.encoders.load_encoder``; an object with a method ``encode`` will do, too. Not used
@@ -66,7 +69,8 @@ def read_data(
     Warns
     -----
     UserWarning
-        If equal texts or vectors have different labels, or a vector is both a training and a test row.
+        If equal texts or vectors have different labels, a vector is both a training and a test row, or labels differ
+        in capitals, spaces or forms of characters only, or look as if there was none.
     """
     given, encoder = source(data), as_encoder(encoder)
     if name in DATASETS:
@@ -112,6 +116,7 @@ def _parts(rows, test_share, seed):
     drawn = rows.test is None
     test = rows.drawn(y, test_share, seed) if drawn else rows.test
     _check_parts(rows, y, classes, test, drawn)
+    _warn_of_names(rows.problems.path, classes)
     _warn_of_labels(rows, y, classes)
     return y, classes, test
 
@@ -168,6 +173,19 @@ def _warn_of_doubles(problems, which, test, stacklevel):
 def _pair(problems):
     """Names both rows of a pair."""
     return lambda pair: " and ".join(map(problems.row, pair))
+
+
+def _warn_of_names(path, classes):
+    """Warn of classes that may be one, or none."""
+    names = pd.Series(classes, dtype=object)
+    for alike in (group.tolist() for _, group in names.groupby(names.map(plain)) if len(group) > 1):
+        warnings.warn(
+            f"{path}: {' and '.join(map(repr, alike))} differ in capitals, spaces or forms of characters only, and are "
+            "different classes: write them in one way, if they are one",
+            stacklevel=4,
+        )
+    for name in (name for name in classes if plain(name) in MISSING):
+        warnings.warn(f"{path}: {name!r} is a class: leave its rows out, if it says that there is none", stacklevel=4)
 
 
 def _warn_of_labels(rows, y, classes):

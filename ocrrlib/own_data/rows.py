@@ -14,6 +14,7 @@ from ocrrlib.own_data.problems import Problems
 from ocrrlib.own_data.splits import split_rows, split_texts
 
 TOGETHER, APART = ("X", "y"), ("X_train", "y_train", "X_test", "y_test")
+PARTS = {"train": "train", "0": "train", "false": "train", "test": "test", "1": "test", "true": "test"}
 MEND = "fill it in, or leave the row out"
 
 
@@ -52,10 +53,8 @@ class TextRows:
 
     @cached_property
     def plain(self):
-        """The texts (n,) without what tells no two apart: capitals, spaces, other forms of the same characters."""
-        return np.array(
-            [" ".join(unicodedata.normalize("NFKC", text).casefold().split()) for text in self.texts], object
-        )
+        """The texts (n,), each ``plain``."""
+        return np.array([plain(text) for text in self.texts], object)
 
     @cached_property
     def which(self):
@@ -134,18 +133,25 @@ class VectorRows:
         return "vectors", "as given"
 
 
+def plain(text):
+    """A text without what tells no two apart: capitals, spaces, other forms of the same characters."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
 def _stripped(names):
-    return np.array([name.strip() for name in names.tolist()], object)
+    """Names without space around them, each character in one form: an é may be one character or two."""
+    return np.array([unicodedata.normalize("NFC", name.strip()) for name in names.tolist()], object)
 
 
 def _is_test(values, split, problems):
-    """Which rows are test rows, from a column or array that says ``train`` or ``test``, or 0 or 1."""
+    """Which rows are test rows, from a column or array that says ``train`` or ``test``, 0 or 1, false or true."""
     if values.dtype.kind in "biu":
         unknown, test = ~np.isin(values, (0, 1)), values == 1
     else:
-        words = np.array([str(value).strip().lower() for value in values.tolist()], object)
-        unknown, test = ~np.isin(words, np.array(["train", "test"], object)), words == "test"
-    problems.note(f"neither train nor test as {split!r}", np.flatnonzero(unknown), "write one of the two")
+        words = pd.Series([str(value).strip().lower() for value in values.tolist()]).map(PARTS).to_numpy(object)
+        unknown, test = pd.isna(words), words == "test"
+    way_out = "write one of the two, or leave the row out"
+    problems.note(f"neither train nor test as {split!r}", np.flatnonzero(unknown), way_out)
     return test
 
 

@@ -57,7 +57,10 @@ class Memory:
 
     def columns(self, names):
         """Columns as arrays of text by name; rows have no lines."""
-        check_columns(self.called, names, list(self.data.columns))
+        columns = list(self.data.columns)
+        if other := [name for name in columns if not isinstance(name, str)]:
+            raise InputError(f"{self.called}: {other[0]!r} is no name of a column: rename the columns, to text each")
+        check_columns(self.called, names, columns)
         return {name: as_text(self.called, name, self.data[name]) for name in names}, None
 
     def arrays(self):
