@@ -48,6 +48,8 @@ def read(path=CLAIMS):
         wrong = (REQUIRED - claim.keys()) | (claim.keys() - REQUIRED - OPTIONAL)
         if wrong:
             raise InputError(f"{path}, {name}: missing or unknown: {', '.join(sorted(wrong))}")
+        if not re.fullmatch(r"[\w.-]+", name, re.ASCII):
+            raise InputError(f"{path}: {name!r} cannot be linked to: give an id of letters, digits, '.', '-' and '_'")
         if name in names:
             raise InputError(f"{path}: two claims are called {name}")
         if not claim.keys() & {*KINDS, "unchecked"}:

@@ -155,7 +155,7 @@ def embed(dataset, encoder=DEFAULT_ENCODER, folder=FOLDER, texts: Texts | None =
         "X_test": encode(texts.test, encoder, model, progress),
     }
     path = path_of(dataset, encoder, folder)
-    save(tensors | _labels(texts), _about(dataset, encoder, texts), path)
+    save(tensors | labels_of(texts), _about(dataset, encoder, texts), path)
     return read(path)
 
 
@@ -163,11 +163,11 @@ def _own(dataset, encoder):
     """The same without a file of its own: the rows are kept in the cache."""
     texts = load_texts(dataset)
     rows, n = encode_once(texts.train + texts.test, encoder, texts.train, progress=True), len(texts.train)
-    tensors = {"X_train": rows[:n], "X_test": rows[n:]} | _labels(texts)
+    tensors = {"X_train": rows[:n], "X_test": rows[n:]} | labels_of(texts)
     return _assemble(tensors, _about(dataset, encoder, texts))
 
 
-def _labels(texts):
+def labels_of(texts):
     ids = {name: id for id, name in enumerate(texts.classes)}
     parts = {"y_train": texts.train_labels, "y_test": texts.test_labels}
     return {name: np.array([ids[label] for label in labels]) for name, labels in parts.items()}

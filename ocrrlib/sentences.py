@@ -4,7 +4,7 @@ import numpy as np
 
 from ocrrlib.backbones import revision
 from ocrrlib.datasets import DATASETS, load_texts
-from ocrrlib.embeddings import Embedded
+from ocrrlib.embeddings import Embedded, labels_of
 from ocrrlib.errors import pick
 from ocrrlib.provenance import digest
 
@@ -32,13 +32,5 @@ def load_sentences(dataset, backbone):
         If the dataset is unknown or one of its files cannot be had.
     """
     texts = load_texts(dataset)
-    ids = {name: id for id, name in enumerate(texts.classes)}
-    return Sentences(
-        dataset=dataset,
-        encoder=backbone,
-        classes=texts.classes,
-        X_train=np.array(texts.train),
-        y_train=np.array([ids[label] for label in texts.train_labels]),
-        X_test=np.array(texts.test),
-        y_test=np.array([ids[label] for label in texts.test_labels]),
-    )
+    rows = {"X_train": np.array(texts.train), "X_test": np.array(texts.test)} | labels_of(texts)
+    return Sentences(dataset, backbone, texts.classes, **rows)

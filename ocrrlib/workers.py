@@ -1,7 +1,5 @@
 """Where work runs: in this process, in others beside it, or on a Dask cluster."""
 
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import joblib
@@ -20,16 +18,11 @@ def check_scheduler(address):
         If none does, or Dask is not installed.
     """
     try:
-        from distributed import comm
+        from distributed import Client
     except ImportError as error:
         raise InputError("DASK needs the optional Dask: pip install 'dask[distributed]'") from error
-
-    async def greet():
-        (await comm.connect(address, timeout=PATIENCE)).abort()
-
     try:
-        with ThreadPoolExecutor(1) as pool:  # a notebook's own thread has an event loop already
-            pool.submit(asyncio.run, greet()).result()
+        Client(address, timeout=PATIENCE, set_as_default=False).close()
     except (OSError, ValueError) as error:
         raise InputError(f"no Dask scheduler answers at {address}: start one with `dask scheduler`") from error
 

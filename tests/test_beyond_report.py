@@ -184,13 +184,6 @@ def test_with_test_rows_drawn_anew_fewer_rivals_are_surely_matched(found):
     assert quotes.overall(found[1], stricter)["beyond.cells_rows"] == 0
 
 
-def test_conditions_refuse_differences_to_another_system(found):
-    _, _, compared, _ = found
-    other = accuracies(measure(checkpoints()), "knn_lm", resamples=9)
-    with pytest.raises(InputError, match="differences are not to 'substrate'"):
-        conditions(compared, other, costs(checkpoints(), time=1.0))
-
-
 def test_one_seed_bounds_nothing_and_is_refused_in_words():
     results = checkpoints(seeds=1)
     with pytest.raises(InputError, match="one seed bounds nothing: give at least two"):

@@ -91,6 +91,7 @@ def test_an_expression_that_fails_is_named_with_its_claim(text):
     [
         ([CLAIM], "first: nothing says how to check it"),
         ([CLAIM | {"unchecked": "x"}] * 2, "two claims are called first"),
+        ([CLAIM | {"unchecked": "x", "id": "a b"}], "'a b' cannot be linked to"),
         ([CLAIM | {"unchecked": "x", "verdict": "holds"}], "first: missing or unknown: verdict"),
         ([{"id": "a", "claim": "x", "unchecked": "y", "printed": {}}], "a: missing or unknown: section"),
         ([{"claim": "x"}], "claim 1: missing or unknown: id, printed, section"),

@@ -9,7 +9,6 @@ from ocrrlib.embeddings import encode, halve, path_of, read, recheck, widen
 from ocrrlib.encoders import LEXICAL_ENCODER, load_encoder, revision
 from ocrrlib.errors import InputError
 from ocrrlib.lexical import DIMENSIONS, Lexical
-from ocrrlib.own_data.vocabulary import count_terms
 from ocrrlib.systems import make
 
 SENTENCES = [f"{verb} my {noun} {when}" for verb in ("lost", "block", "top up") for noun in ("card", "pin", "account")
@@ -25,14 +24,6 @@ def test_same_sentences_give_the_same_rows_and_new_words_a_row_too():
 def test_sentences_with_common_words_are_close():
     a, b, c = widen(halve(Lexical(SENTENCES, 8).encode(["lost card", "lost my card", "top up account"])))
     assert a @ b > a @ c
-
-
-def test_terms_are_counted_as_the_encoder_finds_them():
-    words, pieces = (len(part.get_feature_names_out()) for _, part in Lexical(SENTENCES, 8).model[0].transformer_list)
-    assert count_terms(SENTENCES) == (words, pieces)
-    assert Lexical(SENTENCES, words + pieces)
-    with pytest.raises(ValueError, match="n_components"):
-        Lexical(SENTENCES, words + pieces + 1)
 
 
 @pytest.mark.parametrize("dataset", ["banking77"])

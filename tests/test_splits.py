@@ -29,10 +29,10 @@ def assert_shares(counts, share):
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=80), shares, seeds)
 def test_each_class_has_its_share_of_rows_on_both_sides(y, share, seed):
     y = np.array(y)
-    test = split_rows(y, share, seed)
+    test = split_rows(y, share, seed, np.arange(len(y)))
     assert test.shape == y.shape and test.dtype == bool
     assert_shares(of_each_class(test, y), share)
-    np.testing.assert_array_equal(split_rows(y, share, seed), test)
+    np.testing.assert_array_equal(split_rows(y, share, seed, np.arange(len(y))), test)
 
 
 @given(labelled, shares, seeds)
@@ -74,7 +74,10 @@ def test_more_test_texts_are_those_of_a_smaller_share_and_others(texts, seed):
 
 def test_another_seed_gives_another_split():
     texts, y = np.array([f"text {i}" for i in range(100)], object), np.arange(100) % 4
-    for split in (lambda seed: split_texts(texts, y, 0.5, seed), lambda seed: split_rows(y, 0.5, seed)):
+    for split in (
+        lambda seed: split_texts(texts, y, 0.5, seed),
+        lambda seed: split_rows(y, 0.5, seed, np.arange(len(y))),
+    ):
         assert len({split(seed).tobytes() for seed in range(5)}) == 5
 
 

@@ -73,12 +73,11 @@ def test_what_is_measured_is_one_row_per_run(published):
     assert set(found["system"]) == set(published["system"]) - {"substrate"}
 
 
-def test_another_reference_and_a_missing_one(published):
-    runs = measure(published)
-    table = accuracies(runs, reference="ewc", metrics=["novel"], resamples=99)
-    assert (table.loc[table["difference"].isna(), "system"] == "ewc").all()
-    with pytest.raises(InputError, match="unknown system 'lora'"):
-        accuracies(runs, reference="lora")
+def test_differences_are_to_the_substrate_which_must_be_there(published, found):
+    alone = found.accuracies.loc[found.accuracies["difference"].isna(), "system"]
+    assert set(alone) == {"substrate"}
+    with pytest.raises(InputError, match="unknown system 'substrate'"):
+        accuracies(measure(published[published["system"] != "substrate"]))
 
 
 def test_seeds_that_are_not_paired_are_refused(published):

@@ -15,8 +15,8 @@ from ocrrlib.statistics.anytime import measure
 from ocrrlib.systems import SYSTEMS
 
 
-def cards_of(results, provenance, datasets, experiment="beyond"):
-    """One card for each system of published results, over all its cells.
+def cards_of(results, provenance, datasets):
+    """One card for each system of the published comparison, over all its cells.
 
     Parameters
     ----------
@@ -24,8 +24,6 @@ def cards_of(results, provenance, datasets, experiment="beyond"):
         As ``ocrrlib.results.read`` returns them.
     datasets : dict of str to Embedded
         The datasets by name.
-    experiment : str
-        Whose results they are.
 
     Raises
     ------
@@ -35,7 +33,7 @@ def cards_of(results, provenance, datasets, experiment="beyond"):
     for name, fingerprint in provenance["data"].items():
         if datasets[name].fingerprint != fingerprint:
             raise InputError(f"the results are of another {name} than the one given: give the data they were made of")
-    plan, measured = EXPERIMENTS[experiment], measure(results)
+    plan, measured = EXPERIMENTS["beyond"], measure(results)
     made_with = {
         "ocrrlib": __version__,
         "libraries": provenance["libraries"],

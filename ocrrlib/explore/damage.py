@@ -17,59 +17,7 @@ FOUND = {
 }
 
 
-def _take(ledger, places, labels):
-    """The entries at these places, as they stand, with these labels."""
-    lists = ([values[place] for place in places] for values in (ledger.ids, ledger.previous, ledger.hashes))
-    return StoredLedger(ledger.X[places], labels[places], *lists, ())
-
-
-def _places(ledger):
-    return np.arange(ledger.size)
-
-
-def _relabelled(ledger, place, n_classes):
-    labels = ledger.y.copy()
-    labels[place] = (labels[place] + 1) % n_classes
-    return labels
-
-
-def _relabel(ledger, place, n_classes):
-    return _take(ledger, _places(ledger), _relabelled(ledger, place, n_classes))
-
-
-def _remove(ledger, place, n_classes):
-    return _take(ledger, np.delete(_places(ledger), place), ledger.y)
-
-
-def _repeat(ledger, place, n_classes):
-    return _take(ledger, np.insert(_places(ledger), place, place), ledger.y)
-
-
-def _swap(ledger, place, n_classes):
-    if place + 1 == ledger.size:
-        raise InputError(f"entry {place} is the last: choose one with another after it")
-    places = _places(ledger)
-    places[[place, place + 1]] = place + 1, place
-    return _take(ledger, places, ledger.y)
-
-
-def _cut(ledger, place, n_classes):
-    return _take(ledger, _places(ledger)[:place], ledger.y)
-
-
-def _rewrite(ledger, place, n_classes):
-    return Ledger(ledger.X, _relabelled(ledger, place, n_classes))
-
-
 # What is done to the entry, by name; the last two leave a chain that is whole in itself.
-KINDS = {
-    "relabel": _relabel,
-    "remove": _remove,
-    "repeat": _repeat,
-    "swap": _swap,
-    "cut": _cut,
-    "rewrite": _rewrite,
-}
 TITLES = {
     "relabel": "give it another label",
     "remove": "take it out",
@@ -88,7 +36,7 @@ def damaged(ledger, kind, place, n_classes):
     ledger : Ledger
         What is copied; it stays as it is.
     kind : str
-        A name in ``KINDS``.
+        A name in ``TITLES``.
     place : int
         The entry's place.
     n_classes : int
@@ -99,10 +47,24 @@ def damaged(ledger, kind, place, n_classes):
     InputError
         If the kind is unknown or there is no such entry.
     """
-    harm = pick("damage", kind, KINDS)
+    pick("damage", kind, TITLES)
     if not (isinstance(place, (int, np.integer)) and 0 <= place < ledger.size):
         raise InputError(f"there is no entry {place!r}: give 0 to {ledger.size - 1}")
-    return harm(ledger, int(place), n_classes)
+    if kind == "swap" and place + 1 == ledger.size:
+        raise InputError(f"entry {place} is the last: choose one with another after it")
+    places, labels = list(range(ledger.size)), ledger.y.copy()
+    if kind in ("relabel", "rewrite"):
+        labels[place] = (labels[place] + 1) % n_classes
+    if kind == "rewrite":
+        return Ledger(ledger.X, labels)
+    # In the place of the entry, and of the next: which entries stand there.
+    anew = {"remove": [], "repeat": [place, place], "swap": [place + 1, place]}
+    if kind in anew:
+        places[place : place + (2 if kind == "swap" else 1)] = anew[kind]
+    elif kind == "cut":
+        del places[place:]
+    lists = ([values[at] for at in places] for values in (ledger.ids, ledger.previous, ledger.hashes))
+    return StoredLedger(ledger.X[places], labels[places], *lists, ())
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,11 @@
 from difflib import get_close_matches
 
 import numpy as np
+import pandas as pd
 
 from ocrrlib.errors import InputError, pick
 from ocrrlib.evaluation.data import n_held_out
 from ocrrlib.experiments import EXPERIMENTS
-from ocrrlib.explore.desk_accuracies import Accuracies
 from ocrrlib.explore.desk_chain import Chain
 from ocrrlib.explore.desk_replies import reply_to
 from ocrrlib.explore.queries import Typed
@@ -65,8 +65,9 @@ class Desk:
         fitted = {name: make(name, self.seed) for name in systems}
         for system in fitted.values():
             system.fit(s.X_initial, s.y_initial, s.classes)
-        self.systems, self._accuracies = fitted, Accuracies(fitted, s)
-        self.corrected, self.streamed, self._said = [], 0, {}
+        self.systems, self.corrected, self.streamed, self._said = fitted, [], 0, {}
+        self._watches, self._measured = {name: system.watch(s.queries) for name, system in fitted.items()}, []
+        self._measure()
         self.chain, self._asked = Chain(fitted, self.data.classes), None
 
     def compare(self, systems):
@@ -177,7 +178,15 @@ class Desk:
             system.correct(x, id)
         self.corrected.append((x, id))
         self.chain.restore()
-        self._accuracies.measure(len(self.corrected))
+        self._measure()
+
+    def _measure(self):
+        """Note where all systems stand on the test rows after the corrections made so far."""
+        s = self.scenario
+        for name, answer in self._watches.items():
+            novel, original = np.split(answer(np.arange(len(s.y_stream), len(s.queries))), [len(s.y_novel)])
+            accuracies = {"novel": np.mean(novel == s.y_novel), "original": np.mean(original == s.y_original)}
+            self._measured.append({"corrections": len(self.corrected), "system": name} | accuracies)
 
     def stream(self, n=50):
         """Let the next ``n`` stream items pass; where the first system errs, all are corrected.
@@ -197,7 +206,7 @@ class Desk:
             raise InputError(f"{n!r} stream items are out of range: give a number from 1 up")
         if start == len(s.y_stream):
             raise InputError("the stream is over: start again, or correct by hand")
-        answer, before = next(iter(self._accuracies.watches.values())), len(self.corrected)
+        answer, before = next(iter(self._watches.values())), len(self.corrected)
         for at in range(start, min(start + n, len(s.y_stream))):
             if answer(np.array([at]))[0] != s.y_stream[at]:
                 self._learn(s.X_stream[at], int(s.y_stream[at]))
@@ -207,4 +216,4 @@ class Desk:
     @property
     def history(self):
         """Accuracies on test rows after every correction: ``corrections``, ``system``, ``novel``, ``original``."""
-        return self._accuracies.history
+        return pd.DataFrame(self._measured)

@@ -50,7 +50,7 @@ class Chain:
         return self._ledger
 
     def damage(self, kind, entry):
-        """Damage one entry in a copy of the ledger, see ``damage.KINDS``; the systems keep the whole one.
+        """Damage one entry in a copy of the ledger, see ``damage.TITLES``; the systems keep the whole one.
 
         Raises
         ------

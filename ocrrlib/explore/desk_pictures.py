@@ -23,6 +23,7 @@ def title(reply):
     return f"“{reply.query}”" if reply.truth is None else f"“{reply.query}”, in truth {reply.truth}"
 
 
+@drawn
 def neighbours(reply, source=None):
     """Cosines of the nearest entries as bars; those inside the margin band are filled.
 
@@ -37,10 +38,7 @@ def neighbours(reply, source=None):
     -------
     matplotlib Figure
     """
-    return drawn(_neighbours, reply, source or next(iter(reply.neighbours), None))
-
-
-def _neighbours(reply, source):
+    source = source or next(iter(reply.neighbours), None)
     near, margin = reply.neighbours.get(source, pd.DataFrame()), reply.margins.get(source)
     figure, axes = subplots(figsize=(style.WIDTH, 0.6 + 0.28 * max(2, len(near))))
     if near.empty:
@@ -74,6 +72,7 @@ def chain(links, named=None):
     return links.set_axis(pd.Index(signs, name=links.index.name))
 
 
+@drawn
 def accuracies(history):
     """Accuracy on new and known classes after each correction, a line for each system.
 
@@ -81,10 +80,6 @@ def accuracies(history):
     -------
     matplotlib Figure
     """
-    return drawn(_accuracies, history)
-
-
-def _accuracies(history):
     figure, panels = subplots(1, 2, figsize=(style.WIDTH, 2.2), sharey=True)
     for axes, axis, rows, colour in accuracy_lines(panels, history, "corrections"):
         axes.plot(rows["corrections"].iloc[-1:], rows[axis].iloc[-1:], "o", color=colour, markersize=4)

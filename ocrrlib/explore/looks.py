@@ -1,6 +1,7 @@
 """Colours of any systems side by side, and pictures as HTML."""
 
 import base64
+import functools
 import html
 import io
 import re
@@ -37,13 +38,18 @@ def colours(systems):
     return {system: PALETTE[found[system]] for system in systems}
 
 
-def drawn(draw, *args):
-    """What ``draw`` draws, in the look of all figures, without a change of the settings of others."""
-    with mpl.rc_context():
-        apply()
-        figure = draw(*args)
-        figure.canvas.draw()  # while the look is set
-    return figure
+def drawn(draw):
+    """A function that draws in the look of all figures, without a change of the settings of others."""
+
+    @functools.wraps(draw)
+    def drawing(*args):
+        with mpl.rc_context():
+            apply()
+            figure = draw(*args)
+            figure.canvas.draw()  # while the look is set
+        return figure
+
+    return drawing
 
 
 def subplots(*shape, **settings):

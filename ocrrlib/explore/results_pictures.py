@@ -34,9 +34,10 @@ def overview(results, dataset, policy, systems, seed=None):
     if not 1 <= len(systems) <= MOST:
         raise InputError(f"{len(systems)} systems are chosen: choose 1 to {MOST} of them")
     curves, finals = results.curves(dataset, policy, systems, seed), results.finals(dataset, policy, seed)
-    return drawn(_overview, curves, finals, heading(dataset, policy, seed))
+    return _overview(curves, finals, heading(dataset, policy, seed))
 
 
+@drawn
 def _overview(curves, finals, title):
     figure, panels = subplots(1, 3, figsize=(1.35 * style.WIDTH, 3.4), width_ratios=(1, 1, 1.5))
     for axes, axis, rows, colour in accuracy_lines(panels[:2], curves, "step"):
@@ -70,6 +71,7 @@ def _plane(axes, finals, looks):
     return axes, edged(axes, finals), lines, labels
 
 
+@drawn
 def classes(replay):
     """Accuracy of each new class, and of the known ones that change most, before the stream and after it.
 
@@ -77,10 +79,6 @@ def classes(replay):
     -------
     matplotlib Figure
     """
-    return drawn(_classes, replay)
-
-
-def _classes(replay):
     change = (replay.classes["after"] - replay.classes["before"]).abs()
     known = replay.classes[~replay.classes["new"]]
     most = change[known.index].sort_values(ascending=False, kind="stable")
@@ -104,6 +102,7 @@ def _classes(replay):
     return figure
 
 
+@drawn
 def confusion(replay):
     """Test rows of new classes and their answers at the end, known classes taken together.
 
@@ -111,10 +110,6 @@ def confusion(replay):
     -------
     matplotlib Figure
     """
-    return drawn(_confusion, replay)
-
-
-def _confusion(replay):
     new = list(replay.classes.index[replay.classes["new"]])
     counts = replay.confusion.T.groupby(lambda name: name if name in new else "known classes").sum().T
     counts = counts.groupby(lambda name: name if name in new else "known classes").sum()
@@ -141,6 +136,7 @@ def _confusion(replay):
     return figure
 
 
+@drawn
 def corrections(replay):
     """Every stream item in its class: answered right, corrected, or wrong and left so.
 
@@ -148,10 +144,6 @@ def corrections(replay):
     -------
     matplotlib Figure
     """
-    return drawn(_corrections, replay)
-
-
-def _corrections(replay):
     stream = replay.stream
     names = sorted(stream["class"].unique())
     places = stream["class"].map({name: place for place, name in enumerate(names)})

@@ -25,19 +25,10 @@ class Problems:
     def __init__(self, path, row):
         self.path, self.row, self.found = path, row, []
 
-    def rows(self, places):
-        """The first few of these rows, as a person calls them."""
-        return listed(places, self.row)
-
-    def note(self, what, places, way_out):
-        """Note a problem of these rows, if there are any."""
-        if len(places):
-            self.found.append(f"{what} in {self.rows(places)}: {way_out}")
-
-    def note_items(self, what, items, name, way_out):
-        """Note a problem of whatever these items are, if there are any."""
+    def note(self, what, items, way_out, name=None):
+        """Note a problem of these rows, or of whatever else has such a ``name``, if there are any."""
         if len(items):
-            self.found.append(f"{what} {listed(items, name)}: {way_out}")
+            self.found.append(f"{what} {listed(items, name or self.row)}: {way_out}")
 
     def check(self):
         """Go on only if nothing was found.

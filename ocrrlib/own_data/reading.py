@@ -137,19 +137,19 @@ def _check_parts(rows, y, classes, test, drawn):
     in_train, in_test = (np.bincount(y[part], minlength=len(classes)) > 0 for part in (~test, test))
 
     def named(id):
-        return f"{classes[id]!r} ({problems.rows(np.flatnonzero(y == id))})"
+        return f"{classes[id]!r} ({listed(np.flatnonzero(y == id), problems.row)})"
 
     lacking = np.flatnonzero(~(in_train & in_test))
     if drawn:
         way_out = "give at least two different rows of each class, or leave the class out"
-        problems.note_items("too few rows for a split in class", lacking, named, way_out)
+        problems.note("too few rows for a split in class", lacking, way_out, named)
     else:
         way_out = "give rows of each class to both, or leave the class out"
-        problems.note_items("only among the test rows is class", np.flatnonzero(~in_train), named, way_out)
-        problems.note_items("only among the training rows is class", np.flatnonzero(~in_test), named, way_out)
+        problems.note("only among the test rows is class", np.flatnonzero(~in_train), way_out, named)
+        problems.note("only among the training rows is class", np.flatnonzero(~in_test), way_out, named)
         if rows.thing == "text":
             doubles = on_both_sides(rows.which, test)
-            problems.note_items("the same text in train and test:", doubles, _pair(problems), "leave one of each out")
+            problems.note("the same text in train and test:", doubles, "leave one of each out", _pair(problems))
     problems.check()
     if not drawn and rows.thing != "text":
         _warn_of_doubles(problems, rows.which, test, stacklevel=5)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from ocrrlib.embeddings import BLOCK, encode_once, halve, widen
-from ocrrlib.encoders import LEXICAL_ENCODER, name_of, revision
+from ocrrlib.encoders import DEFAULT_ENCODER, LEXICAL_ENCODER, name_of, revision
 from ocrrlib.errors import InputError
 from ocrrlib.own_data.equal_rows import equal_rows
 from ocrrlib.own_data.problems import Problems
@@ -42,8 +42,8 @@ class TextRows:
         )
         self.texts, self.labels = found[text], _stripped(found[label])
         empty = np.array([not text.strip() for text in self.texts], bool)
-        self.problems.note("empty text", np.flatnonzero(empty), MEND)
-        self.problems.note("no label", np.flatnonzero(self.labels == ""), MEND)
+        self.problems.note("empty text in", np.flatnonzero(empty), MEND)
+        self.problems.note("no label in", np.flatnonzero(self.labels == ""), MEND)
         self.test = None if split is None else _is_test(_stripped(found[split]), split, self.problems)
         self.content = [self.texts, self.labels, *([] if self.test is None else [self.test])]
 
@@ -66,12 +66,15 @@ class TextRows:
         fitted_on = self.texts[~test].tolist() if encoder == LEXICAL_ENCODER else []
         try:
             halves = encode_once(self.texts.tolist(), encoder, fitted_on, progress)
-        except ValueError:
-            if encoder == LEXICAL_ENCODER:
-                from ocrrlib.own_data.vocabulary import check_vocabulary  # needs scikit-learn, as that encoder does
-
-                check_vocabulary(fitted_on, self.problems.path)
+        except InputError:
             raise
+        except ValueError as error:
+            if encoder != LEXICAL_ENCODER:
+                raise
+            raise InputError(
+                f"{self.problems.path}: the training texts have too few different words or pieces of words for the "
+                f"encoder {LEXICAL_ENCODER!r} ({error}): give more texts, or another encoder, as {DEFAULT_ENCODER!r}"
+            ) from error
         return [_in_blocks(halves, part, widen) for part in (~test, test)]
 
     def encoder(self, encoder):
@@ -109,10 +112,10 @@ class VectorRows:
         if split is not None:
             self.test = _is_test(given[0], split, self.problems)
         self.labels = _stripped(y) if y.dtype.kind == "U" else y
-        self.problems.note("no label", np.flatnonzero(self.labels == ""), MEND)
+        self.problems.note("no label in", np.flatnonzero(self.labels == ""), MEND)
         starts = range(0, len(y), BLOCK)
         bad = [start + np.flatnonzero(_unusable(self.X[start : start + BLOCK])) for start in starts]
-        self.problems.note("a vector that is zero or not finite", np.concatenate([*bad, []]).astype(int), MEND)
+        self.problems.note("a vector that is zero or not finite in", np.concatenate([*bad, []]).astype(int), MEND)
         self.content = [self.X, self.labels, *([] if self.test is None else [self.test])]
 
     def drawn(self, y, share, seed):
@@ -151,7 +154,7 @@ def _is_test(values, split, problems):
         words = pd.Series([str(value).strip().lower() for value in values.tolist()]).map(PARTS).to_numpy(object)
         unknown, test = pd.isna(words), words == "test"
     way_out = "write one of the two, or leave the row out"
-    problems.note(f"neither train nor test as {split!r}", np.flatnonzero(unknown), way_out)
+    problems.note(f"neither train nor test as {split!r} in", np.flatnonzero(unknown), way_out)
     return test
 
 

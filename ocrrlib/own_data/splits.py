@@ -27,13 +27,11 @@ def split_texts(texts, y, share, seed):
     return _lowest(y[first], draws, share)[which]
 
 
-def split_rows(y, share, seed, which=None):
+def split_rows(y, share, seed, which):
     """The same for rows that are no texts: a row's part follows from the seed and its place.
 
     ``which`` (n,) has the same number for equal rows, counted from 0 in order of appearance; they stay together.
-    Without it, no two are equal.
     """
-    which = np.arange(len(y)) if which is None else which
     first = np.unique(which, return_index=True)[1]
     return _lowest(y[first], np.random.default_rng(seed).random(len(y))[first], share)[which]
 

@@ -7,6 +7,7 @@ import pandas as pd
 
 from ocrrlib.errors import InputError
 from ocrrlib.report import style
+from ocrrlib.report.curves import mean_curve
 from ocrrlib.report.fronts import edged, from_left, staircase, write_names
 from ocrrlib.statistics.pareto import on_front
 from ocrrlib.statistics.student import quantile
@@ -45,14 +46,9 @@ def draw(*evaluations):
 
 
 def over_steps(curve, axis):
-    """Mean and 95 % t interval over seeds at common steps: steps, mean, low, high.
-
-    Streams may differ in length; a seed whose stream is over stays where it ended.
-    """
-    runs = [run for _, run in curve.groupby("seed", sort=False)]
-    steps = np.unique(np.concatenate([run["step"].to_numpy() for run in runs]))
-    values = np.array([np.interp(steps, run["step"], run[f"{axis}_acc"]) for run in runs])
-    mean, n = values.mean(axis=0), len(runs)
+    """Mean and 95 % t interval over seeds at common steps, as in ``mean_curve``: steps, mean, low, high."""
+    steps, values = mean_curve(curve, f"{axis}_acc", along="step")
+    mean, n = values.mean(axis=0), len(values)
     half = quantile(0.975, n - 1) * values.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.zeros_like(mean)
     return steps, mean, mean - half, mean + half
 

@@ -28,8 +28,7 @@ def _scales(found, settings):
 
 def _over_seeds(numbers, name):
     """``mean ± std`` of a column, or the one figure where there is one seed."""
-    both = spread(numbers[name], numbers[f"{name}_std"])
-    return [text if seeds > 1 else text.split(" ")[0] for text, seeds in zip(both, numbers["seeds"])]
+    return spread(numbers[name], numbers[f"{name}_std"].where(numbers["seeds"] > 1))
 
 
 def count(n):

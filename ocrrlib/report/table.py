@@ -4,10 +4,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from ocrrlib.datasets import DATASETS
 from ocrrlib.files import write_text
 from ocrrlib.metrics import LEVELS
-from ocrrlib.report.style import POLICY_TITLES
+from ocrrlib.report.style import POLICY_TITLES, title_of
 
 
 @dataclass(frozen=True)
@@ -38,9 +37,9 @@ class Table:
         return self.text.to_markdown(index=False, disable_numparse=True) + f"\n\n*{self.caption}*"
 
 
-def spread(mean, std, digits=3):
-    """``mean ± std``, one of each per row."""
-    return [f"{m:.{digits}f} ± {s:.{digits}f}" for m, s in zip(mean, std)]
+def spread(mean, std):
+    """``mean ± std``, one of each per row; the mean alone where there is no spread."""
+    return [f"{m:.3f}" + f" ± {s:.3f}" * (s == s) for m, s in zip(mean, std)]
 
 
 def reached(summary, level):
@@ -53,12 +52,9 @@ def reached(summary, level):
 
 
 def titles(summary):
-    """Columns that name a cell, as readers know them."""
-    return {
-        "Dataset": [DATASETS[name].title for name in summary["dataset"]],
-        "Policy": [POLICY_TITLES.get(name, name) for name in summary["policy"]],
-        "System": summary["system"],
-    }
+    """Columns that name a cell, as readers know them; those that are there."""
+    known = {"dataset": title_of, "policy": lambda name: POLICY_TITLES.get(name, name), "system": str}
+    return {name.capitalize(): summary[name].map(told) for name, told in known.items() if name in summary}
 
 
 def accuracies(summary):

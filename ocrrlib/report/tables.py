@@ -97,8 +97,7 @@ def file_order(rows):
         "System": numbers["system"],
         "Initial rows": numbers["order"].map({"file": "sorted by class", "shuffled": "shuffled"}),
         "Original at the start": spread(numbers["start_original"], numbers["start_original_std"]),
-        "Final novel": spread(numbers["novel"], numbers["novel_std"]),
-        "Final original": spread(numbers["original"], numbers["original_std"]),
+        **accuracies(numbers),
         "Corrections": [f"{n:.0f}" for n in numbers["corrections"]],
     }
     caption = (

@@ -6,7 +6,8 @@ import pandas as pd
 
 from ocrrlib.errors import InputError
 from ocrrlib.experiments import OURS
-from ocrrlib.report.table import Table, titles
+from ocrrlib.report.style import cell_title
+from ocrrlib.report.table import Table
 from ocrrlib.report.values import Value
 from ocrrlib.statistics.bar import AXES, CELL
 from ocrrlib.systems import SYSTEMS
@@ -69,10 +70,9 @@ def one_at_a_time(rows):
     text = {"Setting": settings["parameter"].where(~settings["chosen"], "as it is"), "Value": settings["value"]}
     for cell, own in numbers.groupby(CELL, sort=False, observed=True):
         own = own.set_index(names).reindex(places)
-        title = ", ".join(
-            column[0] for column in list(titles(pd.DataFrame([dict(zip(CELL, cell), system="")])).values())[:2]
-        )
-        text[title] = ["–" if pd.isna(n) else f"{n:.3f} / {o:.3f}" for n, o in zip(own["novel"], own["original"])]
+        text[cell_title(*cell)] = [
+            "–" if pd.isna(n) else f"{n:.3f} / {o:.3f}" for n, o in zip(own["novel"], own["original"])
+        ]
     mean = numbers.assign(both=numbers[list(AXES)].mean(axis=1)).groupby(names, sort=False)["both"].mean()
     text["Mean"] = [f"{value:.3f}" for value in mean.reindex(places)]
     caption = (

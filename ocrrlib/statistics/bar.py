@@ -3,16 +3,16 @@
 import numpy as np
 import pandas as pd
 
-from ocrrlib.errors import InputError, pick
+from ocrrlib.errors import pick
 from ocrrlib.experiments import OURS
 from ocrrlib.metrics import final
 from ocrrlib.statistics.collapse import FLOOR, collapsed
 from ocrrlib.statistics.noninferiority import MARGIN, low_both, noninferiority
 from ocrrlib.statistics.pairs import by_seed
 from ocrrlib.statistics.resampling import AXES
+from ocrrlib.statistics.summary import REFERENCE
 
 ALPHA = 0.01
-REFERENCE = "substrate"
 LIMITS = {"memory": 2.0, "time": 5.0}  # as many times the reference's at most
 CELL = ["dataset", "policy"]
 
@@ -56,7 +56,7 @@ def bar(runs, resampled=None):
         As ``noninferiority`` does: for one seed only, or other seeds than the others'.
     """
     table = means(runs).melt([*CELL, "system", "collapsed"], var_name="metric", value_name="other")
-    found = noninferiority(runs, OURS, AXES, MARGIN)
+    found = noninferiority(runs, OURS)
     if resampled is not None:
         found = found.merge(low_both(resampled, OURS), validate="one_to_one")
     own = table[table["system"] == OURS].rename(columns={"other": "own"}).drop(columns=["system", "collapsed"])
@@ -107,7 +107,7 @@ def conditions(compared, accuracies, costs):
     compared : DataFrame
         As ``bar`` returns it.
     accuracies : DataFrame
-        As ``statistics.summary.accuracies`` returns it, with differences to ``REFERENCE``.
+        As ``statistics.summary.accuracies`` returns it.
     costs : DataFrame
         One row per dataset, policy: ``memory`` and ``time``, as many times ``REFERENCE``'s.
 
@@ -120,14 +120,7 @@ def conditions(compared, accuracies, costs):
         accuracy not below ``REFERENCE``'s, without any margin), ``memory``, ``time`` and ``affordable`` (both within
         ``LIMITS``), ``all``; where ``compared`` has ``low_both``, ``rows_short``: rivals on either axis of which it
         cannot be said that ours is equal where test rows are drawn, too.
-
-    Raises
-    ------
-    InputError
-        If the differences are not to ``REFERENCE``.
     """
-    if accuracies[accuracies["system"] == REFERENCE]["difference"].notna().any():
-        raise InputError(f"differences are not to {REFERENCE!r}: give accuracies with it as their reference")
     ours = accuracies[accuracies["system"] == OURS].set_index([*CELL, "metric"])
     costs, rows = costs.set_index(CELL), []
     for (dataset, policy), own in compared.groupby(CELL, sort=False, observed=True):

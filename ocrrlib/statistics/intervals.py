@@ -11,7 +11,7 @@ RESAMPLES = 9_999
 _BLOCK = 2**22  # numbers drawn at a time
 
 
-def _bca(values, level, resamples, seed):
+def _bca(values, resamples):
     """Bootstrap intervals of the means of rows that are not constant, (m, n) to two of (m,)."""
     mean, size = values.mean(axis=1, keepdims=True), np.ptp(values, axis=1, keepdims=True)
 
@@ -24,26 +24,22 @@ def _bca(values, level, resamples, seed):
         n_resamples=resamples,
         batch=max(1, _BLOCK // values.size),
         axis=-1,
-        confidence_level=level,
+        confidence_level=LEVEL,
         method="BCa",
-        rng=np.random.default_rng(seed),
+        rng=np.random.default_rng(0),
     ).confidence_interval
     return [mean[:, 0] + size[:, 0] * bound for bound in (found.low, found.high)]
 
 
-def intervals(values, level=LEVEL, resamples=RESAMPLES, seed=0):
+def intervals(values, resamples=RESAMPLES):
     """Mean, standard deviation and two intervals of the mean for each row.
 
     Parameters
     ----------
     values : (m, n) array or (n,) array
         One row per quantity, one column per seed.
-    level : float
-        Confidence, between 0 and 1.
     resamples : int
         Bootstrap resamples; all rows share them.
-    seed : int
-        Seed of the resamples.
 
     Returns
     -------
@@ -66,10 +62,10 @@ def intervals(values, level=LEVEL, resamples=RESAMPLES, seed=0):
         nothing = np.full(m, np.nan)
         return pd.DataFrame({"mean": mean} | dict.fromkeys(("sd", "t_low", "t_high", "bca_low", "bca_high"), nothing))
     sd = np.where(same, 0.0, values.std(axis=1, ddof=1))
-    half = stats.t.ppf((1 + level) / 2, n - 1) * sd / np.sqrt(n)
+    half = stats.t.ppf((1 + LEVEL) / 2, n - 1) * sd / np.sqrt(n)
     low, high = mean.copy(), mean.copy()
     if not same.all():
-        low[~same], high[~same] = _bca(values[~same], level, resamples, seed)
+        low[~same], high[~same] = _bca(values[~same], resamples)
     return pd.DataFrame(
         {"mean": mean, "sd": sd, "t_low": mean - half, "t_high": mean + half, "bca_low": low, "bca_high": high}
     )

@@ -8,9 +8,10 @@ from ocrrlib.errors import InputError, pick
 from ocrrlib.statistics.pairs import by_seed, differences
 
 MARGIN = 0.01  # one percentage point
+LEVEL = 0.95  # confidence of lower bounds
 
 
-def noninferiority(runs, candidate, metrics=("novel", "original"), margin=MARGIN, level=0.95):
+def noninferiority(runs, candidate, margin=MARGIN):
     """A candidate against every other system of its cell, on the same seeds.
 
     Systems are "at least equal within the margin" where the one-sided lower bound of the mean
@@ -25,8 +26,6 @@ def noninferiority(runs, candidate, metrics=("novel", "original"), margin=MARGIN
         The system in question.
     margin : float
         What may be lost, in the metrics' unit.
-    level : float
-        Confidence of the lower bound.
 
     Returns
     -------
@@ -41,7 +40,7 @@ def noninferiority(runs, candidate, metrics=("novel", "original"), margin=MARGIN
         If systems of a cell have different seeds, there is only one seed, or the candidate is missing.
     """
     rows = []
-    for metric in metrics:
+    for metric in ("novel", "original"):
         for (dataset, policy), table in by_seed(runs, metric):
             own, n = pick("system", candidate, dict(table.items())), len(table)
             if n < 2:
@@ -49,7 +48,7 @@ def noninferiority(runs, candidate, metrics=("novel", "original"), margin=MARGIN
             for system, other in table.drop(columns=candidate).items():
                 d = differences(own, other)
                 mean = d.mean()
-                low = mean - stats.t.ppf(level, n - 1) * d.std(ddof=1) / np.sqrt(n)
+                low = mean - stats.t.ppf(LEVEL, n - 1) * d.std(ddof=1) / np.sqrt(n)
                 cell = {"dataset": dataset, "policy": policy, "metric": metric, "system": system}
                 plainly = ("behind", "level", "ahead")[int(np.sign(np.round(mean, 12))) + 1]
                 cell |= {"difference": mean, "low": low, "at_least_equal": bool(low > -margin), "plainly": plainly}
@@ -57,7 +56,7 @@ def noninferiority(runs, candidate, metrics=("novel", "original"), margin=MARGIN
     return pd.DataFrame(rows)
 
 
-def low_both(resampled, candidate, level=0.95):
+def low_both(resampled, candidate):
     """The same lower bound where test rows count as drawn, too: that of ``noninferiority`` takes them as they are.
 
     Seeds and test rows are drawn anew together; the bound is the mean difference less Student's t times the spread
@@ -69,8 +68,6 @@ def low_both(resampled, candidate, level=0.95):
         As ``resampling.resampled_cells`` yields it, with ``both``.
     candidate : str
         The system in question.
-    level : float
-        Confidence of the bound.
 
     Returns
     -------
@@ -82,7 +79,7 @@ def low_both(resampled, candidate, level=0.95):
         for (metric, table), anew in zip(accuracies.items(), drawn["both"]):
             own, n = pick("system", candidate, {name: at for at, name in enumerate(table)}), len(table)
             spread = (anew[:, [own]] - anew).std(axis=0) * np.sqrt(n / (n - 1))
-            low = table[candidate].mean() - table.mean() - stats.t.ppf(level, n - 1) * spread
+            low = table[candidate].mean() - table.mean() - stats.t.ppf(LEVEL, n - 1) * spread
             names = {"dataset": dataset, "policy": policy, "metric": metric}
             found.append(pd.DataFrame(names | {"system": table.columns, "low_both": low.to_numpy()}).drop(index=own))
     return pd.concat(found, ignore_index=True)

@@ -7,7 +7,7 @@ from ocrrlib.errors import InputError, pick
 from ocrrlib.statistics.resampling import places_of, right_rows
 
 
-def apart(rows, data, name="oos", draw="fresh"):
+def apart(rows, data, name="oos"):
     """Final accuracy on one class, on the other original ones and on novel ones; means over seeds that know the class.
 
     Parameters
@@ -18,8 +18,6 @@ def apart(rows, data, name="oos", draw="fresh"):
         The dataset.
     name : str
         The class, by default CLINC150's out-of-scope queries.
-    draw : str
-        How the runs' scenarios were drawn.
 
     Returns
     -------
@@ -33,7 +31,7 @@ def apart(rows, data, name="oos", draw="fresh"):
         If there is no such class, no seed knows it, or the runs were not tested on this dataset's rows.
     """
     label = pick("class", name, {one: id for id, one in enumerate(data.classes)})
-    found, places = [], places_of(rows, {data.dataset: data}, draw)
+    found, places = [], places_of(rows, {data.dataset: data})
     for seed, runs in rows.groupby("seed", sort=False):
         novel, right = right_rows(runs)
         inside = data.y_test[places[data.dataset, seed][1]] == label

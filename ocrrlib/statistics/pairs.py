@@ -6,7 +6,7 @@ from statsmodels.stats.multitest import multipletests
 
 from ocrrlib.errors import InputError, pick
 from ocrrlib.metrics import CELL
-from ocrrlib.statistics.intervals import LEVEL, RESAMPLES, SAME, intervals
+from ocrrlib.statistics.intervals import RESAMPLES, SAME, intervals
 
 EXACT = 20  # up to so many pairs, all flips of signs are looked at
 FLIPS = 99_999  # and so many random ones beyond
@@ -59,7 +59,7 @@ def _signed_sums(values):
     return sums
 
 
-def flip_p(d, flips=FLIPS, seed=0):
+def flip_p(d, flips=FLIPS):
     """How probable a mean at least this far from 0 is if each difference might as well have the other sign.
 
     Exact over all 2 ** n flips up to ``EXACT`` differences other than 0; beyond, the share among
@@ -85,7 +85,7 @@ def flip_p(d, flips=FLIPS, seed=0):
         first, second = _signed_sums(sizes[::2]), np.sort(_signed_sums(sizes[1::2]))
         above = len(second) - np.searchsorted(second, far - first, side="left")
         return float(2 * above.sum() / 2 ** len(d))  # sums are symmetric about 0
-    rng, seen, left = np.random.default_rng(seed), 0, flips
+    rng, seen, left = np.random.default_rng(0), 0, flips
     while left:
         rows = min(left, max(1, _BLOCK // len(d)))
         seen += np.count_nonzero(np.abs(rng.choice([-1.0, 1.0], (rows, len(d))) @ sizes) >= far)
@@ -98,7 +98,7 @@ def improvement(d):
     return ((np.sign(d) + 1) / 2).mean(axis=-1)
 
 
-def compare(table, reference, level=LEVEL, resamples=RESAMPLES, seed=0):
+def compare(table, reference, resamples=RESAMPLES):
     """Every system against a reference, pair by pair.
 
     Parameters
@@ -126,7 +126,7 @@ def compare(table, reference, level=LEVEL, resamples=RESAMPLES, seed=0):
     d = differences(others.T, own)
     if others.empty:
         return pd.DataFrame()
-    found = intervals(d, level, resamples, seed).add_prefix("difference_")
+    found = intervals(d, resamples).add_prefix("difference_")
     found = found.rename(columns={"difference_mean": "difference"}).set_index(others.columns)
     found["p"] = [flip_p(row) for row in d]
     found["p_holm"] = multipletests(found["p"], method="holm")[1]

@@ -37,7 +37,7 @@ def right_rows(runs):
     return np.split(np.unpackbits(packed, axis=1, count=n), [sizes[0][0]], axis=1)
 
 
-def places_of(rows, datasets, draw="fresh"):
+def places_of(rows, datasets):
     """Which test rows of a dataset each seed's runs were tested on.
 
     Parameters
@@ -46,8 +46,6 @@ def places_of(rows, datasets, draw="fresh"):
         One row per run: dataset, seed, ``n_novel``, ``n_original``.
     datasets : dict of str to Embedded
         The datasets that they name.
-    draw : str
-        How the runs' scenarios were drawn.
 
     Returns
     -------
@@ -64,7 +62,7 @@ def places_of(rows, datasets, draw="fresh"):
         data = pick("dataset", row["dataset"], datasets)
         numbered = replace(data, X_test=np.arange(len(data.y_test))[:, None])  # a scenario keeps rows, not their places
         cap = None if row["n_novel"] + row["n_original"] == len(data.y_test) else max(row["n_novel"], row["n_original"])
-        scenario = make_scenario(numbered, int(row["seed"]), draw=draw, cap=cap)
+        scenario = make_scenario(numbered, int(row["seed"]), draw="fresh", cap=cap)
         places = scenario.X_novel[:, 0], scenario.X_original[:, 0]
         if [len(part) for part in places] != [row["n_novel"], row["n_original"]]:
             raise InputError(

@@ -41,15 +41,13 @@ def quantile(p, df):
     return math.copysign(math.sqrt(df) * math.tan(high), p - 0.5) if wanted else 0.0
 
 
-def interval(values, level=LEVEL):
+def interval(values):
     """Mean, standard deviation and t interval of the mean.
 
     Parameters
     ----------
     values : (n,) array
         One per seed.
-    level : float
-        Confidence, between 0 and 1.
 
     Returns
     -------
@@ -70,5 +68,5 @@ def interval(values, level=LEVEL):
     if n == 1:
         return {"mean": mean, "sd": math.nan, "low": math.nan, "high": math.nan, "n": n}
     sd = 0.0 if np.ptp(values) <= SAME * np.abs(values).max() else float(values.std(ddof=1))
-    half = quantile((1 + level) / 2, n - 1) * sd / math.sqrt(n)
+    half = quantile((1 + LEVEL) / 2, n - 1) * sd / math.sqrt(n)
     return {"mean": mean, "sd": sd, "low": mean - half, "high": mean + half, "n": n}

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from ocrrlib.metrics import LEVELS
 from ocrrlib.statistics.anytime import measure
-from ocrrlib.statistics.intervals import LEVEL, RESAMPLES, intervals
+from ocrrlib.statistics.intervals import RESAMPLES, intervals
 from ocrrlib.statistics.pairs import by_seed, compare
 from ocrrlib.statistics.pareto import front_frequency
 from ocrrlib.statistics.resampling import AXES, resampled_cells
 from ocrrlib.statistics.survival import corrections_to_levels
 
+REFERENCE = "substrate"
 METRICS = ("novel", "original", *(f"{axis}_over_{way}" for way in ("steps", "corrections") for axis in AXES))
 
 
@@ -34,32 +34,31 @@ class Summary:
     fronts: pd.DataFrame
 
 
-def accuracies(runs, reference="substrate", metrics=METRICS, level=LEVEL, resamples=RESAMPLES, seed=0):
-    """Mean, spread and paired difference to a reference of every system, metric by metric.
+def accuracies(runs, resamples=RESAMPLES):
+    """Mean, spread and paired difference to ``REFERENCE`` of every system, metric by metric.
 
     Parameters
     ----------
     runs : DataFrame
         One row per run, as ``measure`` makes them.
-    reference : str
-        The system to compare to, one of every cell; it has NaN where it would be compared to itself.
 
     Returns
     -------
     DataFrame
-        See ``Summary.accuracies``; p-values are corrected over the systems of a cell and metric.
+        See ``Summary.accuracies``, NaN where the reference would be compared to itself; p-values are corrected over
+        the systems of a cell and metric.
     """
     found = []
-    for metric in metrics:
+    for metric in METRICS:
         for (dataset, policy), table in by_seed(runs, metric):
-            own = intervals(table.T, level, resamples, seed).set_index(table.columns)
-            own = own.join(compare(table, reference, level, resamples, seed)).reset_index()
+            own = intervals(table.T, resamples).set_index(table.columns)
+            own = own.join(compare(table, REFERENCE, resamples)).reset_index()
             names = {"dataset": dataset, "policy": policy, "metric": metric, "system": own.pop("system")}
             found.append(pd.DataFrame(names | {"seeds": len(table)}).join(own))
     return pd.concat(found, ignore_index=True)
 
 
-def summary(results, resampled=None, reference="substrate", levels=LEVELS, level=LEVEL, resamples=RESAMPLES, seed=0):
+def summary(results, resampled=None, resamples=RESAMPLES):
     """All statistics of a sweep.
 
     Parameters
@@ -68,16 +67,8 @@ def summary(results, resampled=None, reference="substrate", levels=LEVELS, level
         One row per checkpoint, every system of a cell on the same seeds.
     resampled : iterable, optional
         As ``resampling.resampled_cells`` yields it of these runs; by default with their seeds drawn anew, not rows.
-    reference : str
-        The system that all others are compared to.
-    levels : sequence of int
-        Novel accuracies in % to count corrections to.
-    level : float
-        Confidence of all intervals.
     resamples : int
         Bootstrap resamples of means.
-    seed : int
-        Seed of all resamples.
 
     Returns
     -------
@@ -90,7 +81,7 @@ def summary(results, resampled=None, reference="substrate", levels=LEVELS, level
     """
     runs = measure(results)
     return Summary(
-        accuracies(runs, reference, level=level, resamples=resamples, seed=seed),
-        corrections_to_levels(results, levels, level),
-        front_frequency(resampled_cells(runs, seed=seed) if resampled is None else resampled),
+        accuracies(runs, resamples),
+        corrections_to_levels(results),
+        front_frequency(resampled_cells(runs) if resampled is None else resampled),
     )

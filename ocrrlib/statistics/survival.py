@@ -42,7 +42,7 @@ def median(times, reached, level=LEVEL):
     return middle, low, high if np.isfinite(high) else np.nan
 
 
-def corrections_to_levels(results, levels=LEVELS, level=LEVEL):
+def corrections_to_levels(results, levels=LEVELS):
     """Median corrections until N % novel accuracy is first seen at a checkpoint.
 
     Parameters
@@ -51,8 +51,6 @@ def corrections_to_levels(results, levels=LEVELS, level=LEVEL):
         One row per checkpoint.
     levels : sequence of int
         Novel accuracies in %.
-    level : float
-        Confidence of the interval.
 
     Returns
     -------
@@ -69,6 +67,6 @@ def corrections_to_levels(results, levels=LEVELS, level=LEVEL):
         for to, first in firsts.items():
             reached = np.isfinite(first[own])
             times = np.where(reached, first[own], runs["corrections"].to_numpy()[own])
-            found = dict(zip(("median", "low", "high"), median(times, reached, level)))
+            found = dict(zip(("median", "low", "high"), median(times, reached)))
             rows.append(dict(zip(CELL, cell)) | {"to": to, "seeds": len(own), "reached": int(reached.sum())} | found)
     return pd.DataFrame(rows)

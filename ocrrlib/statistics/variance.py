@@ -11,7 +11,6 @@ from ocrrlib.statistics.intervals import LEVEL, SAME
 
 FACTORS = ("draw", "order", "coins")
 SOURCES = tuple(":".join(part) for size in (1, 2, 3) for part in combinations(FACTORS, size))
-METRICS = ("novel", "original", "corrections")
 
 # Components that count as one. Order k is the k-th shuffling of whatever sentences stream by, so that in another
 # draw little but its name is the same, and the k-th coins fall on other items in another order: all is nested.
@@ -67,7 +66,7 @@ def components(values):
     return pd.Series(np.where(np.abs(estimates) <= rounding, 0.0, estimates), index=SOURCES)
 
 
-def draw_interval(values, level=LEVEL):
+def draw_interval(values):
     """Bounds of the draw's share of the variance, from 0 to 1: the F interval of one-way analysis (Searle et al., 3.5).
 
     It takes the streams within a draw to be independent, so it is a rough one.
@@ -81,11 +80,11 @@ def draw_interval(values, level=LEVEL):
     (n, m), means = rows.shape, rows.mean(axis=1)
     within = ((rows - means[:, None]) ** 2).sum() / (n * (m - 1))
     ratio = m * means.var(ddof=1) / within if within else np.inf
-    ends = (ratio / stats.f.ppf(q, n - 1, n * (m - 1)) for q in ((1 + level) / 2, (1 - level) / 2))
+    ends = (ratio / stats.f.ppf(q, n - 1, n * (m - 1)) for q in ((1 + LEVEL) / 2, (1 - LEVEL) / 2))
     return tuple(float(np.clip((end - 1) / (end + m - 1), 0, 1)) if np.isfinite(end) else 1.0 for end in ends)
 
 
-def shares(study, metrics=METRICS):
+def shares(study, metrics):
     """How much of the variance each source makes up, for every system and metric.
 
     Parameters

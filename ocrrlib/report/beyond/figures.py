@@ -6,16 +6,15 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from scipy import stats
 
 from ocrrlib.errors import InputError
 from ocrrlib.experiments import OURS
-from ocrrlib.report.curves import AXES, mark_end, mean_curve
+from ocrrlib.report.curves import AXES, mark_end
+from ocrrlib.report.evaluation import over_steps
 from ocrrlib.report.fronts import DASHED, staircase, write_names
 from ocrrlib.report.style import FAMILIES, PALETTE, WIDTH, cell_title, family_of, style_of
 from ocrrlib.statistics.bar import ALPHA, REFERENCE
 from ocrrlib.statistics.collapse import DROP, FLOOR
-from ocrrlib.statistics.intervals import LEVEL
 
 MAIN = (OURS, "substrate", "klda", "slda", "knn_lm", "online_linear_tuned")  # whose curves are drawn
 WINDOW = 0.16  # original accuracy below the best's, down to which the front's panels reach
@@ -23,24 +22,21 @@ LEAST = -20  # points, down to which differences are shown
 SIZES = {"*": 95, "D": 34, "s": 22, "P": 34, "<": 24, "v": 24}  # of marks, in points squared; others are 26
 
 
-def grid_of(table):
-    """Datasets and policies of a table, in order of appearance."""
-    return list(dict.fromkeys(table["dataset"])), list(dict.fromkeys(table["policy"]))
-
-
 def _panels(table, height, xlabel, ylabel="", side="center", **shared):
-    datasets, policies = grid_of(table)
+    datasets, policies = table["dataset"].unique(), table["policy"].unique()
     size = (WIDTH, height * len(datasets))
     figure, panels = plt.subplots(len(datasets), len(policies), figsize=size, squeeze=False, **shared)
+    found = []
     for axes, (dataset, policy) in zip(panels.flat, product(datasets, policies)):
         axes.set_title(cell_title(dataset, policy), loc=side, fontsize=9)
-    for edge, name in ((panels[-1], "xlabel"), (panels[:, 0], "ylabel")):
-        for axes in edge:
-            axes.set(**{name: xlabel if name == "xlabel" else ylabel})
-    cells = [table[(table["dataset"] == d) & (table["policy"] == p)] for d, p in product(datasets, policies)]
-    for axes, cell in zip(panels.flat, cells):
+        cell = table[(table["dataset"] == dataset) & (table["policy"] == policy)]
         axes.set_visible(len(cell) > 0)
-    return figure, [(axes, cell) for axes, cell in zip(panels.flat, cells) if len(cell)]
+        found += [(axes, cell)] * (len(cell) > 0)
+    for axes in panels[-1]:
+        axes.set_xlabel(xlabel)
+    for axes in panels[:, 0]:
+        axes.set_ylabel(ylabel)
+    return figure, found
 
 
 def _reach(own):
@@ -164,10 +160,9 @@ def recovery(results, systems=MAIN, policies=("oracle", "random10")):
         cell = results[(results["dataset"] == dataset) & (results["policy"] == policy)]
         for axes, axis in zip(panels[:, column], AXES):
             for system in (name for name in systems if name in set(cell["system"])):
-                steps, curves = mean_curve(cell[cell["system"] == system], f"{axis}_acc", along="step")
-                mean, n, (colour, marker) = curves.mean(axis=0), len(curves), style_of(system)
-                half = stats.t.ppf((1 + LEVEL) / 2, n - 1) * curves.std(axis=0, ddof=1) / np.sqrt(n)
-                axes.fill_between(steps, mean - half, mean + half, color=colour, alpha=0.15, linewidth=0)
+                steps, mean, low, high = over_steps(cell[cell["system"] == system], axis)
+                colour, marker = style_of(system)
+                axes.fill_between(steps, low, high, color=colour, alpha=0.15, linewidth=0)
                 axes.plot(steps, mean, color=colour, marker=marker, markersize=3.5, markevery=(0.1, 0.28))
                 mark_end(axes, steps, mean, colour, marker)
         panels[0, column].set_title(cell_title(dataset, policy), fontsize="small")

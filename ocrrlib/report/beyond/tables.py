@@ -146,7 +146,7 @@ VERDICT = (
 
 def against_all(compared):
     """The candidate against every rival that counts, from the rows of ``bar``."""
-    text = {name: column for name, column in titles(compared).items() if name != "System"} | _against(compared)
+    text = titles(compared[CELL]) | _against(compared)
     caption = f"{OURS} against each rival on both axes. {VERDICT}"
     return Table("table_bar", caption, compared, pd.DataFrame(text))
 
@@ -154,7 +154,7 @@ def against_all(compared):
 def against_best(compared):
     """The same, against the best rival of every cell and axis only."""
     rows = best_rivals(compared)
-    text = {name: column for name, column in titles(rows).items() if name != "System"} | _against(rows)
+    text = titles(rows[CELL]) | _against(rows)
     caption = f"{OURS} against the best rival of each cell and axis, by mean accuracy. {VERDICT}"
     return Table("table_bar_best", caption, rows, pd.DataFrame(text))
 
@@ -167,7 +167,7 @@ def _first(names, n=3):
 
 def target(reached):
     """Which of the target's conditions hold in which cell, from the rows of ``conditions``."""
-    text = {name: column for name, column in titles(reached.assign(system="")).items() if name != "System"}
+    text = titles(reached)
     for axis in AXES:
         short = reached[f"{axis}_short"]
         text[f"{axis.capitalize()} within {POINTS} of all"] = ["yes" if not n else _first(n) for n in short]
@@ -223,8 +223,7 @@ def variance(study):
     wide = numbers.pivot_table(index=place, columns="source", values="share", sort=False, dropna=False)
     total = numbers.groupby(place, sort=False)["variance"].sum()
     rows = wide.reset_index()
-    text = titles(rows.assign(policy="")) | {"Axis": rows["metric"].str.capitalize()}
-    text.pop("Policy")
+    text = titles(rows) | {"Axis": rows["metric"].str.capitalize()}
     text["SD (pp)"] = [f"{100 * np.sqrt(value):.1f}" for value in total.loc[wide.index]]
     for source in dict.fromkeys(numbers["source"]):
         text[f"{source.capitalize()} (%)"] = ["–" if pd.isna(value) else f"{value:.0f}" for value in wide[source]]

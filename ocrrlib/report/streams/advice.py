@@ -6,12 +6,6 @@ import pandas as pd
 
 from ocrrlib.report.table import Table
 
-# Differences that the prose says the seeds cannot tell from 0; of all others it may say which way they go.
-CANNOT_TELL = set(
-    "wrong.ours_lost late.slda_end late.ours_end asked.slda_gained asked.ours_gained_entropy drift.substrate_end "
-    "drift.ours_end new.slda_novel new.ours_novel scope.ours_through order.reservoir_novel order.reservoir_original "
-    "encoder.linear_novel digits.tuned_over_novel digits.tuned_over_original".split()
-)
 # What was found, and what to do about it; values stand in braces.
 ADVICE = {
     "wrong": (

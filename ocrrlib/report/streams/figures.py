@@ -206,6 +206,3 @@ def digits(rows):
         axes.set(ylim=(-0.04, 1.04), xlabel="stream items", title=title)
         _lines(axes, cell, "step", metric, labels=axes is right)
     return left.figure
-
-
-FIGURES = (wrong, late, asked, drift, new, known, scope, order, encoder, digits)

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from ocrrlib.report.streams.rows import RUN, last
-from ocrrlib.report.table import Table
+from ocrrlib.report.table import Table, spread
 
 CELL = [name for name in RUN if name != "seed"]
 
@@ -25,8 +25,8 @@ def settings(rows):
         "Setting": [f"{said or 'usual'}, {known} known" for said, known in zip(said, numbers["known"])],
         "Rows": numbers["dataset"] + ", " + numbers["encoder"],
         "System": numbers["system"],
-        "Final novel": _spread(numbers, "novel_acc"),
-        "Final original": _spread(numbers, "original_acc"),
+        "Final novel": spread(numbers["novel_acc"], numbers["novel_acc_std"]),
+        "Final original": spread(numbers["original_acc"], numbers["original_acc_std"]),
         "Corrections": [f"{n:.0f}" for n in numbers["corrections"]],
         "Wrong in memory": ["" if pd.isna(w) or not w else f"{100 * w:.1f} %" for w in numbers["wrong_entries"]],
     }
@@ -35,8 +35,3 @@ def settings(rows):
         "The usual setting corrects every mistake at once with the true label; ten classes are new."
     )
     return Table("table_streams", caption, numbers, pd.DataFrame(text))
-
-
-def _spread(numbers, name):
-    """Mean ± SD; one seed has no SD."""
-    return [f"{m:.3f}" + f" ± {s:.3f}" * (s == s) for m, s in zip(numbers[name], numbers[f"{name}_std"])]
