@@ -41,7 +41,7 @@ READS = {
     "03_*": ("data/results/full_sweep.parquet",),
     "04_*": ("data/results/full_sweep.parquet", "data/results/storage_pareto.parquet"),
     "08_*": (
-        *(f"data/results/{name}.parquet" for name in (*OF_THE_PAPER, *MEASURED, "costs")),
+        *(f"data/results/{name}.parquet" for name in (*OF_THE_PAPER, *MEASURED, "costs", "beyond")),
         "paper/tables/table_parameters.csv",
         "paper/tables/table_file_order.csv",
         "paper/claims.yml",

@@ -12,6 +12,7 @@ from ocrrlib.backbones import DEFAULT_ENCODER, PAPER_BACKBONE
 from ocrrlib.errors import InputError
 from ocrrlib.files import ROOT
 from ocrrlib.metrics import by_cell
+from ocrrlib.publish import published
 
 CLAIMS = ROOT / "paper/claims.yml"
 OF_THE_PAPER = ("full_sweep", "storage_pareto", "lora", "vote_ablation")  # its own experiments, as far as they are runs
@@ -65,6 +66,7 @@ def our_figures(folder=ROOT):
     """
     folder = Path(folder)
     figures = {name: by_cell(results.read(folder / f"data/results/{name}.parquet")[0]) for name in OF_THE_PAPER}
+    figures["beyond"] = by_cell(published("beyond"))  # made by a later notebook: as published, in any folder
     for name in MEASURED:
         figures[name] = results.read(folder / f"data/results/{name}.parquet")[0].to_dict("records")
     costs, _ = results.read(folder / "data/results/costs.parquet")

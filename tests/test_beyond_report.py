@@ -386,3 +386,14 @@ def test_collapsed_systems_are_ahead_where_they_are_most():
     ]
     table = pd.DataFrame(rows, columns=["policy", "system", "novel", "collapsed"]).assign(dataset="banking77")
     assert quotes.ahead_at_a_price(table)["beyond.collapsed_ahead"].text == "5.0\u00a0pp"
+
+
+def test_who_is_a_rival_depends_on_the_limit_and_collapses_before_the_stream_are_counted_apart():
+    systems = {"static_linear": (0.0, 0.95), "substrate": (0.8, 0.94), "slda": (0.95, 0.87), "er": (0.5, 0.80)}
+    results = checkpoints(systems | {OURS: (0.9, 0.945)}, seeds=12, cells=[("banking77", "oracle")])
+    results.loc[(results["system"] == "er") & (results["step"] == 0), "original_acc"] = 0.94
+    told = quotes.of_collapse(results, drops=(0.05, 0.1))
+    assert (told["beyond.collapses"], told["beyond.collapses_early"]) == (2, 1)  # er and slda; slda alone
+    assert (told["beyond.cells_within_5"], told["beyond.cells_within_10"]) == (1, 0)
+    starts = {name: told[f"beyond.start.banking77.{name}"].value for name in ("ours", "substrate")}
+    assert starts == pytest.approx({"ours": 0.945, "substrate": 0.94}, abs=0.01)

@@ -140,7 +140,7 @@ def test_the_cost_table_sets_the_papers_figure_beside_ours():
     assert text.loc["a_gem", "Paper"] == "~3.0 ms"
     assert text["Both ÷ substrate"].to_dict() == {"substrate": "1", "a_gem": "0.15"}
     slower = rows.assign(substrate_correct=[5.0, 10.0], substrate_predict=[2000.0, 3000.0])  # on another day
-    assert "When a_gem were measured, the substrate took 10.0 µs and 3.0 ms." in costs.per_item(slower).caption
+    assert "Beside a_gem, the substrate took 10.0 µs and 3.0 ms." in costs.per_item(slower).caption
     assert "When" not in costs.per_item(rows).caption
     assert "one correction: a_gem takes 20.0 times as long as the substrate" in costs.lines(slower, ledger_rows())
     assert "one correction: a_gem takes 40.0 times as long as the substrate" in costs.lines(rows, ledger_rows())

@@ -6,7 +6,7 @@ import pandas as pd
 from ocrrlib.errors import pick
 from ocrrlib.experiments import OURS
 from ocrrlib.metrics import final
-from ocrrlib.statistics.collapse import FLOOR, collapsed
+from ocrrlib.statistics.collapse import DROP, FLOOR, collapsed
 from ocrrlib.statistics.noninferiority import MARGIN, low_both, noninferiority
 from ocrrlib.statistics.pairs import by_seed
 from ocrrlib.statistics.resampling import AXES
@@ -17,25 +17,27 @@ LIMITS = {"memory": 2.0, "time": 5.0}  # as many times the reference's at most
 CELL = ["dataset", "policy"]
 
 
-def means(runs):
+def means(runs, drop=DROP):
     """Final accuracies of all systems, and which do not know the original classes any more.
 
     Parameters
     ----------
     runs : DataFrame
         One row per run: dataset, policy, seed, system, ``novel``, ``original``.
+    drop : float
+        Original accuracy that a system may be below ``FLOOR``.
 
     Returns
     -------
     DataFrame
         One row per dataset, policy, system: means ``novel`` and ``original``, ``collapsed``: whether the latter is more
-        than ``DROP`` below that of ``FLOOR``, a system of every cell.
+        than ``drop`` below that of ``FLOOR``, a system of every cell.
     """
     found = []
     for ((dataset, policy), novel), (_, original) in zip(by_seed(runs, "novel"), by_seed(runs, "original")):
         own = pd.DataFrame({"novel": novel.mean(), "original": original.mean()})
         known = pick(f"system in {dataset}, {policy}", FLOOR, own["original"].to_dict())
-        own["collapsed"] = collapsed(own["original"], known)
+        own["collapsed"] = collapsed(own["original"], known, drop)
         own = own.rename_axis("system").reset_index()
         found.append(pd.DataFrame({"dataset": dataset, "policy": policy} | dict(own)))
     return pd.concat(found, ignore_index=True)
@@ -65,6 +67,13 @@ def bar(runs, resampled=None):
     found = found[~found["collapsed"]].drop(columns="collapsed")
     cell = found.groupby(CELL, sort=False, observed=True).ngroup()
     return found.iloc[np.argsort(cell.to_numpy(), kind="stable")].reset_index(drop=True)
+
+
+def cells_within(runs, drop):
+    """In how many cells ours is at least equal to all others on both axes, where a rival may be ``drop`` below."""
+    found = noninferiority(runs, OURS).merge(means(runs, drop)[[*CELL, "system", "collapsed"]], on=[*CELL, "system"])
+    rivals = found[~found["collapsed"]]
+    return int(rivals.groupby(CELL, sort=False)["at_least_equal"].all().sum())
 
 
 def best_rivals(compared):

@@ -6,8 +6,8 @@ FLOOR = "static_linear"  # what knows the original classes and nothing else
 DROP = 0.05  # original accuracy that a system may be below it
 
 
-def collapsed(original, floor):
-    """Whether mean original accuracies are more than ``DROP`` below the floor's; none is where that is NaN.
+def collapsed(original, floor, drop=DROP):
+    """Whether mean original accuracies are more than ``drop`` below the floor's; none is where that is NaN.
 
     Parameters
     ----------
@@ -20,4 +20,4 @@ def collapsed(original, floor):
     -------
     (n,) bool
     """
-    return np.round(original - (floor - DROP), 12) < 0  # a difference by rounding alone is none
+    return np.round(original - (floor - drop), 12) < 0  # a difference by rounding alone is none

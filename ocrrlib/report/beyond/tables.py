@@ -90,7 +90,8 @@ def comparison(table):
     caption = (
         "The wider comparison: final accuracies, means with 95 % t-intervals over seeds. Over steps: novel accuracy "
         f"averaged over the whole stream, less that of the {REFERENCE}, seed by seed, and p of flipped signs (Holm, "
-        "over the systems of a cell). Front: share of resamples, of seeds or of test rows, in which no system is "
+        "over the systems of a cell and metric). t-intervals are not cut off at 0 and 1; bootstrap ones, in the CSV of "
+        "table_statistics, stay inside. Front: share of resamples, of seeds or of test rows, in which no system is "
         "better on both final accuracies; a test row that several seeds have in common is drawn for all of them. "
         f"Collapsed: original accuracy more than {100 * DROP:g} pp below that of {FLOOR}, lost or never there."
     )
@@ -112,8 +113,8 @@ def statistics(accuracies):
     caption = (
         "Novel accuracy averaged over the corrections that a policy allows: means over seeds with their SD, t- and "
         f"bootstrap intervals; the paired difference to the {REFERENCE} with the same; p of flipped signs, plain and "
-        "after Holm's correction over the systems of a cell; in how many seeds of a hundred a system is better. The "
-        "CSV has all of this for final accuracies and for averages over steps and over corrections, on both axes."
+        "after Holm's correction over the systems of a cell and metric; in how many seeds of a hundred a system is "
+        "better. The CSV has all of this for final accuracies and for averages over steps and over corrections, on both axes."
     )
     return Table("table_statistics", caption, accuracies, pd.DataFrame(text))
 

@@ -7,7 +7,8 @@ from ocrrlib.experiments import OURS
 from ocrrlib.report.beyond.tables import ANYTIME
 from ocrrlib.report.style import cell_title
 from ocrrlib.report.values import Value
-from ocrrlib.statistics.bar import ALPHA, AXES, CELL, REFERENCE, best_rivals, dominating
+from ocrrlib.statistics.anytime import measure
+from ocrrlib.statistics.bar import ALPHA, AXES, CELL, REFERENCE, best_rivals, cells_within, dominating, means
 
 # Systems that are quoted, and as what.
 SHORT = {OURS: "ours", REFERENCE: REFERENCE, "er_ace_tuned": "er_ace_tuned", "knn_lm": "knn_lm"}
@@ -85,6 +86,28 @@ def ahead_at_a_price(table):
     ours = table[table["system"] == OURS].set_index(CELL)["novel"]
     ahead = table[table["collapsed"]].set_index(CELL)["novel"] - ours
     return {"beyond.collapsed_ahead": _points(ahead.max())}
+
+
+def of_collapse(results, drops=(0.1, 0.2)):
+    """How many collapses there are over all cells, how many of them before the stream, and what the limit decides.
+
+    Parameters
+    ----------
+    results : DataFrame
+        One row per checkpoint.
+    drops : sequence of float
+        Other limits; ``beyond.cells_within_<points>`` are the cells in which ours is within the margin of all rivals.
+    """
+    runs = measure(results)
+    before = results[results["step"] == 0].rename(columns={"novel_acc": "novel", "original_acc": "original"})
+    after, early = means(runs)["collapsed"], means(before)["collapsed"]
+    counts = {"beyond.collapses": int(after.sum()), "beyond.collapses_early": int((after & early).sum())}
+    cell = before[before["policy"] == before["policy"].iloc[0]]  # before the stream no policy matters
+    starts = cell.groupby(["dataset", "system"])["original"].mean()
+    for (dataset, system), value in starts.items():
+        if system in (OURS, REFERENCE):
+            counts[f"beyond.start.{dataset}.{SHORT[system]}"] = Value(value)
+    return counts | {f"beyond.cells_within_{100 * drop:.0f}": cells_within(runs, drop) for drop in drops}
 
 
 def of_shares(numbers):

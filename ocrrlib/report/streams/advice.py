@@ -28,14 +28,14 @@ ADVICE = {
         "it knows less of the new classes in the end.",
     ),
     "asked": (
-        "With one question for every ten items, a share that was chosen before these runs, asking by margin instead of "
-        "at random changes novel accuracy by {asked.ours_gained} for ours, which comes to {asked.ours_end}, and by "
-        "{asked.substrate_gained} for the substrate; the {asked.slda_gained} of SLDA cannot be told from 0. Of "
-        "{asked.shares} shares, the change is above 0 at {asked.ours_shares} for ours, surely at {asked.ours_sure}; at "
-        "{asked.slda_shares} for SLDA, surely at {asked.slda_sure}; for the substrate it is below 0 at "
-        "{asked.substrate_shares}, surely at {asked.substrate_sure}. By entropy {asked.ours_met} more questions to "
-        "ours meet a mistake, but its change of {asked.ours_gained_entropy} cannot be told from 0; the substrate "
-        "surely loses at {asked.substrate_sure_entropy} shares, the kNN-LM at {asked.knn_lm_sure_entropy}.",
+        "With one question for every ten items, asking by margin instead of at random changes novel accuracy by "
+        "{asked.ours_gained} for ours, which comes to {asked.ours_end}, and by {asked.substrate_gained} for the "
+        "substrate; the {asked.slda_gained} of SLDA cannot be told from 0. Of {asked.shares} shares, the change is "
+        "above 0 at {asked.ours_shares} for ours, by its interval at {asked.ours_sure}; at {asked.slda_shares} for "
+        "SLDA, by its interval at {asked.slda_sure}; for the substrate it is below 0 at {asked.substrate_shares}, by "
+        "its interval at {asked.substrate_sure}. By entropy {asked.ours_met} more questions to ours meet a mistake, "
+        "but its change of {asked.ours_gained_entropy} cannot be told from 0; by its interval the substrate loses at "
+        "{asked.substrate_sure_entropy} shares, the kNN-LM at {asked.knn_lm_sure_entropy}.",
         "With ours, ask where the two likeliest classes are close; with SLDA, too, if many questions may be asked. "
         "With the substrate, ask at random. Do not ask where the entropy of a vote is high.",
     ),
