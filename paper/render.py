@@ -91,7 +91,8 @@ def typst(document, code_hash):
             return [_joined("typst", ["#entry[", inlines(e["c"][1]), f"] <{e['c'][0][0]}>"], visit) for e in content[1]]
         return None
 
-    return _write(document, code_hash, visit, "typst-citations")
+    # Without smart quotes: after a digit Typst would make a prime of an apostrophe.
+    return _write(document, code_hash, visit, "typst-citations-smart")
 
 
 def _typst_caption(name, caption):
