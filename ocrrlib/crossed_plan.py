@@ -67,6 +67,7 @@ def cross(
             (draw, order, coins, corrects, seed),
             digest([made, data.fingerprint, draw, order, coins, asdict(corrects), seed, *code]),
             f"{data.dataset}, draw {draw}, order {order}",
+            group=draw,  # orders of one draw begin with the same rows
         )
         for draw, order in product(range(draws), range(orders))
     ]

@@ -50,7 +50,8 @@ def test_a_rehearsal_trains_streams_and_tests_each_row_in_one_place_only(counts,
     first, recorder = np.arange(len(y)) / 1000, Recorder()
     rehearse(recorder, np.stack([first, np.sqrt(1 - first**2)], axis=1), y, len(counts), seed)
     trained, streamed = recorder.trained, recorder.corrected
-    assert recorder.asked[: len(streamed)] == [[row] for row in streamed]  # each asked about before it is learnt
+    assert [rows[0] for rows in recorder.asked[: len(streamed)]] == streamed  # each asked about before it is learnt
+    assert all(set(rows) <= set(streamed) for rows in recorder.asked[: len(streamed)])
     tested = sum(recorder.asked[len(streamed) :], [])
     assert sorted(trained + streamed + tested) == list(range(len(y)))
     classes, counts = np.unique(y, return_counts=True)

@@ -1,5 +1,6 @@
 """``gdumb``: a greedy memory and a dumb learner (Prabhu et al. 2020, GDumb)."""
 
+from ocrrlib.shared import shared
 from ocrrlib.systems.heads import train
 from ocrrlib.systems.replay import Replay
 
@@ -18,7 +19,7 @@ class GDumb(Replay):
         Corrections from one training to the next.
     """
 
-    trainer = staticmethod(train)  # no two memories are the same: nothing is worth keeping
+    trainer = staticmethod(shared(keep=64)(train))  # streams of one start have their first memory in common
 
     def __init__(self, seed=0, every=25, **replay):
         super().__init__(seed, **replay)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ocrrlib.ahead import Ahead
 from ocrrlib.shared import shared
 
 HELD_OUT = 10  # of the known classes, a quarter at most
@@ -23,8 +24,11 @@ def rehearse(system, X, y, n_classes, seed):
         place[own] = np.arange(len(own))
     tested = place % TESTED == TESTED - 1
     system.fit(X[~held & ~tested], y[~held & ~tested], range(n_classes))
-    for row in order[(held & ~tested)[order]]:
-        if system.predict(X[row : row + 1])[0] != y[row]:
+    stream = order[(held & ~tested)[order]]
+    system = Ahead(system)
+    answers = system.watch(X[stream])
+    for place, row in enumerate(stream):
+        if answers(np.array([place]))[0] != y[row]:
             system.correct(X[row], int(y[row]))
     axes = [part for part in (held & tested, ~held & tested) if part.any()]
     return float(np.mean([np.mean(system.predict(X[part]) == y[part]) for part in axes])) if axes else 0.0

@@ -32,18 +32,17 @@ class BalancedReservoir:
         """Where a row of class ``y`` goes, or None if it is not kept."""
         self.met[y] += 1
         own = self.places[y]
+        if self.size == self.budget and self.was_largest[y]:
+            place = int(self.rng.integers(0, self.met[y]))
+            return own[place] if place < len(own) else None  # kept with probability len(own) / met
         if self.size < self.budget:
             slot = self.size
             self.size += 1
-            own.append(slot)
-        elif self.was_largest[y]:
-            place = int(self.rng.integers(0, self.met[y]))
-            slot = own[place] if place < len(own) else None  # kept with probability len(own) / met
         else:
             largest = self._largest()
             donor = self.places[largest[int(self.rng.integers(0, len(largest)))]]
             slot = donor.pop(int(self.rng.integers(0, len(donor))))
-            own.append(slot)
+        own.append(slot)
         if self.size == self.budget:
             for label in self._largest():
                 self.was_largest[label] = True
@@ -136,8 +135,9 @@ class Replay(LinearHead):
 
     def _step(self, residuals, X):
         """One SGD step along the gradient residuals^T X."""
-        self.W -= np.multiply(self.lr, residuals.T @ X.astype(np.float64), out=self.room)
-        self.b -= self.lr * residuals.sum(axis=0)
+        residuals = self.lr * residuals
+        self.W -= np.matmul(residuals.T, X.astype(np.float64), out=self.room)
+        self.b -= residuals.sum(axis=0)
 
     def storage(self):
         head, stored = super().storage(), self.reservoir.size
