@@ -362,6 +362,11 @@ def test_the_table_of_the_search_begins_with_the_winner():
     said = table.text.set_index("")
     assert list(said) == ["1.", "2.", "3.", "4.", "5.", "6."] and said.loc["Seeds"].tolist() == list("333111")
     assert said.loc["neighbour weight", "1."] == f"{first['neighbour_weight']:g}" and len(said) == 2 + len(space.SPACE)
+    quoted = tuning.quoted(table.numbers)
+    assert quoted["beyond.search.tried"].text == "6"
+    assert quoted["beyond.search.behind"].text == said.loc["Behind (pp)", "1."] + "\N{NO-BREAK SPACE}pp"
+    inner = {name: values[1] for name, values in space.SPACE.items()} | {"k": max(space.SPACE["k"])}
+    assert tuning.quoted(table.numbers.head(1).assign(**inner))["beyond.search.edges"].text == "1"
 
 
 def test_what_a_reader_is_worth_is_what_is_lost_without_it_where_that_is_most():

@@ -199,20 +199,50 @@ def searched(small, monkeypatch):
     values = {"k": (3, 5, 12), "new_odds": (1.0, 2.0), "model.floor": (0.1, 0.2)}
     monkeypatch.setattr(search, "RIVALS", ("static_linear", "ncm", "substrate"))
     spaced(monkeypatch, values)
-    how = dict(datasets=("tiny",), seeds=(0, 1), progress=False, rounds=((4, 1), (2, 2)), climb=((99, 1), (1, 2)))
+    monkeypatch.setattr(search, "BEFORE", {"k": 5, "new_odds": 1.0, "model.floor": 0.1})
+    how = dict(datasets=("tiny",), seeds=(0, 1), progress=False)
+    how |= dict(rounds=((4, 1), (2, 2)), climb=((99, 1), (1, 2)), climbs=1, last=(2, 2))
     return lambda **changed: search.search(**how | changed)
 
 
 def test_a_search_goes_on_where_it_was_stopped_and_its_winner_went_through_all_rounds(searched, tmp_path):
-    part = searched(rounds=((4, 1),), climbs=0, cache=tmp_path)
+    part = searched(rounds=((4, 1),), climbs=0, last=(2, 1), cache=tmp_path)
     drawn = searched(climbs=0, cache=tmp_path)
     rows = searched(cache=tmp_path)
     pd.testing.assert_frame_equal(rows, searched(cache=None))
-    assert len(part) == 3 * (3 + 4) and len(drawn) == 3 * (2 * 3 + 4 + 2)
+    new = sum(setting != search.BEFORE for setting in space.drawn(4))
+    assert len(part) == 3 * (3 + 1 + new) and len(drawn) == 3 * (2 * 3 + 2 * 1 + new + 2)
     pd.testing.assert_frame_equal(rows[: len(drawn)], drawn)
     best = search.winner(rows)
     through = rows[rows["k"].notna() & (rows["seed"] == 1)]
     assert best in through[list(best)].drop_duplicates().to_dict("records")
+
+
+def test_a_search_begins_with_what_was_chosen_before_and_ends_where_no_step_is_better(searched):
+    values = space.SPACE
+    assert {name: value in values[name] for name, value in search.BEFORE.items()} == dict.fromkeys(values, True)
+    drawn = searched(rounds=((4, 2),), climbs=0)
+    assert drawn.loc[drawn["system"] == f"{OURS} 0", list(values)].iloc[0].to_dict() == search.BEFORE
+    rows = searched(climbs=9)
+    tried = rows[list(values)].dropna().drop_duplicates().to_dict("records")
+    assert all(step in tried for step in space.one_step(search.winner(rows)))
+
+
+def test_the_best_settings_and_what_was_chosen_before_are_decided_between_on_more_seeds(searched):
+    few, rows = searched(seeds=(0, 1, 2)), searched(seeds=(0, 1, 2), last=(2, 3))
+    best, before = search.ranked(few)[:2], f"{OURS} 0"
+    pd.testing.assert_frame_equal(rows[: len(few)], few)
+    last = rows[rows["seed"] == 2]
+    assert set(last["system"]) == {*search.RIVALS, *best, before}
+    assert set(search.ranked(rows)) == {*best, before}
+    everywhere = rows[rows["system"].isin(last["system"])]
+    found = objective.behind(everywhere, sorted({*best, before}))
+    assert search.winner(rows) == rows[rows["system"] == found.index[0]].iloc[0][list(space.SPACE)].to_dict()
+
+
+def test_what_was_chosen_before_lies_in_the_space_that_is_searched():
+    assert list(space.BEFORE) == list(space.SPACE)
+    assert all(value in space.SPACE[name] for name, value in space.BEFORE.items())
 
 
 def test_single_steps_are_tried_from_the_best_and_never_lose_it(searched):

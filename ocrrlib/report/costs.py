@@ -47,10 +47,10 @@ def per_item(costs):
         "MB held": [f"{value / 1e6:.2f}" for value in numbers["bytes"]],
     }
     caption = (
-        "Time of one correction and of one prediction through the public contract, on one core: median and 5–95\N{NO-BREAK SPACE}% over "
-        "the start of Banking77’s stream; and of a whole run with one seed. Both: a correction and the prediction "
-        "after it, by the substrate's in the same run. The paper's are for 1024 dimensions, and LoRA's for "
-        "DeBERTa-v3-large on a GPU."
+        "Time of one correction and of one prediction through the public contract, on one core: median and "
+        "5–95\N{NO-BREAK SPACE}% over the start of Banking77’s stream; and of a whole run with one seed. Both: a "
+        "correction and the prediction after it, by the substrate's in the same run. The paper's are for 1024 "
+        "dimensions, and LoRA's for DeBERTa-v3-large on a GPU."
     )
     usual = numbers[f"{REFERENCE}_predict"].mode()[0]
     for predict, rows in numbers[numbers[f"{REFERENCE}_predict"] != usual].groupby(f"{REFERENCE}_predict"):

@@ -49,6 +49,14 @@ def search(rows):
     return Table("table_search", caption, numbers, text)
 
 
+def quoted(numbers):
+    """What the paper says of a search, from the numbers of its table: values by key."""
+    chosen = numbers.iloc[0]
+    edges = sum(chosen[name] in (min(values), max(values)) for name, values in SPACE.items())
+    values = {"behind": Value(100 * chosen["behind"], digits=2, unit="pp"), "tried": Value(len(numbers), digits=0)}
+    return {f"beyond.search.{name}": value for name, value in (values | {"edges": Value(edges, digits=0)}).items()}
+
+
 def one_at_a_time(rows):
     """How much our system's settings matter.
 

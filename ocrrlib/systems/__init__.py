@@ -46,7 +46,7 @@ VOTE = dict(k=5, margin=0.05)
 LORA = dict(rank=8, alpha=16, dropout=0.05, fit_lr=2e-4, weight_decay=1e-4, batch=16, max_length=64, lr=5e-4)
 REPLAY = dict(memory=1000, memory_batch=10, **HEAD)
 MIX = dict(  # as found by ``ocrrlib.tuning.search``
-    k=30,
+    k=20,
     neighbour_temperature=0.06,
     neighbour_weight=0.35,
     kernel_weight=0.4,
@@ -54,8 +54,8 @@ MIX = dict(  # as found by ``ocrrlib.tuning.search``
     head_weight=0.2,
     model_temperature=25.0,
     kernel_temperature=18.0,
-    model=dict(shrinkage=0.05, floor=0.2, prior_rows=100, power=0.75),
-    kernel=dict(features=1536, bandwidth=0.85, shrinkage=0.02, prior_rows=2.5, rank=512),
+    model=dict(shrinkage=0.1, floor=0.2, prior_rows=100, power=0.75),
+    kernel=dict(features=1536, bandwidth=0.7, shrinkage=0.02, prior_rows=2.5, rank=512),
     **HEAD,
 )
 BUDGETS = (100, 500, 1000, 5000)

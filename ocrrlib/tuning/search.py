@@ -1,6 +1,8 @@
 """How our own system was set: a search with a written objective.
 
-Settings are drawn at random and rated on more and more seeds; single steps from the best follow.
+Settings are drawn at random and rated on more and more seeds; single steps follow from the best of these and of
+what the search before chose, until none is better. The best few and what the search before chose are rated on many
+more seeds, and the best of these is taken.
 The objective (``ocrrlib.tuning.objective``): on held-out classes of the training rows, the most that ours loses to
 any of the systems that have not collapsed, on either axis of any cell.
 """
@@ -14,12 +16,13 @@ from ocrrlib.policies import POLICIES
 from ocrrlib.systems import SYSTEMS
 from ocrrlib.tuning.objective import behind
 from ocrrlib.tuning.rated import CACHE, DATASETS, SEEDS, accuracies
-from ocrrlib.tuning.space import SPACE, drawn, entry_of, one_step
+from ocrrlib.tuning.space import BEFORE, SPACE, drawn, entry_of, one_step
 
-# The best so many settings go into a round, on the first so many seeds: first of those drawn, then of single steps.
+# The best so many settings go into a round, on the first so many seeds: of those drawn, then of single steps.
 ROUNDS = ((32, 1), (16, 4), (8, 8))
-CLIMB = ((np.inf, 2), (6, 8))
-CLIMBS = 1
+CLIMB = ((np.inf, 8),)
+CLIMBS = 6  # at most
+LAST = (8, len(SEEDS))
 SEARCHED = ["system", "dataset", "policy", "seed"]
 # All that are compared with ours later on, but for river's two: they had collapsed in all cells.
 RIVALS = tuple(name for name in EXPERIMENTS["beyond"].systems if name != OURS and SYSTEMS[name].family != "river")
@@ -49,8 +52,18 @@ class Search:
 
     def contest(self, settings, rounds, seeds):
         """Rate settings on more and more seeds, fewer and fewer of them."""
-        left = [f"{OURS} {len(self.tried) + number}" for number in range(len(settings))]
-        self.tried |= dict(zip(left, settings))
+        names = [f"{OURS} {len(self.tried) + number}" for number in range(len(settings))]
+        self.tried |= dict(zip(names, settings))
+        self._narrow(names, rounds, seeds)
+
+    def decide(self, n, some, seeds):
+        """Rate the best ``n`` settings and what was chosen before on ``some`` seeds."""
+        before = [name for name, setting in self.tried.items() if setting == BEFORE]
+        self.add_rivals(seeds[:some])
+        left = list(dict.fromkeys([*ranked(self.rows)[:n], *before]))
+        self._narrow(left, ((len(left), some),), seeds)
+
+    def _narrow(self, left, rounds, seeds):
         for n, some in rounds:
             # Neighbours in this order share work.
             left = sorted(left[: min(n, len(left))], key=lambda name: list(self.tried[name].values()))
@@ -70,9 +83,10 @@ def search(
     rounds=ROUNDS,
     climb=CLIMB,
     climbs=CLIMBS,
+    last=LAST,
     dask=None,
 ):
-    """Rate settings against all rivals: at random first, then in single steps from the best one.
+    """Rate settings against all rivals, in the order that the module tells.
 
     Returns
     -------
@@ -87,19 +101,27 @@ def search(
 
     found = Search(rate)
     found.add_rivals(seeds[: rounds[-1][1]])
-    found.contest(drawn(rounds[0][0]), rounds, seeds)
+    found.contest([BEFORE], ((1, rounds[-1][1]),), seeds)
+    found.contest([setting for setting in drawn(rounds[0][0]) if setting != BEFORE], rounds, seeds)
     for _ in range(climbs):
         new = [setting for setting in one_step(winner(found.rows)) if setting not in found.tried.values()]
         if new:
             found.contest(new, climb, seeds)
+    found.decide(*last, seeds)
     return found.rows
 
 
+def ranked(rows):
+    """Settings that most seeds have been spent on, by name, the best first."""
+    ours = rows["system"].str.startswith(f"{OURS} ")
+    spent = rows[ours].groupby("system")["seed"].nunique()
+    candidates = sorted(spent.index[spent == spent.max()])
+    is_candidate = rows["system"].isin(candidates)
+    of_all = rows["seed"].isin(rows.loc[is_candidate, "seed"])
+    return list(behind(rows[of_all & (is_candidate | ~ours)], candidates).index)
+
+
 def winner(rows):
-    """The setting that is best of those that all seeds have been spent on, by the names in ``SPACE``."""
-    last = rows[rows["seed"] == rows["seed"].max()]
-    candidates = sorted(name for name in last["system"].unique() if name.startswith(f"{OURS} "))
-    both = rows[rows["system"].isin([*candidates, *rows.loc[rows["k"].isna(), "system"].unique()])]
-    best = behind(both, candidates).index[0]
-    one = rows[rows["system"] == best].iloc[0]
+    """The best of the settings that most seeds have been spent on, by the names in ``SPACE``."""
+    one = rows[rows["system"] == ranked(rows)[0]].iloc[0]
     return {name: type(values[0])(one[name]) for name, values in SPACE.items()}

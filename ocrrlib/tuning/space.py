@@ -12,21 +12,39 @@ from ocrrlib.systems import SYSTEMS
 # What is searched, narrowed by first looks on these seeds; a dot leads into a setting that is a dict.
 # Settings that take long to change come first: neighbours in this order share work.
 SPACE = {
-    "kernel.bandwidth": (0.85, 1.0),
-    "kernel.shrinkage": (0.005, 0.01, 0.02),
-    "kernel.prior_rows": (1.5, 2.0, 2.5),
-    "model.shrinkage": (0.05, 0.1),
-    "model.floor": (0.1, 0.2),
-    "model.prior_rows": (100, 300),
-    "model.power": (0.5, 0.75),
-    "k": (20, 30),
-    "neighbour_temperature": (0.04, 0.05, 0.06),
+    "kernel.bandwidth": (0.6, 0.7, 0.85, 1.0),
+    "kernel.shrinkage": (0.01, 0.02, 0.04),
+    "kernel.prior_rows": (2.0, 2.5, 3.0),
+    "model.shrinkage": (0.05, 0.1, 0.2),
+    "model.floor": (0.1, 0.2, 0.4),
+    "model.prior_rows": (30, 100, 300),
+    "model.power": (0.5, 0.75, 1.0),
+    "k": (20, 30, 45),
+    "neighbour_temperature": (0.05, 0.06, 0.08),
     "neighbour_weight": (0.3, 0.35, 0.4),
     "kernel_weight": (0.35, 0.4, 0.45),
     "new_odds": (1.4, 1.5, 1.6, 1.75),
-    "head_weight": (0.2, 0.25),
-    "model_temperature": (25.0, 35.0),
-    "kernel_temperature": (12.5, 18.0),
+    "head_weight": (0.15, 0.2, 0.25),
+    "model_temperature": (18.0, 25.0, 35.0),
+    "kernel_temperature": (12.5, 18.0, 25.0),
+}
+# What the search before this one chose, at the edges of a smaller space.
+BEFORE = {
+    "kernel.bandwidth": 0.85,
+    "kernel.shrinkage": 0.02,
+    "kernel.prior_rows": 2.5,
+    "model.shrinkage": 0.05,
+    "model.floor": 0.2,
+    "model.prior_rows": 100,
+    "model.power": 0.75,
+    "k": 30,
+    "neighbour_temperature": 0.06,
+    "neighbour_weight": 0.35,
+    "kernel_weight": 0.4,
+    "new_odds": 1.5,
+    "head_weight": 0.2,
+    "model_temperature": 25.0,
+    "kernel_temperature": 18.0,
 }
 
 

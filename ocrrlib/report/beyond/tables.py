@@ -114,7 +114,8 @@ def statistics(accuracies):
         "Novel accuracy averaged over the corrections that a policy allows: means over seeds with their SD, t- and "
         f"bootstrap intervals; the paired difference to the {REFERENCE} with the same; p of flipped signs, plain and "
         "after Holm's correction over the systems of a cell and metric; in how many seeds of a hundred a system is "
-        "better. The CSV has all of this for final accuracies and for averages over steps and over corrections, on both axes."
+        "better. The CSV has all of this for final accuracies and for averages over steps and over corrections, on "
+        "both axes."
     )
     return Table("table_statistics", caption, accuracies, pd.DataFrame(text))
 

@@ -10,10 +10,10 @@ from ocrrlib.report.table import Table
 ADVICE = {
     "wrong": (
         "At the highest rate of wrong labels, all of the nearest class, final novel accuracy is lower by "
-        "{wrong.slda_lost} for SLDA, {wrong.substrate_lost} for the substrate, {wrong.reservoir_lost} for its "
-        "reservoir, {wrong.knn_lm_lost} for the kNN-LM and {wrong.linear_lost} for the linear head; for ours it is "
-        "{wrong.ours_lost}, which cannot be told from 0. Original accuracy moves by {wrong.original_most} at most. In "
-        "the end {wrong.substrate_memory} of the substrate's entries are wrong, and {wrong.ours_memory} of ours.",
+        "{wrong.ours_lost} for ours, {wrong.slda_lost} for SLDA, {wrong.substrate_lost} for the substrate, "
+        "{wrong.reservoir_lost} for its reservoir, {wrong.knn_lm_lost} for the kNN-LM and {wrong.linear_lost} for the "
+        "linear head. Original accuracy moves by {wrong.original_most} at most. In the end {wrong.substrate_memory} "
+        "of the substrate's entries are wrong, and {wrong.ours_memory} of ours.",
         "Where annotators err, use a model of the classes, as SLDA and ours have: these lose least. Votes of "
         "neighbours lose more, and a head that takes one gradient step for each correction loses most. Whether "
         "corrections are stored does not decide it: ours stores them all, the head none.",
@@ -54,7 +54,7 @@ ADVICE = {
         "{new.ours_original_most}. The changes of novel accuracy, {new.slda_novel} and {new.ours_novel}, cannot be "
         "told from 0; original accuracy is lower by {new.slda_original}, {new.ours_original}, and "
         "{new.substrate_original} for the substrate. With {new.most}, ours ends {new.ours_over_original} from the "
-        "substrate on original classes.",
+        "substrate on original classes, which cannot be told from 0, either.",
         "Opening many classes at once instead of one costs original accuracy; what it does to novel accuracy, these "
         "runs cannot tell.",
     ),
