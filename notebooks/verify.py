@@ -21,7 +21,8 @@ MANIFEST = "paper/provenance.json"
 OLDER = {
     "lora": "since then the loop can deliver corrections late; the run of `lora`, seed 0, was repeated: the same rows",
     "costs": "measured one system after the other, on a machine at rest, before systems gave the same answers with "
-    "less work; the rows of `river_logreg`, `pa`, the tuned replay systems, ours and LoRA are later, from slower days",
+    "less work; the rows of `river_logreg`, `pa`, the tuned replay systems, ours (as an earlier search had set it) and "
+    "LoRA are later, from slower days",
     "growth": "since then neighbours can say how sure they are, fixed queries are followed with less work, and an "
     "append checks what it is given; searches go as they did",
 }
