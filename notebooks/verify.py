@@ -20,11 +20,6 @@ MANIFEST = "paper/provenance.json"
 # Made before a change of code that leaves them as they are; each goes when it is run anew.
 OLDER = {
     "lora": "since then the loop can deliver corrections late; the run of `lora`, seed 0, was repeated: the same rows",
-    "costs": "measured one system after the other, on a machine at rest, before systems gave the same answers with "
-    "less work; the rows of `river_logreg`, `pa`, the tuned replay systems, ours (as an earlier search had set it) and "
-    "LoRA are later, from slower days",
-    "growth": "since then neighbours can say how sure they are, fixed queries are followed with less work, and an "
-    "append checks what it is given; searches go as they did",
 }
 OF_THE_PAPER = ("paper/ocrr.pdf", "paper/values.json")
 

@@ -114,7 +114,9 @@ def quoted(costs, growth):
     own, append = table["correct_median"], beside(table, "correct")
     exact = with_floor(growth).dropna(subset="times_floor").sort_values("entries")
     largest = exact.iloc[-1]
+    alike = table["predict_median"][["online_linear", "online_linear_tuned"]]  # which predict by the same code
     values = {
+        "alike_times": Value(alike.max() / alike.min(), digits=1),
         "ours_times": Value(append[OURS], digits=1),
         "ours_times_with_prediction": Value(beside(table)[OURS], digits=1),
         "ours_memory_times": Value(table["bytes"][OURS] / table["bytes"]["substrate"], digits=2),
