@@ -47,8 +47,9 @@ def cells(table, compared, corrections):
         cell |= {"sooner": int(sure.sum()), "sooner_kept": int((sure & ~own["collapsed"]).sum())}
         for row in _at(best, key).to_dict("records"):
             axis = row["metric"]
-            cell |= {f"rival_{axis}": Value(row["other"]), f"over_rival_{axis}": _points(row["difference"])}
-            cell[f"over_rival_{axis}_low"] = Value(100 * row["low"], digits=2, unit="pp")
+            cell[f"rival_{axis}"] = Value(row["other"])
+            for name, of in ((f"over_rival_{axis}", "difference"), (f"over_rival_{axis}_low", "low")):
+                cell[name] = Value(100 * row[of], digits=2, unit="pp")
         medians = _at(corrections, key).set_index(["system", "to"])["median"]
         cell |= {f"{SHORT[name]}_to_{to}": Value(median, 0) for (name, to), median in medians.items() if name in SHORT}
         found[".".join(key)] = {name: number for name, number in cell.items() if _known(number)}
