@@ -135,3 +135,17 @@ def test_the_wider_comparison_is_that_of_its_runs_and_rows(tmp_path):
     made = {f"beyond.{cell}.{name}": value for cell, own in cells.items() for name, value in own.items()}
     made |= quotes.overall(beyond.joined(found, runs), reached) | quotes.worst(compared)
     assert are_published(made, "09_beyond", tmp_path) > 20
+
+
+def test_the_paper_names_every_system_whose_mean_over_the_stream_is_above_ours():
+    means = pd.read_csv(FOLDER / "table_statistics.csv").query("metric == 'novel_over_steps'")
+    means = means.pivot(index=["dataset", "policy"], columns="system", values="mean").round(4)  # equal so far: level
+    above = {cell: {name for name in row.index if row[name] > row[OURS]} for cell, row in means.iterrows()}
+    assert {cell: names for cell, names in above.items() if names} == {
+        ("banking77", "random10"): {"ncm_cosine"},
+        ("clinc150", "oracle"): {"pa", "ncm", "slda_shrunk"},
+        ("clinc150", "random50"): {"pa", "ncm_cosine"},
+    }
+    rivals = pd.read_csv(FOLDER / "table_bar.csv")
+    assert set(rivals["system"]).isdisjoint({"pa", "ncm_cosine"})
+    assert {"ncm", "slda_shrunk"} <= set(rivals.query("dataset == 'clinc150' and policy == 'oracle'")["system"])
