@@ -72,7 +72,7 @@ def our_figures(folder=ROOT):
     costs, _ = results.read(folder / "data/results/costs.parquet")
     figures["costs"] = {
         row["system"]: {"correct_us": row["correct_median"], "predict_us": row["predict_median"], "bytes": row["bytes"]}
-        for row in costs.to_dict("records")
+        for row in costs[costs["dataset"] == "banking77"].to_dict("records")
     }
     orders = pd.read_csv(folder / "paper/tables/table_file_order.csv")
     figures["file_order"] = orders.to_dict("records")

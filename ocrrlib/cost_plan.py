@@ -27,39 +27,49 @@ MEASURED = (
 )
 LEDGERS = ("substrate", "substrate_hnsw")
 REFERENCE = "substrate"
+PLACES = ("banking77", "clinc150")  # systems that read sentences are measured on the first alone
+ITEMS = {("paper", "embeddings"): 300, ("paper", "sentences"): 100, ("quick", "embeddings"): 5}
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 
 
-def of_systems(profile="paper", progress=True, systems=MEASURED):
-    """Costs of systems on Banking77, as a table: of items at the start of a stream, and of one whole seed.
+def of_systems(profile="paper", progress=True, systems=MEASURED, datasets=PLACES):
+    """Costs of systems on every dataset, as a table: of items at the start of a stream, and of one whole seed.
 
-    The substrate is among them, and every row has its medians, ``substrate_predict`` and ``substrate_correct``: rows
-    that were not measured together can be compared by them. A system is left out, with a warning, where the texts
-    that it reads or a library that it needs are missing; the quick profile does without those that read sentences.
+    The substrate is among them, and every row has its medians on the same data, ``substrate_predict`` and
+    ``substrate_correct``: rows that were not measured together can be compared by them. A system is left out, with a
+    warning, where the texts that it reads or a library that it needs are missing; the quick profile does without
+    those that read sentences.
     """
     quick = pick("profile", profile, PROFILES) is PROFILES["quick"]
-    names, measured, datasets, size = [], [], {}, PROFILES[profile]
-    for name in tqdm(dict.fromkeys([REFERENCE, *systems]), desc="first rows", unit="system", disable=not progress):
+    rows = []
+    for dataset in datasets:
+        without = quick or dataset != PLACES[0]
+        names = [name for name in systems if not without or SYSTEMS[name].reads == "embeddings"]
+        rows += _on(dataset, dict.fromkeys([REFERENCE, *names]), profile, progress)
+    return pd.DataFrame(rows)
+
+
+def _on(dataset, systems, profile, progress):
+    names, measured, data, size = [], [], {}, PROFILES[profile]
+    for name in tqdm(systems, desc=f"{dataset}, first rows", unit="system", disable=not progress):
         reads = SYSTEMS[name].reads
-        if quick and reads == "sentences":
-            continue
         try:
-            if reads not in datasets:
-                datasets[reads] = (load_sentences if reads == "sentences" else load)("banking77", DEFAULT_ENCODER)
-            scenario = make_scenario(datasets[reads], 0, **size)
+            if reads not in data:
+                data[reads] = (load_sentences if reads == "sentences" else load)(dataset, DEFAULT_ENCODER)
+            scenario = make_scenario(data[reads], 0, **size)
             system = fitted(name, scenario)
         except InputError as error:
-            warnings.warn(f"{name} is left out: {error}", stacklevel=2)
+            warnings.warn(f"{name} is left out: {error}", stacklevel=3)
             continue
         names.append(name)
-        measured.append(turns(system, scenario, 5 if quick else 100 if reads == "sentences" else 300))
+        measured.append(turns(system, scenario, ITEMS[profile, reads]))
     rows = of_items(measured, progress)
-    whole = tqdm(zip(names, rows), desc="whole seeds", total=len(rows), unit="system", disable=not progress)
+    whole = tqdm(zip(names, rows), f"{dataset}, whole seeds", len(rows), unit="system", disable=not progress)
     for place, (name, row) in enumerate(whole, 1):
-        own = make_scenario(datasets[SYSTEMS[name].reads], place, **size)  # so that none profits from another's fit
-        row |= {"system": name, "seed_s": of_seed(name, own)}
+        own = make_scenario(data[SYSTEMS[name].reads], place, **size)  # so that none profits from another's fit
+        row |= {"dataset": dataset, "system": name, "seed_s": of_seed(name, own)}
         row |= {f"{REFERENCE}_{what}": rows[0][f"{what}_median"] for what in ("predict", "correct")}
-    return pd.DataFrame(rows)
+    return rows
 
 
 def of_ledgers(profile="paper", progress=True):

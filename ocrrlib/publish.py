@@ -105,7 +105,7 @@ STUDIES = {
     "scale": (["ocrrlib.scale"], ["classes", "noise", "n", "seed"]),
     "scale_costs": (["ocrrlib.scale"], ["classes", "noise", "n", "seed"]),
     "race": (["ocrrlib.race"], ["n", "index", "effort"]),
-    "costs": (_MEASURED, ["system"]),
+    "costs": (_MEASURED, ["dataset", "system"]),
     "growth": (_MEASURED, ["system", "entries"]),
     "search": (("ocrrlib.tuning.held_out", *_modules(*RIVALS, OURS)), SEARCHED),
     "tuning": (("ocrrlib.tuning.held_out", *_modules(OURS)), SETTING),

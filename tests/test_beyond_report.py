@@ -58,6 +58,11 @@ def exact(**finals):
     return pd.DataFrame(rows)
 
 
+def on_both(time):
+    """The same time on both datasets."""
+    return dict.fromkeys(("banking77", "clinc150"), time)
+
+
 @pytest.fixture(scope="module")
 def results():
     return checkpoints()
@@ -68,7 +73,7 @@ def found(results):
     """The summary of made-up results, one row per cell and system, the bar, and what is reached of the target."""
     runs, all_of = measure(results), summary(results, resamples=99)
     compared = bar(runs)
-    reached = conditions(compared, all_of.accuracies, costs(results, time=3.0))
+    reached = conditions(compared, all_of.accuracies, costs(results, on_both(3.0)))
     return all_of, tables.joined(all_of, runs), compared, reached
 
 
@@ -155,7 +160,7 @@ def test_with_seeds_enough_a_clear_winner_reaches_the_whole_target():
     systems = SYSTEMS | {"klda": (0.85, 0.90), "knn_lm": (0.7, 0.88)}
     results = checkpoints(systems, seeds=12, cells=[("banking77", "oracle")])
     runs = measure(results)
-    reached = conditions(bar(runs), accuracies(runs, resamples=99), costs(results, time=5.0))
+    reached = conditions(bar(runs), accuracies(runs, resamples=99), costs(results, on_both(5.0)))
     assert reached["anytime"].all() and reached["all"].all()
     text = tables.target(reached).text
     assert (text["Novel over steps"] == "better").all() and (text["All"] == "yes").all()
@@ -168,15 +173,21 @@ def test_what_costs_too_much_does_not_reach_the_target(memory, time):
     results = checkpoints(systems, seeds=12, cells=[("banking77", "oracle")])
     results.loc[results["system"] == OURS, "storage_bytes"] *= memory
     runs = measure(results)
-    reached = conditions(bar(runs), accuracies(runs, resamples=99), costs(results, time))
+    reached = conditions(bar(runs), accuracies(runs, resamples=99), costs(results, on_both(time)))
     assert reached["novel_equal"].all() and not reached["affordable"].any() and not reached["all"].any()
+
+
+def test_every_cell_has_the_time_of_its_own_dataset(results):
+    found = costs(results, {"clinc150": 2.0, "banking77": 4.0})
+    assert dict(zip(found["dataset"], found["time"])) == {"banking77": 4.0, "clinc150": 2.0}
+    assert (found["memory"] == 1).all()
 
 
 def test_with_test_rows_drawn_anew_fewer_rivals_are_surely_matched(found):
     _, _, compared, reached = found
     assert "rows_short" not in reached and "Rows drawn, too" not in tables.target(reached).text
     drawn = compared.assign(low_both=compared["low"] - 0.02)
-    stricter = conditions(drawn, found[0].accuracies, costs(checkpoints(), time=1.0))
+    stricter = conditions(drawn, found[0].accuracies, costs(checkpoints(), on_both(1.0)))
     told = tables.target(stricter)
     assert told.text["Rows drawn, too"].str.startswith("not shown of").all()
     assert set(stricter["rows_short"].iloc[0]) > set(reached["original_short"].iloc[0])

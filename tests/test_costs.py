@@ -130,13 +130,15 @@ def test_all_systems_are_measured_that_can_be(monkeypatch):
     monkeypatch.setattr(cost_plan, "PROFILES", {"paper": dict(cap=60, thin=24), "quick": {}})
     with pytest.warns(UserWarning, match="lora is left out: no texts here"):
         table = cost_plan.of_systems("paper", progress=False, systems=("static_linear", "lora"))
-    assert list(table["system"]) == ["substrate", "static_linear"]
+    assert list(zip(table["dataset"], table["system"])) == [
+        (dataset, system) for dataset in ("banking77", "clinc150") for system in ("substrate", "static_linear")
+    ]
 
 
 def test_a_system_whose_library_is_missing_is_left_out_and_the_others_are_measured(monkeypatch):
     monkeypatch.setitem(sys.modules, "ocrrlib.systems.pa", None)
     with pytest.warns(UserWarning, match=r"pa is left out: .*pip install 'ocrrlib\[river\]'"):
-        table = cost_plan.of_systems("quick", progress=False, systems=("pa", "static_linear"))
+        table = cost_plan.of_systems("quick", progress=False, systems=("pa", "static_linear"), datasets=("clinc150",))
     assert list(table["system"]) == ["substrate", "static_linear"]
 
 
@@ -149,12 +151,15 @@ def test_a_ledger_whose_library_is_missing_is_left_out_and_the_other_is_measured
 
 def test_the_quick_profile_measures_every_system_that_reads_embeddings():
     table = cost_plan.of_systems("quick", progress=False)
-    assert set(table["system"]) == set(cost_plan.MEASURED) & set(EMBEDDED)
+    assert not table.duplicated(["dataset", "system"]).any() and set(table["dataset"]) == {"banking77", "clinc150"}
+    for _, own in table.groupby("dataset"):
+        assert set(own["system"]) == set(cost_plan.MEASURED) & set(EMBEDDED)
     assert set(cost_plan.MEASURED) - set(EMBEDDED) == {"lora"}
     assert (table["seed_s"] > 0).all()
-    beside = table.set_index("system").loc["substrate"]
-    for what in ("predict", "correct"):
-        assert (table[f"substrate_{what}"] == beside[f"{what}_median"]).all(), "each row has what it can be held to"
+    for _, own in table.groupby("dataset"):
+        beside = own.set_index("system").loc["substrate"]
+        for what in ("predict", "correct"):
+            assert (own[f"substrate_{what}"] == beside[f"{what}_median"]).all(), "each row has what it can be held to"
 
 
 def test_ledgers_of_all_sizes_are_measured_beside_the_bandwidth():

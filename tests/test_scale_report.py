@@ -134,11 +134,17 @@ def test_the_floor_is_what_must_be_read_over_what_can_be_copied():
 
 
 def test_the_cost_table_sets_the_papers_figure_beside_ours():
-    rows = ledger_rows().assign(system=["substrate", "a_gem"])
+    rows = ledger_rows().assign(system=["substrate", "a_gem"], dataset="banking77")
     text = costs.per_item(rows).text.set_index("System")
     assert text.loc["substrate", ["Correction", "Paper"]].tolist() == ["5.0 µs (2.5 µs-10.0 µs)", "~10.0 µs"]
     assert text.loc["a_gem", "Paper"] == "~3.0 ms"
     assert text["Both ÷ substrate"].to_dict() == {"substrate": "1", "a_gem": "0.15"}
+    twice = rows.assign(dataset="clinc150", predict_median=[2000.0, 802.0])
+    both = costs.per_item(pd.concat([twice, rows]))
+    assert both.text["System"].tolist() == ["a_gem", "substrate"] and len(both.numbers) == 4
+    assert both.text["Both ÷ substrate, CLINC150"].tolist() == ["0.5", "1"]
+    assert both.text["Both ÷ substrate"].tolist() == ["0.15", "1"]
+    assert costs.per_item(rows).text["Both ÷ substrate, CLINC150"].tolist() == ["", ""]
     slower = rows.assign(substrate_correct=[5.0, 10.0], substrate_predict=[2000.0, 3000.0])  # on another day
     assert "Beside a_gem, the substrate took 10.0 µs and 3.0 ms." in costs.per_item(slower).caption
     assert "When" not in costs.per_item(rows).caption

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import ttest_rel
 
 from ocrrlib import stream_plan
 from ocrrlib.blind import BLIND
@@ -176,9 +177,33 @@ def test_a_difference_says_its_interval_and_whether_it_leaves_out_0():
     assert Difference(5.12, 1, "pp").text == "5.1\u00a0pp" and not Difference(5.12, 1, "pp").sure
 
 
+def test_a_difference_that_stands_is_marked_either_way_round():
+    row = {"difference": 0.051, "low": 0.02, "high": 0.082, "p_holm": 0.04}
+    stands = Difference.of("novel_acc", row)
+    assert stands.text == "5.1\u00a0pp [2.0, 8.2]†" and (-stands).text == "−5.1\u00a0pp [−8.2, −2.0]†"
+    for p in (0.06, np.nan):
+        assert Difference.of("novel_acc", row | {"p_holm": p}).text == "5.1\u00a0pp [2.0, 8.2]"
+
+
+def test_p_values_are_of_paired_t_tests_and_corrected_by_holm_within_each_study():
+    rows = published("streams")
+    table, runs = compared(rows), measured(rows).set_index(["study", "system", "setting", "metric"]).sort_index()
+    assert ((table["p"] < 0.05) == (table["low"] > 0) | (table["high"] < 0)).all()  # p and interval say the same
+    for row in table[table["sd"] > 0].sample(40, random_state=1).itertuples():
+        own = runs.loc[row.study, row.system, row.setting, row.metric].set_index("seed")["value"]
+        other = (row.than, row.setting) if row.than in runs.loc[row.study].index else (row.system, row.than)
+        found = ttest_rel(own, runs.loc[row.study, *other, row.metric].set_index("seed")["value"][own.index])
+        assert np.isclose(row.p, found.pvalue, rtol=1e-6, atol=1e-12)
+    for _, own in table.groupby("study"):
+        own, n = own.sort_values("p"), len(own)
+        steps = np.maximum.accumulate(np.arange(n, 0, -1) * own["p"].to_numpy())
+        assert np.allclose(own["p_holm"], np.minimum(steps, 1))
+
+
 def test_one_seed_has_neither_spread_nor_intervals(rows):
     one = rows[rows["seed"] == 0]
-    assert compared(one)[["low", "high"]].isna().all().all()
+    assert compared(one)[["low", "high", "p", "p_holm"]].isna().all().all()
+    assert "nan" not in differences_table(compared(one)).text.to_csv()
     text = settings_table(one).text.to_csv() + advice.advice(values.quoted(one)).text.to_csv()
     assert not re.search(r"\bnan\b|±", text)
     for name in STUDIES:
@@ -200,6 +225,11 @@ def test_the_advice_claims_only_effects_whose_interval_leaves_out_0():
     assert lost.loc[votes, "low"].max() < lost.loc[head, "high"].min()
     assert (table.loc[("late", *values.WORST["late"], "novel_acc"), "high"] > 0).all()
     assert (table.loc[("known", *values.WORST["known"], "novel_acc"), "low"] > 0).all()
+    digits = rows[rows["study"] == "digits"].set_index("system")[["seed", "step", "novel_acc", "original_acc"]]
+    roomy, whole = (digits.loc[name].reset_index(drop=True) for name in ("bounded_reservoir_1000", "substrate"))
+    assert roomy.equals(whole)  # the caption of its figure says so
+    asked = table.loc["asked"].query("metric == 'novel_acc' and setting.str.endswith('margin')")
+    assert (asked["p_holm"] > 0.05).all()  # "none of these changes stands"
     few = [table.loc[("known", f"{n} known", "substrate", "original_acc")].set_index("system") for n in (5, 10)]
     ours = pd.DataFrame([part.loc["ledger_plda"] for part in few])
     assert (ours["difference"] < 0).all() and (ours["high"] > 0).all()
@@ -231,7 +261,7 @@ def test_the_table_has_every_setting_and_the_advice_only_numbers_from_the_values
     quoted = values.quoted(rows)
     said = advice.advice(quoted)
     assert set(said.numbers["study"]) == set(STUDIES)
-    text = " ".join(said.text.astype(str).to_numpy().ravel())
+    text = " ".join([said.caption, *said.text.astype(str).to_numpy().ravel()])
     for value in quoted.values():
         assert value.text in text
 

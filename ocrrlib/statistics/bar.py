@@ -89,15 +89,15 @@ def dominating(table):
     return table[((gaps >= 0).all(axis=1) & (gaps > 0).any(axis=1))].reset_index(drop=True)
 
 
-def costs(results, time):
+def costs(results, times):
     """What ours costs in every cell, as many times ``REFERENCE``'s.
 
     Parameters
     ----------
     results : DataFrame
         One row per checkpoint.
-    time : float
-        Of a correction and the prediction after it, as many times ``REFERENCE``'s in the same run.
+    times : dict of str to float
+        Of a correction and the prediction after it on each dataset, as many times ``REFERENCE``'s in the same run.
 
     Returns
     -------
@@ -105,7 +105,8 @@ def costs(results, time):
         One row per dataset, policy: ``memory``, held when the stream ends, and ``time``.
     """
     held = final(results).groupby([*CELL, "system"], sort=False)["storage_bytes"].mean().unstack()
-    return pd.DataFrame({"memory": held[OURS] / held[REFERENCE], "time": time}).reset_index()
+    found = pd.DataFrame({"memory": held[OURS] / held[REFERENCE]}).reset_index()
+    return found.assign(time=[times[dataset] for dataset in found["dataset"]])
 
 
 def conditions(compared, accuracies, costs):

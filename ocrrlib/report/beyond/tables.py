@@ -186,8 +186,9 @@ def target(reached):
         f"has not collapsed, or to which ones that is not shown; novel accuracy over stream steps above the "
         f"{REFERENCE}'s with p < {ALPHA:g} (Holm); mean original accuracy not below the {REFERENCE}'s; at most "
         f"{LIMITS['memory']:g} times its memory when the stream ends and {LIMITS['time']:g} times its time for a "
-        "correction and the prediction after it (measured on Banking77). Rows drawn, too: whether it would be at least "
-        "equal to all rivals on both axes if the test rows, which all seeds share, were drawn anew with the seeds."
+        "correction and the prediction after it (measured once on each dataset). Rows drawn, too: whether it would be "
+        "at least equal to all rivals on both axes if the test rows, which all seeds share, were drawn anew with the "
+        "seeds."
     )
     return Table("table_target", caption, numbers, pd.DataFrame(text))
 

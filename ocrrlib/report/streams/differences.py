@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
 
 from ocrrlib.report.streams.rows import detection, last
 from ocrrlib.report.table import Table
@@ -29,26 +31,39 @@ RIVALS = {
     "digits": "online_linear",
 }
 PAIR = ["study", "system", "setting", "metric", "seed"]
+ALPHA = 0.05  # of Holm's correction over all differences of a study
+MARK = "†"
 
 
 @dataclass(frozen=True)
 class Difference(Value):
-    """A mean difference with the bounds of its interval; NaN where one seed gives none."""
+    """A mean difference with the bounds of its interval; NaN where one seed gives none.
+
+    ``stands`` says whether it is told from 0 even when corrected for all differences of its study.
+    """
 
     low: float = np.nan
     high: float = np.nan
+    stands: bool = False
+
+    @classmethod
+    def of(cls, metric, row):
+        """A row of ``compared``, in the units of its metric."""
+        _, size, digits, unit = METRICS[metric]
+        mean, low, high = (size * row[name] for name in ("difference", "low", "high"))
+        return cls(mean, digits, unit, low, high, bool(row["p_holm"] < ALPHA))
 
     @property
     def text(self):
-        """The mean, its unit, and the interval in brackets."""
+        """The mean, its unit, the interval in brackets, and a mark if it stands."""
         if not np.isfinite(self.low):
             return super().text
         low, high = (Value(bound, self.digits).text for bound in (self.low, self.high))
-        return f"{super().text} [{low}, {high}]"
+        return f"{super().text} [{low}, {high}]" + MARK * self.stands
 
     def __neg__(self):
         """The same the other way round: what was added, as what is lost."""
-        return Difference(-self.value, self.digits, self.unit, -self.high, -self.low)
+        return Difference(-self.value, self.digits, self.unit, -self.high, -self.low, self.stands)
 
     @property
     def sure(self):
@@ -94,8 +109,9 @@ def compared(rows):
     Returns
     -------
     DataFrame
-        One row per study, system, setting, ``than`` and metric: the mean ``difference`` over seeds its ``sd``, its
-        95 % t-interval ``low`` to ``high`` (NaN for one seed), and how many ``seeds``. Accuracies are fractions.
+        One row per study, system, setting, ``than`` and metric: the mean ``difference`` over seeds, its ``sd``, its
+        95 % t-interval ``low`` to ``high``, the ``p`` of a t-test and ``p_holm``, corrected over the differences of
+        its study (all NaN for one seed), and how many ``seeds``. Accuracies are fractions.
     """
     runs = measured(rows)
     usual = runs[PAIR + ["value"]].rename(columns={"setting": "than"})
@@ -112,14 +128,21 @@ def compared(rows):
     pairs["d"] = differences(pairs["value"], pairs["value_than"])
     groups = pairs.groupby([*PAIR[:3], "than", "metric"], sort=False)["d"]
     found = pd.DataFrame([interval(d) for _, d in groups], pd.MultiIndex.from_tuples(groups.groups, names=groups.keys))
-    return found.rename(columns={"mean": "difference", "n": "seeds"}).reset_index()
+    found = found.rename(columns={"mean": "difference", "n": "seeds"}).reset_index()
+    found["p"] = _p(found)
+    return found.assign(p_holm=found.groupby("study")["p"].transform(_holm))
 
 
-def _shown(rows):
-    """A difference as its text, in the units of its metric."""
-    for row in rows.itertuples():
-        _, size, digits, unit = METRICS[row.metric]
-        yield Difference(size * row.difference, digits, unit, size * row.low, size * row.high).text
+def _p(found):
+    """Two-sided p of each mean difference by Student's t; where all seeds differ alike, 0, or 1 if not at all."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = found["difference"].abs() / (found["sd"] / np.sqrt(found["seeds"]))
+    p = 2 * stats.t.sf(t, found["seeds"] - 1)
+    return np.where((found["sd"] == 0) & (found["difference"] == 0), 1.0, p)
+
+
+def _holm(p):
+    return p if p.isna().any() else multipletests(p, method="holm")[1]
 
 
 def differences_table(table):
@@ -130,11 +153,13 @@ def differences_table(table):
         "Setting": table["setting"],
         "Less": table["than"],
         "Metric": [METRICS[name][0] for name in table["metric"]],
-        "Difference": list(_shown(table)),
+        "Difference": [Difference.of(row["metric"], row).text for row in table.to_dict("records")],
+        "p (Holm)": ["" if np.isnan(p) else f"{p:.4f}" for p in table["p_holm"]],
         "Seeds": table["seeds"],
     }
     caption = (
         "Harder streams: every setting less the usual one of its study, system by system, and systems less another one "
-        "in the same setting: mean differences over the same seeds, in brackets 95 % t-intervals."
+        "in the same setting: mean differences over the same seeds, in brackets 95 % t-intervals. "
+        f"{MARK}: told from 0 also when corrected by Holm for all differences of its study, at p < {ALPHA}."
     )
     return Table("table_stream_differences", caption, table, pd.DataFrame(text))

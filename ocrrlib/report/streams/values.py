@@ -1,7 +1,7 @@
 """Harder streams: what the studies come to, in numbers."""
 
 from ocrrlib.experiments import OURS
-from ocrrlib.report.streams.differences import METRICS, Difference, compared
+from ocrrlib.report.streams.differences import ALPHA, METRICS, Difference, compared
 from ocrrlib.report.streams.rows import detection, last, of_study
 from ocrrlib.report.values import Value
 
@@ -41,10 +41,7 @@ class Studies:
     def added(self, study, system, metric="novel_acc", setting=None, than=None):
         """What a setting adds to the usual one, or a system to another, as ``Difference``."""
         usual = WORST.get(study, ("usual", None))
-        row = self.places.loc[study, system, setting or usual[0], than or usual[1], metric]
-        _, size, digits, unit = METRICS[metric]
-        mean, low, high = (size * row[name] for name in ("difference", "low", "high"))
-        return Difference(mean, digits, unit, low, high)
+        return Difference.of(metric, self.places.loc[study, system, setting or usual[0], than or usual[1], metric])
 
     def most(self, study, metric):
         """The largest mean change of any system, either way."""
@@ -146,6 +143,8 @@ def _rows(s):
 def quoted(rows):
     """Values for the prose, by key; differences with their 95 % t-intervals over seeds."""
     s = Studies(rows)
-    values = {"seeds": int(rows["seed"].nunique())} | _corrected(s) | _asked(s) | _queries(s) | _scope(s) | _rows(s)
+    counts = {"seeds": int(rows["seed"].nunique()), "differences": len(s.table)}
+    counts |= {"clear": int((s.table["p"] < ALPHA).sum()), "standing": int((s.table["p_holm"] < ALPHA).sum())}
+    values = counts | _corrected(s) | _asked(s) | _queries(s) | _scope(s) | _rows(s)
     made = {name: value if isinstance(value, Value) else Value(value, digits=0) for name, value in values.items()}
     return {f"streams.{name}": value for name, value in made.items()}
