@@ -27,12 +27,12 @@ MEASURED = (
 )
 LEDGERS = ("substrate", "substrate_hnsw")
 REFERENCE = "substrate"
-PLACES = ("banking77", "clinc150")  # systems that read sentences are measured on the first alone
+MEASURED_ON = ("banking77", "clinc150")  # systems that read sentences are measured on the first alone
 ITEMS = {("paper", "embeddings"): 300, ("paper", "sentences"): 100, ("quick", "embeddings"): 5}
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 
 
-def of_systems(profile="paper", progress=True, systems=MEASURED, datasets=PLACES):
+def of_systems(profile="paper", progress=True, systems=MEASURED, datasets=MEASURED_ON):
     """Costs of systems on every dataset, as a table: of items at the start of a stream, and of one whole seed.
 
     The substrate is among them, and every row has its medians on the same data, ``substrate_predict`` and
@@ -43,13 +43,14 @@ def of_systems(profile="paper", progress=True, systems=MEASURED, datasets=PLACES
     quick = pick("profile", profile, PROFILES) is PROFILES["quick"]
     rows = []
     for dataset in datasets:
-        without = quick or dataset != PLACES[0]
+        without = quick or dataset != MEASURED_ON[0]
         names = [name for name in systems if not without or SYSTEMS[name].reads == "embeddings"]
         rows += _on(dataset, dict.fromkeys([REFERENCE, *names]), profile, progress)
     return pd.DataFrame(rows)
 
 
 def _on(dataset, systems, profile, progress):
+    """Rows of systems that are measured by turns on one dataset; the first of them is the reference."""
     names, measured, data, size = [], [], {}, PROFILES[profile]
     for name in tqdm(systems, desc=f"{dataset}, first rows", unit="system", disable=not progress):
         reads = SYSTEMS[name].reads

@@ -118,8 +118,7 @@ def test_the_wider_comparison_is_that_of_its_runs_and_rows(tmp_path):
     places = places_of(rows, {name: data(name) for name in rows["dataset"].unique()})
     resampled = list(resampled_cells(runs, rows, places))
     found, compared = summary(results("beyond"), resampled), bar(runs, resampled)
-    timed = results("costs")
-    times = {dataset: costs.beside(costs.on(dataset, timed))[OURS] for dataset in timed["dataset"].unique()}
+    times = costs.times_of_ours(results("costs"))
     reached = conditions(compared, found.accuracies, times_of(results("beyond"), times))
     wider = (
         beyond.comparison(beyond.joined(found, runs)),
