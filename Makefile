@@ -1,7 +1,26 @@
-# Everything runs through here; `make help` lists what there is.
-# Parameters: make paper ENCODER=all-MiniLM-L6-v2 SEEDS=0,1,2 JOBS=2 PROFILE=paper|quick DASK=tcp://host:8786
-#             LORA=published|live BACKBONE=all-MiniLM-L6-v2 SCALES=10k,100k TIMES=published|live
-#             BEYOND=published|live BEYOND_SEEDS=0,1,2 TUNE=published|live
+# Everything runs through here; `make help` lists what there is, `make -n paper` says what is left to do.
+# Each executed notebook in build/notebooks depends on its source, on what it reads and on the library; figures, tables,
+# values and results depend on the executed notebook that makes them: `make figures/fig2_recovery.pdf` makes just that.
+
+# What can be set, with its default. The first line changes what comes out: that goes to a folder of its own.
+OUTCOME := ENCODER SEEDS PROFILE BACKBONE BEYOND_SEEDS
+OTHER := JOBS DASK SCALES LORA TIMES BEYOND TUNE
+d.ENCODER := all-MiniLM-L6-v2
+d.SEEDS := 0,1,2
+d.PROFILE := paper
+d.BACKBONE := all-MiniLM-L6-v2
+d.BEYOND_SEEDS := 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19
+d.JOBS := $(shell nproc 2>/dev/null || echo 2)
+d.SCALES := 10k,100k
+d.LORA := published
+d.TIMES := published
+d.BEYOND := published
+d.TUNE := published
+$(foreach name,$(OUTCOME) $(OTHER),$(eval $(name) = $(d.$(name))))
+SET := $(strip $(foreach name,$(OUTCOME),$(if $(filter-out $(d.$(name)),$($(name))),$(name)=$($(name)))))
+space := $() $()
+O := $(if $(SET),build/variants/$(subst /,--,$(subst $(space),_,$(SET)))/)
+NB := $(if $(O),$(O)notebooks,build/notebooks)
 
 # An active conda or Binder environment is used as it is; otherwise .venv is made from the lock.
 ifneq ($(CONDA_PREFIX)$(NB_PYTHON_PREFIX),)
@@ -11,64 +30,126 @@ else
 PY := .venv/bin/python
 READY := .venv/ready-$(shell cksum requirements.lock pyproject.toml | cksum | cut -d ' ' -f 1)
 endif
-
-BUILD = $(PY) -m notebooks.build
+RUN = $(PY) -m notebooks.run $(if $(O),OUT=$(O)) $(foreach name,$(OUTCOME) $(OTHER),$(name)=$($(name)))
+LIBRARY := $(wildcard ocrrlib/*.py ocrrlib/systems/*.py studies/*.py) \
+	$(addprefix paper/,style.py figures.py tables.py values.py claims.py beyond.py streams.py)
+NOTEBOOKS := $(basename $(notdir $(wildcard notebooks/[0-9]*.ipynb)))
+EXECUTED := $(NOTEBOOKS:%=$(NB)/%.ipynb)
 
 .DEFAULT_GOAL := help
-.PHONY: help paper site arxiv lora scale compute beyond tune leaderboard test status verify lab bench embed clean
+.DELETE_ON_ERROR:
+.PHONY: help paper notebooks site html arxiv lora scale compute beyond tune leaderboard check test test-slow verify lab \
+	bench embed clean settings active
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 13
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 13
 
-paper: $(READY)  ## run the notebooks that are stale, then set the paper: results, tables, figures, PDF, HTML
-	@$(BUILD) paper $(MAKEOVERRIDES)
+paper: notebooks $(if $(O),,paper/ocrr.pdf)  ## make results, tables, figures and the paper: what is missing or stale
 
-site: paper  ## build the pages that show all of it, into build/site
-	@$(PY) -m pages.build
+notebooks: $(EXECUTED)  ## execute the notebooks that are missing or stale
+
+$(NB)/%.ipynb: notebooks/%.ipynb $(LIBRARY) | settings
+	@$(RUN) $< $@
+
+settings: $(READY)
+	@$(PY) -m notebooks.run check $(MAKEOVERRIDES)
+
+# What notebooks read that others make.
+R := $(O)data/results
+$(NB)/03_storage_pareto.ipynb: $(R)/full_sweep.parquet
+$(NB)/04_lora.ipynb: $(R)/full_sweep.parquet $(R)/storage_pareto.parquet
+$(NB)/08_claims.ipynb: $(addprefix $(R)/,full_sweep.parquet storage_pareto.parquet vote_ablation.parquet) paper/claims.yml \
+	$(addprefix $(O)paper/tables/table_,parameters.csv file_order.csv) $(R)/scale.parquet
+
+# What each notebook makes: made(notebook, results, figures, tables).
+define made
+made.$1 := $$(addprefix $(O),$(2:%=data/results/%.parquet) $(3:%=figures/%.pdf) $(3:%=figures/%.png) paper/values/$1.json \
+	$(foreach table,$4,$(addprefix paper/tables/$(table).,csv md tex)))
+$$(made.$1) &: $(NB)/$1.ipynb
+	@ls $$(made.$1) >/dev/null 2>&1 || { rm $$<; $$(MAKE) --no-print-directory $$<; }
+	@touch $$(made.$1)
+endef
+$(eval $(call made,01_embed,,,table_datasets))
+$(eval $(call made,02_full_sweep,full_sweep,fig2_recovery fig4_banking77 fig5_clinc150 six_cells,\
+	table_hyperparameters table_ranking table_six_cells table_sparse_policies))
+$(eval $(call made,03_storage_pareto,storage_pareto,fig1_storage_pareto,table_constraints table_file_order))
+$(eval $(call made,04_lora,,fig6_lora lora_variants,table_lora table_parameters table1_headline))
+$(eval $(call made,05_vote_ablation,vote_ablation,vote_ablation,table_vote_ablation))
+$(eval $(call made,06_hnsw_scale,scale,index_race ledger_search noise_map scale_recall,\
+	table_ledger_search table_race table_scale table_scale_costs table_vote_or_distance))
+$(eval $(call made,07_compute,,cost_growth,table_costs table_growth))
+$(eval $(call made,08_claims,,claims,table_claims table_claims_summary))
+$(eval $(call made,09_beyond,,beyond_anytime beyond_front beyond_recovery,$(addprefix table_,bar bar_best beyond \
+	corrections out_of_scope search statistics target tuning variance)))
+$(eval $(call made,10_streams,,$(addprefix streams_,asked digits drift encoder known late new order scope wrong),\
+	table_stream_advice table_stream_differences table_streams))
+
+paper/ocrr.pdf: paper/ocrr.md paper/references.bib $(foreach name,$(NOTEBOOKS),$(made.$(name))) \
+		$(wildcard paper/template.*) paper/build.py
+	@$(PY) -m paper.build --formats pdf
+	@$(PY) -m paper.values README.md
 
 arxiv: paper  ## pack the paper for arXiv: LaTeX, figures, references
-	@$(BUILD) arxiv
+	@$(PY) -m paper.build --formats arxiv --out build
 
-test: $(READY)  ## run the whole test suite
-	$(PY) -m pytest -n logical --maxprocesses 4 --dist loadfile
+html: notebooks  ## every executed notebook as one HTML file, in build/html
+	@$(PY) -m nbconvert --log-level WARN --to html --output-dir build/html $(EXECUTED)
 
-lora: $(READY)  ## run LoRA anew (hours on a CPU; goes on where it was stopped)
-	@$(BUILD) lora $(MAKEOVERRIDES)
+site: paper html  ## build the pages that show all of it, into build/site
+	@$(PY) -m paper.build --formats html --out build
+	@$(PY) -m sphinx -q -W -b html docs build/site
 
-scale: $(READY)  ## compare exact search and HNSW up to 10 million entries anew (hours; SCALES=10k,1M for parts)
-	@$(BUILD) scale $(MAKEOVERRIDES)
+# What takes long or measures time is shown as published; these run it anew, and go on where they were stopped.
+lora: settings  ## run LoRA anew (hours on a CPU)
+	@$(RUN) LORA=live notebooks/04_lora.ipynb $(NB)/04_lora.ipynb
 
-compute: $(READY)  ## measure the cost of corrections and predictions anew, on a machine at rest
-	@$(BUILD) compute $(MAKEOVERRIDES)
+scale: settings  ## compare exact search and HNSW up to 10 million entries anew (hours; SCALES=10k,1M for parts)
+	@$(RUN) TIMES=live $(if $(filter command,$(origin SCALES)),,SCALES=all) notebooks/06_hnsw_scale.ipynb $(NB)/06_hnsw_scale.ipynb
 
-beyond: $(READY)  ## compare all systems over 20 seeds, and stream them harder, anew (long; goes on where it was stopped)
-	@$(BUILD) beyond $(MAKEOVERRIDES)
+compute: settings  ## measure the cost of corrections and predictions anew, on a machine at rest
+	@$(RUN) TIMES=live notebooks/07_compute.ipynb $(NB)/07_compute.ipynb
 
-tune: $(READY)  ## search the settings of our own system anew (long; goes on where it was stopped)
-	@$(BUILD) tune $(MAKEOVERRIDES)
+beyond: settings  ## compare all systems over 20 seeds, and stream them harder, anew (an hour)
+	@$(RUN) BEYOND=live notebooks/09_beyond.ipynb $(NB)/09_beyond.ipynb
+	@$(RUN) BEYOND=live notebooks/10_streams.ipynb $(NB)/10_streams.ipynb
 
-leaderboard: $(READY)  ## check all result cards in data/results/cards and rank their systems: figures/leaderboard.md, .csv
-	@$(BUILD) leaderboard $(MAKEOVERRIDES)
+tune: settings  ## search the settings of the proposed system anew (hours)
+	@$(RUN) TUNE=live notebooks/09_beyond.ipynb $(NB)/09_beyond.ipynb
 
-status: $(READY)  ## say what is stale, and why
-	@$(BUILD) status $(MAKEOVERRIDES)
+leaderboard: $(READY)  ## rank the published systems and those in data/results/leaderboard: figures/leaderboard.csv, .md
+	@$(PY) -m paper.leaderboard
 
-verify: $(READY)  ## rebuild beside the published artefacts and name each one that differs
-	@$(BUILD) verify $(MAKEOVERRIDES)
+check: $(READY)  ## repeat published runs, drawn from the commit, and compare (SECONDS=60, SYSTEMS=slda, ALL=1)
+	@$(PY) -m studies.check $(MAKEOVERRIDES)
+
+verify: $(READY)  ## repeat every published run, or a public sample (SAMPLE=300 SEED=1), and rebuild all artefacts
+	@$(PY) -m studies.check ALL=1 $(MAKEOVERRIDES)
+ifndef SAMPLE
+	@rm -rf build/verify
+	@OCRR_CACHE_DIR=build/verify/cache $(MAKE) --no-print-directory notebooks O=build/verify/
+	@for part in figures paper/tables paper/values; do diff -rq $$part build/verify/$$part; done
+	@for file in build/verify/data/results/*; do cmp $$file data/results/$${file##*/}; done
+	@echo "all published artefacts come out byte for byte"
+endif
+
+test: $(READY)  ## run the tests, about 4 minutes
+	@$(PY) -m pytest -n logical --maxprocesses 4 --dist worksteal -m "not slow"
+
+test-slow: $(READY)  ## run the tests that need a browser, LaTeX, LoRA, Dask or whole notebooks, about 10 minutes
+	@$(PY) -m pytest -n logical --maxprocesses 4 --dist worksteal -m slow
 
 lab: $(READY)  ## open the notebooks in JupyterLab, at the correction desk
-	$(PY) -m jupyterlab notebooks/00_tour.ipynb
+	PYTHONPATH=$(CURDIR) $(PY) -m jupyterlab notebooks/00_tour.ipynb
 
 bench: $(READY)  ## measure speed and memory; writes build/bench.json
-	$(PY) -m tests.bench
+	@$(PY) -m tests.bench
 
-embed: $(READY)  ## encode the raw texts anew (OCRR_DATA_DIR or a network)
-	@$(BUILD) embed $(MAKEOVERRIDES)
+embed: settings  ## encode the raw texts anew (OCRR_DATA_DIR or a network)
+	@$(PY) -m notebooks.run embed ENCODER=$(ENCODER)
 
 clean:  ## remove what builds leave behind; published artefacts stay
 	rm -rf build
 
-.PHONY: active
 active:
 	@$(PY) -c 'import ocrrlib, papermill' || \
 	{ echo 'error: the active environment lacks the packages: conda env create -f environment.yml; conda activate ocrr' >&2; exit 1; }
@@ -78,5 +159,6 @@ active:
 	python3 -m venv .venv
 	.venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	.venv/bin/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@.venv/bin/python -c 'import site; open(site.getsitepackages()[0] + "/checkout.pth", "w").write("$(CURDIR)\n")'
 	@rm -f .venv/ready-*
 	@touch $@

@@ -29,7 +29,7 @@ BLOCK = 2**16  # rows that are computed with in float64 at once
 _WAY_OUT = "restore it, or make it anew with `make embed`"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # one dataset is itself: it can be remembered by
 class Embedded:
     """A dataset as vectors.
 

@@ -11,6 +11,7 @@ from ocrrlib.scenario import PAPER_CAP
 from ocrrlib.systems import BUDGETS, SYSTEMS
 
 SEEDS = (0, 1, 2)
+MOST_SEEDS = 100_000  # of one range: each is laid out
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def _from(part):
     """The integers that ``3`` or ``0-4`` stands for."""
     ends = re.fullmatch(r"\s*(\d+)\s*-\s*(\d+)\s*", part)
     first, last = map(int, ends.groups() if ends else (part, part))
-    if last < first:
+    if not first <= last < first + MOST_SEEDS:
         raise ValueError(part)
     return range(first, last + 1)
 
@@ -107,7 +108,7 @@ def parse_seeds(seeds):
             number for part in parts for number in (_from(part) if isinstance(part, str) else (operator.index(part),))
         )
     except (TypeError, ValueError):
-        way_out = "give them as 0,1,2 or, lowest first, as 0-2"
+        way_out = f"give them as 0,1,2 or, lowest first, as 0-2, at most {MOST_SEEDS:,} of them"
         raise InputError(f"seeds {seeds!r} are not a list of integers: {way_out}") from None
     if not numbers or min(numbers) < 0 or max(numbers) >= 2**32 or len(set(numbers)) < len(numbers):
         raise InputError(f"seeds {seeds!r} are out of range: give different integers from 0 to {2**32 - 1}")

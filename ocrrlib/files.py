@@ -1,8 +1,11 @@
 """Files that are never half-written, and their fingerprints."""
 
+import glob
 import hashlib
 import os
+import shutil
 import tempfile
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,29 +16,43 @@ ROOT = Path(__file__).resolve().parent.parent  # the checkout: data, figures and
 
 @contextmanager
 def atomic(path):
-    """Yield a temporary path beside ``path``; move it into place only on success.
+    """Yield a temporary path of the same name; sync it to disk and move it into place only on success.
 
     Raises
     ------
     InputError
-        If the folder cannot be made or written.
+        If the folder or the file cannot be written, as on a full disk.
     """
     path = Path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
-        os.close(handle)
+        _remove_leftovers(path)
+        folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix="~"))
+        try:
+            yield folder / path.name
+            _sync(folder / path.name)
+            os.replace(folder / path.name, path)
+            _sync(path.parent)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}; choose a folder that can be written") from error
-    temporary = Path(name)
+        way_out = "make room, or choose a folder that can be written"
+        raise InputError(f"cannot write {path}: {error.strerror or error}; {way_out}") from error
+
+
+def _remove_leftovers(path):
+    """Remove what killed writes of this file left an hour ago or earlier."""
+    for folder in path.parent.glob(f".{glob.escape(path.name)}.*~"):
+        if time.time() - folder.stat().st_mtime > 3600:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sync(path):
+    handle = os.open(path, os.O_RDONLY)
     try:
-        yield temporary
-        mask = os.umask(0)
-        os.umask(mask)
-        temporary.chmod(0o666 & ~mask)  # mkstemp makes files private
-        os.replace(temporary, path)
+        os.fsync(handle)
     finally:
-        temporary.unlink(missing_ok=True)
+        os.close(handle)
 
 
 def write_text(path, text):

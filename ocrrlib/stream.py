@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 
+PROTOCOL = 1  # raised when the benchmark itself changes, and with it every result
 EVERY = 50  # stream items between two checkpoints
 
 

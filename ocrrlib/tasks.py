@@ -1,18 +1,33 @@
-"""Many pieces of work: in parallel, resumable, each kept as soon as it is finished."""
+"""Many pieces of work: in parallel, resumable, each kept as soon as it is finished.
 
-import threading
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+A finished result is kept under ``build/`` by all that decides it: its key, and the text of the code (see ``_code``),
+so that nobody who edits a system is shown old results.
+"""
+
+import hashlib
+import importlib.metadata
+import inspect
+import json
+import os
+import warnings
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache as once
+from pathlib import Path
 
 import joblib
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
-from ocrrlib.cache import RunCache
 from ocrrlib.errors import InputError
-from ocrrlib.workers import workers
+from ocrrlib.files import write_text
+from ocrrlib.home import cache_folder
 
-IN_A_ROW = 20  # short tasks of one group that a worker does in a row, so that many workers have enough to do
+CACHE = cache_folder() / "runs"
+PATIENCE = 10  # seconds that a Dask scheduler has to answer
+LIBRARIES = ("numpy", "scipy", "scikit-learn", "torch", "river", "transformers", "peft", "hnswlib", "chroma-hnswlib")
+# What a result does not hang on: how runs are named, spread over workers, kept, checked and asked for.
+AROUND = ("experiments.py", "runs.py", "tasks.py", "check.py", "own.py", "cli.py", "metrics.py", "files.py", "errors.py")
 
 
 @dataclass(frozen=True)
@@ -21,115 +36,156 @@ class Task:
 
     Attributes
     ----------
-    common : tuple
-        The first arguments: what many tasks have in common, as a dataset; it goes to each worker of a cluster once.
+    key : dict
+        All that decides its result but the code; JSON can hold it.
     args : tuple
-        The other arguments.
-    key : str
-        A digest of all that decides its result.
-    name : str
-        What it is called should it fail.
+        What the function is called with.
     group : hashable, optional
-        Tasks of one group share work, so that a worker does them in a row.
+        Tasks of one group share work, so that one worker does them in a row.
     cost : float
         About how long it takes, in any unit: what is long must not start last.
     """
 
-    common: tuple
+    key: dict
     args: tuple
-    key: str
-    name: str
     group: object = None
     cost: float = 1
 
 
-def run_tasks(function, tasks, jobs=1, cache=None, progress=True, dask=None, in_a_row=None):
-    """``function(*task.common, *task.args)`` for every task, in order; what is kept under its key is not done again.
+def run_tasks(function, tasks, jobs=1, cache=CACHE, progress=True, dask=None):
+    """``function(*task.args)`` for every task, in order; what is kept in the cache is not done again.
 
     Parameters
     ----------
     function : callable
         Gives what JSON can hold, the same whenever it is called.
     tasks : list of Task
-        What is to be done.
+        What is to be done; each distinct key is done once.
     jobs : int
         Worker processes, from 1 up.
     cache : path or None
         Folder of finished results.
     dask : str, optional
         Address of a Dask scheduler to use instead of processes.
-    in_a_row : int, optional
-        How many tasks of a group are done in a row at most; without it, all.
 
     Raises
     ------
     InputError
         If ``jobs`` is out of range, no scheduler answers, or a task raises one.
     RuntimeError
-        If a task fails otherwise. Either error says which task it was; all that were finished are kept.
+        If a task fails otherwise. Either error names the task; all that were finished are kept.
     """
-    kept = RunCache(cache)
-    keys = {task.key for task in tasks}
-    found = {key: done for key in keys if (done := kept.load(key)) is not None}
+    if jobs < 1:
+        raise InputError(f"{jobs} jobs are too few: give at least 1")
+    folder, code = None if cache is None else Path(cache), _code(inspect.getsourcefile(function))
+    keys = [_digest([code, function.__qualname__, task.key]) for task in tasks]
+    found = {key: done for key in set(keys) if (done := _kept(folder, key)) is not None}
     groups = {}  # of those that are left, each key once
-    for task in tasks:
-        if task.key not in found:
-            group = task.key if task.group is None else task.group, *map(id, task.common)
-            groups.setdefault(group, {}).setdefault(task.key, task)
-    longest_first = sorted(groups.values(), key=lambda group: sum(task.cost for task in group.values()), reverse=True)
-    parts = [part for group in longest_first for part in _parts(list(group.values()), in_a_row or len(group))]
-    work = [
-        joblib.delayed(_keep)(function, [replace(task, common=()) for task in part], kept, *part[0].common)
-        for part in parts
-    ]
-    common = list({id(each): each for part in parts for each in part[0].common}.values())
-    bar = tqdm(total=len(keys), initial=len(found), unit="run", disable=not progress)
-    with workers(jobs, dask, common), bar, _counted(bar, keys, kept):
+    for key, task in zip(keys, tasks):
+        if key not in found:
+            groups.setdefault(key if task.group is None else task.group, {}).setdefault(key, task)
+    longest_first = sorted(groups.values(), key=lambda part: sum(task.cost for task in part.values()), reverse=True)
+    parent = None if dask else os.getpid()
+    work = [joblib.delayed(_do)(function, part, folder, parent) for part in longest_first]
+    bar = tqdm(total=len(set(keys)), initial=len(found), unit="run", disable=not progress)
+    with bar, _workers(min(jobs, max(1, len(work))), dask):
         for done in joblib.Parallel(return_as="generator_unordered", pre_dispatch="all")(work):
             for key, result in done.items():
                 found[key] = result
-                if key not in kept:  # the worker has no folder in common with us
-                    kept.save(key, result)
-            _show(bar, len(found))
-    return [found[task.key] for task in tasks]
+                if dask and folder:  # a worker elsewhere has no folder in common with us
+                    _keep(folder, key, result)
+            bar.update(len(done))
+    return [found[key] for key in keys]
 
 
-def _parts(tasks, size):
-    return [tasks[first : first + size] for first in range(0, len(tasks), size)]
-
-
-def _keep(function, tasks, cache, *common):
+def _do(function, tasks, folder, parent):
     done = {}
-    with threadpool_limits(1):
-        for task in tasks:
+    with threadpool_limits(1):  # sums are made in one order whatever the machine
+        for key, task in tasks.items():
+            if parent not in (None, os.getpid(), os.getppid()):
+                os._exit(1)  # whoever asked for this was killed
             try:
-                done[task.key] = function(*common, *task.args)
+                done[key] = function(*task.args)
             except Exception as error:
                 kind = InputError if isinstance(error, InputError) else RuntimeError
-                raise kind(f"run failed: {task.name}: {error}") from error
-            cache.save(task.key, done[task.key])
+                raise kind(f"run failed: {task.key}: {error}") from error
+            if folder and parent:
+                _keep(folder, key, done[key])
     return done
 
 
-def _show(bar, done):
-    """Bring a bar to ``done`` runs, never back."""
-    bar.n = max(bar.n, done)
-    bar.refresh()
-
-
 @contextmanager
-def _counted(bar, keys, kept):
-    """Runs show in the bar as soon as they are kept; a group of long ones may take an hour."""
-    over = threading.Event()
+def _workers(jobs, dask=None):
+    """While entered, joblib's work goes to so many processes here, or to the Dask cluster at this address."""
+    if dask:
+        check_scheduler(dask)
+        from distributed import Client
 
-    def look():
-        while not over.wait(2):
-            _show(bar, sum(key in kept for key in keys))
+        with Client(dask), joblib.parallel_config(backend="dask", n_jobs=-1):
+            yield
+    elif jobs == 1:
+        with joblib.parallel_config(backend="sequential"):
+            yield
+    else:
+        # Arrays are sent, not mapped: maps of a killed parent would stay in memory.
+        here = dict(backend="loky", n_jobs=jobs, inner_max_num_threads=1, max_nbytes=None, idle_worker_timeout=20)
+        with joblib.parallel_config(**here):
+            yield
 
-    thread = threading.Thread(target=look, daemon=True)
-    thread.start()
+
+def check_scheduler(address):
+    """Refuse an address where no Dask scheduler answers.
+
+    Raises
+    ------
+    InputError
+        If none does, or Dask is not installed.
+    """
     try:
-        yield
-    finally:
-        over.set()
-        thread.join()
+        from distributed import Client
+    except ImportError as error:
+        raise InputError("DASK needs the optional Dask: pip install 'dask[distributed]'") from error
+    try:
+        Client(address, timeout=PATIENCE, set_as_default=False).close()
+    except (OSError, ValueError) as error:
+        raise InputError(f"no Dask scheduler answers at {address}: start one with `dask scheduler`") from error
+
+
+def _digest(value):
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
+
+
+@once
+def _code(path):
+    """Digest of the text of the benchmark, its systems and one more file, and of the libraries' versions."""
+    package = Path(__file__).parent
+    files = [path for path in sorted(package.rglob("*.py")) if path.name not in AROUND]
+    texts = [hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in (*files, *([path] if path else []))]
+    return _digest([texts, libraries()])
+
+
+def libraries():
+    """Versions of the libraries that compute, by name; of those that are installed."""
+    found = {}
+    for name in LIBRARIES:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
+
+
+def _file(folder, key):
+    return folder / key[:2] / f"{key}.json"
+
+
+def _keep(folder, key, result):
+    write_text(_file(folder, key), json.dumps(result))
+
+
+def _kept(folder, key):
+    """What was kept under a key, or None; a damaged file is reported and counts as none."""
+    if folder is None or not (path := _file(folder, key)).exists():
+        return None
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        warnings.warn(f"{path} is damaged: its run is repeated", stacklevel=3)

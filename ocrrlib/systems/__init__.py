@@ -22,6 +22,7 @@ class Entry:
     params: dict = field(default_factory=dict)
     family: str = "shared"
     reads: str = "embeddings"  # or sentences
+    version: int = 1
 
     def make(self, seed=0, encoder=None):
         """A fresh system; one that reads sentences encodes them by itself.

@@ -1,0 +1,63 @@
+"""Repeat published runs and name those that come out otherwise: what `make check` and `make verify` call.
+
+python -m studies.check [SECONDS=60] [SAMPLE=300 SEED=1] [SYSTEMS=slda,ncm] [ALL=1] [JOBS=2]
+"""
+
+import os
+import subprocess
+import sys
+
+from ocrrlib.check import differing, draw, published_runs, undeclared
+from ocrrlib.errors import InputError, pick
+from ocrrlib.files import ROOT
+from ocrrlib.systems import SYSTEMS as NAMED
+
+NAMES = dict.fromkeys(("SECONDS", "SAMPLE", "SEED", "SYSTEMS", "ALL", "JOBS"))
+
+
+def commit():
+    """The commit that is checked out, from which the sample follows; empty outside of git."""
+    asked = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    return asked.stdout.strip()
+
+
+def chosen(SECONDS="60", SAMPLE="", SEED="", SYSTEMS="", ALL="", JOBS=""):
+    """The published runs that these settings stand for.
+
+    Raises
+    ------
+    InputError
+        If a system is unknown or a number is none.
+    """
+    runs = published_runs([pick("system", name, NAMED) and name for name in SYSTEMS.split(",")] if SYSTEMS else None)
+    try:
+        if SAMPLE:
+            return draw(runs, SEED or commit(), count=int(SAMPLE))
+        return runs if ALL else draw(runs, SEED or commit(), seconds=float(SECONDS))
+    except ValueError as error:
+        raise InputError(f"SECONDS={SECONDS} SAMPLE={SAMPLE}: give numbers ({error})") from error
+
+
+def main():
+    try:
+        settings = dict(word.partition("=")[::2] for word in sys.argv[1:])
+        for name in settings:
+            pick("parameter", name, NAMES)
+        runs = chosen(**settings)
+        wrong = undeclared()
+        jobs = int(settings.get("JOBS") or os.cpu_count())
+        wrong += [f"{one.file}: {one.run} comes out otherwise" for one in differing(runs, jobs)]
+    except InputError as error:
+        sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.exit("stopped")
+    if wrong:
+        print(*wrong, sep="\n")
+        systems = ", ".join(sorted({line.split("system='")[1].split("'")[0] for line in wrong if "system='" in line}))
+        way_out = "a bug, or a change to declare by a new `version` in the registry"
+        sys.exit(f"error: {len(wrong)} differences{f' in {systems}' if systems else ''}: {way_out}")
+    print(f"{len(runs)} published runs repeated, all exact")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""Published rows come out as published; a planted fault is named, and a change of words is none."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from ocrrlib import check
+from ocrrlib.check import differing, draw, published_runs, undeclared
+from ocrrlib.files import ROOT
+from ocrrlib.systems import SYSTEMS
+from studies.check import commit
+
+PUBLISHED = published_runs()
+
+
+def test_a_sample_drawn_from_the_commit_comes_out_as_published():
+    chosen = draw(PUBLISHED, commit(), seconds=60)
+    assert len(chosen) > 10
+    assert differing(chosen, jobs=1, progress=False) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", sorted({one.file for one in PUBLISHED}))
+def test_one_run_of_every_dataset_and_system_comes_out_as_published(file):
+    runs = [one for one in PUBLISHED if one.file == file]
+    if file == "lora":  # minutes a run: its default, from the first checkpoints
+        pytest.importorskip("peft")
+        runs = [one for one in runs if one.run.system == "lora"]
+    assert differing(draw(runs, commit()), jobs=1, progress=False) == []
+
+
+def test_samples_follow_from_the_salt_and_differ_between_commits():
+    assert draw(PUBLISHED, "a", count=20) == draw(PUBLISHED, "a", count=20) != draw(PUBLISHED, "b", count=20)
+    per_cell = draw(PUBLISHED, "a")
+    assert len(per_cell) == len({(one.file, one.run.dataset, one.run.system) for one in PUBLISHED}) == len(per_cell)
+
+
+def test_every_published_row_is_of_the_declared_version_and_parameters(monkeypatch):
+    assert undeclared() == []
+    monkeypatch.setattr(check, "PROTOCOL", 2)
+    assert any("protocol 1, not 2" in line for line in undeclared())
+
+
+def test_a_new_registry_row_changes_nothing_published(monkeypatch):
+    monkeypatch.setitem(SYSTEMS, "slda_again", SYSTEMS["slda"])
+    assert undeclared() == [] and published_runs() == PUBLISHED
+
+
+@pytest.fixture
+def edited(tmp_path):
+    """A copy of the checkout's code to edit: ``edited(file, old, new)`` and then ``make check`` of a system there."""
+    for name in ("ocrrlib", "studies"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "data").symlink_to(ROOT / "data")
+
+    def run(file, old, new, *settings):
+        path = tmp_path / file
+        assert old in path.read_text()
+        path.write_text(path.read_text().replace(old, new))
+        command = [sys.executable, "-m", "studies.check", "JOBS=1", *settings]
+        return subprocess.run(
+            command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True
+        )
+
+    return run
+
+
+def test_a_planted_off_by_one_is_named(edited):
+    done = edited("ocrrlib/systems/discriminants.py", "n + 1", "n + 2", "SYSTEMS=slda,ncm", "SAMPLE=6", "SEED=1")
+    assert done.returncode == 1 and "differences in slda:" in done.stderr
+    assert "system='slda'" in done.stdout and "system='ncm'" not in done.stdout
+
+
+def test_renaming_and_rewording_leave_the_check_green(edited):
+    done = edited("ocrrlib/systems/base.py", "Class ids", "Ids of classes", "SYSTEMS=slda", "SAMPLE=2", "SEED=1")
+    assert done.returncode == 0 and "2 published runs repeated, all exact" in done.stdout
+
+
+@pytest.mark.parametrize("words, said", [(["SYSTEMS=sld"], "unknown system 'sld'"), (["SAMPEL=3"], "unknown parameter")])
+def test_settings_that_cannot_be_are_one_line(words, said):
+    done = subprocess.run([sys.executable, "-m", "studies.check", *words], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 1 and said in done.stderr and done.stderr.count("\n") == 1
