@@ -4,10 +4,9 @@ import os
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from ocrrlib.backbones import DEFAULT_ENCODER, load_tokeniser
 from ocrrlib.datasets import DATASETS, load_texts
 from ocrrlib.embeddings import path_of
-from ocrrlib.encoders import load_encoder, slug
+from ocrrlib.encoders import DEFAULT_ENCODER, load_encoder, load_tokeniser, slug
 from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import EXPERIMENTS, PROFILES, SEEDS, parse_seeds
 from ocrrlib.files import ROOT

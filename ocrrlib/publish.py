@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from ocrrlib import results, sentences
+from ocrrlib import results
 from ocrrlib.cost_plan import MEASURED
-from ocrrlib.embeddings import load
+from ocrrlib.embeddings import load, load_sentences, sentences_fingerprint
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.experiments import CROSSED, EXPERIMENTS, OURS, grid
 from ocrrlib.files import ROOT, sha256, write_text
@@ -31,7 +31,7 @@ def _pairs(runs):
 
 def _fingerprints(runs):
     if reads(runs) == "sentences":
-        return {dataset: sentences.fingerprint(dataset, encoder) for dataset, encoder in _pairs(runs)}
+        return {dataset: sentences_fingerprint(dataset, encoder) for dataset, encoder in _pairs(runs)}
     return {dataset: load(dataset, encoder).fingerprint for dataset, encoder in _pairs(runs)}
 
 
@@ -65,7 +65,7 @@ def run_experiment(
     Times and the machine go to ``<out>/build/runs/<name>.json``, never into the results.
     """
     runs = grid(name, encoder, seeds, profile)
-    get = sentences.load_sentences if reads(runs) == "sentences" else load
+    get = load_sentences if reads(runs) == "sentences" else load
     datasets = {dataset: get(dataset, encoder) for dataset, encoder in _pairs(runs)}
     finished = finish(runs, datasets, jobs=jobs, dask=dask, cache=cache)
     frame, seconds = checkpoints(runs, finished)

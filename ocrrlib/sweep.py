@@ -10,7 +10,7 @@ import pandas as pd
 from ocrrlib.ahead import Ahead
 from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import check_runs
-from ocrrlib.home import cache_folder
+from ocrrlib.files import cache_folder
 from ocrrlib.metrics import RUN
 from ocrrlib.policies import POLICIES
 from ocrrlib.provenance import closure, digest
