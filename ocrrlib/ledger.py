@@ -65,7 +65,7 @@ def _checked(X, y):
     if not np.isfinite(X).all():
         raise InputError("an embedding has NaN or infinite values: remove or fix it, a hash over it would vouch for it")
     if len(y) and not (y.dtype.kind in "iu" and 0 <= y.min() and y.max() < 2**63):
-        raise InputError(f"class ids are whole numbers from 0 up; got {y.dtype} from {y.min()} to {y.max()}")
+        raise InputError("class ids are whole numbers from 0 up")
     return X, y.astype(np.int64)
 
 
