@@ -28,7 +28,7 @@ from ocrrlib.experiments import EXPERIMENTS, OURS, grid
 from ocrrlib.files import ROOT, write_text
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import make_scenario
-from ocrrlib.sentences import load_sentences
+from ocrrlib.embeddings import load_sentences
 from ocrrlib.stream import run_stream
 from ocrrlib.sweep import sweep
 from ocrrlib.systems import SYSTEMS, lora, make

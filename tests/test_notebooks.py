@@ -22,7 +22,7 @@ from ocrrlib.embeddings import load
 from ocrrlib.errors import InputError
 from ocrrlib.experiments import EXPERIMENTS, grid
 from ocrrlib.files import ROOT
-from ocrrlib.home import cache_folder
+from ocrrlib.files import cache_folder
 from ocrrlib.publish import STUDIES
 from ocrrlib.scale import check_memory
 from ocrrlib.scale_plan import PARTS
