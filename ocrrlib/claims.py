@@ -8,7 +8,7 @@ import simpleeval
 import yaml
 
 from ocrrlib import results
-from ocrrlib.backbones import DEFAULT_ENCODER, PAPER_BACKBONE
+from ocrrlib.encoders import DEFAULT_ENCODER, PAPER_BACKBONE
 from ocrrlib.errors import InputError
 from ocrrlib.files import ROOT
 from ocrrlib.metrics import by_cell

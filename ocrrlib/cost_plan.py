@@ -7,12 +7,11 @@ import pandas as pd
 from tqdm import tqdm
 
 from ocrrlib.costs import fitted, of_items, of_ledger, of_seed, turns
-from ocrrlib.embeddings import load
+from ocrrlib.embeddings import load, load_sentences
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import FULL_SWEEP, ONLINE, OURS, PROFILES, REPLAYS
 from ocrrlib.scenario import make_scenario
-from ocrrlib.sentences import load_sentences
 from ocrrlib.systems import SYSTEMS, make
 
 MEASURED = (

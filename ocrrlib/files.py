@@ -9,9 +9,28 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+import pooch
+
 from ocrrlib.errors import InputError
 
 ROOT = Path(__file__).resolve().parent.parent  # the checkout: data, figures and build folders stand here
+PACKAGED = Path(__file__).resolve().parent / "data"  # in an installed wheel only
+
+
+def installed():
+    """Whether the package was installed from a wheel, without a checkout around it."""
+    return PACKAGED.is_dir()
+
+
+def data_folder():
+    """Folder of the published ``embeddings`` and ``results``; a wheel has some of them."""
+    return PACKAGED if installed() else ROOT / "data"
+
+
+def cache_folder():
+    """Folder for files that can be made again: ``OCRR_CACHE_DIR``, else in the checkout or the user's cache."""
+    default = pooch.os_cache("ocrr") if installed() else ROOT / "build/cache"
+    return Path(os.environ.get("OCRR_CACHE_DIR") or default)
 
 
 @contextmanager

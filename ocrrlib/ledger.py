@@ -1,23 +1,33 @@
-"""The append-only ledger: entries linked by SHA-256, so that the past cannot change unseen.
+"""The append-only ledger: entries linked by SHA-256, so that the past cannot change unseen, and its file.
 
-An entry's hash covers its id, label, embedding and the hash of the entry before
-it (paper, section 4.3).  A chain proves order and content of what it still
-holds; a cut tail or a rewrite of the whole chain shows only against a head hash
-that was kept elsewhere (``verify(head=...)``).
+An entry's hash covers its id, label, embedding and the hash of the entry before it (paper, section 4.3). The chain
+proves order and content of the entries that it holds; a cut tail or a rewrite of the whole chain shows only against
+a head that was kept elsewhere: ``verify(head)``.
 """
 
 import hashlib
-import operator
+import sqlite3
 import struct
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-from ocrrlib.entries import Entries
 from ocrrlib.errors import InputError
+from ocrrlib.search import Entries
 
-GENESIS = bytes(32)
+GENESIS = bytes(32)  # the hash before the first entry
+FORMAT, WIDEST = 2, 2**20  # of the file; numbers in an embedding at most
 _HEADER = struct.Struct("<5sqqI")  # tag, id, label, dimension
+_SCHEMA = """\
+CREATE TABLE about (format INTEGER NOT NULL, dim INTEGER NOT NULL, names BLOB NOT NULL);
+CREATE TABLE classes (label INTEGER PRIMARY KEY, name TEXT NOT NULL);
+CREATE TABLE entries (
+    place INTEGER PRIMARY KEY, id INTEGER NOT NULL, label INTEGER NOT NULL,
+    x BLOB NOT NULL, previous BLOB NOT NULL, hash BLOB NOT NULL
+)"""
+_TYPES = [int, int, int, bytes, bytes, bytes]  # of an entry's columns
 
 
 def entry_hash(id, label, x, previous):
@@ -32,62 +42,45 @@ def entry_hash(id, label, x, previous):
     return digest.digest()
 
 
-def as_hash(given):
-    """A hash of 32 bytes, from these or from 64 hexadecimal digits.
+def names_hash(classes):
+    """SHA-256 of class names: of each, in order, the length (uint32, little-endian) and its UTF-8."""
+    names = [name.encode() for name in classes]
+    return hashlib.sha256(b"".join(struct.pack("<I", len(name)) + name for name in names)).digest()
 
-    Raises
-    ------
-    InputError
-        If it is neither.
-    """
-    try:
-        found = bytes.fromhex(given) if isinstance(given, str) else given
-    except ValueError:
-        found = None
-    if not isinstance(found, bytes) or len(found) != len(GENESIS):
-        raise InputError(f"head {given!r} is no hash: give 64 hexadecimal digits, or the 32 bytes that they stand for")
-    return found
+
+def _sealed(names, newest):
+    """The head of a ledger with class names of this digest whose newest entry has this hash."""
+    return hashlib.sha256(b"OCRR1 names" + names + newest).digest()
 
 
 def _checked(X, y):
-    """Rows (n, d) float32 and class ids (n,) int64 that a ledger can hold.
-
-    Raises
-    ------
-    InputError
-        If they are not such.
-    """
+    """Rows (n, d) float32 and class ids (n,) int64 that a ledger can hold, or an ``InputError``."""
     try:
-        with np.errstate(over="ignore"):  # what is too large for float32 is found as infinite
-            X = np.asarray(X, np.float32)
-        y = [operator.index(label) for label in np.atleast_1d(y).tolist()]
+        with np.errstate(over="ignore"):  # too large for float32 is infinite, and refused
+            X, y = np.asarray(X, np.float32), np.asarray(y)
     except (TypeError, ValueError) as error:
-        raise InputError(
-            f"not an entry of a ledger ({error}): give embeddings and whole numbers as class ids"
-        ) from None
-    if X.ndim != 2 or len(X) != len(y):
-        raise InputError(f"rows of shape {X.shape} and {len(y)} class ids do not match: give (n, d) and (n,)")
+        raise InputError(f"a ledger holds embeddings, (n, d) numbers: {error}") from None
+    if X.ndim != 2 or y.shape != X.shape[:1]:
+        raise InputError(f"a ledger holds rows (n, d) and class ids (n,); got shapes {X.shape} and {y.shape}")
     if not np.isfinite(X).all():
         raise InputError("an embedding has NaN or infinite values: remove or fix it, a hash over it would vouch for it")
-    if y and not 0 <= min(y) <= max(y) < 2**63:
-        raise InputError(f"class ids from {min(y)} to {max(y)} are out of range: give whole numbers from 0 up")
-    return X, np.array(y, np.int64)
+    if len(y) and not (y.dtype.kind in "iu" and 0 <= y.min() and y.max() < 2**63):
+        raise InputError("class ids are whole numbers from 0 up")
+    return X, y.astype(np.int64)
 
 
-@dataclass(frozen=True)
-class Fault:
-    """The first broken entry: its place in the ledger and what was done.
+class Fault(NamedTuple):
+    """The first broken entry: its place, None for the class names, and how.
 
-    ``kind`` is ``changed``, ``removed`` (just before this place), ``inserted``,
-    ``reordered`` or ``truncated`` (the chain does not contain the head noted elsewhere);
-    or, of a ledger on disk, ``renamed``: classes do not have the names that they were written with.
+    ``changed``, ``removed`` (just before this place), ``inserted``, ``reordered``, or ``truncated`` (the chain does
+    not reach the head that was kept elsewhere).
     """
 
-    position: int
+    position: int | None
     kind: str
 
     def __str__(self):
-        return "names of the classes: changed" if self.kind == "renamed" else f"entry {self.position}: {self.kind}"
+        return f"{'class names' if self.position is None else f'entry {self.position}'}: {self.kind}"
 
 
 class Ledger(Entries):
@@ -102,78 +95,63 @@ class Ledger(Entries):
 
     Attributes
     ----------
-    ids : list of int
-        An entry's id is its place at the time of writing.
-    previous, hashes : list of bytes
-        Hash of the entry before, and of the entry itself.
+    ids, previous, hashes : list
+        Of each entry: its place at the time of writing, the hash of the entry before, its own hash.
+    classes, names : tuple of str, bytes; or None
+        Class names and their digest, where the ledger was read from a file.
 
     Raises
     ------
     InputError
-        If rows or class ids are not such.
+        If rows are not finite or labels are not class ids.
     """
 
-    def __init__(self, X, y):
-        _checked(X, y)
-        super().__init__(X, y)
-        self.ids, self.previous, self.hashes = list(range(self.size)), [], []
-        for id, (x, label) in enumerate(zip(self.X, self.y.tolist())):
-            self._link(id, label, x)
+    classes = names = None
 
-    def _link(self, id, label, x):
-        before = self.hashes[-1] if self.hashes else GENESIS
+    def __init__(self, X, y):
+        super().__init__(*_checked(X, y))
+        self.ids, self.previous, self.hashes = [], [], []
+        for x, label in zip(self.X, self.y.tolist()):
+            self._link(x, label)
+
+    @classmethod
+    def from_chain(cls, X, y, ids, previous, hashes, classes=None, names=None):
+        """Entries and hashes as found elsewhere, nothing computed again, so that ``verify`` can judge them."""
+        ledger = cls(np.empty((0, np.shape(X)[1])), [])
+        Entries.__init__(ledger, X, y)
+        ledger.ids, ledger.previous, ledger.hashes = ids, previous, hashes
+        ledger.classes, ledger.names = classes, names
+        return ledger
+
+    def _link(self, x, label):
+        before, id = self.hashes[-1] if self.hashes else GENESIS, len(self.hashes)
+        self.ids.append(id)
         self.previous.append(before)
         self.hashes.append(entry_hash(id, label, x, before))
 
-    @property
-    def head(self):
-        """Hash of the newest entry; keep it elsewhere to notice a cut tail or a full rewrite."""
-        return self.hashes[-1] if self.hashes else GENESIS
-
-    @property
-    def nbytes(self):
-        return super().nbytes + self.size * (8 + 32 + 32)  # id and the two hashes
-
     def append(self, x, y):
-        """Add an entry and extend the chain; where an entry is refused, the ledger stays as it was.
-
-        Parameters
-        ----------
-        x : (d,) float32
-            An embedding, finite.
-        y : int
-            Its class id, from 0 up.
+        """Add an entry, x (d,) finite, y a class id, and extend the chain.
 
         Raises
         ------
         InputError
-            If it is not such an entry, or the embedding is not as long as the others.
+            If it is not such an entry; the ledger stays as it was.
         """
-        if not self._is_entry(x, y):
-            x, y = self._as_entry(x, y)
+        (x,), (y,) = _checked([x], [y])
+        if x.shape != self._X.shape[1:]:
+            raise InputError(f"an embedding of length {len(x)} does not fit a ledger of length {self._X.shape[1]}")
         super().append(x, y)
-        id = self.size - 1
-        self.ids.append(id)
-        self._link(id, y, self._X[id])
+        self._link(x, int(y))
 
-    def _is_entry(self, x, y):
-        """Whether an entry can be stored as it is, in less time than storing takes; False also where that is open."""
-        plain = type(x) is np.ndarray and x.dtype == np.float32 and x.shape == self._X.shape[1:]
-        return plain and type(y) is int and 0 <= y < 2**63 and bool(np.isfinite(x).all())
+    @property
+    def head(self):
+        """Hash of the newest entry, sealed with the class names where there are some; keep it elsewhere."""
+        newest = self.hashes[-1] if self.hashes else GENESIS
+        return newest if self.names is None else _sealed(self.names, newest)
 
-    def _as_entry(self, x, y):
-        if np.shape(x) != self._X.shape[1:] or np.ndim(y):
-            raise InputError(
-                f"an embedding of shape {np.shape(x)} and a class id of shape {np.shape(y)} are no entry of it: "
-                f"give {self._X.shape[1:]} and one whole number"
-            )
-        rows, labels = _checked(np.asarray(x)[None], y)
-        return rows[0], int(labels[0])
-
-    def overwrite(self, slot, x, y):
-        if slot != self.size - 1 or slot < len(self.hashes):
-            raise TypeError("a ledger is append-only: entries are never overwritten")
-        super().overwrite(slot, x, y)
+    @property
+    def nbytes(self):
+        return super().nbytes + self.size * (8 + 32 + 32)  # id and two hashes
 
     def verify(self, head=None):
         """Walk the chain and return the first ``Fault``, or None if all is as written.
@@ -181,7 +159,7 @@ class Ledger(Entries):
         Parameters
         ----------
         head : bytes or str, optional
-            The newest hash as noted elsewhere, earlier, as it is or as hexadecimal digits; without it a cut tail
+            A head of this ledger that was kept elsewhere, 32 bytes or 64 hexadecimal digits. Without it a cut tail
             or a rewrite of the whole chain goes unnoticed.
 
         Raises
@@ -189,7 +167,14 @@ class Ledger(Entries):
         InputError
             If the head is no hash.
         """
-        head = None if head is None else as_hash(head)
+        try:
+            head = bytes.fromhex(head) if isinstance(head, str) else head
+        except ValueError:
+            head = b""
+        if head is not None and not (isinstance(head, bytes) and len(head) == len(GENESIS)):
+            raise InputError("the head is no hash: give 64 hexadecimal digits, or the 32 bytes that they stand for")
+        if self.names is not None and self.names != names_hash(self.classes):
+            return Fault(None, "changed")
         before = GENESIS
         for place in range(self.size):
             own = entry_hash(self.ids[place], int(self.y[place]), self.X[place], self.previous[place])
@@ -198,19 +183,115 @@ class Ledger(Entries):
             if self.previous[place] != before:
                 return self._broken_link(place)
             before = own
-        if head is not None and head != GENESIS and head not in self.hashes:
-            return Fault(self.size, "truncated")
-        return None
+        known = {GENESIS, *self.hashes}
+        if head is None or head in known or self.names and head in {_sealed(self.names, one) for one in known}:
+            return None
+        return Fault(self.size, "truncated")
 
     def _broken_link(self, place):
-        """Say why the entry at ``place``, intact in itself, does not follow the one before it."""
+        """Why the entry at ``place``, intact in itself, does not follow the one before it."""
         wanted, chain, later = self.previous[place], [GENESIS, *self.hashes[:place]], self.hashes[place + 1 :]
         if self.hashes[place] in chain or self.hashes[place] in later:
             return Fault(place, "inserted")  # a copy
         if wanted in later:
             return Fault(place, "reordered")
         if later and self.previous[place + 1] == chain[-1]:
-            return Fault(place, "inserted")  # the next one does not know it
+            return Fault(place, "inserted")  # unknown to the next one
         if wanted in chain:
             return Fault(chain.index(wanted), "inserted")  # all from there to here
         return Fault(place, "removed")
+
+
+@contextmanager
+def _opened(path, mode):
+    """A database in one transaction, committed at the end or left as it was, and whether it holds a ledger yet."""
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True, isolation_level=None)) as base:
+            base.execute("PRAGMA synchronous = EXTRA")  # as FULL, and the folder once the journal is gone
+            base.execute("BEGIN IMMEDIATE" if mode == "rwc" else "BEGIN")
+            found = [sql for (sql,) in base.execute("SELECT sql FROM sqlite_master ORDER BY name")]
+            if found not in ([], _SCHEMA.split(";\n")):
+                raise InputError(f"{path} is a database but no ledger, or its tables were changed: choose another file")
+            yield base, bool(found)
+            base.execute("COMMIT")
+    except sqlite3.Error as error:
+        way_out = "check disk, permissions and other programs, restore a copy, or choose another file"
+        raise InputError(f"cannot use {path} as a ledger ({error}): {way_out}") from error
+
+
+def write(ledger, path, classes):
+    """Write a ledger to a file, or add its new entries to it; on disk when this returns.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        A new ledger, or the continuation of the one in the file.
+    path : path
+        An SQLite file; made if there is none.
+    classes : sequence of str
+        Class names, the same each time.
+
+    Returns
+    -------
+    int
+        Entries added.
+
+    Raises
+    ------
+    InputError
+        If the file holds something else or cannot be written, or a label has no name; nothing is written.
+    """
+    path, about = Path(path), (FORMAT, ledger.X.shape[1], names_hash(classes))
+    if ledger.size and ledger.y.max() >= len(classes):
+        raise InputError(f"{path} is not written: label {ledger.y.max()} has no name among {len(classes)} classes")
+    with _opened(path, "rwc") as (base, exists):
+        if not exists:
+            for statement in _SCHEMA.split(";\n"):
+                base.execute(statement)
+            base.execute("INSERT INTO about VALUES (?, ?, ?)", about)
+            base.executemany("INSERT INTO classes VALUES (?, ?)", enumerate(classes))
+        newest = base.execute("SELECT place + 1, hash FROM entries ORDER BY place DESC LIMIT 1").fetchone()
+        start, last = newest or (0, GENESIS)
+        same = start <= ledger.size and last == (ledger.hashes[start - 1] if start else GENESIS)
+        if not same or base.execute("SELECT * FROM about").fetchall() != [about]:
+            raise InputError(f"{path} holds another ledger or other classes: continue that one, or choose another file")
+        for place in range(start, ledger.size):
+            x, label = ledger.X[place].astype("<f4").tobytes(), int(ledger.y[place])
+            row = place, ledger.ids[place], label, x, ledger.previous[place], ledger.hashes[place]
+            base.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", row)
+    return ledger.size - start
+
+
+def read(path):
+    """The ledger in a file, with its ``classes``, as it stands there: ``verify`` finds what was changed.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, is no ledger, or was changed so that it cannot be read.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"{path} is missing: give a file that ocrrlib.ledger.write made")
+    with _opened(path, "rw") as (base, exists):  # "rw", as SQLite first undoes a write that was killed
+        if not exists:
+            raise InputError(f"{path} is empty: write a ledger to it first")
+        about = base.execute("SELECT * FROM about").fetchall()
+        names = base.execute("SELECT * FROM classes ORDER BY label").fetchall()
+        rows = base.execute("SELECT * FROM entries ORDER BY place").fetchall()
+
+    def check(part, whole):
+        if not whole:
+            raise InputError(f"{path}: {part} changed since it was written: restore it from a copy")
+
+    check("table about", [list(map(type, row)) for row in about] == [[int, int, bytes]] and about[0][0] == FORMAT)
+    dim = about[0][1]
+    check("table about", 0 < dim <= WIDEST)
+    check("class names", all(type(name) is str and label == place for place, (label, name) in enumerate(names)))
+    for place, row in enumerate(rows):
+        check(f"entry {place}", list(map(type, row)) == _TYPES and len(row[3]) == 4 * dim)
+    places, ids, labels, blobs, previous, hashes = map(list, zip(*rows)) if rows else ([] for _ in _TYPES)
+    X, classes = np.frombuffer(b"".join(blobs), "<f4").reshape(-1, dim), tuple(name for _, name in names)
+    ledger = Ledger.from_chain(X, labels, ids, previous, hashes, classes, about[0][2])
+    check("places of entries", places == list(range(len(rows))) or ledger.verify())
+    return ledger

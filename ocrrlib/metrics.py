@@ -1,4 +1,4 @@
-"""What the paper reports of a run: final accuracies and corrections to reach N % (section 3.2)."""
+"""Metrics of the paper: final accuracies, corrections to reach N % (section 3.2)."""
 
 import pandas as pd
 
@@ -13,12 +13,7 @@ def final(results):
 
 
 def corrections_to(results, level):
-    """Corrections made when ``level`` % novel accuracy is first seen at a checkpoint.
-
-    Returns
-    -------
-    Series indexed by run, NaN where a run never gets there.
-    """
+    """Corrections at the first checkpoint with ``level`` % novel accuracy: a Series by run, NaN where none has it."""
     reached = results[results["novel_acc"] >= level / 100]
     first = reached.groupby(RUN, sort=False, observed=True)["corrections"].first()
     runs = pd.MultiIndex.from_frame(results[RUN].drop_duplicates())
@@ -50,14 +45,10 @@ def summarise(results):
 
 
 def by_cell(results):
-    """What every cell comes to, to be looked up by name.
+    """Summary of every cell as a nested dict: ``[dataset][policy][system]``.
 
-    Returns
-    -------
-    dict
-        ``[dataset][policy][system]`` holds means over seeds: ``novel``, ``original`` and their
-        ``_std``, ``start_novel`` and ``start_original`` before the stream, ``corrections``,
-        ``entries``, ``mb``, and ``to_N``, which is None where no seed reached N %.
+    A cell holds means over seeds: ``novel``, ``original`` and their ``_std``, ``start_novel`` and ``start_original``
+    before the stream, ``corrections``, ``entries``, ``mb``, and ``to_N``, None where no seed reached N %.
     """
     start = results[results["step"] == 0].groupby(CELL)[["novel_acc", "original_acc"]].mean()
     found = {}

@@ -4,7 +4,7 @@ import pandas as pd
 import torch
 from transformers import AutoModel, DebertaV2Config
 
-from ocrrlib.backbones import DEFAULT_ENCODER, PAPER_BACKBONE, load_backbone
+from ocrrlib.encoders import DEFAULT_ENCODER, PAPER_BACKBONE, load_backbone
 from ocrrlib.systems import LORA
 from ocrrlib.systems.lora import Classifier
 

@@ -1,4 +1,4 @@
-"""Correction policies: which mistakes get corrected, when, and what the system is then told (paper, section 3.2)."""
+"""Correction policies: which mistakes are corrected, when, and with what label (paper, section 3.2)."""
 
 from bisect import bisect_left, insort
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ import numpy as np
 
 from ocrrlib.errors import InputError, pick
 
-GOLDEN = (5**0.5 - 1) / 2  # multiples of it, modulo 1, never come close together
+GOLDEN = (5**0.5 - 1) / 2  # its multiples, modulo 1, are spread evenly
 DECIMALS = 9  # uncertainties this close are equal: BLAS rounds differently in batches of different size
 
 
@@ -38,30 +38,30 @@ def _nearest(scenario, classes, draws):
     return classes[distances.argmin(axis=1)[np.searchsorted(classes, scenario.y_stream)]]
 
 
-# How unsure a system is of one row, from its class probabilities (C,).
-UNCERTAINTIES = {"margin": _margin, "entropy": _entropy}
-# Which class a wrong correction names instead of the true one.
-CONFUSIONS = {"uniform": _uniform, "nearest": _nearest}
+UNCERTAINTIES = {"margin": _margin, "entropy": _entropy}  # of one row, from its class probabilities (C,)
+CONFUSIONS = {"uniform": _uniform, "nearest": _nearest}  # the class that a wrong correction names
 
 
 @dataclass(frozen=True)
 class Policy:
-    """Who is corrected, with what label, how late; ``dataclasses.replace`` changes one of these at a time.
+    """Correction policy; ``dataclasses.replace`` changes one setting at a time.
 
     Attributes
     ----------
     p : float
-        A mistake is corrected with this probability, independently per stream position.
-        With ``ask``, the share of the stream that may be asked about.
+        Probability that a mistake is corrected, one Bernoulli draw per stream position.
+        With ``exact`` or ``ask``, the share of the stream that is asked about.
     wrong : float
-        Share of the stream positions where a correction names a wrong class.
+        Share of stream positions where a correction names a wrong class.
     confusion : str
-        Which one, a name in ``CONFUSIONS``.
+        Choice of the wrong class, a name in ``CONFUSIONS``.
     delay : int
-        Stream items between a mistake and its correction; the last ones come at the stream's end.
+        Stream items between a mistake and its correction; the last corrections come at the end of the stream.
     ask : str or None
-        Ask about the items of which the system is least sure, a name in ``UNCERTAINTIES``,
-        instead of tossing coins. An answer that turns out right costs a question all the same.
+        Ask about the items of highest uncertainty, a name in ``UNCERTAINTIES``, instead of at random. A question
+        whose answer was right already is spent all the same.
+    exact : bool
+        Ask about exactly ``round(p * n)`` random items: the baseline of ``ask``.
 
     Raises
     ------
@@ -75,6 +75,7 @@ class Policy:
     confusion: str = "uniform"
     delay: int = 0
     ask: str | None = None
+    exact: bool = False
 
     def __post_init__(self):
         pick("confusion", self.confusion, CONFUSIONS)
@@ -86,22 +87,21 @@ class Policy:
         if not (isinstance(self.delay, (int, np.integer)) and self.delay >= 0):
             raise InputError(f"delay {self.delay!r} is out of range: give a number of stream items from 0 up")
 
-    def coins(self, seed, n):
-        """Which of ``n`` stream positions are corrected if wrong, as (n,) bool.
-
-        One coin per position, so that every system sees the same ones.
-        """
-        return np.random.default_rng([seed, 1]).random(n) < self.p
+    def draws(self, seed, n):
+        """Stream positions that are corrected if wrong, (n,) bool; the same for all systems, nested over ``p``."""
+        uniform = np.random.default_rng([seed, 1]).random(n)
+        if self.exact:
+            return np.isin(np.arange(n), np.argsort(uniform, kind="stable")[: round(self.p * n)])
+        return uniform < self.p
 
     def gate(self, n):
-        """Who decides on questions about a stream of ``n`` items; None where coins do."""
+        """A ``Gate`` for a stream of ``n`` items; None where draws decide."""
         return None if self.ask is None else Gate(round(self.p * n), n, UNCERTAINTIES[self.ask])
 
-    def told(self, scenario):
-        """The labels that corrections would name, (n,) int64: the true ones but for a share ``wrong``.
+    def labels(self, scenario):
+        """Labels that corrections name, (n,) int64: the true ones but for a share ``wrong``.
 
-        Drawn per position, so that all systems are told the same; what is wrong
-        at one rate is wrong in the same way at every higher one.
+        Drawn per position, so that all systems get the same, nested over rates.
 
         Raises
         ------
@@ -114,17 +114,15 @@ class Policy:
         classes = np.union1d(scenario.y_initial, y)
         if len(classes) < 2:
             raise InputError("a wrong correction needs a second class to name: give a scenario with more classes")
-        coins, draws = np.random.default_rng([scenario.seed, 5]).random((len(y), 2)).T
-        return np.where(coins < self.wrong, CONFUSIONS[self.confusion](scenario, classes, draws), y)
+        uniform, draws = np.random.default_rng([scenario.seed, 5]).random((len(y), 2)).T
+        return np.where(uniform < self.wrong, CONFUSIONS[self.confusion](scenario, classes, draws), y)
 
 
 class Gate:
-    """Spends a number of questions on the most uncertain of ``n`` items, seen one after the other.
+    """Spends exactly ``budget`` questions on the most uncertain of ``n`` items, seen one after the other.
 
-    An item is asked about if it is among the most uncertain so far, in the share of the
-    questions left to the items left. That share is 1 as soon as the two are equal, so
-    that exactly ``budget`` questions are asked. Items that are equally uncertain stand in an order that
-    spreads questions evenly over them.
+    An item is asked about if its uncertainty ranks, among the items so far, within the share of questions left to
+    items left. Equal uncertainties are ranked by a sequence that spreads questions evenly over them.
     """
 
     def __init__(self, budget, n, uncertainty):

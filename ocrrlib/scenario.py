@@ -1,28 +1,28 @@
-"""The held-out-class shift: what a system starts from, what streams by, what it is tested on."""
+"""The held-out-class shift: initial rows, stream and test sets (paper, section 3.2)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from ocrrlib.errors import InputError, pick
 
-# The authors' two experiments draw differently after choosing the held-out classes:
-# the full sweep seeds its generator anew, the storage sweep goes on with the same one.
+# After the held-out classes, the authors' full sweep makes a new generator from the seed ("fresh"), their other
+# experiments continue the same one.
 DRAWS = {"fresh": True, "continued": False}
 PAPER_CAP = 400  # test rows per axis in the authors' code; the paper does not mention it
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """One draw of the benchmark (paper, section 3.2).
+    """One draw of the benchmark; arrays are read-only.
 
     Attributes
     ----------
     classes : tuple of str
         Names of all classes; a class id is a position in it.
     held_out : (h,) int64
-        Ids of the classes that the system first meets in the stream.
+        Ids of the novel classes, first met in the stream.
     X_initial, y_initial
         Training rows of the known classes, in file order.
     X_stream, y_stream
@@ -54,7 +54,7 @@ class Scenario:
 
     @cached_property
     def queries(self):
-        """All that is ever predicted, (q, d): stream rows, then novel, then original test rows."""
+        """All rows to predict, (q, d): stream, novel test rows, original test rows."""
         rows = np.concatenate([self.X_stream, self.X_novel, self.X_original])
         rows.flags.writeable = False
         return rows
@@ -68,22 +68,22 @@ def make_scenario(data, seed, draw="fresh", cap=PAPER_CAP, held_out=10, thin=1):
     data : Embedded
         The dataset.
     seed : int
-        Seed of every draw, not negative.
+        Seed of every draw, from 0 up.
     draw : str
-        A name in ``DRAWS``: how the generator goes on after the held-out classes are drawn.
+        A name in ``DRAWS``: the generator after the held-out classes are drawn.
     cap : int or None
-        At most so many test rows per axis, drawn at random; None for all.
+        Test rows per axis at most, drawn at random; None for all.
     held_out : int
         Number of held-out classes.
     thin : int
-        Keep every so-many-th training row, for quick looks.
+        Keep every ``thin``-th training row.
 
     Raises
     ------
     InputError
         If the draw is unknown or a number is out of range.
     """
-    anew = pick("draw", draw, DRAWS)
+    renew = pick("draw", draw, DRAWS)
     n_classes = len(data.classes)
     if not (isinstance(seed, (int, np.integer)) and seed >= 0):
         raise InputError(f"seed {seed!r} is out of range: give an integer from 0 up")
@@ -96,7 +96,7 @@ def make_scenario(data, seed, draw="fresh", cap=PAPER_CAP, held_out=10, thin=1):
 
     rng = np.random.default_rng(seed)
     held = rng.choice(n_classes, held_out, replace=False)
-    if anew:
+    if renew:
         rng = np.random.default_rng(seed)
 
     def capped(rows):
@@ -124,3 +124,9 @@ def make_scenario(data, seed, draw="fresh", cap=PAPER_CAP, held_out=10, thin=1):
         X_original=data.X_test[original],
         y_original=data.y_test[original],
     )
+
+
+def shuffled(scenario):
+    """The same scenario with its initial rows in random order, drawn from its seed."""
+    order = np.random.default_rng(scenario.seed).permutation(len(scenario.y_initial))
+    return replace(scenario, X_initial=scenario.X_initial[order], y_initial=scenario.y_initial[order])

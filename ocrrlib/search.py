@@ -1,9 +1,9 @@
-"""Exact cosine search: of any queries at once, and of standing queries as entries come and go.
+"""Exact cosine search: a batch of queries, or standing queries while entries are added and overwritten.
 
 The values of embeddings are multiples of 2**-24 (see ``ocrrlib.embeddings``), so
 products of two are multiples of 2**-48, and so is any sum of them.  For unit rows
 such sums stay below 2, and a float64 holds them exactly: cosines are the same bit
-for bit whatever the order of summation, the batch, the threads or the machine.
+for bit in any order of summation, batch, number of threads and machine.
 """
 
 import numpy as np
@@ -12,16 +12,79 @@ from ocrrlib.shared import shared
 
 BLOCK = 256  # queries searched at once
 GROUPS = 256  # groups of entries whose best cosines bound the k-th best
-CACHED = 2**24  # bytes of entries that a processor's cache may hold
+DEPTH = 30  # neighbours searched for at first, so that systems with fewer share that search
+CACHED = 2**24  # bytes of entries that fit a processor's cache
+
+
+def _grown(array, n):
+    """A copy of the first ``n`` rows with room for more."""
+    grown = np.empty((n + max(64, n // 4), *array.shape[1:]), array.dtype)
+    grown[:n] = array[:n]
+    return grown
+
+
+class Entries:
+    """Labelled embeddings in one growing block of memory.
+
+    Attributes
+    ----------
+    X, y, born : (n, d) float32, (n,) int64, (n,) int64
+        Embeddings, class ids, and the number of writes before each: higher is newer.
+    size, writes : int
+        Entries stored; writes so far, overwritten entries included.
+    """
+
+    def __init__(self, X, y):
+        self.size = self.writes = n = len(X)
+        self._X, self._y = _grown(np.asarray(X, np.float32), n), _grown(np.asarray(y, np.int64), n)
+        self._born = np.arange(len(self._y))
+
+    X = property(lambda self: self._X[: self.size])
+    y = property(lambda self: self._y[: self.size])
+    born = property(lambda self: self._born[: self.size])
+
+    @property
+    def nbytes(self):
+        """Bytes of the entries, without the room for growth."""
+        return self.X.nbytes + self.y.nbytes + self.born.nbytes
+
+    def append(self, x, y):
+        """Store one row; amortised constant time."""
+        if self.size == len(self._y):
+            self._X, self._y, self._born = (_grown(array, self.size) for array in (self._X, self._y, self._born))
+        self.size += 1
+        self._write(self.size - 1, x, y)
+
+    def _write(self, slot, x, y):
+        self._X[slot], self._y[slot], self._born[slot] = x, y, self.writes
+        self.writes += 1
+
+    def since(self, writes):
+        """Slots of the entries written after the first ``writes`` writes."""
+        if self.size == self.writes:  # never overwritten: slot and birth number agree
+            return np.arange(writes, self.size)
+        return np.flatnonzero(self.born >= writes)
+
+
+class Buffer(Entries):
+    """Entries that can be overwritten; ``born`` and ``writes`` as in ``Entries``."""
+
+    def __init__(self, X, y, born, writes):
+        super().__init__(X, y)
+        self._born[: self.size], self.writes = born, writes
+
+    def overwrite(self, slot, x, y):
+        """Store one row in the place of another."""
+        self._write(slot, x, y)
 
 
 def rounding_slack(d):
-    """More than the float32 rounding of two dot products of unit rows of length ``d`` can differ."""
+    """Upper bound on the difference of two float32 dot products of unit rows of length ``d``."""
     return d * 2.0**-22
 
 
 def _rough_cosines(Q, X):
-    """Cosines in float32, (m, n): they find candidates, float64 decides."""
+    """Cosines in float32, (m, n): they find candidates, float64 decides between them."""
     if len(Q) == 1 and X.nbytes > CACHED:
         return np.einsum("nd,d->n", X, Q[0])[None]  # BLAS reads main memory at half the rate for one query
     return Q @ X.T
@@ -88,74 +151,67 @@ def top_k(Q, X, born, k):
     return sims, slots
 
 
-_initial_top_k = shared(keep=2)(top_k)
+_first_top_k = shared(keep=2)(top_k)
 
 
 class StandingQueries:
     """The neighbours of fixed queries, brought up to date whenever they are asked for.
 
-    A query keeps more neighbours than are needed when entries can be overwritten,
-    so that it is searched anew only after it has lost too many of them.
+    A query's list holds every entry from its ``floor`` up: the cosine of the worst entry that it ever had to drop.
+    An overwritten entry leaves the list; a query is searched again only if fewer than ``k`` are left.
 
     Parameters
     ----------
     Q : (q, d) float32
-        The queries.
+        Queries, unit rows.
     entries : Entries
-        What is searched; it may change at any time.
+        Entries to search; they may change at any time.
     k : int
         Neighbours wanted.
     spare : int
-        Neighbours kept beyond ``k``.
+        Neighbours kept beyond ``k``, for entries that are overwritten.
     """
 
     def __init__(self, Q, entries, k, spare=0):
-        self.Q, self.entries, self.k = Q, entries, k
-        self.depth, self.slack = k + spare, rounding_slack(Q.shape[1])
-        self.sims, self.slots = _initial_top_k(Q, entries.X, entries.born, self.depth)
-        self.sims, self.slots = self.sims.copy(), self.slots.copy()
-        self.born = self._birth_numbers(self.slots)
-        self.upto = np.full(len(Q), entries.writes)  # writes each query knows of
-        self.whole = np.full(len(Q), entries.size <= self.depth)  # whether its list has every entry
-
-    def _birth_numbers(self, slots):
-        return np.where(slots >= 0, self.entries.born[slots], -1) if self.entries.size else slots.copy()
+        self.Q, self.entries, self.k, self.depth = Q, entries, k, k + spare
+        self.slack = rounding_slack(Q.shape[1])
+        sims, slots = _first_top_k(Q, entries.X, entries.born, max(self.depth, DEPTH))
+        self.sims, self.slots = sims[:, : self.depth].copy(), slots[:, : self.depth].copy()
+        self.floor = self.sims[:, -1].copy()  # -inf while the list holds every entry
+        self.upto = np.full(len(Q), entries.writes)  # writes that each query has seen
 
     def neighbours(self, ids):
-        """Cosines and slots, both (len(ids), k), of the queries ``ids``, as ``top_k`` would find them."""
-        for upto in np.unique(self.upto[ids]):
+        """Cosines and slots, both (len(ids), k), of the queries ``ids``, as ``top_k`` finds them."""
+        for upto in set(self.upto[ids].tolist()):
             if upto < self.entries.writes:
                 self._catch_up(ids[self.upto[ids] == upto], upto)
         return self.sims[ids, : self.k], self.slots[ids, : self.k]
 
     def _catch_up(self, ids, upto):
-        entries = self.entries
-        sims, slots, born = self.sims[ids], self.slots[ids], self.born[ids]
-        gone = (slots >= 0) & (entries.born[slots] != born)
-        sims[gone], slots[gone], born[gone] = -np.inf, -1, -1
-        valid = np.where(self.whole[ids], self.depth, (slots >= 0).sum(axis=1))
-
+        entries, overwritten = self.entries, self.entries.writes > self.entries.size
+        self.upto[ids] = entries.writes
         new = entries.since(upto)
-        consecutive = len(new) == new[-1] - new[0] + 1
-        rows = entries.X[new[0] : new[-1] + 1] if consecutive else entries.X[new]
-        last = np.where(slots >= 0, sims, np.inf).min(axis=1)
-        last[self.whole[ids]] = -np.inf  # a list of everything stays one
-        near = (self.Q[ids] @ rows.T >= (last - self.slack)[:, None]).any(axis=0)
-        new = new[near]
-        fresh = self.Q[ids].astype(np.float64) @ rows[near].T.astype(np.float64)
-
+        rows = entries.X[new] if overwritten else entries.X[upto:]
+        near = self.Q[ids] @ rows.T >= (self.floor[ids] - self.slack)[:, None]
+        touched, came = near.any(axis=1), near.any(axis=0)
+        if overwritten:
+            gone = entries.born[self.slots[ids]] >= upto
+            touched |= gone.any(axis=1)
+        if not touched.any():
+            return
+        ids, rows, new = ids[touched], rows[came], new[came]
+        sims, slots, floor = self.sims[ids], self.slots[ids], self.floor[ids]
+        if overwritten:
+            sims[gone[touched]], slots[gone[touched]] = -np.inf, -1
+        fresh = self.Q[ids].astype(np.float64) @ rows.T.astype(np.float64)
+        fresh[fresh < floor[:, None]] = -np.inf
         sims = np.concatenate([sims, fresh], axis=1)
-        slots = np.concatenate([slots, np.broadcast_to(new, fresh.shape)], axis=1)
-        born = np.concatenate([born, np.broadcast_to(entries.born[new], fresh.shape)], axis=1)
-        kept = np.lexsort((-born, -sims), axis=-1)[:, : self.depth]
-        sims, slots, born = (np.take_along_axis(a, kept, axis=1) for a in (sims, slots, born))
-        beyond = np.arange(self.depth) >= valid[:, None]  # nothing is known past what stayed
-        sims[beyond], slots[beyond], born[beyond] = -np.inf, -1, -1
-
-        self.whole[ids] &= entries.size <= self.depth
-        short = (valid < self.k) & (entries.size > valid)
+        slots = np.concatenate([slots, np.where(fresh > -np.inf, new, -1)], axis=1)
+        best = np.lexsort((-entries.born[slots], -sims), axis=-1)[:, : self.depth]
+        sims, slots = np.take_along_axis(sims, best, axis=1), np.take_along_axis(slots, best, axis=1)
+        floor = np.maximum(floor, sims[:, -1])
+        short = (sims[:, self.k - 1] == -np.inf) & (floor > -np.inf)
         if short.any():
             sims[short], slots[short] = top_k(self.Q[ids[short]], entries.X, entries.born, self.depth)
-            born[short] = self._birth_numbers(slots[short])
-        self.sims[ids], self.slots[ids], self.born[ids] = sims, slots, born
-        self.upto[ids] = entries.writes
+            floor[short] = sims[short, -1]
+        self.sims[ids], self.slots[ids], self.floor[ids] = sims, slots, floor

@@ -7,12 +7,6 @@ import numpy as np
 from ocrrlib.errors import InputError, pick
 
 
-def shuffled(scenario):
-    """The same scenario with its initial rows in random order, drawn from its seed."""
-    order = np.random.default_rng(scenario.seed).permutation(len(scenario.y_initial))
-    return replace(scenario, X_initial=scenario.X_initial[order], y_initial=scenario.y_initial[order])
-
-
 def _halves(m):
     """The ranks of the ``m`` rows of a class, those of the inner half and of the outer one."""
     return np.arange(m // 2), np.arange(m // 2, m)

@@ -55,7 +55,7 @@ def run_stream(system, scenario, policy, every=EVERY):
     answers = system.watch(s.queries) if hasattr(system, "watch") else lambda rows: system.predict(s.queries[rows])
     n, rows = len(s.y_stream), np.arange(len(s.queries))
     novel, original = np.split(rows[n:], [len(s.y_novel)])
-    coins, told, gate = policy.coins(s.seed, n), policy.told(s), policy.gate(n)
+    draws, labels, gate = policy.draws(s.seed, n), policy.labels(s), policy.gate(n)
     unsure = system.watch_probabilities(s.queries) if gate else None
     pending, corrections = deque(), 0
 
@@ -68,12 +68,12 @@ def run_stream(system, scenario, policy, every=EVERY):
     yield checkpoint(0)
     for i in range(n):
         wrong = answers(rows[i : i + 1])[0] != s.y_stream[i]
-        chosen = gate.asks(unsure(rows[i : i + 1])[0]) if gate else coins[i]
+        chosen = gate.asks(unsure(rows[i : i + 1])[0]) if gate else draws[i]
         if wrong and chosen:
             pending.append(i)
         while pending and (pending[0] + policy.delay <= i or i + 1 == n):
             due = pending.popleft()
-            system.correct(s.X_stream[due], int(told[due]))
+            system.correct(s.X_stream[due], int(labels[due]))
             corrections += 1
         if (i + 1) % every == 0 or i + 1 == n:
             yield checkpoint(i + 1)

@@ -13,14 +13,13 @@ from itertools import product
 import pandas as pd
 
 from ocrrlib.ahead import Ahead
-from ocrrlib.blind import BLIND
 from ocrrlib.digits import load_pixels
 from ocrrlib.embeddings import load
 from ocrrlib.encoders import DEFAULT_ENCODER, LEXICAL_ENCODER
 from ocrrlib.errors import pick
 from ocrrlib.experiments import OURS, PROFILES, parse_seeds
-from ocrrlib.home import cache_folder
-from ocrrlib.policies import CONFUSIONS, UNCERTAINTIES
+from ocrrlib.files import cache_folder
+from ocrrlib.policies import CONFUSIONS, UNCERTAINTIES, Policy
 from ocrrlib.provenance import closure, digest
 from ocrrlib.scope import split_off
 from ocrrlib.shifts import DRIFTS
@@ -47,7 +46,7 @@ def _policies(**changes):
 
 
 # What asks: at random, or by what it is unsure of; all spend the same number of questions.
-WAYS = (BLIND, *(replace(ORACLE, ask=way) for way in UNCERTAINTIES))
+WAYS = (Policy("blind", 1.0, exact=True), *(replace(ORACLE, ask=way) for way in UNCERTAINTIES))
 # Each as what its cells change of the usual one; an empty encoder is the one that is set.
 STUDIES = {
     "wrong": _policies() + _policies(wrong=(0.1, 0.2, 0.4), confusion=CONFUSIONS),

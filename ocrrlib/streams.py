@@ -9,9 +9,9 @@ import numpy as np
 
 from ocrrlib.errors import pick
 from ocrrlib.policies import POLICIES, Policy
-from ocrrlib.scenario import make_scenario
+from ocrrlib.scenario import make_scenario, shuffled
 from ocrrlib.scope import confidences, detection
-from ocrrlib.shifts import from_centre_outwards, keep_known, shuffled
+from ocrrlib.shifts import from_centre_outwards, keep_known
 from ocrrlib.stream import run_stream
 
 ORACLE = POLICIES["oracle"]

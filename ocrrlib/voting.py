@@ -1,26 +1,24 @@
-"""How neighbours vote: margin-band majority and its ablations (paper, sections 4.3 and 5.6)."""
+"""Votes of neighbours: margin-band majority and its ablations (paper, sections 4.3 and 5.6)."""
 
 import numpy as np
 
 from ocrrlib.errors import pick
 
 
-def _first_met(votes, labels, sims):
-    """Ties go to the label met first; neighbours stand best first, newest first among equals."""
-    return np.argmax(votes, axis=1)
+def _first_met(tied, labels, sims):
+    return tied.argmax(axis=1)
 
 
-def _smallest_id(votes, labels, sims):
-    tied = votes == votes.max(axis=1, keepdims=True)
-    return np.argmin(np.where(tied, labels, np.iinfo(np.int64).max), axis=1)
+def _smallest_id(tied, labels, sims):
+    return np.where(tied, labels, np.iinfo(np.int64).max).argmin(axis=1)
 
 
-def _most_similar(votes, labels, sims):
-    tied = votes == votes.max(axis=1, keepdims=True)
-    return _smallest_id(np.where(tied, sims, -np.inf), labels, sims)
+def _most_similar(tied, labels, sims):
+    sims = np.where(tied, sims, -np.inf)
+    return _smallest_id(sims == sims.max(axis=1, keepdims=True), labels, sims)
 
 
-# What decides between labels with equally many votes.
+# Tie-break between the labels with the most votes; neighbours come best first, newest first among equals.
 RULES = {
     "full": _first_met,
     "no_recency": _most_similar,
@@ -31,7 +29,7 @@ RULES = {
 
 
 def vote(sims, labels, margin=0.05, rule="full"):
-    """Class ids elected by each query's neighbours.
+    """Class ids (m,) elected by each query's neighbours; -1 where a query has none.
 
     Parameters
     ----------
@@ -48,10 +46,6 @@ def vote(sims, labels, margin=0.05, rule="full"):
         ``count_by_id``: most votes, then the smallest class id.
         ``sumsim``: no margin band; the largest sum of cosines over all k.
 
-    Returns
-    -------
-    (m,) int64, -1 where a query has no neighbour at all.
-
     Raises
     ------
     InputError
@@ -65,4 +59,5 @@ def vote(sims, labels, margin=0.05, rule="full"):
     weights = np.where(band, sims if rule == "sumsim" else 1.0, 0.0)
     same = labels[:, :, None] == labels[:, None, :]
     votes = np.where(band, (weights[:, :, None] * same).sum(axis=1), -np.inf)
-    return labels[np.arange(len(labels)), decide(votes, labels, sims)]
+    tied = votes == votes.max(axis=1, keepdims=True)
+    return labels[np.arange(len(labels)), decide(tied, labels, sims)]

@@ -26,7 +26,7 @@ def runs(draw, accuracies=st.floats(0, 1)):
     """One run: checkpoints at rising steps, no more corrections than its coins allow."""
     policy, seed = draw(st.sampled_from(list(POLICIES))), draw(st.integers(0, 3))
     steps = np.cumsum([0, *draw(st.lists(st.integers(1, 60), max_size=6))])
-    coins = np.concatenate([[0], np.cumsum(POLICIES[policy].coins(seed, steps[-1]))])
+    coins = np.concatenate([[0], np.cumsum(POLICIES[policy].draws(seed, steps[-1]))])
     made = (coins[steps] * draw(st.floats(0, 1))).astype(int)
     curves = [draw(st.lists(accuracies, min_size=len(steps), max_size=len(steps))) for _ in range(2)]
     return run(steps, made, *curves, policy=policy, seed=seed)
@@ -57,7 +57,7 @@ def test_a_curve_that_stays_has_its_height_as_area(checkpoints, height):
 
 def test_the_horizon_is_what_the_policy_allows_in_that_run():
     for policy, entry in POLICIES.items():
-        assert allowed(policy, 7, 500) == entry.coins(7, 500).sum()
+        assert allowed(policy, 7, 500) == entry.draws(7, 500).sum()
     assert allowed("oracle", 7, 500) == 500 and 0 < allowed("random10", 7, 500) < allowed("random50", 7, 500) < 500
 
 

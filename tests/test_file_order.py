@@ -5,8 +5,7 @@ import numpy as np
 from ocrrlib.experiments import PROFILES
 from ocrrlib.file_order import compare_orders, in_both_orders
 from ocrrlib.report import tables
-from ocrrlib.scenario import make_scenario
-from ocrrlib.shifts import shuffled
+from ocrrlib.scenario import make_scenario, shuffled
 
 
 def test_the_same_rows_come_in_another_order(banking):

@@ -1,7 +1,12 @@
-"""The ledger: whatever is done to its past, ``verify`` names the first broken entry and what was done."""
+"""The ledger: entries are only added, and ``verify`` names the first broken one, in memory and in a file."""
 
 import hashlib
+import os
+import sqlite3
 import struct
+import subprocess
+import sys
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -9,12 +14,13 @@ from conftest import rows
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ocrrlib.entries import is_fixed
 from ocrrlib.errors import InputError
-from ocrrlib.ledger import GENESIS, Fault, Ledger, entry_hash
+from ocrrlib.files import ROOT
+from ocrrlib.ledger import GENESIS, Fault, Ledger, entry_hash, read, write
 
 D = 6
-FIELDS = ("embedding", "label", "id", "previous", "hash")
+CLASSES = ("a", "b", "c", "d", "e")
+places = st.integers(0, 10**6)
 
 
 def written(n, appended=0, seed=0):
@@ -27,23 +33,17 @@ def written(n, appended=0, seed=0):
 
 
 def entries(ledger):
-    """The ledger's entries as (embedding, label, id, previous, hash), to be rearranged."""
-    return list(zip(ledger.X.copy(), ledger.y.tolist(), ledger.ids, ledger.previous, ledger.hashes))
+    """The ledger's entries as [embedding, label, id, previous, hash], to be rearranged."""
+    return list(map(list, zip(ledger.X.copy(), ledger.y.tolist(), ledger.ids, ledger.previous, ledger.hashes)))
 
 
 def holding(items):
-    """A ledger that holds these entries as they are, as if its memory had been overwritten."""
-    ledger = Ledger(np.empty((0, D), np.float32), np.empty(0, np.int64))
-    ledger.size = ledger.writes = len(items)
-    ledger._X = np.array([item[0] for item in items], np.float32).reshape(-1, D)
-    ledger._y = np.array([item[1] for item in items], np.int64)
-    ledger._born = np.arange(len(items))
-    ledger.ids, ledger.previous, ledger.hashes = ([item[i] for item in items] for i in (2, 3, 4))
-    return ledger
+    X, y, *chain = ([item[i] for item in items] for i in range(5))
+    return Ledger.from_chain(np.array(X, np.float32).reshape(-1, D), y, *chain)
 
 
 def forged(id, previous, seed=99):
-    """A new entry whose own hash is right."""
+    """A new entry with a correct hash of its own."""
     x, label = rows(1, D, seed)[0], 3
     return x, label, id, previous, entry_hash(id, label, x, previous)
 
@@ -54,264 +54,113 @@ def flip(raw, byte, bit):
     return bytes(raw)
 
 
-places = st.integers(0, 10**6)
+def change(path, *statements):
+    with closing(sqlite3.connect(path)) as base, base:
+        for statement in statements:
+            base.execute(statement)
 
 
-@given(n=st.integers(0, 12), appended=st.integers(0, 12), seed=st.integers(0, 99))
-def test_intact_ledger_verifies(n, appended, seed):
-    ledger = written(n, appended, seed)
-    assert ledger.verify() is None
-    assert ledger.verify(head=ledger.head) is None
-    assert holding(entries(ledger)).verify(head=ledger.head) is None
+# --- the chain
 
 
-def test_empty_ledger_verifies_from_the_first_head_on():
-    ledger = written(0)
-    assert ledger.head == GENESIS and ledger.verify() is None and ledger.verify(head=GENESIS) is None
-    ledger.append(rows(1, D, 1)[0], 2)
-    assert ledger.verify(head=GENESIS) is None
-
-
-@given(appended=st.integers(0, 100), later=st.integers(0, 100))
-def test_head_of_an_earlier_moment_verifies_after_growth(appended, later):
-    ledger = written(3, appended)
+@given(n=st.integers(0, 12), appended=st.integers(0, 100), later=st.integers(0, 100))
+def test_intact_ledger_verifies_against_any_head_it_ever_had(n, appended, later):
+    ledger = written(n, appended)
     head = ledger.head
+    assert ledger.verify() is None and ledger.verify(head) is None and ledger.verify(head.hex()) is None
     for x in rows(later, D, 7):
         ledger.append(x, 1)
-    assert ledger.verify(head=head) is None
+    assert ledger.verify(head) is None and ledger.verify(GENESIS) is None
+    assert ledger.size == ledger.writes == n + appended + later
+    assert ledger.nbytes == ledger.size * (4 * D + 8 + 8 + 8 + 32 + 32)
 
 
-def test_encoding_is_canonical():
+def test_encoding_is_canonical_whatever_the_memory_layout():
     ledger, before = written(4, 3), bytes(32)
-    assert ledger.size == 7
     for place in range(ledger.size):
-        x = ledger.X[place].tolist()
-        encoded = b"OCRR1" + struct.pack("<q", place) + struct.pack("<q", ledger.y[place]) + struct.pack("<I", D)
-        encoded += struct.pack(f"<{D}f", *x) + before
+        x = ledger.X[place]
+        encoded = b"OCRR1" + struct.pack("<qqI", place, ledger.y[place], D) + struct.pack(f"<{D}f", *x) + before
         assert ledger.previous[place] == before
+        for variant in (np.repeat(x, 2)[::2], x.astype(">f4"), x.astype(np.float64)):
+            assert entry_hash(place, ledger.y[place], variant, before) == ledger.hashes[place]
         before = hashlib.sha256(encoded).digest()
         assert ledger.hashes[place] == before
     assert ledger.head == before
 
 
-def test_hash_is_the_same_whatever_the_memory_layout():
-    x = rows(1, D, 0)[0]
-    spread = np.repeat(x, 2)[::2]
-    assert not spread.flags.c_contiguous
-    variants = (spread, x.astype(">f4"), x.astype(np.float64))
-    assert {entry_hash(1, 2, variant, GENESIS) for variant in variants} == {entry_hash(1, 2, x, GENESIS)}
+def test_a_published_head_comes_out_again():
+    ledger = Ledger(np.eye(3, 4, dtype=np.float32), [0, 1, 2])
+    assert ledger.head.hex() == "1f566cd887a2e2f2fbe1d6299616b1642c4fa0bcadd0ed4999dd2071641e6e92"
 
 
-@pytest.mark.parametrize("field", FIELDS)
-@given(n=st.integers(1, 12), place=places, byte=places, bit=st.integers(0, 7))
-def test_ledger_reports_the_first_changed_entry(field, n, place, byte, bit):
-    ledger = written(n // 2, n - n // 2)
-    place %= n
-    if field == "embedding":
-        ledger.X[place] = np.frombuffer(flip(ledger.X[place].tobytes(), byte, bit), np.float32)
-    elif field == "label":
-        ledger.y[place] = np.frombuffer(flip(ledger.y[place].tobytes(), byte, bit), np.int64)[0]
-    elif field == "id":
-        ledger.ids[place] = struct.unpack("<q", flip(struct.pack("<q", place), byte, bit))[0]
-    elif field == "previous":
-        ledger.previous[place] = flip(ledger.previous[place], byte, bit)
-    else:
-        ledger.hashes[place] = flip(ledger.hashes[place], byte, bit)
-    assert ledger.verify() == Fault(place, "changed")
-
-
-@given(n=st.integers(2, 12), changes=st.lists(places, min_size=2, max_size=5))
-def test_ledger_reports_the_first_of_several_changes(n, changes):
-    ledger = written(n)
-    for place in changes:
-        ledger.y[place % n] = 77
-    assert ledger.verify() == Fault(min(place % n for place in changes), "changed")
-
-
-@given(n=st.integers(2, 12), place=places)
-def test_entry_rewritten_with_its_hash_breaks_the_link_after_it(n, place):
-    ledger = written(n)
-    items, place = entries(ledger), place % (n - 1)
-    items[place] = forged(place, items[place][3])
-    assert holding(items).verify() == Fault(place + 1, "removed")  # the one that the next entry follows is gone
+@pytest.mark.parametrize("field", range(5))
+@given(n=st.integers(1, 12), changes=st.lists(st.tuples(places, places, st.integers(0, 7)), min_size=1, max_size=3))
+def test_the_first_changed_entry_is_named(field, n, changes):
+    items, changes = entries(written(n // 2, n - n // 2)), {change[0] % n: change for change in changes}
+    for place, (_, byte, bit) in changes.items():
+        kind = ["<f4", "<i8", "<i8", None, None][field]
+        raw = flip(np.array(items[place][field], kind).tobytes() if kind else items[place][field], byte, bit)
+        items[place][field] = np.frombuffer(raw, kind).reshape(np.shape(items[place][field])) if kind else raw
+        items[place][field] = int(items[place][field]) if field in (1, 2) else items[place][field]
+    assert holding(items).verify() == Fault(min(changes), "changed")
 
 
 @given(n=st.integers(2, 12), place=places, count=st.integers(1, 12))
-def test_ledger_reports_where_entries_were_removed(n, place, count):
-    ledger = written(n)
-    place %= n - 1
+def test_removed_entries_are_named(n, place, count):
+    ledger, place = written(n), place % (n - 1)
     items = entries(ledger)
     del items[place : min(place + count, n - 1)]  # all but the tail
     assert holding(items).verify() == Fault(place, "removed")
+    items = entries(ledger)
+    items[place] = forged(place, items[place][3])  # the entry that the next one follows is gone
+    assert holding(items).verify() == Fault(place + 1, "removed")
 
 
 @given(n=st.integers(1, 12), count=st.integers(1, 12))
-def test_cut_tail_shows_against_a_head_noted_elsewhere(n, count):
+def test_a_cut_tail_or_rewritten_chain_shows_against_a_head_kept_elsewhere(n, count):
     ledger, count = written(n), min(n, count)
-    cut = holding(entries(ledger)[: n - count])
-    assert cut.verify() is None  # the chain alone cannot tell
-    assert cut.verify(head=ledger.head) == Fault(n - count, "truncated")
-    assert cut.verify(head=ledger.hashes[-count - 1] if n > count else GENESIS) is None
+    cut, other = holding(entries(ledger)[: n - count]), written(n, seed=1)
+    assert cut.verify() is other.verify() is None  # the chain alone cannot tell
+    assert cut.verify(ledger.head) == Fault(n - count, "truncated")
+    assert other.verify(ledger.head) == Fault(n, "truncated")
 
 
-def test_rewritten_chain_shows_against_a_head_noted_elsewhere():
-    ledger, other = written(5, seed=0), written(5, seed=1)
-    assert other.verify() is None
-    assert other.verify(head=ledger.head) == Fault(5, "truncated")
-
-
-@given(n=st.integers(1, 12), place=places, count=st.integers(1, 4))
-def test_ledger_reports_inserted_entries_linked_to_their_predecessor(n, place, count):
-    items = entries(written(n))
-    place %= n  # before any entry, so also at the start
-    before = items[place][3]
-    for i in range(count):
-        item = forged(place + i, before, seed=100 + i)
-        items.insert(place + i, item)
-        before = item[4]
-    assert holding(items).verify() == Fault(place, "inserted")
-
-
-def test_entry_linked_to_the_last_one_is_an_append():
-    ledger = written(5)
-    items = entries(ledger)
-    items.append(forged(5, ledger.head))
-    assert holding(items).verify(head=ledger.head) is None
-
-
-@given(n=st.integers(1, 12), place=places, previous=st.binary(min_size=32, max_size=32))
-def test_ledger_reports_an_inserted_entry_linked_to_nothing(n, place, previous):
-    items = entries(written(n))
-    place %= n
-    items.insert(place, forged(place, previous))
-    assert holding(items).verify() == Fault(place, "inserted")
-
-
-@given(n=st.integers(2, 12), place=places, link=places)
-def test_ledger_reports_an_inserted_entry_linked_to_an_earlier_one(n, place, link):
+@given(n=st.integers(2, 12), place=places, link=places, previous=st.binary(min_size=32, max_size=32))
+def test_inserted_entries_are_named_whatever_they_are_linked_to(n, place, link, previous):
     items = entries(written(n))
     place = 1 + place % (n - 1)
-    items.insert(place, forged(place, items[link % place][3]))
-    assert holding(items).verify() == Fault(place, "inserted")
-
-
-@given(n=st.integers(1, 12), previous=st.binary(min_size=32, max_size=32).filter(GENESIS.__ne__))
-def test_forged_entry_at_the_end_linked_to_nothing_is_found(n, previous):
-    items = entries(written(n))
-    items.append(forged(n, previous))
-    assert holding(items).verify() == Fault(n, "removed")  # what it claims to follow is not there
-
-
-@given(n=st.integers(2, 12), link=places)
-def test_fork_at_the_end_is_found_where_it_begins(n, link):
-    items = entries(written(n))
-    link %= n
-    items.append(forged(link, items[link][3]))
-    assert holding(items).verify() == Fault(link, "inserted")  # all that stands between the fork and its rival
-
-
-@given(n=st.integers(1, 12), source=places, place=places)
-def test_ledger_reports_a_copied_entry(n, source, place):
-    items = entries(written(n))
-    source, place = source % n, place % (n + 1)
-    items.insert(place, items[source])
-    # Of two equal neighbours the second is the one that does not follow.
-    assert holding(items).verify() == Fault(source + 1 if place == source else place, "inserted")
-
-
-@given(n=st.integers(2, 12), a=places, b=places)
-def test_ledger_reports_swapped_entries(n, a, b):
-    items = entries(written(n))
-    a, b = a % n, b % n
-    items[a], items[b] = items[b], items[a]
-    assert holding(items).verify() == (None if a == b else Fault(min(a, b), "reordered"))
-
-
-@given(n=st.integers(2, 12), source=places, target=places)
-def test_ledger_reports_a_moved_entry(n, source, target):
-    items = entries(written(n))
-    source, target = source % n, target % n
-    items.insert(target, items.pop(source))
-    assert holding(items).verify() == (None if source == target else Fault(min(source, target), "reordered"))
+    for before in (previous, items[link % place][3], items[place][3]):
+        assert holding(items[:place] + [forged(place, before)] + items[place:]).verify() == Fault(place, "inserted")
+    copied = items[:place] + [items[link % n]] + items[place:]  # of two equal neighbours the second is the copy
+    assert holding(copied).verify() == Fault(place + (place == link % n), "inserted")
+    fork = items + [forged(link % n, items[link % n][3])]
+    assert holding(fork).verify() == Fault(link % n, "inserted")  # all between the fork and its rival
+    if previous != GENESIS:
+        assert holding(items + [forged(n, previous)]).verify() == Fault(n, "removed")
 
 
 @given(n=st.integers(0, 12), order=st.randoms(use_true_random=False))
-def test_ledger_reports_the_first_entry_out_of_order(n, order):
-    items = entries(written(n))
-    permutation = list(range(n))
+def test_the_first_entry_out_of_order_is_named(n, order):
+    items, permutation = entries(written(n)), list(range(n))
     order.shuffle(permutation)
     first = next((i for i in range(n) if permutation[i] != i), None)
     expected = None if first is None else Fault(first, "reordered")
     assert holding([items[i] for i in permutation]).verify() == expected
 
 
-@pytest.mark.parametrize("slot", [0, 3, 4])
-def test_overwriting_is_refused_and_changes_nothing(slot):
-    ledger = written(3, 2)
-    head, X, y = ledger.head, ledger.X.copy(), ledger.y.copy()
-    with pytest.raises(TypeError, match="append-only"):
-        ledger.overwrite(slot, rows(1, D, 5)[0], 1)
-    assert ledger.head == head and ledger.verify() is None
-    np.testing.assert_array_equal(ledger.X, X)
-    np.testing.assert_array_equal(ledger.y, y)
-
-
-def test_what_a_ledger_was_made_from_can_change_without_harm():
+def test_a_ledger_can_only_be_appended_to_and_owns_its_entries():
     X, y = rows(4, D, 0), np.arange(4)
     ledger = Ledger(X, y)
     X[:], y[:] = 0, 0
-    assert ledger.verify() is None
-
-
-def test_a_read_only_view_of_what_others_can_write_to_is_copied():
-    X, y = rows(4, D, 0), np.arange(4)
-    views = []
-    for array in (X, y):
-        views.append(array[:])
-        views[-1].flags.writeable = False
-    ledger = Ledger(*views)
-    X[:], y[:] = 0, 0
-    assert ledger.verify() is None and ledger.y.tolist() == [0, 1, 2, 3]
-
-
-@pytest.mark.parametrize("fixed", [0, 1])
-def test_rows_or_labels_that_somebody_can_write_to_are_copied_though_the_others_are_fixed(fixed):
-    X, y = rows(4, D, 0), np.arange(4)
-    (X, y)[fixed].flags.writeable = False
-    ledger = Ledger(X, y)
-    (X, y)[1 - fixed][:] = 0
-    assert ledger.verify() is None and ledger.y.tolist() == [0, 1, 2, 3]
-
-
-@pytest.mark.parametrize("make", [lambda array: array, lambda array: array[1:], lambda array: array[1:][:2]])
-def test_what_nobody_can_write_to_is_kept_without_a_copy(make):
-    X, y = rows(4, D, 0), np.arange(4)
-    for array in (X, y):
-        array.flags.writeable = False
-    assert np.shares_memory(Ledger(make(X), make(y)).X, X)
-    assert is_fixed(np.frombuffer(bytes(8))) and not is_fixed(np.frombuffer(bytearray(8)))
-
-
-def test_storage_counts_hashes_and_ids():
-    assert written(3, 2).nbytes == 5 * (4 * D + 8 + 8 + 8 + 32 + 32)
-
-
-def test_fault_reads_as_place_and_deed():
-    assert str(Fault(7, "removed")) == "entry 7: removed"
+    assert ledger.verify() is None and not hasattr(ledger, "overwrite")
 
 
 NOT_ENTRIES = {
-    "short": (np.ones(D - 1), 0, "shape"),
+    "short": (np.ones(D - 1), 0, "length 5"),
     "a table": (np.ones((1, D)), 0, "shape"),
     "a number": (1.0, 0, "shape"),
     "NaN": (np.full(D, np.nan), 0, "NaN"),
-    "infinite": (np.full(D, np.inf), 0, "infinite"),
     "too large for float32": (np.full(D, 1e300), 0, "infinite"),
-    "NaN in float32": (np.full(D, np.nan, np.float32), 0, "NaN"),
-    "infinite in float32": (np.full(D, -np.inf, np.float32), 0, "infinite"),
-    "short in float32": (np.ones(D - 1, np.float32), 0, "shape"),
-    "a fraction, in float32": (np.ones(D, np.float32), 0.5, "whole numbers"),
-    "negative in float32": (np.ones(D, np.float32), -1, "from 0 up"),
     "words": (["a"] * D, 0, "embeddings"),
     "a fraction": (np.ones(D), 1.0, "whole numbers"),
     "a name": (np.ones(D), "a", "whole numbers"),
@@ -324,54 +173,217 @@ NOT_ENTRIES = {
 
 @pytest.mark.parametrize("x, y, clue", NOT_ENTRIES.values(), ids=NOT_ENTRIES)
 def test_a_refused_entry_leaves_the_ledger_as_it_was(x, y, clue):
-    ledger = written(3, 64)  # with room for one more, and then without
-    for _ in range(2):
-        before, writes = entries(ledger), ledger.writes
-        with pytest.raises(InputError, match=clue):
-            ledger.append(x, y)
-        assert ledger.size == ledger.writes == writes == len(entries(ledger)) == len(before)
-        assert ledger.verify(head=before[-1][-1]) is None and ledger.head == before[-1][-1]
-        while ledger.size < len(ledger._y):
-            ledger.append(np.ones(D), 1)
-
-
-@pytest.mark.parametrize(
-    "X, y, clue",
-    [
-        (np.ones((2, D)), [0], "do not match"),
-        (np.ones(D), [0], "do not match"),
-        (np.full((1, D), np.nan), [0], "NaN"),
-        (np.ones((1, D)), [-1], "from 0 up"),
-        (np.ones((1, D)), [0.0], "whole numbers"),
-    ],
-)
-def test_first_entries_are_checked_like_later_ones(X, y, clue):
+    ledger = written(3, 2)
+    head = ledger.head
     with pytest.raises(InputError, match=clue):
-        Ledger(X, y)
+        ledger.append(x, y)
+    assert ledger.size == ledger.writes == 5 and ledger.head == head and ledger.verify(head) is None
+    if clue not in ("length 5", "shape"):
+        with pytest.raises(InputError, match=clue):
+            Ledger([x], [y])
 
 
-@pytest.mark.parametrize("label", [1, np.int64(1), np.uint8(1), np.array(1)])
-@pytest.mark.parametrize("kind", [list, np.float64, np.float32])
-def test_equal_entries_have_equal_hashes_whatever_their_type(label, kind):
-    one, other = written(2), written(2)
-    x = np.linspace(0, 1, D, dtype=np.float32)
-    one.append(x, 1)
-    other.append(x.tolist() if kind is list else x.astype(kind), label)
-    assert one.head == other.head
+@pytest.mark.parametrize("head", ["", "0" * 63, "g" * 64, bytes(31), bytearray(32), 7])
+def test_what_is_no_head_is_refused(head):
+    with pytest.raises(InputError, match="64 hexadecimal digits"):
+        written(2).verify(head)
 
 
-def test_heads_are_taken_as_bytes_or_as_digits():
-    ledger = written(2, 2)
-    noted = ledger.head.hex()
-    assert ledger.verify(head=noted) is None and ledger.verify(head=noted.upper()) is None
-    assert written(2).verify(head=noted) == Fault(2, "truncated")
-    for bad in (noted[:-1], "", "g" * 64, ledger.head[:-1], bytearray(ledger.head), 7):
-        with pytest.raises(InputError, match="64 hexadecimal digits"):
-            ledger.verify(head=bad)
+# --- the file
 
 
-def test_large_but_finite_rows_are_entries():
-    ledger, x = written(2), np.full(D, 3e38, np.float32)  # whose squares are not
-    ledger.append(x, 1)
-    np.testing.assert_array_equal(ledger.X[2], x)
-    assert ledger.verify() is None
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=5), st.integers(0, 3))
+def test_what_is_written_in_any_number_of_steps_is_read_back_and_goes_on(tmp_path_factory, steps, start):
+    path, ledger = tmp_path_factory.mktemp("ledger") / "l.sqlite", written(start)
+    for step, more in enumerate(steps):
+        for x in rows(more, D, step + 9):
+            ledger.append(x, step % 3)
+        assert write(ledger, path, CLASSES) == more + (0 if step else start)
+    found = read(path)
+    np.testing.assert_array_equal(found.X, ledger.X)
+    np.testing.assert_array_equal(found.y, ledger.y)
+    assert (found.ids, found.previous, found.hashes) == (ledger.ids, ledger.previous, ledger.hashes)
+    assert found.classes == CLASSES and found.verify() is found.verify(ledger.head) is found.verify(found.head) is None
+    head = found.head
+    found.append(rows(1, D, 7)[0], 1)
+    assert write(found, path, CLASSES) == 1 and read(path).verify(head) is None
+
+
+def test_the_head_of_a_file_covers_the_class_names(tmp_path):
+    for name, classes in (("a", CLASSES), ("b", ("a", "bc", "", "d", "e"))):
+        write(Ledger(np.eye(3, 4, dtype=np.float32), [0, 1, 2]), tmp_path / name, classes)
+    one, other = read(tmp_path / "a"), read(tmp_path / "b")
+    assert one.head.hex() == "451775ca3587596a4ff007dcba27193185a9326a88ea273882e985c82b41a5ef"
+    assert other.verify() is None and other.verify(one.head) == Fault(3, "truncated")
+
+
+COLUMNS = {"id": "9", "label": "4", "x": "zeroblob(24)", "previous": "zeroblob(32)", "hash": "zeroblob(32)"}
+FAULTS = {
+    **{f"UPDATE entries SET {name} = {value} WHERE place = 3": "entry 3: changed" for name, value in COLUMNS.items()},
+    "DELETE FROM entries WHERE place = 3": "entry 3: removed",
+    "DELETE FROM entries WHERE place >= 4": "entry 4: truncated",
+    "UPDATE entries SET place = 99 WHERE place = 2; UPDATE entries SET place = 2 WHERE place = 3;"
+    "UPDATE entries SET place = 3 WHERE place = 99": "entry 2: reordered",
+    "INSERT INTO entries SELECT 9, id, label, x, previous, hash FROM entries WHERE place = 2": "entry 6: inserted",
+    "UPDATE classes SET name = 'zz' WHERE label = 0": "class names: changed",
+    "INSERT INTO classes VALUES (5, 'f')": "class names: changed",
+    "UPDATE about SET names = zeroblob(32)": "class names: changed",
+}
+
+
+@pytest.mark.parametrize("statement, said", FAULTS.items())
+def test_a_change_in_the_file_is_named(tmp_path, statement, said):
+    path, ledger = tmp_path / "l.sqlite", written(6)
+    write(ledger, path, CLASSES)
+    change(path, *statement.split(";"))
+    assert str(read(path).verify(ledger.head)) == said
+
+
+REFUSED = {
+    "UPDATE entries SET x = 5 WHERE place = 3": "entry 3 changed",
+    "UPDATE entries SET x = x'00' WHERE place = 3": "entry 3 changed",
+    "UPDATE entries SET label = 1.5 WHERE place = 3": "entry 3 changed",
+    "UPDATE entries SET hash = 'x' WHERE place = 3": "entry 3 changed",
+    "UPDATE entries SET place = place + 9 WHERE place > 2": "places of entries changed",
+    "UPDATE classes SET label = 7 WHERE label = 1": "class names changed",
+    "UPDATE classes SET name = x'00' WHERE label = 1": "class names changed",
+    "UPDATE classes SET name = CAST(x'ff' AS TEXT) WHERE label = 1": "UTF-8",
+    "UPDATE about SET dim = 'x'": "table about changed",
+    "UPDATE about SET dim = 999999999999": "table about changed",
+    "UPDATE about SET format = 3": "table about changed",
+    "DELETE FROM about": "table about changed",
+    "ALTER TABLE about DROP COLUMN names": "tables were changed",
+    "CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM entries WHERE place = NEW.place; END": "tables were",
+    "DROP TABLE entries": "tables were changed",
+}
+
+
+@pytest.mark.parametrize("statement, clue", REFUSED.items())
+def test_a_file_changed_beyond_reading_is_refused_in_one_line(tmp_path, statement, clue):
+    path = tmp_path / "l.sqlite"
+    write(written(6), path, CLASSES)
+    change(path, statement)
+    with pytest.raises(InputError, match=f"l.sqlite.*{clue}") as caught:
+        read(path)
+    assert "\n" not in str(caught.value)
+
+
+@given(st.lists(st.tuples(places, st.integers(1, 255)), min_size=1, max_size=4), st.booleans())
+def test_no_changed_bytes_of_a_file_go_unnoticed(tmp_path_factory, changes, cut):
+    path, ledger = tmp_path_factory.mktemp("ledger") / "l.sqlite", written(6)
+    write(ledger, path, CLASSES)
+    raw = bytearray(path.read_bytes())
+    for place, mask in changes:
+        raw[place % len(raw)] ^= mask
+    path.write_bytes(raw[: changes[0][0] % len(raw)] if cut else raw)
+    try:
+        found = read(path)
+    except InputError as error:
+        assert str(path) in str(error) and "\n" not in str(error)
+    else:
+        if found.verify(ledger.head) is None:  # bytes that hold nothing
+            assert (found.hashes, found.classes) == (ledger.hashes, CLASSES)
+            np.testing.assert_array_equal(found.X, ledger.X)
+
+
+def test_one_ledger_never_overwrites_another(tmp_path):
+    path = tmp_path / "l.sqlite"
+    write(written(6), path, CLASSES)
+    before = path.read_bytes()
+    narrower = Ledger(np.eye(3, dtype=np.float32), np.arange(3))
+    for other, classes in (
+        (written(6, seed=1), CLASSES),
+        (written(3), CLASSES),
+        (written(8, seed=1), CLASSES),
+        (narrower, CLASSES),
+        (written(8), "vwxyz"),
+        (written(8), (*CLASSES, "f")),
+        (written(8), CLASSES[:2]),
+    ):
+        with pytest.raises(InputError, match="l.sqlite (holds another ledger|is not written: label 4)"):
+            write(other, path, classes)
+    assert path.read_bytes() == before
+
+
+def test_what_cannot_be_used_is_named_in_one_line(tmp_path, monkeypatch):
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *args, **how: connect(*args, **how | {"timeout": 0}))
+    made, junk, other, empty = (tmp_path / name for name in ("made", "junk", "other", "empty"))
+    write(written(6), made, CLASSES)
+    junk.write_bytes(b"text,label\n" * 500)
+    change(other, "CREATE TABLE notes (text TEXT)")
+    empty.touch()
+    locked = connect(made, isolation_level=None)
+    locked.execute("BEGIN EXCLUSIVE")
+    failing = [
+        (made, "locked"), (junk, "not a database"), (other, "no ledger"), (tmp_path, "missing|unable to open"),
+        (tmp_path / "no folder/l", "missing|unable to open"),
+    ]  # fmt: skip
+    for path, clue in [*failing, (empty, "empty")]:
+        for use in [read, lambda path: write(written(8), path, CLASSES)][: 1 if path == empty else 2]:
+            with pytest.raises(InputError, match=clue) as caught:
+                use(path)
+            assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+    locked.close()
+    assert write(written(8), made, CLASSES) == 2 and write(written(8), empty, CLASSES) == 8
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write anywhere")
+def test_a_file_that_cannot_be_written_can_be_read(tmp_path):
+    path = tmp_path / "l.sqlite"
+    write(written(6), path, CLASSES)
+    path.chmod(0o400)
+    assert read(path).size == 6
+    with pytest.raises(InputError, match="readonly"):
+        write(written(8), path, CLASSES)
+
+
+def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
+    path, connect = tmp_path / "l.sqlite", sqlite3.connect
+    write(written(6), path, CLASSES)
+
+    def full(*args, **how):
+        base = connect(*args, **how)
+        base.execute("PRAGMA max_page_count = 1")  # SQLite raises it to what there is, and then reports a full disk
+        return base
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite3, "connect", full)
+        with pytest.raises(InputError, match="l.sqlite.*full"):
+            write(written(6, 400), path, CLASSES)
+    assert read(path).verify(written(6).head) is None
+
+
+KILLED = """
+import os, signal, sys
+import numpy as np
+from ocrrlib.ledger import Ledger, write
+
+ledger = Ledger(np.ones((int(sys.argv[2]), 256), np.float32), np.zeros(int(sys.argv[2]), int))
+print(write(ledger, sys.argv[1], ["a"]) if len(ledger.y) else 0, flush=True)
+for _ in range(4000):
+    ledger.append(np.ones(256), 0)
+
+class Killing(list):
+    def __getitem__(self, place):
+        if place == 3900:  # more than SQLite's cache holds: part of it is in the file
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().__getitem__(place)
+
+ledger.ids = Killing(ledger.ids)
+write(ledger, sys.argv[1], ["a"])
+"""
+
+
+@pytest.mark.parametrize("acknowledged", [0, 500])
+def test_a_killed_write_loses_nothing_that_was_acknowledged(tmp_path, acknowledged):
+    path = tmp_path / "l.sqlite"
+    program = [sys.executable, "-c", KILLED, path, str(acknowledged)]
+    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode < 0 and done.stdout == f"{acknowledged}\n", done.stderr
+    assert path.with_name("l.sqlite-journal").exists()
+    if acknowledged:
+        found = read(path)
+        assert found.size == acknowledged and found.verify() is None
+    ledger = Ledger(np.ones((600, 256), np.float32), np.zeros(600, int))
+    assert write(ledger, path, ["a"]) == 600 - acknowledged and read(path).verify(ledger.head) is None

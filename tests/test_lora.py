@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from test_systems import assert_ids, assert_refused, teach
 
 from ocrrlib import results, sweep
-from ocrrlib.backbones import load_backbone, load_tokeniser
+from ocrrlib.encoders import load_backbone, load_tokeniser
 from ocrrlib.embeddings import Embedded
 from ocrrlib.errors import InputError
 from ocrrlib.experiments import Run
@@ -334,7 +334,7 @@ def test_a_system_whose_fit_failed_is_not_fitted(s, tmp_path):
 def test_a_stream_equals_a_plain_loop_that_asks_row_by_row(new, s, system):
     steps = list(run_stream(new(), s, POLICIES["random50"], every=5))
     assert [c.step for c in steps] == [0, 5, 10, 12]
-    coins, corrected = POLICIES["random50"].coins(s.seed, 12), 0
+    coins, corrected = POLICIES["random50"].draws(s.seed, 12), 0
     for first, c in zip((0, 0, 5, 10), steps):
         for n in range(first, c.step):
             if coins[n] and system.predict(s.X_stream[n : n + 1])[0] != s.y_stream[n]:

@@ -20,7 +20,7 @@ EVALUATION = """if True:
 
     import ocrrlib
     from ocrrlib.embeddings import load
-    from ocrrlib.home import data_folder, installed
+    from ocrrlib.files import data_folder, installed
     from ocrrlib.policies import POLICIES
     from ocrrlib.scenario import make_scenario
     from ocrrlib.stream import run_stream

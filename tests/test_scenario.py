@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ocrrlib.errors import InputError
-from ocrrlib.scenario import DRAWS, PAPER_CAP, make_scenario
+from ocrrlib.scenario import PAPER_CAP, make_scenario, shuffled
 
 
 def published(data, seed, anew, cap):
@@ -42,17 +42,6 @@ def test_draws_are_the_published_ones(banking, draw, cap, seed):
         np.testing.assert_array_equal(getattr(s, f"y_{name}"), getattr(banking, f"y_{split}")[drawn])
 
 
-def test_there_are_two_draws_and_they_differ(banking):
-    assert set(DRAWS) == {"fresh", "continued"}
-    fresh, continued = (make_scenario(banking, 0, draw=draw) for draw in ("fresh", "continued"))
-    np.testing.assert_array_equal(fresh.held_out, continued.held_out)
-    assert not np.array_equal(fresh.y_stream, continued.y_stream)
-
-
-def test_class_ids_are_positions_among_the_sorted_names(banking):
-    assert list(banking.classes) == sorted(banking.classes) and len(banking.classes) == 77
-
-
 def test_seed_0_holds_out_the_classes_it_always_held_out(banking):
     # As drawn by NumPy 2.4; another order of classes or another generator would show here.
     assert [banking.classes[id] for id in make_scenario(banking, 0).held_out] == [
@@ -67,14 +56,6 @@ def test_seed_0_holds_out_the_classes_it_always_held_out(banking):
         "card_delivery_estimate",
         "automatic_top_up",
     ]
-
-
-@pytest.mark.parametrize("draw", DRAWS)
-def test_whole_test_sets_without_a_cap(banking, draw):
-    s = make_scenario(banking, 0, draw=draw, cap=None)
-    assert len(s.y_novel) + len(s.y_original) == len(banking.y_test)
-    assert len(s.y_initial) + len(s.y_stream) == len(banking.y_train)
-    assert sorted(np.concatenate([s.y_novel, s.y_original])) == sorted(banking.y_test)
 
 
 @pytest.mark.parametrize("held_out", [1, 4, 11])
@@ -106,15 +87,13 @@ def test_thinning_keeps_every_so_many_th_training_row(tiny):
     assert len(s.y_novel) == 4 * 6 and len(s.y_original) == 8 * 6
 
 
-def test_same_seed_gives_the_same_scenario(tiny):
-    first, second = (make_scenario(tiny, 7, held_out=4, cap=20) for _ in range(2))
-    np.testing.assert_array_equal(first.queries, second.queries)
-    np.testing.assert_array_equal(first.X_initial, second.X_initial)
-    assert not np.array_equal(first.held_out, make_scenario(tiny, 8, held_out=4, cap=20).held_out)
-
-
-def test_queries_are_stream_then_novel_then_original(tiny):
-    s = make_scenario(tiny, 0, held_out=4)
+def test_shuffling_changes_the_order_of_initial_rows_only(tiny):
+    s = make_scenario(tiny, 3, held_out=4)
+    other = shuffled(s)
+    order = np.random.default_rng(3).permutation(len(s.y_initial))
+    np.testing.assert_array_equal(other.X_initial, s.X_initial[order])
+    np.testing.assert_array_equal(other.y_initial, s.y_initial[order])
+    np.testing.assert_array_equal(other.queries, s.queries)
     np.testing.assert_array_equal(s.queries, np.concatenate([s.X_stream, s.X_novel, s.X_original]))
 
 
@@ -130,18 +109,12 @@ def test_scenario_cannot_be_written_to_and_leaves_the_data_alone(tiny):
     "wrong, clue",
     [
         (dict(draw="anew"), "fresh, continued"),
-        (dict(draw=None), "fresh, continued"),
         (dict(seed=-1), "seed -1"),
         (dict(seed=0.5), "seed 0.5"),
-        (dict(seed="0"), "seed '0'"),
-        (dict(seed=None), "seed None"),
         (dict(held_out=0), "hold out 0 of 12"),
-        (dict(held_out=-1), "hold out -1 of 12"),
         (dict(held_out=12), "hold out 12 of 12 classes: give 1 to 11"),
         (dict(cap=0), "cap of 0"),
-        (dict(cap=-5), "cap of -5"),
         (dict(thin=0), "thin"),
-        (dict(thin=-1), "thin"),
     ],
 )
 def test_what_is_out_of_range_is_refused_in_one_line(tiny, wrong, clue):

@@ -9,11 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ocrrlib import search
-from ocrrlib.embeddings import halve, widen
-from ocrrlib.entries import Entries
-from ocrrlib.errors import InputError
-from ocrrlib.growing import DEPTH, GrowingNeighbours
-from ocrrlib.search import BLOCK, GROUPS, StandingQueries, top_k
+from ocrrlib.search import BLOCK, DEPTH, GROUPS, Buffer, Entries, StandingQueries, top_k
 
 UNIT = 2.0**-24
 
@@ -66,12 +62,6 @@ def test_one_query_at_a_time_finds_the_same_whether_or_not_the_entries_fit_a_cac
         assert_same([np.concatenate(part) for part in zip(*each)], brute_force(Q, X, born, 7))
 
 
-def test_top_k_equals_a_full_sort_where_all_entries_differ():
-    X, Q = rows(2 * GROUPS + 77, 24, 0), rows(9, 24, 1)
-    born = np.random.default_rng(2).permutation(len(X))
-    assert_same(top_k(Q, X, born, 7), brute_force(Q, X, born, 7))
-
-
 def test_no_queries_have_no_neighbours():
     sims, slots = top_k(rows(0, 4, 0), rows(5, 4, 1), np.arange(5), 3)
     assert sims.shape == slots.shape == (0, 3)
@@ -92,70 +82,63 @@ def histories(draw):
 
 
 @given(history=histories(), k=st.integers(1, 6), spare=st.sampled_from([0, 1, 4, 20]), seed=st.integers(0, 99))
-@settings(max_examples=150)
+@settings(max_examples=200)
 def test_standing_queries_equal_top_k_after_any_writes(history, k, spare, seed):
     n, operations = history
     some = pool(5, seed)
-    entries = Entries(some[np.random.default_rng(seed).integers(0, len(some), n)], np.zeros(n, np.int64))
-    asked = [StandingQueries(some, entries, k, spare)]
-    if all(operation[0] != "overwrite" for operation in operations):
-        asked.append(GrowingNeighbours(some, entries, k))
+    entries = Buffer(some[np.random.default_rng(seed).integers(0, len(some), n)], np.zeros(n), np.arange(n), n)
+    standing = StandingQueries(some, entries, k, spare)
     for operation in [*operations, ("ask", range(len(some)))]:
         if operation[0] == "ask":
             ids = np.array(operation[1], np.int64)
-            assert_same(
-                top_k(some[ids], entries.X, entries.born, k), brute_force(some[ids], entries.X, entries.born, k)
-            )
-            for one in asked:
-                assert_same(one.neighbours(ids), brute_force(some[ids], entries.X, entries.born, k))
+            expected = brute_force(some[ids], entries.X, entries.born, k)
+            assert_same(top_k(some[ids], entries.X, entries.born, k), expected)
+            assert_same(standing.neighbours(ids), expected)
         elif operation[0] == "append" or not entries.size:
             entries.append(some[operation[1]], 0)
         else:
             entries.overwrite(operation[2] % entries.size, some[operation[1]], 0)
 
 
-@pytest.mark.parametrize("spare", [0, 3, 15])
-def test_standing_queries_hold_through_hundreds_of_overwrites(spare):
+@pytest.mark.parametrize("k, spare", [(1, 0), (5, 0), (5, 3), (5, 15), (DEPTH + 7, 0)])
+@pytest.mark.parametrize("overwritten", [False, True])
+def test_standing_queries_hold_through_hundreds_of_writes(k, spare, overwritten):
     X, Q, new = rows(2 * GROUPS + 10, 6, 0), rows(30, 6, 1), rows(400, 6, 2)
-    entries, rng = Entries(X, np.zeros(len(X), np.int64)), np.random.default_rng(3)
-    standing = StandingQueries(Q, entries, 5, spare)
+    entries, rng = Buffer(X, np.zeros(len(X)), np.arange(len(X)), len(X)), np.random.default_rng(3)
+    standing = StandingQueries(Q, entries, k, spare)
     for x in new:
-        entries.overwrite(rng.integers(entries.size), x, 0)
+        entries.overwrite(rng.integers(entries.size), x, 0) if overwritten else entries.append(x, 0)
         ids = np.flatnonzero(rng.random(len(Q)) < 0.1)
-        assert_same(standing.neighbours(ids), top_k(Q[ids], entries.X, entries.born, 5))
-    assert_same(standing.neighbours(np.arange(len(Q))), brute_force(Q, entries.X, entries.born, 5))
+        assert_same(standing.neighbours(ids), top_k(Q[ids], entries.X, entries.born, k))
+    assert_same(standing.neighbours(np.arange(len(Q))), brute_force(Q, entries.X, entries.born, k))
 
 
-@pytest.mark.parametrize("k", [1, 5, DEPTH, DEPTH + 7])
-def test_neighbours_among_growing_entries_hold_through_hundreds_of_them(k):
-    X, Q, new = rows(2 * GROUPS + 10, 6, 0), rows(30, 6, 1), rows(400, 6, 2)
-    entries, rng = Entries(X, np.zeros(len(X), np.int64)), np.random.default_rng(3)
-    growing = GrowingNeighbours(Q, entries, k)
-    for x in new:
-        entries.append(x, 0)
-        ids = np.flatnonzero(rng.random(len(Q)) < 0.1)
-        assert_same(growing.neighbours(ids), top_k(Q[ids], entries.X, entries.born, k))
-    assert_same(growing.neighbours(np.arange(len(Q))), brute_force(Q, entries.X, entries.born, k))
-
-
-def test_entries_that_were_overwritten_are_not_followed_as_growing_ones():
-    entries = Entries(rows(20, 6, 0), np.zeros(20, np.int64))
-    growing = GrowingNeighbours(rows(4, 6, 1), entries, 3)
-    entries.overwrite(7, rows(1, 6, 2)[0], 0)
-    with pytest.raises(InputError, match="StandingQueries"):
-        growing.neighbours(np.arange(4))
-    with pytest.raises(InputError, match="StandingQueries"):
-        GrowingNeighbours(rows(4, 6, 1), entries, 3)
-
-
-@pytest.mark.parametrize("kind", [StandingQueries, GrowingNeighbours])
-def test_standing_queries_do_not_share_what_they_learn(kind):
+def test_standing_queries_of_other_entries_are_not_touched():
     X, Q = rows(20, 6, 0), rows(4, 6, 1)
     first, second = (Entries(X, np.zeros(20, np.int64)) for _ in range(2))
-    ids, standing = np.arange(4), [kind(Q, entries, 3) for entries in (first, second)]
+    ids, standing = np.arange(4), [StandingQueries(Q, entries, 3) for entries in (first, second)]
     first.append(Q[0], 0)
     assert standing[0].neighbours(ids)[1][0, 0] == 20
     assert_same(standing[1].neighbours(ids), top_k(Q, X, second.born, 3))
+
+
+@given(n=st.integers(0, 5), writes=st.lists(st.one_of(st.none(), st.integers(0, 999)), max_size=150))
+def test_entries_hold_what_was_written_last_in_each_slot(n, writes):
+    X = rows(n + len(writes), 3, 0)
+    entries, expected = Buffer(X[:n], np.arange(n), np.arange(n), n), [(x, i, i) for i, x in enumerate(X[:n])]
+    for number, slot in enumerate(writes, n):
+        written = X[number], number % 7, number
+        if slot is None or not expected:
+            entries.append(*written[:2])
+            expected.append(written)
+        else:
+            entries.overwrite(slot % len(expected), *written[:2])
+            expected[slot % len(expected)] = written
+    assert (entries.size, entries.writes, entries.nbytes) == (len(expected), n + len(writes), len(expected) * 28)
+    for found, column in zip((entries.X, entries.y, entries.born), zip(*expected)):
+        np.testing.assert_array_equal(found, column)
+    for moment in range(entries.writes + 1):
+        assert entries.since(moment).tolist() == [slot for slot, row in enumerate(expected) if row[2] >= moment]
 
 
 def test_cosines_are_the_same_bit_for_bit_in_any_batch_and_order(banking):
@@ -179,18 +162,3 @@ def test_cosines_are_the_true_sums_of_products(banking):
     for query, cosines, neighbours in zip(Q, sims, slots):
         for cosine, slot in zip(cosines, neighbours):
             assert cosine == math.fsum((query.astype(np.float64) * X[slot].astype(np.float64)).tolist())
-
-
-@given(n=st.integers(1, 5), d=st.integers(1, 400), seed=st.integers(0, 999))
-def test_widened_rows_are_unit_and_multiples_of_two_to_the_minus_24(n, d, seed):
-    X = widen(halve(np.random.default_rng(seed).normal(size=(n, d))))
-    assert X.dtype == np.float32
-    scaled = X.astype(np.float64) * 2**24
-    np.testing.assert_array_equal(scaled, np.round(scaled))
-    np.testing.assert_allclose((X.astype(np.float64) ** 2).sum(axis=1), 1, atol=1e-6)
-
-
-def test_committed_rows_are_multiples_of_two_to_the_minus_24(banking):
-    for X in (banking.X_train, banking.X_test):
-        scaled = X.astype(np.float64) * 2**24
-        np.testing.assert_array_equal(scaled, np.round(scaled))

@@ -184,7 +184,7 @@ class RowByRow:
 def assert_equal_at_every_step(name, s, policy, naive):
     recorder = Recorder(make(name))
     checkpoints = list(run_stream(recorder, s, policy))
-    coins = [True] * len(s.y_stream) if policy.name == "oracle" else policy.coins(s.seed, len(s.y_stream))
+    coins = [True] * len(s.y_stream) if policy.name == "oracle" else policy.draws(s.seed, len(s.y_stream))
     predictions, corrections, expected = play(naive, s, coins)
     assert recorder.predictions == predictions
     assert recorder.corrections == corrections
@@ -282,11 +282,11 @@ def test_oracle_corrects_every_wrong_prediction_and_no_right_one(small):
 
 
 def test_coins_differ_between_seeds_and_nest_between_policies():
-    oracle, half, tenth = (POLICIES[name].coins(3, 1000) for name in ("oracle", "random50", "random10"))
+    oracle, half, tenth = (POLICIES[name].draws(3, 1000) for name in ("oracle", "random50", "random10"))
     assert oracle.all() and not (tenth & ~half).any()
     assert abs(half.mean() - 0.5) < 0.06 and abs(tenth.mean() - 0.1) < 0.04
-    assert not np.array_equal(half, POLICIES["random50"].coins(4, 1000))
-    np.testing.assert_array_equal(half[:100], POLICIES["random50"].coins(3, 100))
+    assert not np.array_equal(half, POLICIES["random50"].draws(4, 1000))
+    np.testing.assert_array_equal(half[:100], POLICIES["random50"].draws(3, 100))
 
 
 def test_first_checkpoint_is_the_initial_state(s):

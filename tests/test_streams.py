@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from scipy.stats import ttest_rel
 
 from ocrrlib import stream_plan
-from ocrrlib.blind import BLIND
 from ocrrlib.cache import RunCache
 from ocrrlib.embeddings import load
 from ocrrlib.errors import InputError
@@ -37,6 +36,8 @@ CANNOT_TELL = set(
     "order.reservoir_original encoder.linear_novel digits.tuned_over_novel digits.tuned_over_original".split()
 )
 
+BLIND = Policy("blind", 1.0, exact=True)
+
 
 def scenario_of(cell):
     return scenario_from(cell, rows_of(*cell.source)[0])
@@ -53,7 +54,7 @@ def rows():
 
 @given(p=st.floats(0, 1), n=st.integers(0, 300), seed=st.integers(0, 2**32 - 1))
 def test_all_ways_of_asking_spend_exactly_the_same_number_of_questions(p, n, seed):
-    rng, blind = np.random.default_rng(seed), replace(BLIND, p=p).coins(seed, n)
+    rng, blind = np.random.default_rng(seed), replace(BLIND, p=p).draws(seed, n)
     gates = [replace(POLICIES["oracle"], p=p, ask=way).gate(n) for way in UNCERTAINTIES]
     asked = [sum(gate.asks(x) for x in rng.dirichlet(np.ones(4), n)) for gate in gates]
     assert blind.shape == (n,) and blind.dtype == bool and {int(blind.sum()), *asked} == {round(p * n)}
@@ -61,10 +62,10 @@ def test_all_ways_of_asking_spend_exactly_the_same_number_of_questions(p, n, see
 
 @given(p=st.floats(0, 1), more=st.floats(0, 1), n=st.integers(0, 300), seed=st.integers(0, 99))
 def test_what_is_asked_with_few_questions_is_asked_with_more_by_the_draws_of_the_coins(p, more, n, seed):
-    few, many = (replace(BLIND, p=share).coins(seed, n) for share in sorted((p, more)))
+    few, many = (replace(BLIND, p=share).draws(seed, n) for share in sorted((p, more)))
     assert not (few & ~many).any()
-    coins = Policy("coins", p).coins(seed, n)
-    blind = replace(BLIND, p=p).coins(seed, n)
+    coins = Policy("coins", p).draws(seed, n)
+    blind = replace(BLIND, p=p).draws(seed, n)
     assert (blind <= coins).all() or (coins <= blind).all()  # the same draws, but for how many
 
 
@@ -102,7 +103,7 @@ def test_the_share_of_wrong_entries_is_that_of_rows_stored_with_a_wrong_label(na
     s = scenario_of(Cell(name, 0, **QUICK))
     system = make(name).fit(s.X_initial, s.y_initial, s.classes)
     assert wrong_entries(system, s, right_rows(s)) == 0
-    told = replace(POLICIES["oracle"], wrong=0.5).told(s)
+    told = replace(POLICIES["oracle"], wrong=0.5).labels(s)
     for x, y in zip(s.X_stream, told.tolist()):
         system.correct(x, y)
     kept = {x.tobytes() for x in system.entries.X}

@@ -146,7 +146,7 @@ def test_the_seed_of_a_composed_scenario_is_that_of_its_coins(tiny):
     one, other = compose(tiny, 1, 0, 5), compose(tiny, 1, 0, 6)
     assert np.array_equal(one.X_stream, other.X_stream) and (one.seed, other.seed) == (5, 6)
     n = len(one.y_stream)
-    assert not np.array_equal(POLICIES["random50"].coins(one.seed, n), POLICIES["random50"].coins(other.seed, n))
+    assert not np.array_equal(POLICIES["random50"].draws(one.seed, n), POLICIES["random50"].draws(other.seed, n))
 
 
 def test_every_combination_is_streamed_once_by_however_many_workers(tiny):

@@ -69,22 +69,6 @@ def test_no_neighbours_elect_nobody(rule):
     assert vote(np.empty((2, 0)), np.empty((2, 0), np.int64), rule=rule).tolist() == [-1, -1]
 
 
-# One ballot that every rule decides as its docstring says: cosines, labels, who wins.
-@pytest.mark.parametrize(
-    "rule, sims, labels, winner",
-    [
-        ("full", [0.9, 0.9, 0.88, 0.88], [3, 1, 1, 3], 3),  # equal counts and cosines: the newest
-        ("no_recency", [0.9, 0.9, 0.88, 0.88], [3, 1, 1, 3], 1),  # the same: the smallest id
-        ("full", [0.9, 0.84, 0.84, 0.84], [2, 1, 1, 1], 2),  # beyond the margin nobody votes
-        ("sumsim", [0.9, 0.84, 0.84, 0.84], [2, 1, 1, 1], 1),  # sumsim has no margin
-        ("count_only", [0.9, 0.89, 0.88], [2, 1, 0], 2),
-        ("count_by_id", [0.9, 0.89, 0.88], [2, 1, 0], 0),
-    ],
-)
-def test_rule_decides_ties_as_described(rule, sims, labels, winner):
-    assert vote(np.array([sims]), np.array([labels]), 0.05, rule).tolist() == [winner]
-
-
 def test_unknown_rule_is_refused_with_the_rules_there_are():
     with pytest.raises(InputError) as caught:
         vote(np.zeros((1, 1)), np.zeros((1, 1), np.int64), rule="majority")

@@ -10,7 +10,7 @@ from ocrrlib.cards.check import check
 from ocrrlib.cards.repeat import repeat
 from ocrrlib.errors import InputError
 from ocrrlib.files import write_text
-from ocrrlib.home import data_folder
+from ocrrlib.files import data_folder
 from ocrrlib.stream import EVERY
 
 PUBLISHED_HERE = "published here"

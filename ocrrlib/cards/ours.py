@@ -9,7 +9,7 @@ from ocrrlib.cards.check import VERSION
 from ocrrlib.embeddings import load
 from ocrrlib.errors import InputError
 from ocrrlib.experiments import EXPERIMENTS
-from ocrrlib.home import data_folder
+from ocrrlib.files import data_folder
 from ocrrlib.provenance import digest
 from ocrrlib.statistics.anytime import measure
 from ocrrlib.systems import SYSTEMS

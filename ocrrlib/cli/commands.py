@@ -15,7 +15,6 @@ import typer
 from ocrrlib import __version__, cards
 from ocrrlib.cli.curves import text_lines
 from ocrrlib.cli.failures import exit_failed, warnings_once
-from ocrrlib.cli.ledger import ledgers
 from ocrrlib.cli.options import BROKEN, STOPPED, WRONG, AsJSON, Once, Options, System, print_json, with_options
 from ocrrlib.datasets import DATASETS
 from ocrrlib.errors import InputError
@@ -37,7 +36,6 @@ app = typer.Typer(
     ocrr compare my_module:MyClassifier ncm
     """,
 )
-app.add_typer(ledgers, name="ledger")
 
 
 def _progress(as_json):

@@ -6,7 +6,7 @@ import numpy as np
 
 from ocrrlib.cards.cells import HELD_OUT
 from ocrrlib.datasets import DATASETS
-from ocrrlib.embeddings import Embedded, load
+from ocrrlib.embeddings import Embedded, Sentences, load, load_sentences
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.errors import InputError
 from ocrrlib.own_data.files import ARRAYS, TABLES
@@ -40,8 +40,6 @@ def as_data(dataset, encoder, reads, progress):
         where the system reads those.
     """
     if reads == "sentences":
-        from ocrrlib.sentences import Sentences, load_sentences
-
         check_sentences(dataset)
         return dataset if isinstance(dataset, Sentences) else load_sentences(dataset, encoder)
     if isinstance(dataset, Embedded):
@@ -67,8 +65,6 @@ def check_sentences(dataset):
     InputError
         If it is something else; nothing was read or encoded.
     """
-    from ocrrlib.sentences import Sentences
-
     if not (isinstance(dataset, Sentences) or (isinstance(dataset, str) and dataset in DATASETS)):
         given = dataset.dataset if isinstance(dataset, Embedded) else dataset
         named = repr(str(given)) if isinstance(given, (str, Path)) else f"a {type(given).__name__}"

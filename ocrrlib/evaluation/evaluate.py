@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ocrrlib import __version__
-from ocrrlib.encoders import DEFAULT_ENCODER
+from ocrrlib.encoders import DEFAULT_ENCODER, as_encoder
 from ocrrlib.errors import InputError, pick
 from ocrrlib.evaluation.candidates import Candidate
 from ocrrlib.evaluation.data import as_data, n_held_out
@@ -16,7 +16,6 @@ from ocrrlib.evaluation.kept import checkpoints_kept, write_kept
 from ocrrlib.evaluation.one_seed import ALONE, CAP, DRAW, run_far, run_seed, sendable
 from ocrrlib.evaluation.outcome import Evaluation, Stopped
 from ocrrlib.experiments import parse_seeds
-from ocrrlib.function_encoder import as_encoder
 from ocrrlib.policies import POLICIES, Policy
 from ocrrlib.progress import Progress
 from ocrrlib.stream import EVERY

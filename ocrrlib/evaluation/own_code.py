@@ -1,10 +1,16 @@
 """Errors in code of one's own, a module or a system: while what was done, and in which line."""
 
+import sys
 import traceback
 from contextlib import contextmanager
 
 from ocrrlib.errors import InputError
-from ocrrlib.identity import is_library
+
+
+def is_library(module):
+    """Whether the module of this name is Python's own or of an installed package."""
+    file = getattr(sys.modules.get(module), "__file__", None) or ""
+    return module != "__main__" and ("site-packages" in file or module.partition(".")[0] in sys.stdlib_module_names)
 
 
 def line_of(error):

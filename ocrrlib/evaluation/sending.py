@@ -7,7 +7,7 @@ from pathlib import Path
 
 import cloudpickle
 
-from ocrrlib.identity import is_library
+from ocrrlib.evaluation.own_code import is_library
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import numpy as np
 
 from ocrrlib.errors import InputError, pick
 from ocrrlib.ledger import Fault, Ledger
-from ocrrlib.stored_ledger import StoredLedger
 
 FOUND = {
     "changed": "entry {} is not what was written",
@@ -64,7 +63,7 @@ def damaged(ledger, kind, place, n_classes):
     elif kind == "cut":
         del places[place:]
     lists = ([values[at] for at in places] for values in (ledger.ids, ledger.previous, ledger.hashes))
-    return StoredLedger(ledger.X[places], labels[places], *lists, ())
+    return Ledger.from_chain(ledger.X[places], labels[places], *lists)
 
 
 @dataclass(frozen=True)

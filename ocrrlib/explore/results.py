@@ -9,7 +9,7 @@ from ocrrlib.cards.cells import HELD_OUT
 from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import EXPERIMENTS
 from ocrrlib.explore.replay import replay
-from ocrrlib.home import data_folder
+from ocrrlib.files import data_folder
 from ocrrlib.metrics import final
 from ocrrlib.report.evaluation import over_steps
 from ocrrlib.statistics.collapse import FLOOR, collapsed

@@ -8,9 +8,8 @@ import pandas as pd
 
 from ocrrlib.datasets import DATASETS
 from ocrrlib.embeddings import Embedded
-from ocrrlib.encoders import DEFAULT_ENCODER
+from ocrrlib.encoders import DEFAULT_ENCODER, as_encoder
 from ocrrlib.errors import InputError
-from ocrrlib.function_encoder import as_encoder
 from ocrrlib.own_data.equal_rows import equal_rows, on_both_sides, under_two_labels
 from ocrrlib.own_data.problems import listed
 from ocrrlib.own_data.rows import TextRows, VectorRows, plain

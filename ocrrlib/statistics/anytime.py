@@ -9,7 +9,7 @@ from ocrrlib.policies import POLICIES
 
 def allowed(policy, seed, n):
     """The most corrections that a policy allows in ``n`` stream steps: its coins that say yes."""
-    return int(pick("policy", policy, POLICIES).coins(seed, n).sum())
+    return int(pick("policy", policy, POLICIES).draws(seed, n).sum())
 
 
 def anytime(results):

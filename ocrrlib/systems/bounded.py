@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from ocrrlib.entries import Entries
 from ocrrlib.errors import InputError, pick
-from ocrrlib.search import StandingQueries
+from ocrrlib.search import Buffer, StandingQueries
 from ocrrlib.systems.substrate import Neighbours
 
 
@@ -63,7 +62,7 @@ class Bounded(Neighbours):
             slot = self.evict.slot()
             if slot is not None:
                 rows[slot] = row
-        self.entries = Entries(X[rows], y[rows], born=rows, writes=len(y))
+        self.entries = Buffer(X[rows], y[rows], born=rows, writes=len(y))
 
     def _follow(self, Q):
         return StandingQueries(Q, self.entries, self.k, self.spare).neighbours

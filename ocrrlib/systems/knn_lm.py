@@ -1,8 +1,6 @@
 """``knn_lm``: a frozen head mixed with a growing datastore (paper, section 4.2; Khandelwal et al. 2020)."""
 
-from ocrrlib.entries import Entries
-from ocrrlib.growing import GrowingNeighbours
-from ocrrlib.search import top_k
+from ocrrlib.search import Entries, StandingQueries, top_k
 from ocrrlib.systems.base import Storage
 from ocrrlib.systems.heads import LinearHead, softmax
 from ocrrlib.systems.shares import shares
@@ -40,7 +38,7 @@ class KNNLM(LinearHead):
         return self._mix(softmax(self._logits(X)), *top_k(X, self.entries.X, self.entries.born, self.k))
 
     def _follow(self, Q):
-        standing, p_head = GrowingNeighbours(Q, self.entries, self.k), softmax(self._logits(Q))
+        standing, p_head = StandingQueries(Q, self.entries, self.k), softmax(self._logits(Q))
         return lambda rows: self._mix(p_head[rows], *standing.neighbours(rows))
 
     def _predict(self, X):

@@ -8,7 +8,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 from torch.nn.functional import cross_entropy
 
-from ocrrlib.backbones import DEFAULT_ENCODER, load_backbone, load_tokeniser
+from ocrrlib.encoders import DEFAULT_ENCODER, load_backbone, load_tokeniser
 from ocrrlib.errors import InputError
 from ocrrlib.shared import shared
 from ocrrlib.systems.base import Storage, TextSystem

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ocrrlib.entries import Entries
+from ocrrlib.search import Entries
 from ocrrlib.systems.substrate import Neighbours
 
 

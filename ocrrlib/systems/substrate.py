@@ -1,8 +1,7 @@
 """``substrate``: the hash-chained ledger that votes with its neighbours (paper, section 4.3)."""
 
-from ocrrlib.growing import GrowingNeighbours
 from ocrrlib.ledger import Ledger
-from ocrrlib.search import top_k
+from ocrrlib.search import StandingQueries, top_k
 from ocrrlib.systems.base import Storage, System
 from ocrrlib.systems.linear import TEMPERATURE
 from ocrrlib.systems.shares import shares
@@ -45,7 +44,7 @@ class Neighbours(System):
 
     def _follow(self, Q):
         """The same for fixed queries, by row number."""
-        return GrowingNeighbours(Q, self.entries, self.k).neighbours
+        return StandingQueries(Q, self.entries, self.k).neighbours
 
     def _predict(self, X):
         return self._elect(*self._search(X))

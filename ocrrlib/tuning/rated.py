@@ -1,7 +1,7 @@
 """Systems rated on held-out classes of the training rows: in parallel, and each kept as soon as it is finished."""
 
 from ocrrlib.embeddings import load
-from ocrrlib.home import cache_folder
+from ocrrlib.files import cache_folder
 from ocrrlib.provenance import closure, digest
 from ocrrlib.tasks import IN_A_ROW, Task, run_tasks
 from ocrrlib.tuning.held_out import FOLDS, accuracy, from_training_rows, row_weights
