@@ -7,7 +7,6 @@ from functools import lru_cache
 import numpy as np
 import pandas as pd
 
-from ocrrlib.ahead import Ahead
 from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import check_runs
 from ocrrlib.home import cache_folder
@@ -22,15 +21,10 @@ from ocrrlib.tasks import Task, run_tasks
 CACHE = cache_folder() / "runs"
 
 
-def _ahead(run):
-    """Whether its system may answer ahead; sentences of a batch are padded, which rounds differently."""
-    return SYSTEMS[run.system].reads == "embeddings"
-
-
 def depends_on(run, fingerprint):
     """Everything that decides a run's result: names, numbers, code, libraries and data."""
     entry = SYSTEMS[run.system]
-    around = ["ocrrlib.stream", "ocrrlib.scenario", "ocrrlib.policies", *(["ocrrlib.ahead"] if _ahead(run) else [])]
+    around = ["ocrrlib.stream", "ocrrlib.scenario", "ocrrlib.policies"]
     code, libraries = closure(*around, f"ocrrlib.systems.{entry.module}")
     return {
         "run": asdict(run),
@@ -78,7 +72,7 @@ def run_one(source, run):
     scenario = _scenario(source, run.seed, run.draw, run.cap, run.thin)
     started = time.perf_counter()
     system = make(run.system, run.seed, run.encoder)
-    checkpoints = list(run_stream(Ahead(system) if _ahead(run) else system, scenario, POLICIES[run.policy]))
+    checkpoints = list(run_stream(system, scenario, POLICIES[run.policy]))
     truth = np.concatenate([scenario.y_novel, scenario.y_original])
     return {
         "checkpoints": [checkpoint.scalars for checkpoint in checkpoints],
