@@ -24,8 +24,8 @@ class System:
     """A classifier that is fitted once and then corrected, one example at a time.
 
     A method implements ``_fit``, ``_correct``, ``storage`` and ``_scores``: scores (m, C) of rows, from which the
-    best class and probabilities follow. It may replace ``_answer`` and ``_chances``, which turn scores into these,
-    and ``_follow``, which scores fixed queries repeatedly.
+    best class and probabilities follow. It may replace ``_answer`` and ``_chances``, which turn scores into these
+    (into which it turns the rows themselves if it has no scores), and ``_follow``, which scores fixed queries.
 
     Parameters
     ----------
@@ -126,6 +126,9 @@ class System:
         """The same for ``probabilities(Q[rows])``."""
         scores = self._follow(Q)
         return lambda rows: self._chances(scores(rows))
+
+    def _scores(self, X):
+        return X
 
     def _follow(self, Q):
         return lambda rows: self._scores(Q[rows])
