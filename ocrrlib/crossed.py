@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from ocrrlib.ahead import Ahead
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream
 
@@ -49,7 +48,7 @@ def stream_coins(entries, data, draw, order, coins, policy, seed=0):
     rows = []
     for scenario in (compose(data, draw, order, coin) for coin in range(coins)):
         for system, entry in entries.items():
-            *_, last = run_stream(Ahead(entry.make(seed)), scenario, policy, every=len(scenario.y_stream))
+            *_, last = run_stream(entry.make(seed), scenario, policy, every=len(scenario.y_stream))
             row = {"dataset": data.dataset, "system": system, "draw": draw, "order": order, "coins": scenario.seed}
             rows.append(row | {"novel": last.novel_acc, "original": last.original_acc, "corrections": last.corrections})
     return rows

@@ -1,4 +1,4 @@
-"""Work that many runs have in common, done once per process and then forked.
+"""A memo of work that many runs have in common, done once per process and then forked.
 
 Within one (dataset, seed) the trained head, river's first pass and the initial
 neighbours are the same for every policy and for several systems.
@@ -11,24 +11,20 @@ from collections import OrderedDict
 
 import numpy as np
 
-_hashed = weakref.WeakValueDictionary()  # id of a read-only array -> the array, while it lives
-_digests = {}
+_read_only = weakref.WeakValueDictionary()  # id of a read-only array -> the array, while it lives
+_digests = {}  # id of such an array -> its digest
 
 
-def _content(array):
-    """SHA-256 of an array's bytes; of one that cannot change, computed once."""
-    if array.flags.writeable:
-        return hashlib.sha256(np.ascontiguousarray(array).view(np.uint8)).digest()
-    if _hashed.get(id(array)) is not array:
-        _hashed[id(array)] = array
-        _digests[id(array)] = hashlib.sha256(np.ascontiguousarray(array).view(np.uint8)).digest()
-    return _digests[id(array)]
-
-
-def _identity(value):
-    if isinstance(value, np.ndarray):
-        return value.shape, value.dtype.str, _content(value)
-    return value
+def _key(value):
+    """An array by shape, type and content, anything else by itself; what cannot change is hashed once."""
+    if not isinstance(value, np.ndarray):
+        return value
+    if value.flags.writeable or _read_only.get(id(value)) is not value:
+        digest = hashlib.sha256(np.ascontiguousarray(value).view(np.uint8)).digest()
+        if value.flags.writeable:
+            return value.shape, value.dtype.str, digest
+        _read_only[id(value)], _digests[id(value)] = value, digest
+    return value.shape, value.dtype.str, _digests[id(value)]
 
 
 def shared(keep):
@@ -42,7 +38,7 @@ def shared(keep):
 
         @functools.wraps(function)
         def remembered(*args, **kwargs):
-            key = tuple(map(_identity, args)), tuple((name, _identity(kwargs[name])) for name in sorted(kwargs))
+            key = tuple(map(_key, args)), tuple((name, _key(kwargs[name])) for name in sorted(kwargs))
             if key not in results:
                 results[key] = function(*args, **kwargs)
             results.move_to_end(key)

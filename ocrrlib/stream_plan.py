@@ -12,7 +12,7 @@ from itertools import product
 
 import pandas as pd
 
-from ocrrlib.ahead import Ahead
+from ocrrlib.blind import BLIND
 from ocrrlib.digits import load_pixels
 from ocrrlib.embeddings import load
 from ocrrlib.encoders import DEFAULT_ENCODER, LEXICAL_ENCODER
@@ -97,13 +97,13 @@ def _scenario(start):
 
 
 def _run(cell):
-    system = Ahead(SYSTEMS[cell.system].make(cell.seed))
+    system = SYSTEMS[cell.system].make(cell.seed)
     return run_cell(cell, system, _scenario(cell.start), rows_of(*cell.source)[1])
 
 
 def _key(cell):
     entry, (data, outside) = SYSTEMS[cell.system], rows_of(*cell.source)
-    around = "ocrrlib.streams", "ocrrlib.ahead", type(cell.policy).__module__
+    around = "ocrrlib.streams", type(cell.policy).__module__
     code, libraries = closure(*around, f"ocrrlib.systems.{entry.module}")
     rows = None if outside is None else hashlib.sha256(outside).hexdigest()
     return digest([asdict(cell), entry.cls, entry.params, code, libraries, data.fingerprint, rows])

@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 from conftest import clusters, rows
 
-from ocrrlib.systems.a_gem import AGEM
-from ocrrlib.systems.ewc import EWC
-from ocrrlib.systems.heads import LinearHead, train_head
-from ocrrlib.systems.lwf import LwF
-from ocrrlib.systems.online_linear import OnlineLinear
-from ocrrlib.systems.static_linear import StaticLinear
-from ocrrlib.torch_draws import TorchDraws
+from ocrrlib.systems.heads import AGEM, EWC, LinearHead, LwF, OnlineLinear, StaticLinear, TorchDraws, train_head
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
@@ -80,17 +74,16 @@ def fitted(cls, initial, seed=1, **params):
 @pytest.mark.parametrize("n, d, n_classes, batch", [(90, 8, 6, 32), (64, 16, 3, 64), (10, 4, 2, 256), (50, 30, 7, 1)])
 def test_training_equals_torch(n, d, n_classes, batch, seed):
     X, y = rows(n, d, seed), np.random.default_rng(seed).integers(0, n_classes, n)
-    settings = dict(epochs=5, weight_decay=1e-2, batch=batch)
-    W, b = train_head(X, y, n_classes, seed, lr=1e-2, **settings)
-    weight, bias = numbers(trained(X, y, n_classes, seed, fit_lr=1e-2, **settings))
+    settings = dict(epochs=5, fit_lr=1e-2, weight_decay=1e-2, batch=batch)
+    W, b = train_head(X, y, n_classes, seed, **settings)
+    weight, bias = numbers(trained(X, y, n_classes, seed, **settings))
     np.testing.assert_allclose(W, weight, rtol=0, atol=1e-9)
     np.testing.assert_allclose(b, bias, rtol=0, atol=1e-9)
 
 
-def test_training_at_the_published_settings_equals_torch(tiny):
-    settings = dict(epochs=30, weight_decay=1e-4, batch=256)
-    W, b = train_head(tiny.X_train, tiny.y_train, 12, 0, lr=1e-2, **settings)
-    weight, bias = numbers(trained(tiny.X_train, tiny.y_train, 12, 0, fit_lr=1e-2, **settings))
+def test_default_settings_are_the_published_ones(tiny):
+    weight, bias = numbers(trained(tiny.X_train, tiny.y_train, 12, 0, 30, 1e-2, 1e-4, 256))
+    W, b = train_head(tiny.X_train, tiny.y_train, 12, 0)
     np.testing.assert_allclose(W, weight, rtol=0, atol=1e-9)
     np.testing.assert_allclose(b, bias, rtol=0, atol=1e-9)
 
@@ -107,13 +100,17 @@ def test_static_linear_is_a_head_over_the_known_classes_alone(initial):
     np.testing.assert_array_equal(system.predict(Q), expected)
 
 
-def test_prediction_is_the_highest_logit(initial):
+def test_prediction_is_the_highest_logit_and_classes_not_met_have_no_probability(initial):
     system, head = fitted(LinearHead, initial)
     Q = rows(50, 8, 6)
-    np.testing.assert_array_equal(system.predict(Q), head(torch.from_numpy(Q).double()).argmax(1).numpy())
+    logits = head(torch.from_numpy(Q).double()).detach()
+    np.testing.assert_array_equal(system.predict(Q), logits.argmax(1).numpy())
+    p = np.zeros((50, CLASSES))
+    p[:, :KNOWN] = F.softmax(logits[:, :KNOWN], dim=1).numpy()
+    np.testing.assert_allclose(system.probabilities(Q), p, atol=1e-9)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, 12345, 2**32 - 1])
+@pytest.mark.parametrize("seed", [0, 12345, 2**32 - 1])
 @pytest.mark.parametrize("d, n_classes", [(1, 1), (3, 2), (16, 12), (384, 77), (1024, 151)])
 def test_draws_of_linear_layers_are_torchs(seed, d, n_classes):
     torch.manual_seed(seed)
@@ -124,7 +121,7 @@ def test_draws_of_linear_layers_are_torchs(seed, d, n_classes):
     np.testing.assert_array_equal(ours[1], bias)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, 12345, 2**32 - 1])
+@pytest.mark.parametrize("seed", [0, 12345, 2**32 - 1])
 def test_draws_of_permutations_are_torchs_one_after_the_other(seed):
     draws, generator = TorchDraws(seed), torch.Generator().manual_seed(seed)
     for n in (0, 1, 2, 5, 100, 8808, 3, 20000, 700):

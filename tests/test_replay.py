@@ -2,18 +2,29 @@
 
 import numpy as np
 import pytest
-from conftest import assert_watched_equals_predicted, clusters, rows
+from conftest import clusters, halve, rows, widen
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ocrrlib.scenario import make_scenario
-from ocrrlib.systems.der_pp import DERPP
-from ocrrlib.systems.er import ER
-from ocrrlib.systems.er_ace import ERACE
-from ocrrlib.systems.gdumb import GDumb
+from ocrrlib.systems import SYSTEMS, replay
+from ocrrlib.systems.base import System
 from ocrrlib.systems.heads import train_head
-from ocrrlib.systems.mir import MIR
-from ocrrlib.systems.replay import BalancedReservoir, Replay
+from ocrrlib.systems.replay import (
+    DERPP,
+    ER,
+    ERACE,
+    HELD_OUT,
+    MIR,
+    TESTED,
+    BalancedReservoir,
+    ERACETuned,
+    ERTuned,
+    GDumb,
+    OnlineLinearTuned,
+    Replay,
+    best_rate,
+    rehearse,
+)
 
 KNOWN, CLASSES, D = 5, 8, 12
 TRAINING = dict(epochs=6, fit_lr=1e-2, weight_decay=1e-4, batch=32)
@@ -58,18 +69,6 @@ def test_sorted_and_shuffled_streams_both_end_balanced():
         assert max(sizes) - min(sizes) <= 1
 
 
-def test_a_class_is_sampled_uniformly_from_its_rows():
-    counts = np.zeros(40)
-    for seed in range(600):
-        reservoir, where = BalancedReservoir(10, 1, np.random.default_rng(seed)), {}
-        for row in range(40):
-            slot = reservoir.slot(0)
-            if slot is not None:
-                where[slot] = row
-        counts[list(where.values())] += 1
-    assert np.abs(counts / 600 - 0.25).max() < 0.08  # over four standard deviations
-
-
 @every_member
 def test_memory_holds_rows_with_their_own_labels(cls):
     system = fitted(cls)
@@ -80,18 +79,6 @@ def test_memory_holds_rows_with_their_own_labels(cls):
     for label, slots in enumerate(system.reservoir.places):
         assert (system.memory_y[slots] == label).all()
     assert all(system.reservoir.places)  # new classes are there
-
-
-@every_member
-def test_unseen_classes_are_neither_answered_nor_moved(cls):
-    system, Q = fitted(cls), rows(300, D, 9)
-    for x, y in zip(NEW_X, NEW_Y):
-        if y < KNOWN:
-            system.correct(x, y)
-    assert not system.seen[KNOWN:].any() and system.predict(Q).max() < KNOWN
-    if cls is not DERPP:  # its source holds logits of all classes to what they were: zero
-        assert not system.W[KNOWN:].any() and not system.b[KNOWN:].any()
-    assert np.abs(system.W[KNOWN:]).max() < 1e-8  # float32 of zero is zero
 
 
 def losses(W, b, X, y, classes):
@@ -175,8 +162,8 @@ def test_der_pp_steps_along_new_stored_and_remembered_losses(monkeypatch):
 
 def test_der_pp_stores_the_logits_of_the_moment_a_row_enters():
     system = fitted(DERPP, memory=300)
-    np.testing.assert_array_equal(system.memory_logits[:100], system._logits(X0).astype(np.float32))
-    expected = system._logits(NEW_X[:1])[0]
+    np.testing.assert_array_equal(system.memory_logits[:100], system._scores(X0).astype(np.float32))
+    expected = system._scores(NEW_X[:1])[0]
     system.correct(NEW_X[0], KNOWN)
     slot = system.reservoir.places[KNOWN][0]
     np.testing.assert_allclose(system.memory_logits[slot], expected, rtol=1e-6, atol=1e-7)
@@ -196,30 +183,6 @@ def test_a_correction_is_not_drawn_beside_itself(cls, n, monkeypatch):
             assert len(labels) == min(n + count, system.candidates if cls is MIR else system.memory_batch)
             assert not (X == x).all(axis=1).any()
         assert (system.memory_X[: system.reservoir.size] == x).all(axis=1).any()
-
-
-@pytest.mark.parametrize("cls", [ER, DERPP, MIR])
-def test_with_an_empty_memory_the_step_is_that_of_the_correction_alone(cls):
-    system = cls(1, memory=40, lr=0.1, **TRAINING).fit(X0[:0], Y0[:0], range(CLASSES))
-    system.correct(NEW_X[0], 2)  # one class alone has no gradient
-    assert not system.W.any()
-    again = cls(1, memory=40, lr=0.1, **TRAINING).fit(X0[:0], Y0[:0], range(CLASSES))
-    again.seen[4] = True
-    seen, before = np.array([2, 4]), _at((again.W.copy(), again.b.copy()))
-    again.correct(NEW_X[0], 2)
-    expected = numeric_step(before, lambda W, b: losses(W, b, NEW_X[:1], [2], seen))
-    np.testing.assert_allclose(np.hstack([again.W, again.b[:, None]]), expected, atol=1e-7)
-
-
-def test_er_ace_has_no_gradient_from_a_first_correction_but_that_of_remembered_rows():
-    system = fitted(ERACE)
-    own = np.arange(CLASSES) == KNOWN
-    system.seen[KNOWN] = True
-    np.testing.assert_array_equal(system._residuals(system._logits(NEW_X[:1]), np.array([KNOWN]), own), 0)
-    alone = ERACE(1, memory=40, lr=0.1, **TRAINING).fit(X0[:0], Y0[:0], range(CLASSES))
-    alone.correct(NEW_X[0], 2)
-    alone.correct(NEW_X[1], 3)
-    assert alone.W.any()  # it entered the memory first, so it is drawn against the other class
 
 
 def test_mir_replays_the_rows_whose_loss_rises_most(monkeypatch):
@@ -251,7 +214,7 @@ def _at(weights):
 
 def test_gdumb_is_a_head_trained_on_the_memory_alone_and_again_when_it_is_due():
     system = fitted(GDumb, every=7)
-    settings, since, met = dict(epochs=6, lr=1e-2, weight_decay=1e-4, batch=32), 0, set(Y0.tolist())
+    settings, since, met = TRAINING, 0, set(Y0.tolist())
     for x, y in zip(NEW_X, NEW_Y):
         before = system.W.copy()
         system.correct(x, y)
@@ -269,13 +232,6 @@ def test_gdumb_is_a_head_trained_on_the_memory_alone_and_again_when_it_is_due():
 
 
 @every_member
-def test_standing_queries_equal_predict(cls, tiny):
-    s = make_scenario(tiny, 0, held_out=4, cap=None)
-    system = cls(0, memory=50, lr=0.1, **TRAINING).fit(s.X_initial, s.y_initial, s.classes)
-    assert_watched_equals_predicted(system, s, list(zip(s.X_stream, s.y_stream.tolist()))[:60], halfway=30)
-
-
-@every_member
 def test_storage_counts_head_and_memory_as_float32(cls):
     system = fitted(cls)
     for x, y in zip(NEW_X[:20], NEW_Y):
@@ -284,3 +240,104 @@ def test_storage_counts_head_and_memory_as_float32(cls):
     more = 10 * entry if cls is ERACE else 40 * 4 * CLASSES if cls is DERPP else 0
     assert system.storage().bytes == head + 40 * entry + more
     assert system.storage().entries == (50 if cls is ERACE else 40)
+
+
+# --- the rate that is chosen on initial rows alone, by a rehearsal
+
+TUNED_X, TUNED_Y = clusters(10, 12, 16, seed=3)
+SURE = TRAINING | dict(epochs=30, fit_lr=0.1)  # so sure of known classes that small steps change no answer
+every_tuned = pytest.mark.parametrize("cls", [OnlineLinearTuned, ERTuned, ERACETuned])
+
+
+def corners(n_classes, per_class):
+    """Rows close to a unit vector of their class's own, and their class ids."""
+    y = np.repeat(np.arange(n_classes), per_class)
+    return widen(halve(np.eye(16)[y] + 0.05 * np.random.default_rng(0).normal(size=(len(y), 16)))), y
+
+
+class Recorder(System):
+    """Never right; notes the numbers of the rows that it is given, which are the first values of these."""
+
+    def _fit(self, X, y):
+        self.trained, self.corrected, self.asked = self.numbers(X), [], []
+
+    def _answer(self, X):
+        self.asked.append(self.numbers(X))
+        return np.full(len(X), -1)
+
+    def _correct(self, x, y):
+        self.corrected += self.numbers(x[None])
+
+    @staticmethod
+    def numbers(X):
+        return np.rint(X[:, 0] * 1000).astype(int).tolist()
+
+
+@given(st.lists(st.integers(0, 9), max_size=50), st.integers(0, 9))
+def test_a_rehearsal_trains_streams_and_tests_each_row_in_one_place_only(counts, seed):
+    y = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(counts)), counts))
+    first, recorder = np.arange(len(y)) / 1000, Recorder()
+    rehearse(recorder, np.stack([first, np.sqrt(1 - first**2)], axis=1), y, len(counts), seed)
+    trained, streamed = recorder.trained, recorder.corrected
+    assert [rows[0] for rows in recorder.asked[: len(streamed)]] == streamed  # each asked about before it is learnt
+    assert all(set(rows) <= set(streamed) for rows in recorder.asked[: len(streamed)])
+    tested = sum(recorder.asked[len(streamed) :], [])
+    assert sorted(trained + streamed + tested) == list(range(len(y)))
+    classes, counts = np.unique(y, return_counts=True)
+    assert not set(y[trained]) & set(y[streamed])
+    assert len(set(y[streamed])) == min(HELD_OUT, len(classes) // 4)
+    np.testing.assert_array_equal([np.count_nonzero(y[tested] == c) for c in classes], counts // TESTED)
+
+
+@every_tuned
+def test_apart_from_its_rate_it_is_the_system_that_is_rehearsed(cls):
+    tuned = cls(1, **TRAINING).fit(TUNED_X, TUNED_Y, range(12))
+    assert tuned.lr == best_rate(cls.head, cls.rates, TUNED_X, TUNED_Y, 12, 1, **TRAINING)
+    plain = cls.head(1, lr=tuned.lr, **TRAINING).fit(TUNED_X, TUNED_Y, range(12))
+    for x, y in zip(rows(30, 16, 4), np.random.default_rng(5).integers(0, 12, 30).tolist()):
+        tuned.correct(x, y)
+        plain.correct(x, y)
+    np.testing.assert_array_equal(tuned.W, plain.W)
+    np.testing.assert_array_equal(tuned.predict(TUNED_X), plain.predict(TUNED_X))
+
+
+@every_tuned
+def test_large_steps_are_chosen_where_small_ones_teach_nothing(cls):
+    X, y = corners(8, 8)
+    system = cls(0, **SURE).fit(X, y, range(12))
+    assert system.lr >= 0.5
+    assert rehearse(cls.head(0, lr=system.lr, **SURE), X, y, 12, 0) == 1.0
+    assert rehearse(cls.head(0, lr=0.01, **SURE), X, y, 12, 0) == 0.5  # known classes only
+
+
+@every_tuned
+def test_the_best_rate_wins_and_of_equal_ones_the_lowest(cls, monkeypatch):
+    best_rate.forget()
+    lowest, second, *_, highest = cls.rates
+    for scores, expected in (
+        ([1, 3, 2, 0, 0, 0], second),
+        ([1, 3, 3, 0, 3, 0], second),
+        ([2] * 6, lowest),
+        ([0] * 5 + [1], highest),
+    ):
+        of_rate = dict(zip(cls.rates, scores))
+        monkeypatch.setattr(replay, "rehearse", lambda system, *args: of_rate[system.lr])
+        assert best_rate(cls.head, cls.rates, TUNED_X, TUNED_Y, 12, 0) == expected
+        best_rate.forget()
+
+
+@every_tuned
+@pytest.mark.parametrize("n_classes", [0, 1, 3])
+def test_with_fewer_than_four_classes_there_is_no_rehearsal(n_classes, cls, monkeypatch):
+    monkeypatch.setattr(replay, "best_rate", None)
+    few = TUNED_Y < n_classes
+    assert cls(0, **TRAINING).fit(TUNED_X[few], TUNED_Y[few], range(12)).lr == cls.rates[0]
+
+
+def test_replays_try_no_rate_below_their_sources():
+    for cls, name in ((ERTuned, "er"), (ERACETuned, "er_ace")):
+        assert cls.rates[0] == SYSTEMS[name].params["lr"] and list(cls.rates) == sorted(cls.rates)
+        tuned = SYSTEMS[f"{name}_tuned"].params
+        assert tuned == {key: value for key, value in SYSTEMS[name].params.items() if key != "lr"}
+
+

@@ -1,6 +1,6 @@
 """The registry: every system by name, with its hyperparameters (paper, Appendix B).
 
-To add a system, write one file beside this one and one row below.
+To add a system, write one class in a file of this package and one row below.
 """
 
 import importlib
@@ -11,17 +11,31 @@ from ocrrlib.errors import InputError, pick
 
 @dataclass(frozen=True)
 class Entry:
-    """One system as data: where its class is, how it is set, what it shares work with.
+    """One system as data.
 
-    Systems of one family run in the same process so that they share cached work. If a library is missing, it is
-    installed with ``pip install 'ocrrlib[<family>]'``.
+    Attributes
+    ----------
+    module, cls : str
+        Where its class is; imported when it is first made.
+    params : dict
+        Hyperparameters.
+    about : str
+        One sentence: what it stores and how it learns from a correction, with its source.
+    family : str
+        Systems of one family run in the same process so that they share cached work. If a library is missing, it
+        is installed with ``pip install 'ocrrlib[<family>]'``.
+    reads : str
+        ``embeddings`` or ``sentences``.
+    version : int
+        Raised when the system's outcomes change.
     """
 
     module: str
     cls: str
     params: dict = field(default_factory=dict)
+    about: str = ""
     family: str = "shared"
-    reads: str = "embeddings"  # or sentences
+    reads: str = "embeddings"
     version: int = 1
 
     def make(self, seed=0, encoder=None):
@@ -62,61 +76,158 @@ MIX = dict(  # as found by ``ocrrlib.tuning.search``
 BUDGETS = (100, 500, 1000, 5000)
 
 
-def _bounded(eviction):
+def _near(cls, about, **params):
+    return Entry("neighbours", cls, params or VOTE, about)
+
+
+def _bounded(eviction, kept):
+    about = "Stores {} entries, {}; votes as the substrate does (paper, section 4.4)."
     return {
-        f"bounded_{eviction}_{budget}": Entry("bounded", "Bounded", dict(budget=budget, eviction=eviction, **VOTE))
+        f"bounded_{eviction}_{budget}": _near(
+            "Bounded", about.format(f"at most {budget}", kept), budget=budget, eviction=eviction, **VOTE
+        )
         for budget in BUDGETS
     }
 
 
-def _replay(module, cls, **more):
-    return Entry(module, cls, REPLAY | more, family="known_head")
+def _head(cls, about, family="shared", **params):
+    return Entry("heads", cls, params | HEAD, about, family)
 
 
-def _lora(epochs=2, **more):
-    return Entry("lora", "LoRA", dict(epochs=epochs, **LORA | more), family="lora", reads="sentences")
+def _replay(cls, about, **params):
+    return Entry("replay", cls, REPLAY | params, about, "known_head")
+
+
+def _lora(about, epochs=2, **params):
+    about = f"Stores low-rank adapters and a head on a transformer; {about} (paper, section 4.5; Hu et al. 2022)."
+    return Entry("lora", "LoRA", dict(epochs=epochs, **LORA | params), about, "lora", "sentences")
+
+
+def _closed(cls, about, family="shared", **params):
+    return Entry("discriminants", cls, params, about, family)
 
 
 SYSTEMS = {
-    "static_knn": Entry("static_knn", "StaticKNN", VOTE),
-    "static_linear": Entry("static_linear", "StaticLinear", HEAD, family="known_head"),
-    "online_linear": Entry("online_linear", "OnlineLinear", dict(lr=0.05, **HEAD)),
-    "ewc": Entry("ewc", "EWC", dict(lr=0.05, strength=1000.0, fisher_rows=2000, **HEAD)),
-    "a_gem": Entry("a_gem", "AGEM", dict(lr=0.05, memory=1000, memory_batch=64, **HEAD)),
-    "lwf": Entry("lwf", "LwF", dict(lr=0.05, strength=1.0, temperature=2.0, **HEAD)),
-    "knn_lm": Entry("knn_lm", "KNNLM", dict(k=5, weight=0.5, temperature=0.1, **HEAD)),
-    "river_logreg": Entry("river_logreg", "RiverLogReg", dict(lr=0.01, rows=3000), family="river"),
-    "substrate": Entry("substrate", "Substrate", VOTE),
-    **_bounded("reservoir"),
-    **_bounded("fifo"),
-    "substrate_hnsw": Entry("substrate_hnsw", "SubstrateHNSW", dict(M=16, ef_construction=200, ef=64, **VOTE)),
-    "lora": _lora(),
-    "lora_replay": _lora(replay=31, memory=1000),
-    "lora_replay_summed": _lora(replay=31, memory=1000, lr=32 * LORA["lr"]),  # the sum of 32 losses, not their mean
-    "lora_no_dropout": _lora(correct_with_dropout=False),
-    "lora_epochs_5": _lora(epochs=5),
-    "lora_epochs_10": _lora(epochs=10),
-    "online_linear_tuned": Entry("online_linear_tuned", "OnlineLinearTuned", HEAD),
-    "ncm": Entry("ncm", "NCM"),
-    "ncm_cosine": Entry("ncm", "NCM", dict(unit=True)),
-    "slda": Entry("slda", "SLDA", dict(shrinkage=1e-4)),
-    "slda_frozen": Entry("slda", "SLDA", dict(shrinkage=1e-4, updated=False)),
-    "slda_shrunk": Entry("slda", "SLDA", dict(shrinkage=1e-2)),
-    "klda": Entry("klda", "KLDA", dict(features=2000, shrinkage=0.2, target="variance"), family="klda"),
-    "rls": Entry("rls", "RLS", dict(ridge=0.1)),
-    "er": _replay("er", "ER", lr=0.1),
-    "er_ace": _replay("er_ace", "ERACE", lr=0.1, recent=10),
-    "der_pp": _replay("der_pp", "DERPP", lr=0.03, memory_batch=32, alpha=0.1, beta=0.5),
-    "mir": _replay("mir", "MIR", lr=0.1, candidates=50),
-    "er_tuned": _replay("er_tuned", "ERTuned"),
-    "er_ace_tuned": _replay("er_ace_tuned", "ERACETuned", recent=10),
-    "gdumb": _replay("gdumb", "GDumb", every=25),
-    "pa": Entry("pa", "PassiveAggressive", dict(C=1.0), family="river"),
-    "ledger_plda": Entry("ledger_plda", "LedgerPLDA", MIX, family="known_head"),
-    "substrate_k1": Entry("substrate", "Substrate", dict(k=1, margin=0.05)),
-    "substrate_sumsim": Entry("substrate", "Substrate", dict(k=5, rule="sumsim")),
-    "substrate_count_only": Entry("substrate", "Substrate", dict(**VOTE, rule="count_only")),
-    "substrate_no_recency": Entry("substrate", "Substrate", dict(**VOTE, rule="no_recency")),
+    "static_knn": _near("StaticKNN", "Stores the initial rows, votes among the 5 nearest; never learns (section 4.1)."),
+    "static_linear": _head(
+        "StaticLinear", "Stores a linear head over the known classes; never learns (section 4.1).", "known_head"
+    ),
+    "online_linear": _head("OnlineLinear", "Stores a linear head; one SGD step per correction (section 4.1).", lr=0.05),
+    "ewc": _head(
+        "EWC",
+        "Stores a head, its start and Fisher information; SGD held to the start (Kirkpatrick et al. 2017).",
+        lr=0.05,
+        strength=1000.0,
+        fisher_rows=2000,
+    ),
+    "a_gem": _head(
+        "AGEM",
+        "Stores a head and 1,000 initial rows; SGD that does not raise the loss on these (Chaudhry et al. 2019).",
+        lr=0.05,
+        memory=1000,
+        memory_batch=64,
+    ),
+    "lwf": _head(
+        "LwF",
+        "Stores a head and its start; SGD that keeps to the start's answers (Li and Hoiem 2017).",
+        lr=0.05,
+        strength=1.0,
+        temperature=2.0,
+    ),
+    "knn_lm": Entry(
+        "neighbours",
+        "KNNLM",
+        dict(k=5, weight=0.5, temperature=0.1, **HEAD),
+        "Stores a frozen head and every row; a correction is one more row (Khandelwal et al. 2020).",
+    ),
+    "river_logreg": Entry(
+        "river",
+        "RiverLogReg",
+        dict(lr=0.01, rows=3000),
+        "Stores river's one-vs-rest logistic regression; one SGD step per correction (Montiel et al. 2021).",
+        "river",
+    ),
+    "substrate": _near("Substrate", "Stores every row in a hash-chained ledger, votes among the 5 nearest; appends."),
+    **_bounded("reservoir", "a uniform sample of all rows (Vitter 1985)"),
+    **_bounded("fifo", "the newest rows"),
+    "substrate_hnsw": _near(
+        "SubstrateHNSW",
+        "Stores the substrate's ledger and an index for approximate search (Malkov and Yashunin 2020).",
+        M=16,
+        ef_construction=200,
+        ef=64,
+        **VOTE,
+    ),
+    "lora": _lora("one SGD step per correction, with dropout"),
+    "lora_replay": _lora("one SGD step on the mean loss of a correction and 31 old rows", replay=31, memory=1000),
+    "lora_replay_summed": _lora(
+        "one SGD step on the sum of 32 losses", replay=31, memory=1000, lr=32 * LORA["lr"]
+    ),  # the sum of 32 losses, not their mean
+    "lora_no_dropout": _lora("one SGD step per correction, without dropout", correct_with_dropout=False),
+    "lora_epochs_5": _lora("5 epochs of training first", epochs=5),
+    "lora_epochs_10": _lora("10 epochs of training first", epochs=10),
+    "online_linear_tuned": Entry(
+        "replay",
+        "OnlineLinearTuned",
+        HEAD,
+        "Stores a linear head; SGD with the step size that did best on held-out known classes.",
+    ),
+    "ncm": _closed("NCM", "Stores class means; a correction moves one (Mensink et al. 2013)."),
+    "ncm_cosine": _closed("NCM", "Stores class means of length 1; a correction moves one (Rebuffi 2017).", unit=True),
+    "slda": _closed(
+        "SLDA", "Stores class means and a covariance; both are updated (Hayes and Kanan 2020).", shrinkage=1e-4
+    ),
+    "slda_frozen": _closed(
+        "SLDA", "As slda, but corrections update the means alone.", shrinkage=1e-4, updated=False
+    ),
+    "slda_shrunk": _closed("SLDA", "As slda, with a covariance shrunk 100 times as much.", shrinkage=1e-2),
+    "klda": _closed(
+        "KLDA",
+        "As slda, on 2,000 random Fourier features (Prabhu et al. 2024; Momeni et al. 2025).",
+        "klda",
+        features=2000,
+        shrinkage=0.2,
+        target="variance",
+    ),
+    "rls": _closed("RLS", "Stores ridge regression on one-hot targets, updated exactly (Zhuang 2022).", ridge=0.1),
+    "er": _replay("ER", "Stores a head and 1,000 rows; SGD on a correction and 10 of these (Chaudhry 2019).", lr=0.1),
+    "er_ace": _replay(
+        "ERACE", "As er, with new rows compared among their own classes only (Caccia et al. 2022).", lr=0.1, recent=10
+    ),
+    "der_pp": _replay(
+        "DERPP",
+        "As er, with logits stored beside the rows and held to (Buzzega et al. 2020).",
+        lr=0.03,
+        memory_batch=32,
+        alpha=0.1,
+        beta=0.5,
+    ),
+    "mir": _replay("MIR", "As er, with the rows that the correction hurts most (Aljundi 2019).", lr=0.1, candidates=50),
+    "er_tuned": _replay("ERTuned", "As er, with the step size that did best on held-out known classes."),
+    "er_ace_tuned": _replay(
+        "ERACETuned", "As er_ace, with the step size that did best on held-out known classes.", recent=10
+    ),
+    "gdumb": _replay(
+        "GDumb", "Stores 1,000 rows; trains a head on them from scratch, every 25 corrections (Prabhu 2020).", every=25
+    ),
+    "pa": Entry(
+        "river",
+        "PassiveAggressive",
+        dict(C=1.0),
+        "Stores river's passive-aggressive classifier; the least step that corrects (Crammer et al. 2006).",
+        "river",
+    ),
+    "ledger_plda": Entry(
+        "ours",
+        "LedgerPLDA",
+        MIX,
+        "The proposed system: stores the substrate's ledger, reads it through two Gaussian models, a head, neighbours.",
+        "known_head",
+    ),
+    "substrate_k1": _near("Substrate", "The substrate with the nearest entry alone.", k=1, margin=0.05),
+    "substrate_sumsim": _near("Substrate", "The substrate with votes weighted by cosine.", k=5, rule="sumsim"),
+    "substrate_count_only": _near("Substrate", "The substrate with ties by count only.", **VOTE, rule="count_only"),
+    "substrate_no_recency": _near("Substrate", "The substrate without recency in ties.", **VOTE, rule="no_recency"),
 }
 
 

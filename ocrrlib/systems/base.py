@@ -1,16 +1,19 @@
-"""What every system is: fit once, then predict and be corrected, one example at a time."""
+"""The contract of a system, and class scores: softmax and the best class among those seen."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from ocrrlib.errors import InputError
-from ocrrlib.systems.standing import span
+
+TEMPERATURE = 0.1  # of a softmax over cosines and scores of their size, as in ``knn_lm``
+DECIMALS = 9  # scores this close are equal: BLAS rounds differently in batches of different size
+LEAST_SCATTER = 1e-6  # rows of a class that differ by less than a thousandth of their length count as copies
 
 
 @dataclass(frozen=True)
 class Storage:
-    """What a system holds: bytes in all, stored examples, learnt parameters."""
+    """Memory of a system: bytes in all, stored examples, learnt parameters."""
 
     bytes: int
     entries: int = 0
@@ -18,23 +21,31 @@ class Storage:
 
 
 class System:
-    """Checks what comes in, once for all systems; a method fills in ``_fit``, ``_predict``, ``_correct``.
+    """A classifier that is fitted once and then corrected, one example at a time.
+
+    A method implements ``_fit``, ``_correct``, ``storage`` and ``_scores``: scores (m, C) of rows, from which the
+    best class and probabilities follow. It may replace ``_answer`` and ``_chances``, which turn scores into these
+    (into which it turns the rows themselves if it has no scores), and ``_follow``, which scores fixed queries.
 
     Parameters
     ----------
     seed : int
-        Seed of whatever the method draws at random.
+        Seed of the method's random draws.
+
+    Attributes
+    ----------
+    dim : int
+        Length of a row.
+    n_classes : int
+        Number of classes, those yet to come included.
+    seen : (C,) bool
+        Classes of which a row was met, initially or in a correction; only these are answered.
     """
 
-    row_type, row_shape = np.float32, None  # the shape of one row is known once the system is fitted
+    fitted, temperature = False, 1.0
 
     def __init__(self, seed=0):
         self.seed = seed
-
-    @property
-    def dim(self):
-        """Length of a row."""
-        return self.row_shape[0]
 
     def fit(self, X, y, classes):
         """Set the initial state, from the known classes only; a second call starts afresh.
@@ -51,21 +62,16 @@ class System:
         Raises
         ------
         InputError
-            If shapes disagree, a row is not a finite unit vector, or a label is not a class id.
+            If a row is not a finite unit vector, or a label is missing or not a class id.
         """
-        X, y = np.asarray(X), np.asarray(y)
-        self._check_rows(X)
-        if y.shape != X.shape[:1]:
-            raise InputError(f"fit needs one label for each row; got {X.shape} and {y.shape}")
-        if len(y) and not (y.dtype.kind in "iu" and 0 <= y.min() and y.max() < len(classes)):
-            raise InputError(f"labels must be class ids from 0 to {len(classes) - 1}")
-        self.row_shape, self.n_classes = X.shape[1:], len(classes)
-        self.met = set(y.tolist())
-        try:
-            self._fit(X.astype(self.row_type, copy=False), y.astype(np.int64, copy=False))
-        except BaseException:
-            self.row_shape = None  # half fitted is not fitted
-            raise
+        self.fitted, X, y = False, self._rows(X), np.asarray(y)
+        if y.shape != X.shape[:1] or len(y) and not (
+            y.dtype.kind in "iu" and 0 <= y.min() and y.max() < len(classes)
+        ):
+            raise InputError(f"fit needs one class id from 0 to {len(classes) - 1} for each of the {len(X)} rows")
+        self.dim, self.n_classes, self.seen = X.shape[-1], len(classes), np.isin(np.arange(len(classes)), y)
+        self._fit(X, y.astype(np.int64, copy=False))
+        self.fitted = True
         return self
 
     def predict(self, X):
@@ -76,10 +82,7 @@ class System:
         InputError
             If a row has the wrong length or is not a finite unit vector.
         """
-        self._check_fitted()
-        X = np.asarray(X)
-        self._check_rows(X, self.row_shape)
-        return self._predict(X.astype(self.row_type, copy=False))
+        return self._answer(self._scores(self._known_rows(X)))
 
     def correct(self, x, y):
         """Learn from one corrected example: x (d,), its class id y; one update step.
@@ -89,12 +92,11 @@ class System:
         InputError
             If ``x`` is not a finite unit vector of the right length or ``y`` not a class id.
         """
-        self._check_fitted()
-        x = self._one_row(x)
+        x = self._known_rows([x])[0]
         if not (isinstance(y, (int, np.integer)) and 0 <= y < self.n_classes):
             raise InputError(f"label {y} is not a class id from 0 to {self.n_classes - 1}")
+        self.seen[y] = True
         self._correct(x, int(y))
-        self.met.add(int(y))
 
     def probabilities(self, X):
         """Class probabilities (m, C) of the rows X (m, d), float64; zero for a class of which no row was met.
@@ -104,72 +106,123 @@ class System:
         Raises
         ------
         InputError
-            If the system gives none, or a row has the wrong length or is not a finite unit vector.
+            If a row has the wrong length or is not a finite unit vector.
         """
-        self._check_fitted()
-        X = np.asarray(X)
-        self._check_rows(X, self.row_shape)
-        return self._probabilities(X.astype(self.row_type, copy=False))
-
-    def _probabilities(self, X):
-        raise InputError(f"{type(self).__name__} gives no class probabilities: choose a system that does")
+        return self._chances(self._scores(self._known_rows(X)))
 
     def storage(self):
-        """What the system holds now, as ``Storage``."""
+        """Memory in use, as ``Storage``."""
         raise NotImplementedError
 
     def watch(self, Q):
         """Answer fixed queries Q (q, d) repeatedly: a function from row numbers to class ids.
 
-        Must equal ``predict(Q[rows])`` at any time; systems with neighbours do less work for it.
+        It must equal ``predict(Q[rows])`` at any time; systems with neighbours do less work for it.
         """
-        return lambda rows: self._predict(Q[span(rows)])
+        scores = self._follow(Q)
+        return lambda rows: self._answer(scores(rows))
 
     def watch_probabilities(self, Q):
         """The same for ``probabilities(Q[rows])``."""
-        return lambda rows: self._probabilities(Q[span(rows)])
+        scores = self._follow(Q)
+        return lambda rows: self._chances(scores(rows))
 
-    def _check_fitted(self):
-        if self.row_shape is None:
+    def _scores(self, X):
+        return X
+
+    def _follow(self, Q):
+        return lambda rows: self._scores(Q[rows])
+
+    def _answer(self, scores):
+        return best_seen(scores, self.seen)
+
+    def _chances(self, scores):
+        return softmax_seen(scores / self.temperature, self.seen)
+
+    def _known_rows(self, X):
+        if not self.fitted:
             raise InputError("the system knows no classes yet: call fit first")
-
-    def _one_row(self, x):
-        x = np.asarray(x, np.float32)
-        if x.shape != self.row_shape:
-            raise InputError(f"correct needs one row of length {self.dim}; got shape {x.shape}")
-        if not 0.98 < x @ x < 1.02:  # false for NaN, too
-            self._check_rows(x[None])
-        return x
+        X = self._rows(X)
+        if X.ndim == 2 and X.shape[1] != self.dim:
+            raise InputError(f"rows must be of length {self.dim}, as in fit; got shape {X.shape}")
+        return X
 
     @staticmethod
-    def _check_rows(X, shape=None):
+    def _rows(X):
+        X = np.asarray(X)
         if X.ndim != 2 or X.dtype.kind not in "fiu":
             raise InputError(f"rows must be embeddings, (n, d) numbers; got {X.dtype} of shape {X.shape}")
-        if shape not in (None, X.shape[1:]):
-            raise InputError(f"rows must be of length {shape[0]}, as in fit; got shape {X.shape}")
-        squares = np.einsum("nd,nd->n", X, X, dtype=np.float64)
-        bad = np.flatnonzero(~(np.abs(squares - 1) < 0.02))
+        lengths = np.sqrt(np.einsum("nd,nd->n", X, X, dtype=np.float64))
+        bad = np.flatnonzero(~(np.abs(lengths - 1) < 0.01))  # NaN too
         if len(bad):
-            value = squares[bad[0]]
-            why = (
-                "has a NaN or infinity" if not np.isfinite(value) else "is zero" if value == 0 else "is not normalised"
-            )
-            raise InputError(f"row {bad[0]} {why} (length {np.sqrt(value):.4g}); embeddings must be unit vectors")
+            raise InputError(f"row {bad[0]} is not a unit vector (length {lengths[bad[0]]:.4g}): normalise embeddings")
+        return X.astype(np.float32, copy=False)
 
 
 class TextSystem(System):
     """A system whose rows are sentences: wherever others take X (n, d), it takes n strings."""
 
-    row_type = np.str_
-
-    def _one_row(self, x):
-        self._check_rows(np.asarray([x]))
-        return str(x)
-
     @staticmethod
-    def _check_rows(X, shape=()):
+    def _rows(X):
+        X = np.asarray(X)
         if X.ndim != 1 or X.dtype.kind not in "UT" and not all(isinstance(x, str) for x in X):
             raise InputError(f"rows must be sentences, (n,) strings; got {X.dtype} of shape {X.shape}")
         empty = [place for place, x in enumerate(X) if not x.strip()]
         if empty:
             raise InputError(f"row {empty[0]} is an empty sentence")
+        return X.astype(np.str_, copy=False)
+
+
+def class_sums(X, y, n_classes):
+    """Rows (n, d) added up by their classes (n,): (n_classes, d) float64."""
+    sums = np.zeros((n_classes, X.shape[1]))
+    for label in np.unique(y):
+        sums[label] = X[y == label].sum(axis=0, dtype=np.float64)
+    return sums
+
+
+def softmax(logits):
+    """Probabilities along the last axis."""
+    powers = logits - logits.max(axis=-1, keepdims=True)
+    np.exp(powers, out=powers)
+    powers /= powers.sum(axis=-1, keepdims=True)
+    return powers
+
+
+def softmax_seen(scores, seen):
+    """Softmax of scores (m, C), used up, over the classes seen (C,) only; zero for the others."""
+    scores[:, ~seen] = -np.inf if seen.any() else 0
+    return softmax(scores) if seen.any() else scores
+
+
+def best_seen(scores, seen):
+    """The class with the highest score of each row, the lowest id of equal ones; -1 where none was seen.
+
+    Parameters
+    ----------
+    scores : (m, C) float64
+        Used up.
+    seen : (C,) bool
+        Classes that may be answered.
+    """
+    if not seen.any():
+        return np.full(len(scores), -1)
+    np.rint(np.multiply(scores, 10.0**DECIMALS, out=scores), out=scores)
+    if not seen.all():
+        scores[:, ~seen] = -np.inf
+    return scores.argmax(axis=1)
+
+
+def is_known(scatter, free, square=1.0):
+    """Whether rows of one class are known to vary, beyond rounding.
+
+    Parameters
+    ----------
+    scatter : float
+        Sum of squared distances of rows to the mean of their class.
+    free : int
+        Degrees of freedom: rows, less the classes that have any.
+    square : float
+        Mean squared length of the rows.
+    """
+    return scatter > LEAST_SCATTER * free * square

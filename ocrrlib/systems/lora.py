@@ -1,4 +1,4 @@
-"""``lora``: low-rank adapters on a transformer, one SGD step per correction (paper, section 4.5; Hu et al. 2022)."""
+"""Low-rank adapters on a transformer, one SGD step per correction (paper, section 4.5; Hu et al. 2022)."""
 
 import warnings
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from ocrrlib.errors import InputError
 from ocrrlib.shared import shared
 from ocrrlib.systems.base import Storage, TextSystem
 
-# What the query and value projections are called in BERT, DeBERTa, RoBERTa, LLaMA, OPT and DistilBERT.
+# Names of the query and value projections in BERT, DeBERTa, RoBERTa, LLaMA, OPT and DistilBERT.
 QUERIES_AND_VALUES = {"query", "value", "query_proj", "value_proj", "q_proj", "v_proj", "q_lin", "v_lin"}
 
 
@@ -30,7 +30,7 @@ def one_thread():
 
 @contextmanager
 def torch_seed(seed):
-    """What torch draws in the block follows from ``seed``; what it draws elsewhere is not touched."""
+    """torch's draws in the block follow from ``seed``; those elsewhere are not touched."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         yield
@@ -83,7 +83,7 @@ def tokenise(X, backbone, max_length):
     return tokens, np.array([len(row) for row in rows], np.int64)
 
 
-tokenise_once = shared(keep=4)(tokenise)  # what a scenario holds, for all runs
+tokenise_once = shared(keep=4)(tokenise)  # of a scenario's sentences, for all runs
 
 
 def by_length(lengths, rows, size):
@@ -106,7 +106,7 @@ def untrained(backbone, n_classes, seed, rank, alpha, dropout, device):
 
 
 class Training:
-    """The initial training with AdamW, one epoch after the other, and what was learnt after each.
+    """The initial training with AdamW, one epoch after the other, and the state after each.
 
     ``adapter`` is rank, alpha and dropout.  Rows are shuffled, then sorted by length
     within stretches of 50 batches, and the batches shuffled again.
@@ -169,6 +169,7 @@ class LoRA(TextSystem):
         self,
         seed=0,
         backbone=DEFAULT_ENCODER,
+        *,
         rank=8,
         alpha=16,
         dropout=0.05,
@@ -204,21 +205,24 @@ class LoRA(TextSystem):
         tokens, lengths = tokenise_once(X, self.backbone, self.max_length)
         self.remembered = tokens[kept], lengths[kept], y[kept]
 
-    def _predict(self, X):
-        return self._answer(*tokenise(X, self.backbone, self.max_length))
+    def _scores(self, X):
+        return self._read(*tokenise(X, self.backbone, self.max_length))
 
-    def watch(self, Q):
+    def _follow(self, Q):
         tokens, lengths = tokenise_once(Q, self.backbone, self.max_length)
-        return lambda rows: self._answer(tokens[rows], lengths[rows])
+        return lambda rows: self._read(tokens[rows], lengths[rows])
 
     @one_thread()
     @torch.inference_mode()
-    def _answer(self, tokens, lengths):
+    def _read(self, tokens, lengths):
         self.model.eval()
-        answers = np.empty(len(tokens), np.int64)
+        scores = np.empty((len(tokens), self.n_classes))
         for rows in by_length(lengths, np.arange(len(tokens)), 64):
-            answers[rows] = logits(self.model, tokens[rows], lengths[rows]).argmax(dim=1).cpu().numpy()
-        return answers
+            scores[rows] = logits(self.model, tokens[rows], lengths[rows]).cpu().numpy()
+        return scores
+
+    def _answer(self, scores):
+        return scores.argmax(axis=1)
 
     @one_thread()
     def _correct(self, x, y):
@@ -240,7 +244,6 @@ class LoRA(TextSystem):
 
     def storage(self):
         """The frozen backbone is not counted, nor is the encoder of systems that read embeddings."""
-        self._check_fitted()
         learnt = sum(p.numel() for p in self.model.learnt().values())
         kept = sum(part.nbytes for part in self.remembered)
         return Storage(4 * learnt + kept, len(self.remembered[2]), learnt)

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from ocrrlib.ahead import Ahead
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream
@@ -65,7 +64,7 @@ def accuracy(data, weights, policy, seed, entry):
         The system, as in the registry.
     """
     scenario = make_scenario(data, seed, cap=None)
-    *_, last = run_stream(Ahead(entry.make(seed)), scenario, POLICIES[policy], every=len(scenario.y_stream))
+    *_, last = run_stream(entry.make(seed), scenario, POLICIES[policy], every=len(scenario.y_stream))
     parts = np.split(last.answers, [len(scenario.y_novel)])
     return {
         axis: float(np.average(answers == y, weights=weights[y]))

@@ -2,18 +2,23 @@
 
 import numpy as np
 import pytest
-from conftest import assert_watched_equals_predicted, clusters, rows
-from hypothesis import given
+from conftest import clusters, rows
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
-from ocrrlib.scenario import make_scenario
-from ocrrlib.systems.fourier import Fourier, median_distance
-from ocrrlib.systems.klda import KLDA
-from ocrrlib.systems.linear import softmax
-from ocrrlib.systems.ncm import NCM
-from ocrrlib.systems.rls import RLS
-from ocrrlib.systems.slda import BLOCK, GROWTH, SLDA
+from ocrrlib.systems.base import softmax
+from ocrrlib.systems.discriminants import (
+    BLOCK,
+    GROWTH,
+    KLDA,
+    NCM,
+    RLS,
+    SLDA,
+    draw_features,
+    lift,
+    median_distance,
+)
 
 KNOWN, CLASSES, D = 5, 8, 12
 X0, Y0 = clusters(KNOWN, 20, D, seed=3)
@@ -52,13 +57,7 @@ def test_ncm_answers_the_nearest_of_the_plain_means():
 
 
 @given(st.permutations(range(20)))
-def test_order_of_corrections_does_not_matter_to_ncm_bit_for_bit(order):
-    first, second = taught(NCM(), NEW_X[:20], NEW_Y[:20]), taught(NCM(), NEW_X[order], NEW_Y[order])
-    np.testing.assert_array_equal(first.means, second.means)
-    np.testing.assert_array_equal(first.predict(Q), second.predict(Q))
-
-
-@given(st.permutations(range(20)))
+@settings(max_examples=30)
 def test_order_of_corrections_does_not_matter_to_rls_and_slda(order):
     for make in (RLS, lambda: SLDA(shrinkage=1e-2)):
         first, second = taught(make(), NEW_X[:20], NEW_Y[:20]), taught(make(), NEW_X[order], NEW_Y[order])
@@ -112,27 +111,6 @@ def test_slda_with_half_as_many_rows_again_is_shrunk_as_its_rows_say(target):
     np.testing.assert_allclose(system.W, batch_lda(Z, labels, shrunk)[2], rtol=1e-7, atol=1e-10)
 
 
-def test_slda_from_nothing_equals_recomputation_at_each_inversion():
-    system = SLDA(shrinkage=0.1).fit(X0[:0], Y0[:0], range(CLASSES))
-    for n, (x, y) in enumerate(zip(X0, Y0.tolist()), 1):
-        system.correct(x, y)
-        if system.inverted_at == n:
-            Z, labels = X0[:n].astype(np.float64), Y0[:n]
-            W = batch_lda(Z, labels, lambda S: 0.9 * S + 0.1 * n * np.eye(D))[2]
-            np.testing.assert_allclose(system.W, W, rtol=1e-7, atol=1e-10)
-
-
-def test_first_row_of_a_class_becomes_its_mean_and_leaves_the_covariance_alone():
-    system = SLDA(shrinkage=1e-2).fit(X0, Y0, range(CLASSES))
-    inverse, trace = system.inverse.copy(), system.trace
-    system.correct(NEW_X[0], KNOWN)
-    np.testing.assert_array_equal(system.means[KNOWN], NEW_X[0])
-    assert len(system.terms) == 0 and system.trace == trace
-    np.testing.assert_array_equal(system.inverse, inverse)
-    system.correct(NEW_X[1], KNOWN)
-    assert len(system.terms) == 1 and system.trace > trace
-
-
 def test_frozen_slda_moves_means_but_not_the_covariance():
     frozen, updated = taught(SLDA(shrinkage=1e-2, updated=False)), taught(SLDA(shrinkage=1e-2))
     np.testing.assert_array_equal(frozen.inverse, SLDA(shrinkage=1e-2).fit(X0, Y0, range(CLASSES)).inverse)
@@ -158,16 +136,7 @@ def test_slda_probabilities_are_those_of_gaussians_with_its_covariance(n, update
     np.testing.assert_allclose(system.probabilities(Q), expected, atol=1e-9)
 
 
-def test_probabilities_of_frozen_slda_stay_while_its_means_do():
-    system = SLDA(shrinkage=0.1, updated=False).fit(X0, Y0, range(CLASSES))
-    system.correct(NEW_X[0], KNOWN)
-    before = system.probabilities(Q)
-    for _ in range(100):
-        system.correct(NEW_X[0], KNOWN)
-    np.testing.assert_allclose(system.probabilities(Q), before, rtol=1e-9)
-
-
-@pytest.mark.parametrize("make", [lambda: KLDA(features=300), lambda: SLDA(shrinkage=0.2, target="variance")])
+@pytest.mark.parametrize("make", [lambda: KLDA(features=60), lambda: SLDA(shrinkage=0.2, target="variance")])
 def test_equal_rows_say_nothing_of_how_rows_vary(make):
     """Neither when it is fitted nor later: their scatter is rounding, not a variance to be shrunk towards."""
     X, y = np.repeat(X0[:6], 3, axis=0), np.repeat(np.arange(6), 3)
@@ -190,9 +159,9 @@ def test_systems_with_one_shared_start_do_not_move_each_other():
 
 
 def test_fourier_features_approximate_the_rbf_kernel():
-    lift = Fourier(40000, seed=1, d=D, bandwidth=0.8)
+    F = lift(Q, *draw_features(40000, D, 0.8, seed=1))
     squares = ((Q[:, None] - Q) ** 2).sum(axis=2)
-    np.testing.assert_allclose(lift(Q) @ lift(Q).T, np.exp(-squares / (2 * 0.8**2)), atol=0.04)
+    np.testing.assert_allclose(F @ F.T, np.exp(-squares / (2 * 0.8**2)), atol=0.04)
 
 
 def test_bandwidth_is_the_median_distance():
@@ -203,23 +172,14 @@ def test_bandwidth_is_the_median_distance():
 
 def test_klda_is_slda_on_the_features():
     system = taught(KLDA(seed=2, features=30))
-    lift, (Z, y) = system.lift, everything()
-    Z = lift(Z.astype(np.float32))
+    Z, y = everything()
+    Z = lift(Z.astype(np.float32), *system.drawn)
     start = Z[: len(Y0)] - np.array([Z[: len(Y0)][Y0 == c].mean(axis=0) for c in range(KNOWN)])[Y0]
     ridge = 0.2 * np.vdot(start, start) / 30
     _, _, W, b = batch_lda(Z, y, lambda S: 0.8 * S + ridge * np.eye(30))
     np.testing.assert_allclose(system.W, W, rtol=1e-7, atol=1e-10)
     seen = np.isin(np.arange(CLASSES), y)
-    np.testing.assert_array_equal(system.predict(Q), np.where(seen, lift(Q) @ W.T + b, -np.inf).argmax(axis=1))
-
-
-@pytest.mark.parametrize("make", [NCM, lambda: NCM(unit=True), SLDA, RLS, lambda: KLDA(features=50)])
-def test_standing_queries_equal_predict_and_unseen_classes_are_never_answered(make, tiny):
-    s = make_scenario(tiny, 0, held_out=4, cap=None)
-    system = make().fit(s.X_initial, s.y_initial, s.classes)
-    assert not set(system.predict(s.queries).tolist()) & set(s.held_out.tolist())
-    pairs = list(zip(s.X_stream, s.y_stream.tolist()))[:70]  # twice past a fold
-    assert_watched_equals_predicted(system, s, pairs, halfway=30)
+    np.testing.assert_array_equal(system.predict(Q), np.where(seen, lift(Q, *system.drawn) @ W.T + b, -np.inf).argmax(axis=1))
 
 
 def test_classes_with_the_same_rows_tie_and_the_lower_id_wins_in_any_batch():
@@ -232,10 +192,10 @@ def test_classes_with_the_same_rows_tie_and_the_lower_id_wins_in_any_batch():
 
 
 def test_storage_counts_every_array_that_is_kept():
-    for system, more in ((NCM(), {"means", "half_squares"}), (SLDA(), set()), (RLS(), set())):
+    for system, derived in ((NCM(), {"means", "half_squares", "seen"}), (SLDA(), {"seen"}), (RLS(), set())):
         taught(system)
-        kept = sum(v.nbytes for k, v in vars(system).items() if isinstance(v, np.ndarray) and k not in more)
+        kept = sum(v.nbytes for k, v in vars(system).items() if isinstance(v, np.ndarray) and k not in derived)
         assert system.storage().bytes == kept
     lda = taught(KLDA(features=30))
-    kept = sum(v.nbytes for v in vars(lda).values() if isinstance(v, np.ndarray))
-    assert lda.storage().bytes == kept + sum(part.nbytes for part in lda.lift.draw())
+    kept = sum(v.nbytes for k, v in vars(lda).items() if isinstance(v, np.ndarray) and k != "seen")
+    assert lda.storage().bytes == kept + sum(part.nbytes for part in lda.drawn)

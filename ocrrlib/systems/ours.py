@@ -1,15 +1,37 @@
-"""``ledger_plda``: the substrate's ledger, read through two Gaussian models, a frozen head and its neighbours."""
+"""The proposed system: the substrate's ledger, read through two Gaussian models, a frozen head and its neighbours."""
 
 import numpy as np
 
-from ocrrlib.systems.base import Storage
-from ocrrlib.systems.heads import softmax, train_head
-from ocrrlib.systems.kernel_lda import KernelLDA
-from ocrrlib.systems.linear import best_seen, softmax_seen
-from ocrrlib.systems.plda import PLDA
-from ocrrlib.systems.shares import nearest_shares
-from ocrrlib.systems.standing import StandingScores, span
-from ocrrlib.systems.substrate import Substrate
+from ocrrlib.systems.base import Storage, best_seen, softmax, softmax_seen
+from ocrrlib.systems.gaussians import PLDA, KernelLDA
+from ocrrlib.systems.heads import train_head
+from ocrrlib.systems.neighbours import Substrate, shares
+
+AHEAD = 8  # queries that are answered at once where one is asked about
+
+
+class StandingScores:
+    """A model's scores of fixed features (q, D), computed again only under classes that changed since."""
+
+    def __init__(self, model, F):
+        self.model, self.F = model, F
+        self.kept, self.upto = np.empty((len(F), len(model.counts))), np.full(len(F), -1)  # no score is known yet
+
+    def __call__(self, rows):
+        """Scores (len(rows), C) of the features ``rows``; a copy."""
+        changes, known = self.model.changes, self.upto[rows]
+        for upto in np.unique(known[known < len(changes)]):
+            stale = rows[known == upto]
+            classes = np.arange(self.kept.shape[1]) if upto < 0 else np.unique(changes[upto:])
+            self.kept[np.ix_(stale, classes)] = self.model.scores(self.F[_span(stale)], classes)
+        self.upto[rows] = len(changes)
+        return self.kept[rows]
+
+
+def _span(rows):
+    """Rows that follow one another as a slice, which needs no copy."""
+    consecutive = len(rows) > 1 and np.all(np.diff(rows) == 1)
+    return slice(rows[0], rows[-1] + 1) if consecutive else rows
 
 
 class LedgerPLDA(Substrate):
@@ -37,8 +59,8 @@ class LedgerPLDA(Substrate):
         coordinates and are therefore overconfident.
     model, kernel : dict
         Settings of ``PLDA`` and of ``KernelLDA``.
-    epochs, fit_lr, weight_decay, batch
-        Training of the head.
+    training
+        Of the head, as for ``ocrrlib.systems.heads.train``.
     """
 
     def __init__(
@@ -55,17 +77,13 @@ class LedgerPLDA(Substrate):
         kernel_temperature,
         model,
         kernel,
-        epochs,
-        fit_lr,
-        weight_decay,
-        batch,
+        **training,
     ):
         super().__init__(seed, k=k)
-        self.temperature, self.neighbour_weight = neighbour_temperature, neighbour_weight
+        self.neighbour_temperature, self.neighbour_weight = neighbour_temperature, neighbour_weight
         self.model_temperature, self.kernel_temperature = model_temperature, kernel_temperature
         self.kernel_weight, self.head_weight, self.new_odds = kernel_weight, head_weight, new_odds
-        self.settings = model, kernel
-        self.training = dict(epochs=epochs, lr=fit_lr, weight_decay=weight_decay, batch=batch)
+        self.settings, self.training = (model, kernel), training
 
     def _fit(self, X, y):
         super()._fit(X, y)
@@ -76,14 +94,13 @@ class LedgerPLDA(Substrate):
         model, kernel = self.settings
         self.model = PLDA(X, y, self.n_classes, **model)
         self.kernel = KernelLDA(X, y, self.n_classes, seed=self.seed, **kernel)
-        self.read = self.entries.writes
+        self.read = self.entries.size
 
     def _catch_up(self):
-        """Let the models learn what was written since they last looked."""
+        """Let the models learn the entries written since they last looked."""
         for slot in range(self.read, self.entries.size):
-            x, label = self.entries.X[slot : slot + 1], int(self.entries.y[slot])
             for model in (self.model, self.kernel):
-                model.add(model.project(x)[0], label)
+                model.learn(self.entries.X[slot], int(self.entries.y[slot]))
         self.read = self.entries.size
 
     def _head(self, X):
@@ -93,53 +110,50 @@ class LedgerPLDA(Substrate):
             p[:, self.known] = softmax(X @ self.W.T + self.b)
         return p
 
-    def _share(self, sims, slots):
-        return nearest_shares(sims, slots, self.entries, self.n_classes, self.temperature)
-
-    def _mix(self, scores, bent, p_head, sims, slots):
+    def _mix(self, scores, bent, p_head, found):
         p = softmax_seen(scores / self.model_temperature, self.model.seen)
         p *= 1 - self.neighbour_weight - self.kernel_weight
         p += self.kernel_weight * softmax_seen(bent / self.kernel_temperature, self.kernel.seen)
-        p += self.neighbour_weight * self._share(sims, slots)
+        p += self.neighbour_weight * shares(
+            *found, self.entries, self.n_classes, self.neighbour_temperature, nearest=True
+        )
         given = self.head_weight * (p @ self.is_known)
         p *= np.where(self.is_known, 1 - self.head_weight, self.new_odds)
         p += given[:, None] * p_head
-        return p / p.sum(axis=1, keepdims=True) if self.model.seen.any() else p
+        return p / p.sum(axis=1, keepdims=True) if self.seen.any() else p
 
-    def _probabilities(self, X):
+    def _scores(self, X):
         self._catch_up()
-        Z, F = self.model.project(X), self.kernel.project(X)
-        return self._mix(self.model.scores(Z, Z**2), self.kernel.scores(F), self._head(X), *self._search(X))
+        scores = [model.scores(model.project(X)) for model in (self.model, self.kernel)]
+        return self._mix(*scores, self._head(X), super()._scores(X))
 
-    def watch_probabilities(self, Q):
-        neighbours, p_head = self._follow(Q), self._head(Q)
-        Z, F = self.model.project_often(Q), self.kernel.project_often(Q)
-        squares = Z**2
-        standing = StandingScores(
-            lambda rows, classes: self.model.scores(Z[span(rows)], squares[span(rows)], classes),
-            len(Q),
-            self.n_classes,
-            self.model.changes,
-        )
-        bent = StandingScores(
-            lambda rows, classes: self.kernel.scores(F[span(rows)], classes),
-            len(Q),
-            self.n_classes,
-            self.kernel.changes,
-        )
+    def _follow(self, Q):
+        neighbours, p_head = super()._follow(Q), self._head(Q)
+        standing = [StandingScores(model, model.project_often(Q)) for model in (self.model, self.kernel)]
 
         def probabilities(rows):
             self._catch_up()
-            return self._mix(standing(rows), bent(rows), p_head[span(rows)], *neighbours(rows))
+            return self._mix(*(scores(rows) for scores in standing), p_head[rows], neighbours(rows))
 
         return probabilities
 
-    def _predict(self, X):
-        return best_seen(self._probabilities(X), self.model.seen)
+    def _answer(self, p):
+        return best_seen(p, self.seen)
+
+    def _chances(self, p):
+        return p
 
     def watch(self, Q):
-        probabilities = self.watch_probabilities(Q)
-        return lambda rows: best_seen(probabilities(rows), self.model.seen)
+        """Answers change with corrections only, so queries after a single one are answered along with it."""
+        answer, answers, written = super().watch(Q), np.empty(len(Q), np.int64), np.full(len(Q), -1)
+
+        def answered(rows):
+            if (written[rows] != self.entries.size).any():
+                asked = np.arange(rows[0], min(rows[0] + AHEAD, len(Q))) if len(rows) == 1 else rows
+                answers[asked], written[asked] = answer(asked), self.entries.size
+            return answers[rows]
+
+        return answered
 
     def storage(self):
         """Ledger and models as they are held; the head, like all heads, as published: 4 bytes a parameter."""

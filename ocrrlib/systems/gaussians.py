@@ -1,0 +1,274 @@
+"""Gaussian class models of the proposed system: probabilistic LDA, and LDA on random features of an RBF kernel."""
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from ocrrlib.shared import shared
+from ocrrlib.systems.base import class_sums, is_known
+from ocrrlib.systems.discriminants import median_distance
+
+LEAST_VARIANCE = 1e-3  # of a direction within classes, as a share of the mean variance
+
+
+class GaussianClasses:
+    """Log-densities of rows under Gaussian classes, given the rows of each class so far.
+
+    Attributes
+    ----------
+    counts : (C,) int64
+        Rows of each class.
+    weights, offset : (C, D), (C,) float64
+        Log-densities are linear in the features of a row.
+    changes : list of int
+        Classes in the order of the rows learnt.
+    """
+
+    def __init__(self, counts, sums):
+        self.counts, self.sums, self.changes = counts.copy(), sums.copy(), []
+
+    def learn(self, x, y):
+        """Learn one row (d,) of class ``y``."""
+        self._add(self.project(x[None])[0], y)
+        self.changes.append(y)
+
+    @property
+    def seen(self):
+        """(C,) bool: classes that have a row."""
+        return self.counts > 0
+
+    def scores(self, F, classes=slice(None)):
+        """Log-densities (m, c), less a constant, of features (m, D) under some classes."""
+        return F @ self.weights[classes].T + self.offset[classes]
+
+    @property
+    def nbytes(self):
+        """Bytes of all arrays."""
+        return sum(part.nbytes for part in vars(self).values() if isinstance(part, np.ndarray))
+
+
+def basis(X, y, n_classes, shrinkage):
+    """Coordinates in which rows of one class vary by 1 in every direction, and class means independently.
+
+    Where rows of one class are not known to vary, they are taken to vary like unit vectors at random.
+
+    Returns
+    -------
+    centre : (d,) float64
+        Mean of the class means.
+    P : (d, d) float64
+        Projection; rows are ``(X - centre) @ P``.
+    between : (d,) float64
+        Variance of class means along each coordinate, highest first; may be negative.
+    """
+    d, counts = X.shape[1], np.bincount(y, minlength=n_classes)
+    known, free = counts > 0, len(y) - np.count_nonzero(counts)
+    sums = class_sums(X, y, n_classes)
+    R = X - (sums / np.maximum(counts, 1)[:, None])[y]
+    with threadpool_limits(1):  # so that sums are made in one order
+        scatter = np.vdot(R, R)
+    if not is_known(scatter, free, np.vdot(X, X) / max(len(X), 1)):
+        return np.zeros(d), np.sqrt(d) * np.eye(d), np.zeros(d)
+    means = sums[known] / counts[known, None]
+    centre = means.mean(axis=0)
+    with threadpool_limits(1):
+        W = (1 - shrinkage) * (R.T @ R) / free
+        variance = scatter / free / d
+        W.flat[:: d + 1] += shrinkage * variance
+        values, vectors = np.linalg.eigh(W)
+        whiten = vectors / np.sqrt(np.maximum(values, LEAST_VARIANCE * variance))
+        C = (means - centre) @ whiten
+        # Means of few rows vary by themselves, too: by 1 / rows, in these coordinates.
+        B = C.T @ C / max(len(means) - 1, 1) - np.eye(d) * np.mean(1 / counts[known])
+        between, rotation = np.linalg.eigh(B)
+    return centre, whiten @ rotation[:, ::-1], between[::-1]
+
+
+@shared(keep=2)
+def _plda_start(X, y, n_classes, shrinkage):
+    """Basis, counts (C,), sums of coordinates (C, D), squared distances to the class mean (C,), divided by D."""
+    centre, P, between = basis(X, y, n_classes, shrinkage)
+    with threadpool_limits(1):
+        Z = (X - centre) @ P
+    counts, sums, scatter = np.bincount(y, minlength=n_classes), class_sums(Z, y, n_classes), np.zeros(n_classes)
+    Z -= (sums / np.maximum(counts, 1)[:, None])[y]
+    np.add.at(scatter, y, np.einsum("nd,nd->n", Z, Z) / Z.shape[1])
+    for array in (found := (centre, P, between, counts, sums, scatter)):
+        array.flags.writeable = False
+    return found
+
+
+def _with_squares(X, centre, P):
+    Z = (X - centre) @ P
+    return np.hstack([Z, Z**2])
+
+
+_with_squares_once = shared(keep=1)(_with_squares)
+
+
+class PLDA(GaussianClasses):
+    """Two-covariance Gaussian classes (probabilistic LDA; Ioffe 2006), with a spread of each class's own.
+
+    A class mean is Gaussian around ``centre`` and a row Gaussian around its mean. Of a class with
+    n rows the mean is known up to a variance that n decides, so that classes of one row and of a
+    thousand are compared fairly; the basis is set once. The spread of a class is that of all classes,
+    unless its own rows say otherwise. Features are the coordinates of a row, then their squares.
+
+    Parameters
+    ----------
+    X, y : (n, d) float32, (n,) int
+        The rows that the basis is made from.
+    n_classes : int
+        Classes in all.
+    shrinkage : float
+        Of the covariance within classes towards a multiple of the identity.
+    floor : float
+        Least variance of class means along each coordinate, above 0: new classes may lie where known ones do not.
+    prior_rows : float
+        How many rows the common spread counts for against a class's own.
+    power : float
+        Power of the spread; 0 gives all classes the same.
+    """
+
+    def __init__(self, X, y, n_classes, shrinkage=0.1, floor=0.2, prior_rows=200, power=0.5):
+        self.centre, self.P, between, counts, sums, scatter = _plda_start(X, y, n_classes, shrinkage)
+        super().__init__(counts, sums)
+        self.between, self.prior_rows, self.power = np.maximum(between, floor), prior_rows, power
+        self.scatter, self.offset = scatter.copy(), np.zeros(n_classes)
+        self.weights = np.zeros((n_classes, 2 * X.shape[1]))
+        for label in np.flatnonzero(self.counts):
+            self._derive(label)
+
+    def project(self, X):
+        """Features (m, 2 d) float64 of rows (m, d)."""
+        return _with_squares(X, self.centre, self.P)
+
+    def project_often(self, X):
+        """The same, remembered, for rows that many runs ask about."""
+        return _with_squares_once(X, self.centre, self.P)
+
+    def _add(self, f, y):
+        n, z = self.counts[y], f[: len(self.between)]
+        if n:
+            off = z - self.sums[y] / n
+            self.scatter[y] += n / (n + 1) * (off @ off) / len(z)
+        self.counts[y] += 1
+        self.sums[y] += z
+        self._derive(y)
+
+    def _derive(self, y):
+        n, own = self.counts[y], self.prior_rows + self.scatter[y]
+        rows = self.prior_rows + n - 1  # that say how wide the class is; where none does, it is as wide as all
+        spread = (own / rows) ** self.power if rows else 1.0
+        known = self.between / (n * self.between + 1)  # variance of the mean that is left
+        mean, variance = known * self.sums[y], spread + known
+        self.weights[y] = np.concatenate([mean / variance, -1 / variance / 2])
+        self.offset[y] = -(mean @ (mean / variance) + np.log(variance).sum()) / 2
+
+
+@shared(keep=1)
+def orthogonal_frequencies(count, d, bandwidth, seed):
+    """Frequencies (d, count) of an RBF kernel, orthogonal d at a time (Yu et al. 2016), as long as normal ones."""
+    rng, blocks = np.random.default_rng([seed, 7]), []
+    for _ in range(0, count, d):
+        turned, signs = np.linalg.qr(rng.normal(size=(d, d)))
+        blocks.append(turned * np.sign(np.diag(signs)) * np.sqrt(rng.chisquare(d, d)))
+    frequencies = np.hstack(blocks)[:, :count] / bandwidth
+    frequencies.flags.writeable = False
+    return frequencies
+
+
+def cosines_and_sines(X, frequencies):
+    """Two features of unit length in all for each frequency (d, f) of rows (n, d): (n, 2 f) float64.
+
+    At as many features they follow the kernel more closely than cosines along frequencies drawn one by one.
+    """
+    angles, half = X.astype(np.float64) @ frequencies, frequencies.shape[1]
+    F = np.empty((len(X), 2 * half))
+    np.cos(angles, out=F[:, :half])
+    np.sin(angles, out=F[:, half:])
+    F *= np.sqrt(1 / half)
+    return F
+
+
+_cosines_and_sines_once = shared(keep=1)(cosines_and_sines)
+
+
+@shared(keep=2)
+def _kernel_start(X, y, n_classes, frequencies):
+    """Counts (C,), sums (C, D), eigenvalues (D,) of the covariance within classes, highest first, eigenvectors (D, r).
+
+    Eigenvectors of zero eigenvalues may be missing.
+    """
+    F, counts = cosines_and_sines(X, frequencies), np.bincount(y, minlength=n_classes)
+    sums = class_sums(F, y, n_classes)
+    F -= (sums / np.maximum(counts, 1)[:, None])[y]
+    free, D = len(y) - np.count_nonzero(counts), F.shape[1]
+    if not is_known(np.vdot(F, F), free):  # taken to vary like unit vectors at random
+        return counts, sums, np.full(D, 1 / D), np.zeros((D, 0))
+    with threadpool_limits(1):  # so that sums are made in one order
+        if len(F) < D:
+            vectors, lengths, _ = np.linalg.svd(F.T, full_matrices=False)
+            return counts, sums, np.append(lengths**2 / free, np.zeros(D - len(F))), vectors
+        values, vectors = np.linalg.eigh(F.T @ F / free)
+    return counts, sums, np.maximum(values[::-1], 0), vectors[:, ::-1]
+
+
+class KernelLDA(GaussianClasses):
+    """Linear discriminants on orthogonal random features of an RBF kernel, their covariance set once.
+
+    Class means run, and are held to the mean of the first rows while rows are few; covariance, bandwidth and
+    features are those of the first rows. Beyond the ``rank`` directions in which rows of one class vary most,
+    they are taken to vary by the same everywhere: the inverse covariance is ``base * I + U @ diag(gains) @ U.T``.
+
+    Parameters
+    ----------
+    X, y : (n, d) float32, (n,) int
+        The first rows.
+    n_classes : int
+        Classes in all.
+    features : int
+        Random features, D, an even number.
+    bandwidth : float
+        Of the kernel, in median distances of the first rows.
+    shrinkage : float
+        Of the covariance towards a multiple of the identity, above 0.
+    prior_rows : float
+        How many rows the mean of the first rows counts for against a class's own.
+    rank : int
+        Directions in which the covariance is kept.
+    seed : int
+        Of the features.
+    """
+
+    def __init__(self, X, y, n_classes, features, bandwidth, shrinkage, prior_rows, rank, seed=0):
+        width = bandwidth * median_distance(X, seed)
+        self.frequencies = orthogonal_frequencies(features // 2, X.shape[1], width, seed)
+        counts, sums, values, vectors = _kernel_start(X, y, n_classes, self.frequencies)
+        super().__init__(counts, sums)
+        self.prior_rows, self.centre = prior_rows, sums.sum(axis=0) / max(len(y), 1)
+        values, rank = (1 - shrinkage) * values + shrinkage * values.mean(), min(rank, vectors.shape[1], features - 1)
+        self.base, self.U = float(1 / values[rank:].mean()), vectors[:, :rank].copy()
+        self.gains = 1 / values[:rank] - self.base
+        means = self.means()
+        self.weights = self.base * means + (means @ self.U * self.gains) @ self.U.T
+        self.offset = np.einsum("cd,cd->c", means, self.weights) / -2
+
+    def means(self, classes=slice(None)):
+        """Means of classes, (c, D), held to that of the first rows."""
+        weights = np.maximum(self.counts[classes] + self.prior_rows, 1)[..., None]
+        return (self.sums[classes] + self.prior_rows * self.centre) / weights
+
+    def project(self, X):
+        """Features (m, D) float64 of rows (m, d)."""
+        return cosines_and_sines(X, self.frequencies)
+
+    def project_often(self, X):
+        """The same, remembered, for rows that many runs ask about."""
+        return _cosines_and_sines_once(X, self.frequencies)
+
+    def _add(self, z, y):
+        self.counts[y] += 1
+        self.sums[y] += z
+        mean = self.means(y)
+        self.weights[y] = self.base * mean + self.U @ (self.gains * (mean @ self.U))
+        self.offset[y] = mean @ self.weights[y] / -2

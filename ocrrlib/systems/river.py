@@ -1,0 +1,165 @@
+"""river's one-vs-rest classifiers on arrays: logistic regression and passive-aggressive."""
+
+import copy
+
+import numpy as np
+from river import linear_model, multiclass, optim
+from scipy.special import expit
+
+from ocrrlib.shared import shared
+from ocrrlib.systems.base import Storage, System
+
+ZERO_LOSS = 1e-9  # river itself decides whether a hinge loss this close to zero is zero
+
+
+class StackedLogistic(linear_model.LogisticRegression):
+    """river's own model, loss and optimizer on arrays: what ``OneVsRestClassifier`` holds in a model per class.
+
+    Attributes
+    ----------
+    labels : list of int
+        Classes seen, in order; rows of the weights (c, d) and places of the intercept (c,).
+    """
+
+    def __init__(self, lr, dim):
+        super().__init__(optim.SGD(lr))
+        self.labels, self._weights, self.intercept = [], np.zeros((0, dim)), np.zeros(0)
+
+    @property
+    def weights(self):
+        return self._weights
+
+    def learn_one(self, x, y, w=1.0):
+        """One step of every class's model on a row (d,) float64 of class ``y``."""
+        if y not in self.labels:
+            self.labels.append(y)
+            self._weights = np.vstack([self._weights, np.zeros_like(x)])
+            self.intercept = np.append(self.intercept, 0.0)
+        self._fit(x, np.array([label == y for label in self.labels], np.int64), w, self._eval_gradient_one)
+
+    def _raw_dot_one(self, x):
+        return self._weights @ x + self.intercept
+
+    def _eval_gradient_one(self, x, y, w):
+        slopes = w * self.loss.gradient(y, self._raw_dot_one(x))
+        return np.multiply.outer(slopes, x), slopes
+
+
+@shared(keep=1)
+def logistic_pass(X, y, seed, lr, rows):
+    """river's logistic regression after one pass over ``rows`` random rows, in random order."""
+    model = StackedLogistic(lr, X.shape[1])
+    rng = np.random.default_rng(seed)
+    chosen = rng.choice(len(y), min(rows, len(y)), replace=False)
+    for row in chosen[rng.permutation(len(chosen))]:
+        model.learn_one(X[row].astype(np.float64), int(y[row]))
+    return model
+
+
+class RiverLogReg(System):
+    """river's one-vs-rest logistic regression (paper, section 4.2; Montiel et al. 2021).
+
+    Parameters
+    ----------
+    lr : float
+        Step of river's SGD.
+    rows : int
+        Initial rows it passes over, once.
+    """
+
+    def __init__(self, seed=0, lr=0.01, rows=3000):
+        super().__init__(seed)
+        self.lr, self.rows = lr, rows
+
+    def _fit(self, X, y):
+        self.model = copy.deepcopy(logistic_pass(X, y, self.seed, self.lr, self.rows))
+
+    def _scores(self, X):
+        return X.astype(np.float64) @ self.model.weights.T + self.model.intercept
+
+    def _answer(self, logits):
+        if not self.model.labels:
+            return np.full(len(logits), -1)
+        # The highest probability has the highest logit; equal ones go to the class seen first.
+        return np.array(self.model.labels)[logits.argmax(axis=1)]
+
+    def _chances(self, logits):
+        """As in river: one class against the rest each, scaled to sum to 1."""
+        p = np.zeros((len(logits), self.n_classes))
+        if self.model.labels:
+            p[:, self.model.labels] = expit(logits)
+            p /= p.sum(axis=1, keepdims=True)
+        return p
+
+    def _correct(self, x, y):
+        self.model.learn_one(x.astype(np.float64), y)
+
+    def storage(self):
+        parameters = self.model.weights.size + self.model.intercept.size
+        return Storage(bytes=8 * parameters, parameters=parameters)
+
+
+class OneVsRest(multiclass.OneVsRestClassifier):
+    """river's OneVsRestClassifier with its weights mirrored in one matrix.
+
+    Rows are (d,) float64. Binary models whose hinge loss is zero are skipped, since they would not change.
+
+    Attributes
+    ----------
+    W, b : (C, d) and (C,) float64
+        Weights and intercepts of the models, zero for classes not seen.
+    """
+
+    def __init__(self, classifier, n_classes, dim):
+        super().__init__(classifier)
+        self.W, self.b = np.zeros((n_classes, dim)), np.zeros(n_classes)
+
+    def learn_one(self, x, y):
+        if y not in self.classifiers:
+            self.classifiers[y] = self.classifier.clone()
+        losses, features = 1 + self.W @ x + self.b, dict(enumerate(x.tolist()))
+        losses[y] = 2 - losses[y]
+        for label in np.flatnonzero(losses > -ZERO_LOSS).tolist():
+            if label in self.classifiers:
+                model = self.classifiers[label]
+                model.learn_one(features, label == y)
+                self.W[label], self.b[label] = list(model.weights.values()), model.intercept
+
+
+@shared(keep=1)
+def aggressive_pass(X, y, n_classes, seed, C, rows=None):
+    """river's classifier after one pass over the rows in random order, or over the first ``rows`` in that order."""
+    model = OneVsRest(linear_model.PAClassifier(C=C, mode=1), n_classes, X.shape[1])
+    rng = np.random.default_rng(seed)
+    for row in rng.permutation(len(y))[:rows]:
+        model.learn_one(X[row].astype(np.float64), int(y[row]))
+    return model
+
+
+class PassiveAggressive(System):
+    """river's passive-aggressive classifier, one-vs-rest (Crammer et al. 2006).
+
+    Parameters
+    ----------
+    C : float
+        The longest step (PA-I); 1 by river's default.
+    rows : int, optional
+        At most so many initial rows, drawn at random, are learnt, each once; all without it.
+    """
+
+    def __init__(self, seed=0, C=1.0, rows=None):
+        super().__init__(seed)
+        self.C, self.rows = C, rows
+
+    def _fit(self, X, y):
+        self.model = copy.deepcopy(aggressive_pass(X, y, self.n_classes, self.seed, self.C, self.rows))
+
+    def _scores(self, X):
+        return X.astype(np.float64) @ self.model.W.T + self.model.b
+
+    def _correct(self, x, y):
+        self.model.learn_one(x.astype(np.float64), y)
+
+    def storage(self):
+        parameters = len(self.model.classifiers) * (self.dim + 1)
+        return Storage(bytes=8 * parameters, parameters=parameters)

@@ -1,0 +1,109 @@
+"""Neighbours: evictions draw for draw, shares of classes, and approximate search beside the ledger."""
+
+import numpy as np
+import pytest
+from conftest import rows
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ocrrlib.errors import InputError
+from ocrrlib.search import top_k
+from ocrrlib.systems import make
+from ocrrlib.systems.neighbours import EVICTIONS, KNNLM, Bounded, Reservoir, SubstrateHNSW
+
+
+def algorithm_r(budget, seed, writes):
+    """The published reservoir, written out: numbers of the writes kept, by slot."""
+    rng, held = np.random.default_rng(seed), []
+    for seen in range(writes):
+        if len(held) < budget:
+            held.append(seen)
+        else:
+            place = rng.integers(0, seen + 1)
+            if place < budget:
+                held[place] = seen
+    return held
+
+
+@given(budget=st.integers(1, 40), seed=st.integers(0, 10**6), writes=st.integers(0, 200))
+def test_reservoir_equals_algorithm_r_draw_for_draw(budget, seed, writes):
+    eviction, held = Reservoir(budget, seed), {}
+    for write in range(writes):
+        slot = eviction.slot()
+        if slot is not None:
+            held[slot] = write
+    assert [held[slot] for slot in range(len(held))] == algorithm_r(budget, seed, writes)
+
+
+@pytest.mark.parametrize("eviction", EVICTIONS)
+@given(budget=st.integers(1, 30), initial=st.integers(0, 60), writes=st.integers(0, 60), seed=st.integers(0, 99))
+@settings(max_examples=30)
+def test_initial_rows_and_corrections_stream_through_the_eviction_alike(eviction, budget, initial, writes, seed):
+    n = initial + writes
+    X, y = rows(n, 3, seed), np.arange(n)
+    system = Bounded(seed, budget=budget, eviction=eviction).fit(X[:initial], y[:initial], range(n + 1))
+    for row in range(initial, n):
+        system.correct(X[row], row)
+    kept = algorithm_r(budget, seed, n) if eviction == "reservoir" else [*range(n)][-budget:]
+    found = system.entries.y if eviction == "reservoir" else np.sort(system.entries.y)
+    assert found.tolist() == kept
+    np.testing.assert_array_equal(system.entries.X, X[system.entries.y])
+    np.testing.assert_array_equal(np.argsort(system.entries.born), np.argsort(system.entries.y))  # numbers are ages
+
+
+@pytest.mark.parametrize("bad, clue", [(dict(budget=0), "budget"), (dict(eviction="lru"), "reservoir, fifo")])
+def test_budgets_and_evictions_that_cannot_be_are_refused(bad, clue):
+    with pytest.raises(InputError, match=clue):
+        Bounded(**bad)
+
+
+@pytest.mark.parametrize("name", ["static_knn", "substrate", "bounded_fifo_100", "substrate_hnsw", "knn_lm"])
+def test_fewer_entries_than_neighbours_wanted_still_vote(name):
+    X = np.eye(4, dtype=np.float32)
+    system = make(name).fit(X[:2], np.array([1, 0]), range(4))
+    assert system.predict(X[:2]).tolist() == [1, 0]
+    system.correct(X[2], 3)
+    assert (system.predict(X[:3]).tolist() == [1, 0, 3]) == (name != "static_knn")
+
+
+def test_share_of_a_class_is_that_of_its_neighbours():
+    X = np.eye(4, dtype=np.float32)
+    p = make("substrate").fit(X[:3], np.array([2, 0, 2]), "abcd").probabilities(X[:1])
+    e = np.exp([10, 0, 0])
+    np.testing.assert_allclose(p, [[e[1] / e.sum(), 0, (e[0] + e[2]) / e.sum(), 0]])
+
+
+def test_knn_lm_mixes_the_softmax_of_its_head_with_that_of_its_neighbours():
+    X, y, Q = rows(30, 6, 0), np.arange(30) % 4, rows(20, 6, 1)
+    system = KNNLM(weight=0.3, temperature=0.2, k=3, epochs=2).fit(X, y, range(4))
+    expected = np.exp(Q @ system.W.T + system.b)
+    expected *= 0.7 / expected.sum(axis=1, keepdims=True)
+    for p, cosines in zip(expected, Q.astype(np.float64) @ X.T.astype(np.float64)):
+        near = np.argsort(-cosines)[:3]
+        np.add.at(p, y[near], 0.3 * np.exp(cosines[near] / 0.2) / np.exp(cosines[near] / 0.2).sum())
+    np.testing.assert_allclose(system.probabilities(Q), expected, rtol=1e-6)
+    np.testing.assert_array_equal(system.predict(Q), expected.argmax(axis=1))
+
+
+def test_approximate_search_finds_nearly_all_neighbours_and_repeats_for_the_same_seed():
+    X, Q = rows(900, 16, 0), rows(100, 16, 1)
+    system, again = (SubstrateHNSW(seed=3).fit(X[:300], np.arange(300) % 7, range(7)) for _ in range(2))
+    for one in (system, again):
+        for row in range(300, 900):
+            one.correct(X[row], row % 7)
+    (sims, slots), (_, repeated) = system._scores(Q), again._scores(Q)
+    exact = top_k(Q, X, np.arange(900), 5)[1]
+    assert np.mean([len(set(a) & set(b)) / 5 for a, b in zip(slots, exact)]) > 0.97
+    np.testing.assert_array_equal(slots, repeated)
+    np.testing.assert_allclose(sims, np.einsum("qd,qkd->qk", Q, X[slots]), atol=1e-5)
+    assert system.entries.verify() is None
+    assert system.storage().bytes > system.entries.nbytes
+
+
+def test_queries_that_reach_few_entries_have_fewer_neighbours():
+    """Copies of one row link to each other alone, so that a search may end before it has k entries."""
+    X = np.repeat(rows(2, 8, 0), 60, axis=0)
+    system = SubstrateHNSW(M=2, ef_construction=5, ef=2).fit(X, np.repeat([0, 1], 60), range(2))
+    sims, slots = system._scores(X[::30])
+    assert ((slots >= 0) == np.isfinite(sims)).all() and (slots[:, 0] >= 0).all()
+    assert system.predict(X[[0, 119]]).tolist() == [0, 1]

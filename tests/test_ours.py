@@ -1,0 +1,274 @@
+"""The proposed system: both Gaussian models are the textbook's; ledger, neighbours and head each do their part."""
+
+import numpy as np
+import pytest
+from conftest import clusters, rows
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import multivariate_normal, norm
+
+from ocrrlib.scenario import make_scenario
+from ocrrlib.systems import SYSTEMS
+from ocrrlib.systems.base import softmax
+from ocrrlib.systems.gaussians import (
+    LEAST_VARIANCE,
+    PLDA,
+    KernelLDA,
+    basis,
+    cosines_and_sines,
+    orthogonal_frequencies,
+)
+from ocrrlib.systems.neighbours import Substrate
+from ocrrlib.systems.ours import LedgerPLDA
+
+KNOWN, CLASSES, D = 6, 9, 8
+X0, Y0 = clusters(KNOWN, 30, D, seed=3)
+NEW_X, NEW_Y = rows(40, D, 4), np.random.default_rng(5).integers(0, CLASSES, 40)  # known and new classes
+ALL_X, ALL_Y = np.vstack([X0, NEW_X]), np.append(Y0, NEW_Y)
+Q = rows(50, D, 6)
+FEATURES = dict(features=24, bandwidth=1.0, shrinkage=0.2, prior_rows=0, rank=24)
+
+
+def learnt(model, X=NEW_X, y=NEW_Y):
+    for x, label in zip(X, y.tolist()):
+        model.learn(x, label)
+    return model
+
+
+def plda(**how):
+    return PLDA(X0, Y0, CLASSES, **how)
+
+
+def kernel_lda(**how):
+    return KernelLDA(X0, Y0, CLASSES, **FEATURES | how)
+
+
+def scores(model, X):
+    return model.scores(model.project(X))
+
+
+def within(Z, y):
+    centred = Z - np.array([Z[y == c].mean(axis=0) if (y == c).any() else 0 * Z[0] for c in range(CLASSES)])[y]
+    return centred.T @ centred / (len(y) - len(np.unique(y)))
+
+
+# --- PLDA
+
+
+def test_rows_of_a_class_vary_by_one_and_class_means_by_what_is_not_due_to_few_rows():
+    keep = np.flatnonzero((Y0 > 0) | (np.cumsum(Y0 == 0) <= 3))  # classes of unequal size
+    X, y = X0[keep], Y0[keep]
+    centre, P, between = basis(X, y, CLASSES, 0.0)
+    Z = (X - centre) @ P
+    np.testing.assert_allclose(within(Z, y), np.eye(D), atol=1e-9)
+    means = np.array([Z[y == c].mean(axis=0) for c in range(KNOWN)])
+    np.testing.assert_allclose(means.mean(axis=0), 0, atol=1e-9)
+    np.testing.assert_allclose(np.diag(between), np.cov(means.T) - np.eye(D) * np.mean(1 / np.bincount(y)), atol=1e-8)
+    assert (np.diff(between) <= 0).all()
+
+
+def test_full_shrinkage_only_turns_and_scales():
+    _, P, _ = basis(X0, Y0, CLASSES, 1.0)
+    variance = np.trace(within(X0.astype(np.float64), Y0)) / D
+    np.testing.assert_allclose(P.T @ P, np.eye(D) / variance, atol=1e-8)
+
+
+def mean_given(model, own):
+    """Mean and variance of each coordinate of the class mean, by conditioning its joint Gaussian with the rows."""
+    posterior = []
+    for d in range(D):
+        b = model.between[d]
+        joint = b + np.diag([0.0] + [1.0] * len(own))  # the class mean, then its rows
+        gain = joint[0, 1:] @ np.linalg.inv(joint[1:, 1:])
+        posterior.append((gain @ own[:, d], b - gain @ joint[1:, 0]))
+    return np.array(posterior).T
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+def test_score_is_the_density_of_a_row_given_the_rows_of_the_class(power):
+    model = learnt(plda(power=power, prior_rows=20))
+    Z, asked = (model.project(X)[:, :D] for X in (ALL_X, Q[:5]))
+    got = scores(model, Q[:5]) - D / 2 * np.log(2 * np.pi)
+    for label in range(CLASSES):
+        own = Z[ALL_Y == label]
+        mean, variance = mean_given(model, own)
+        spread = ((20 + ((own - own.mean(axis=0)) ** 2).sum() / D) / (20 + len(own) - 1)) ** power
+        density = norm(mean, np.sqrt(spread + variance)).logpdf(asked).sum(axis=1)
+        np.testing.assert_allclose(got[:, label], density, rtol=1e-8)
+
+
+FEW = {
+    "no row": (X0[:0], Y0[:0]),
+    "one row": (X0[:1], Y0[:1]),
+    "one class of equal rows": (X0[[0] * 5], Y0[[0] * 5]),
+    "equal rows in each class": (np.repeat(X0[:5], 3, axis=0), np.repeat(np.arange(5), 3)),
+    "fewer rows than dimensions": (X0[:5], Y0[:5] % 2),
+}
+
+
+@pytest.mark.parametrize("X, y", FEW.values(), ids=FEW)
+@pytest.mark.parametrize("make", [PLDA, lambda *data: KernelLDA(*data, **FEATURES)], ids=["PLDA", "KernelLDA"])
+def test_few_rows_are_coped_with_and_later_ones_are_learnt(make, X, y):
+    model, new = make(X, y, CLASSES), rows(2, D, 9)
+    np.testing.assert_array_equal(model.seen, np.isin(np.arange(CLASSES), y))
+    assert np.isfinite(scores(model, Q)).all()
+    learnt(model, np.repeat(new, 20, axis=0), np.repeat([CLASSES - 2, CLASSES - 1], 20))
+    answers = np.where(model.seen, scores(model, new), -np.inf).argmax(axis=1)
+    assert answers.tolist() == [CLASSES - 2, CLASSES - 1]
+
+
+def test_directions_in_which_rows_do_not_vary_are_stretched_no_further_than_the_least():
+    X, y = X0[:5], Y0[:5] % 2
+    centred = X - np.array([X[y == c].mean(axis=0) for c in (0, 1)])[y]
+    least = LEAST_VARIANCE * np.vdot(centred, centred) / 3 / D
+    np.testing.assert_allclose(np.linalg.norm(basis(X, y, 2, 0.0)[1], 2), 1 / np.sqrt(least), rtol=1e-6)
+
+
+@given(st.integers(2, 4), st.floats(0, 1e-4))
+@settings(max_examples=20)
+def test_copies_and_rounding_between_them_say_nothing_of_how_rows_vary(copies, off):
+    X, y = np.repeat(X0[:5], copies, axis=0), np.repeat(np.arange(5), copies)
+    X = X + np.float32(off) * rows(len(X), D, 7)
+    _, P, between = basis(X, y, CLASSES, 0.1)
+    np.testing.assert_array_equal(P, np.sqrt(D) * np.eye(D))
+    assert not between.any()
+    model = KernelLDA(X, y, CLASSES, **FEATURES)
+    assert model.base == pytest.approx(FEATURES["features"]) and model.U.shape[1] == 0
+
+
+# --- discriminants on kernel features
+
+
+def test_features_have_unit_length_and_products_of_an_rbf_kernel_along_orthogonal_frequencies():
+    W = orthogonal_frequencies(10_000, D, 0.8, 0)
+    F, squares = cosines_and_sines(Q, W), ((Q[:, None].astype(np.float64) - Q) ** 2).sum(axis=2)
+    np.testing.assert_allclose(F @ F.T, np.exp(-squares / (2 * 0.8**2)), atol=0.03)
+    np.testing.assert_allclose(np.einsum("nd,nd->n", F, F), 1)
+    products = W[:, :D].T @ W[:, :D]
+    np.testing.assert_allclose(products, np.diag(np.diag(products)), atol=1e-9)
+
+
+@pytest.mark.parametrize("shrinkage", [0.05, 0.2, 1.0])
+def test_with_all_directions_scores_are_log_densities_of_gaussians_with_one_covariance(shrinkage):
+    model = learnt(kernel_lda(shrinkage=shrinkage))
+    S, F, own = within(model.project(X0), Y0), model.project(ALL_X), model.project(Q)
+    covariance = (1 - shrinkage) * S + shrinkage * np.trace(S) / 24 * np.eye(24)
+    logs = [multivariate_normal(F[ALL_Y == c].mean(axis=0), covariance).logpdf(own) for c in range(CLASSES)]
+    found, expected = scores(model, Q), np.column_stack(logs)
+    np.testing.assert_allclose(found - found[:, :1], expected - expected[:, :1], atol=1e-6)
+
+
+def test_beyond_the_rank_all_directions_vary_by_their_mean():
+    whole, part = kernel_lda(), kernel_lda(rank=5)
+    values, vectors = np.linalg.eigh(np.linalg.inv(whole.base * np.eye(24) + (whole.U * whole.gains) @ whole.U.T))
+    values[:-5] = values[:-5].mean()
+    expected = (vectors / values) @ vectors.T
+    np.testing.assert_allclose(part.base * np.eye(24) + (part.U * part.gains) @ part.U.T, expected, atol=1e-8)
+    assert part.nbytes < whole.nbytes
+
+
+def test_means_are_held_to_that_of_the_first_rows():
+    model, plain = learnt(kernel_lda(prior_rows=3.5)), learnt(kernel_lda())
+    counts = model.counts[:, None]
+    expected = (counts * plain.means() + 3.5 * model.project(X0).mean(axis=0)) / (counts + 3.5)
+    np.testing.assert_allclose(model.means(), expected, atol=1e-12)
+    G = model.base * np.eye(24) + (model.U * model.gains) @ model.U.T
+    np.testing.assert_allclose(model.weights, expected @ G, atol=1e-8)
+    np.testing.assert_allclose(model.offset, np.einsum("cd,cd->c", expected, expected @ G) / -2, atol=1e-8)
+
+
+@given(st.permutations(range(len(NEW_Y))))
+@settings(max_examples=20)
+def test_rows_learnt_in_any_order_give_the_same_models(order):
+    for make in (plda, kernel_lda):
+        model = learnt(make(), NEW_X[order], NEW_Y[order])
+        F = model.project(ALL_X)[:, : model.sums.shape[1]]
+        np.testing.assert_array_equal(model.counts, np.bincount(ALL_Y, minlength=CLASSES))
+        np.testing.assert_allclose(model.sums, [F[ALL_Y == c].sum(axis=0) for c in range(CLASSES)], atol=1e-9)
+        np.testing.assert_allclose(model.weights, learnt(make()).weights, atol=1e-6)
+        np.testing.assert_allclose(model.scores(model.project(Q), [2, 7]), scores(model, Q)[:, [2, 7]], atol=1e-10)
+
+
+# --- the whole system
+
+MODEL = dict(shrinkage=0.2, floor=0.3, prior_rows=50, power=0.5)
+KERNEL = dict(features=64, bandwidth=0.7, shrinkage=0.1, prior_rows=2, rank=16)
+USUAL = SYSTEMS["ledger_plda"].params | {"new_odds": 1.0, "kernel": KERNEL}
+
+
+@pytest.fixture(scope="module")
+def s(tiny):
+    """Eight known classes, four new ones."""
+    return make_scenario(tiny, 0, held_out=4, cap=None)
+
+
+def fitted(s, **params):
+    """After 60 corrections: new rows, with known ones in between."""
+    system = LedgerPLDA(**USUAL | params).fit(s.X_initial, s.y_initial, s.classes)
+    X, y = np.concatenate([s.X_stream, s.X_initial]), np.concatenate([s.y_stream, s.y_initial])
+    for place in np.random.default_rng(5).permutation(len(y))[:60]:
+        system.correct(X[place], int(y[place]))
+    return system
+
+
+@pytest.mark.parametrize("kernel_weight", [0.0, 0.3, 1.0])
+def test_without_head_and_neighbours_both_models_are_mixed(kernel_weight, s):
+    own = dict(head_weight=0.0, neighbour_weight=0.0, model_temperature=3.0, kernel_temperature=7.0, model=MODEL)
+    system, data = fitted(s, kernel_weight=kernel_weight, **own), (s.X_initial, s.y_initial, len(s.classes))
+    n, parts = len(s.y_initial), []
+    for model, temperature in ((PLDA(*data, **MODEL), 3.0), (KernelLDA(*data, **KERNEL), 7.0)):
+        learnt(model, system.entries.X[n:], system.entries.y[n:])
+        parts.append(softmax(np.where(model.seen, scores(model, s.queries) / temperature, -np.inf)))
+    expected = (1 - kernel_weight) * parts[0] + kernel_weight * parts[1]
+    np.testing.assert_allclose(system.probabilities(s.queries), expected, atol=1e-12)
+    np.testing.assert_array_equal(system.predict(s.queries), expected.argmax(axis=1))
+
+
+def test_neighbours_alone_give_each_class_what_its_nearest_entry_is_worth(s):
+    system = fitted(s, head_weight=0.0, kernel_weight=0.0, neighbour_weight=1.0, neighbour_temperature=0.07, k=30)
+    X, y = system.entries.X.astype(np.float64), system.entries.y
+    expected = np.zeros((len(s.queries), len(s.classes)))
+    for row, cosines in zip(expected, s.queries.astype(np.float64) @ X.T):
+        for near in np.argsort(-cosines, kind="stable")[:30]:
+            row[y[near]] = max(row[y[near]], np.exp(cosines[near] / 0.07))
+    expected /= expected.sum(axis=1, keepdims=True)
+    assert np.count_nonzero(expected, axis=1).max() > 2  # neighbours are of several classes
+    np.testing.assert_allclose(system.probabilities(s.queries), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("head_weight", [0.3, 1.0])
+def test_head_redistributes_the_mass_of_known_classes_and_takes_none_from_new_ones(head_weight, s):
+    with_head, without = (fitted(s, head_weight=weight, model_temperature=5.0) for weight in (head_weight, 0.0))
+    p, q = with_head.probabilities(s.queries), without.probabilities(s.queries)
+    np.testing.assert_allclose(p[:, s.held_out], q[:, s.held_out], atol=1e-12)
+    mass = q[:, with_head.known].sum(axis=1, keepdims=True)
+    head = softmax(s.queries @ with_head.W.T + with_head.b)
+    expected = (1 - head_weight) * q[:, with_head.known] + head_weight * mass * head
+    np.testing.assert_allclose(p[:, with_head.known], expected, atol=1e-12)
+
+
+def test_odds_of_new_classes_are_multiplied(s):
+    p, q = (fitted(s, head_weight=0.0, new_odds=odds).probabilities(s.queries) for odds in (3.0, 1.0))
+    q[:, s.held_out] *= 3
+    np.testing.assert_allclose(p, q / q.sum(axis=1, keepdims=True), atol=1e-12)
+
+
+def test_ledger_is_that_of_substrate_and_every_entry_is_read_once(s):
+    system, n = fitted(s), len(s.y_initial)
+    assert not system.model.changes  # entries are read when a prediction asks for them
+    for _ in range(3):
+        system.predict(s.queries)
+    for model in (system.model, system.kernel):
+        assert model.changes == system.entries.y[n:].tolist() and model.counts.sum() == system.entries.size
+    substrate = Substrate().fit(s.X_initial, s.y_initial, s.classes)
+    for x, y in zip(system.entries.X[n:], system.entries.y[n:].tolist()):
+        substrate.correct(x, y)
+    assert system.entries.hashes == substrate.entries.hashes
+    held = system.model.nbytes + system.kernel.nbytes + 4 * (system.W.size + system.b.size)
+    assert system.storage().bytes == substrate.storage().bytes + held
+
+
+def test_fitted_again_on_no_class_it_forgets_the_head(s):
+    system = fitted(s).fit(s.X_initial[:0], s.y_initial[:0], s.classes)
+    system.correct(s.X_stream[0], int(s.y_stream[0]))
+    assert set(system.predict(rows(9, 16, 1)).tolist()) == {int(s.y_stream[0])}
