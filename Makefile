@@ -47,7 +47,7 @@ beyond: $(READY)  ## compare all systems over 20 seeds, and stream them harder, 
 tune: $(READY)  ## search the settings of our own system anew (long; goes on where it was stopped)
 	@$(BUILD) tune $(MAKEOVERRIDES)
 
-leaderboard: $(READY)  ## check all result cards in data/results/cards and rank their systems: figures/leaderboard.md, .csv
+leaderboard: $(READY)  ## rank the published systems and those in data/results/leaderboard: figures/leaderboard.md, .csv
 	@$(BUILD) leaderboard $(MAKEOVERRIDES)
 
 status: $(READY)  ## say what is stale, and why

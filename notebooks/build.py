@@ -15,8 +15,6 @@ from notebooks.run import run_stale, status
 from notebooks.settings import ANEW, BUILD, Settings
 from notebooks.typeset import typeset
 from notebooks.verify import record, verify
-from ocrrlib.cards import read_cards
-from ocrrlib.cards.ours import publish_cards
 from ocrrlib.datasets import DATASETS
 from ocrrlib.embeddings import embed, path_of
 from ocrrlib.errors import InputError
@@ -44,14 +42,10 @@ def encode(settings):
 
 
 def leaderboard(settings):
-    """Write the cards of what is published here, then rank the systems of all cards there are."""
-    from ocrrlib.report.leaderboard import rank, write  # the other commands need not wait for what it draws with
+    """Rank the published and all contributed systems."""
+    from paper.leaderboard import main  # the other commands need not wait for what it imports
 
-    folder = ROOT / "data/results/cards"
-    publish_cards(folder)
-    cards = read_cards(folder)
-    for path in write(rank(cards.values()), ROOT / "figures"):
-        print(f"{len(cards)} cards: {path.relative_to(ROOT)}")
+    main()
 
 
 def main():

@@ -33,8 +33,8 @@ from ocrrlib.report import values
 NOTEBOOKS = ROOT / "notebooks"
 VALUES = "paper/values.json"  # all notebooks write into it
 ARTEFACTS = ("data/results", "figures", "paper/tables", "paper/claims.json", VALUES, "paper/ocrr.pdf")
-# What `make leaderboard` makes, from cards that anyone may add.
-RANKED = ("data/results/cards", "figures/leaderboard.csv", "figures/leaderboard.md")
+# What `make leaderboard` makes, from rows that anyone may add.
+RANKED = ("data/results/leaderboard", "figures/leaderboard.csv", "figures/leaderboard.md")
 SHOWN = re.compile(r"(<!--\{([\w.]+)\}-->).*?(<!---->)")  # a value in the README
 # What a notebook reads that others make, or that is written by hand.
 READS = {

@@ -15,16 +15,14 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from ocrrlib.datasets import DATASETS, Texts, load_texts
-from ocrrlib.encoders import DEFAULT_ENCODER, LEXICAL_ENCODER, load_encoder, name_of, revision, slug
+from ocrrlib.encoders import DEFAULT_ENCODER, LEXICAL_ENCODER, load_encoder, revision, slug
 from ocrrlib.errors import InputError, pick
 from ocrrlib.files import atomic
-from ocrrlib.function_encoder import alike, is_unpinned
 from ocrrlib.home import cache_folder, data_folder, installed
 from ocrrlib.provenance import digest
 from ocrrlib.row_cache import kept_rows
 
 FOLDER = data_folder() / "embeddings"
-ASKED_AGAIN = 16  # of the texts whose embeddings are kept, a function is given so many
 BLOCK = 2**16  # rows that are computed with in float64 at once
 _WAY_OUT = "restore it, or make it anew with `make embed`"
 
@@ -112,13 +110,11 @@ def encode(sentences, encoder, model=None, progress=False):
 def encode_once(sentences, encoder, fitted_on, progress=False):
     """Embeddings of any sentences, as ``encode`` gives them; kept in the cache under what they depend on.
 
-    Of what is kept, a function without a ``revision`` is asked for a few rows again, and for all if these differ.
-
     Parameters
     ----------
     sentences : list of str
         What is encoded.
-    encoder : str or callable
+    encoder : str
         See ``load_encoder``.
     fitted_on : list of str
         Training sentences, on which the lexical encoder is fitted.
@@ -131,14 +127,7 @@ def encode_once(sentences, encoder, fitted_on, progress=False):
     fitted_on = fitted_on if encoder == LEXICAL_ENCODER else None
     key = digest([revision(encoder), sentences, fitted_on])
     path = cache_folder() / "embeddings" / f"{slug(encoder)}.{key[:32]}.safetensors"
-    there = path.exists()
-    rows = kept_rows(path, lambda: encode(sentences, encoder, load_encoder(encoder, fitted_on), progress))
-    if there and sentences and is_unpinned(encoder):
-        some = np.unique(np.linspace(0, len(sentences) - 1, ASKED_AGAIN).astype(int))
-        if not alike(encode([sentences[place] for place in some], encoder), rows[some]):
-            path.unlink(missing_ok=True)  # it reads what no identity can see, as a file: what it read has changed
-            return encode_once(sentences, encoder, fitted_on, progress)
-    return rows
+    return kept_rows(path, lambda: encode(sentences, encoder, load_encoder(encoder, fitted_on), progress))
 
 
 def path_of(dataset, encoder, folder=FOLDER):
@@ -176,7 +165,7 @@ def labels_of(texts):
 def _about(dataset, encoder, texts):
     files = DATASETS[dataset].files if dataset in DATASETS else {}
     origin = {"sources": files, "revision": revision(encoder)}
-    return {"dataset": dataset, "encoder": name_of(encoder), "classes": texts.classes, "origin": origin}
+    return {"dataset": dataset, "encoder": encoder, "classes": texts.classes, "origin": origin}
 
 
 def save(tensors, about, path):
@@ -216,7 +205,7 @@ def read(path):
 def load(dataset, encoder=DEFAULT_ENCODER, folder=FOLDER):
     """The embeddings of a dataset, from their file or, where there is none, encoded now.
 
-    What a function or an installed package encodes is kept in the cache, all else beside what is published.
+    What an installed package encodes is kept in the cache, all else beside what is published.
 
     Raises
     ------
@@ -227,7 +216,7 @@ def load(dataset, encoder=DEFAULT_ENCODER, folder=FOLDER):
     files = pick("dataset", dataset, DATASETS).files
     path = path_of(dataset, encoder, folder)
     if not path.exists():
-        return _own(dataset, encoder) if installed() or callable(encoder) else embed(dataset, encoder, folder)
+        return _own(dataset, encoder) if installed() else embed(dataset, encoder, folder)
     data = read(path)
     if (data.dataset, data.origin.get("sources")) != (dataset, files):
         raise InputError(f"{path} was not made from the pinned texts of {dataset}: make it anew with `make embed`")

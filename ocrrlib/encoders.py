@@ -1,14 +1,11 @@
-"""Encoders of sentences: a pretrained model's or the lexical one, by name, or any Python function."""
+"""Encoders of sentences by name: a pretrained model's or the lexical one."""
 
 import importlib.metadata
-import re
 from pathlib import Path
 
 from ocrrlib import backbones
 from ocrrlib.backbones import DEFAULT_ENCODER
 from ocrrlib.errors import InputError
-from ocrrlib.function_encoder import FunctionEncoder
-from ocrrlib.identity import full_name, identity
 
 LEXICAL_ENCODER = "tfidf-svd"
 PAPER_ENCODER = "BAAI/bge-large-en-v1.5"
@@ -16,36 +13,27 @@ _NEEDS = "the encoder {!r} needs packages that are not installed: run `pip insta
 
 
 def slug(encoder):
-    """The encoder's name as part of a file name; a local folder's or a function's has its content in it.
+    """The encoder's name as part of a file name; a local folder's has its content in it.
 
     Raises
     ------
     InputError
         As ``revision`` does.
     """
-    if callable(encoder):
-        return f"{re.sub('[^A-Za-z0-9_.]+', '-', full_name(encoder))}-{revision(encoder).split()[-1][:8]}"
     path = Path(encoder)
     if path.is_dir():
         return f"{path.resolve().name}-{revision(encoder)[:8]}"
     return encoder.replace("/", "--")
 
 
-def name_of(encoder):
-    """What an encoder is called in results: its name, or a function's ``slug``."""
-    return slug(encoder) if callable(encoder) else encoder
-
-
 def revision(encoder):
-    """What pins an encoder: a function's ``identity``, a name's ``backbones.revision``, the lexical one's library.
+    """What pins an encoder: ``backbones.revision``, or the lexical one's library.
 
     Raises
     ------
     InputError
-        If a package that it needs is not installed, or a function cannot be pinned.
+        If a package that it needs is not installed.
     """
-    if callable(encoder):
-        return identity(encoder)
     if encoder == LEXICAL_ENCODER:
         try:
             return f"scikit-learn {importlib.metadata.version('scikit-learn')}"
@@ -55,12 +43,12 @@ def revision(encoder):
 
 
 def load_encoder(encoder, sentences=None):
-    """A model that encodes sentences: sentence-transformers', the lexical one, or a function's.
+    """A model that encodes sentences: sentence-transformers' or the lexical one.
 
     Parameters
     ----------
-    encoder : str or callable
-        Its name, or a function from a list of texts to an array (n, d), see ``FunctionEncoder``.
+    encoder : str
+        Its name.
     sentences : list of str, optional
         A dataset's training sentences, on which the lexical encoder is fitted; the others are pretrained.
 
@@ -69,8 +57,6 @@ def load_encoder(encoder, sentences=None):
     InputError
         If it cannot be loaded, or is the lexical one and there is nothing to fit it on.
     """
-    if callable(encoder):
-        return FunctionEncoder(encoder)
     if encoder == LEXICAL_ENCODER:
         try:
             from ocrrlib.lexical import Lexical  # as below
