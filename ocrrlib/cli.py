@@ -42,10 +42,11 @@ def _named(name):
     module, colon, attribute = name.partition(":")
     if not colon:
         return name
-    sys.path[:0] = [] if "" in sys.path else [""]  # stays: worker processes import the module, too
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)  # stays: worker processes import the module, too
     try:
         return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise InputError(f"cannot import {name} ({error}): give module:name of a module in this folder") from error
 
 
@@ -202,9 +203,9 @@ def main(arguments=None):
     """Run a command; an error is one line on stderr."""
     try:
         app(arguments)
-    except (InputError, RuntimeError) as error:  # RuntimeError: from code of the user's own
+    except (InputError, OSError, RuntimeError) as error:  # RuntimeError: from code of the user's own
         typer.echo("error: " + " ".join(str(error).split()), err=True)
-        sys.exit(2 if isinstance(error, InputError) else 3)
+        sys.exit(3 if isinstance(error, RuntimeError) else 2)
 
 
 if __name__ == "__main__":

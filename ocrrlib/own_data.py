@@ -74,9 +74,6 @@ def check_name(what, name):
 
 def unit_rows(X, called="row {}".format):
     """Unit rows (n, d) float32 of rows of any length; ``called`` names a row, from its number, in an error."""
-    X = np.asarray(X)
-    if X.ndim != 2 or X.dtype.kind not in "fiu" or not X.shape[1]:
-        raise InputError(f"vectors are {X.dtype} of shape {X.shape}: give numbers (n, d)")
     blocks = [np.empty((0, X.shape[1]), np.float32)]
     for start in range(0, len(X), BLOCK):
         rows = X[start : start + BLOCK].astype(np.float64)
@@ -98,7 +95,10 @@ def encoded(texts, encoder, fitted_on=(), called="text {}".format, progress=Fals
         if X.ndim != 2 or len(X) != len(texts) or X.dtype.kind not in "fiu":
             raise InputError(f"the encoder gives {X.dtype} of shape {X.shape}: make it give ({len(texts)}, d) numbers")
     elif isinstance(encoder, str):
-        X = load_encoder(encoder, list(fitted_on)).encode(list(texts), batch_size=64, show_progress_bar=progress)
+        try:
+            X = load_encoder(encoder, list(fitted_on)).encode(list(texts), batch_size=64, show_progress_bar=progress)
+        except ValueError as error:  # unknown, or too few words for the lexical encoder
+            raise InputError(f"{encoder} cannot embed the texts ({error}): give another encoder") from error
     else:
         raise InputError(f"encoder {encoder!r} is not usable: give a name, or a function from texts to an array (n, d)")
     return unit_rows(X, lambda row: f"the embedding of {called(row)}")
@@ -138,8 +138,8 @@ def _table(arrays, split):
         part = np.repeat(["train", "test"], [len(rows[2]), len(rows[3])])
         arrays, split = {"X": np.concatenate(rows[:2]), "y": np.concatenate(rows[2:]), "split": part}, "split"
     X, *columns = (pick("array", name, arrays) for name in ("X", "y", *([split] if split else [])))
-    if any(column.shape != (len(X),) for column in columns):
-        raise InputError(f"X {X.shape} and labels {columns[0].shape} do not match: give (n, d) and (n,)")
+    if X.ndim != 2 or X.dtype.kind not in "fiu" or any(column.shape != (len(X),) for column in columns):
+        raise InputError(f"X {X.shape} {X.dtype} and y {columns[0].shape} do not fit: give numbers (n, d), labels (n,)")
     return pd.DataFrame(dict(zip(("label", "split"), columns))), X
 
 
@@ -199,7 +199,7 @@ def read_data(
             data, X = _table(data, split)
             text, label, split = None, "label", "split" if "split" in data else None
         for column in filter(None, (text, label, split)):
-            pick("column", column, dict.fromkeys(data.columns))
+            pick("column", column, dict.fromkeys(map(str, data.columns)))
             if isinstance(data[column], pd.DataFrame):
                 raise InputError(f"there are two columns {column!r}: rename one")
         return _embedded(name, data, X, text, label, split, test_share, seed, encoder, progress)

@@ -1,0 +1,173 @@
+"""The command line: each command once, errors in one line with the exit status that stands for them."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from ocrrlib import ledger_file
+from ocrrlib.cli import app, main
+from ocrrlib.datasets import DATASETS
+from ocrrlib.files import ROOT
+from ocrrlib.own import evaluate
+from ocrrlib.systems import SYSTEMS
+
+MINE = """
+import numpy as np
+
+class Mine:
+    def fit(self, X, y, classes):
+        self.sums = np.eye(len(classes))[y].T @ X
+    def predict(self, X):
+        return (X @ self.sums.T).argmax(axis=1)
+    def correct(self, x, y):
+        self.sums[y] += x
+
+class Broken(Mine):
+    def correct(self, x, y):
+        raise KeyError("here")
+
+def letters(texts):
+    return np.array([[text.count(letter) + 1 for letter in "abcdefghi"] for text in texts])
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """A folder with a module, without cached seeds."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OCRR_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
+    (tmp_path / "mine.py").write_text(MINE)
+    return tmp_path
+
+
+def ocrr(*arguments):
+    """Exit status, stdout and stderr of a command."""
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+    return ended.value.code, out.getvalue(), err.getvalue()
+
+
+def test_run_prints_a_summary_of_each_system_as_evaluate_gives_it(vectors):
+    status, out, err = ocrr("run", "ncm", "mine:Mine", "--data", vectors, "--seeds", "0-1", "-p", "random50")
+    assert (status, err) == (0, "")
+    assert "ncm on vectors, random50, 2 seeds" in out and "Mine on vectors" in out
+    status, out, _ = ocrr("run", "ncm", "--data", vectors, "--seeds", "0-1", "-p", "random50", "--json")
+    rows = pd.DataFrame(map(json.loads, out.splitlines())).set_index("metric")
+    wanted = evaluate("ncm", vectors, "0-1", "random50", progress=False).summary.set_index("metric")
+    pd.testing.assert_series_equal(rows["mean"], wanted["mean"], atol=1e-9)
+
+
+def test_run_writes_rows_of_the_leaderboard(vectors, here):
+    more = ("--held-out", "2", "--every", "5", "--name", "mine", "--out", "rows", "--source", "Ada")
+    status, _, _ = ocrr("run", "mine:Mine", "--data", vectors, "--seeds", "3", *more)
+    (row,) = pd.read_csv(here / "rows/mine.csv").to_dict("records")
+    assert status == 0 and (row["system"], row["source"], row["held_out"], row["every"]) == ("mine", "Ada", 2, 5)
+
+
+def test_your_texts_columns_and_encoder(here):
+    table = pd.DataFrame({"body": [f"{word} {n}" for word in ("abc", "def", "ghi") for n in range(8)]})
+    table.assign(queue=table["body"].str[:3], part=["train", "test"] * 12).to_csv("tickets.csv", index=False)
+    columns = ("--text", "body", "--label", "queue", "--split", "part", "--encoder", "mine:letters")
+    status, out, _ = ocrr("run", "ncm", "--data", "tickets.csv", *columns, "--seeds", "0", "--every", "2")
+    assert status == 0 and "ncm on tickets" in out
+
+
+def test_compare_prints_differences(vectors):
+    status, out, _ = ocrr("compare", "slda", "ncm", "--data", vectors, "--seeds", "0-2")
+    assert status == 0 and "slda minus ncm" in out and "higher" in out
+    status, out, _ = ocrr("compare", "ncm", "ncm", "--data", vectors, "--seeds", "0-2", "--json")
+    assert {json.loads(line)["mean"] for line in out.splitlines()} == {0}
+
+
+def test_systems_and_datasets_are_listed():
+    assert [line.split()[0] for line in ocrr("systems")[1].splitlines()] == list(SYSTEMS)
+    assert [line.split()[0] for line in ocrr("datasets")[1].splitlines()] == list(DATASETS)
+
+
+@pytest.mark.parametrize("command", [(), ("run",), ("compare",), ("ledger",), ("ledger", "write"), ("ledger", "verify")])
+def test_every_command_has_help(command):
+    result = CliRunner().invoke(app, [*command, "--help"])
+    assert result.exit_code == 0 and "Usage" in result.output
+
+
+def test_help_imports_nothing_slow():
+    code = "import sys; from ocrrlib.cli import main\ntry: main(['--help'])\nfinally: print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert not {"numpy", "pandas", "torch", "joblib", "rich"} & set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    "arguments, clue",
+    [
+        (("run", "substrat"), "substrat.*substrate"),
+        (("run", "ncm", "--dataset", "bankin"), "bankin.*banking77"),
+        (("run", "ncm", "--policy", "orcale"), "policy"),
+        (("run", "ncm", "--seeds", "x"), "seeds"),
+        (("run", "ncm", "--data", "none.csv"), "none.csv"),
+        (("run", "none:model"), "none:model"),
+        (("run", "mine:model"), "mine:model"),
+        (("run", "../mine.py:Mine"), "mine.py:Mine"),
+        (("ledger", "write", "x.sqlite", "ncm"), "ledger"),
+        (("ledger", "verify", "none.sqlite"), "none.sqlite"),
+        (("ledger", "show", "mine.py"), "mine.py"),
+    ],
+)
+def test_what_cannot_be_used_is_one_line_and_status_2(arguments, clue):
+    status, out, err = ocrr(*arguments)
+    assert (status, out) == (2, "") and err.startswith("error: ") and err.count("\n") == 1
+    assert pd.Series([err]).str.contains(clue).all()
+
+
+def test_an_error_in_your_code_is_one_line_with_its_place_and_status_3(vectors):
+    status, _, err = ocrr("run", "mine:Broken", "--data", vectors, "--seeds", "0")
+    assert status == 3 and err.count("\n") == 1 and "KeyError: 'here'" in err and "mine.py, line 14" in err
+
+
+def test_a_full_disk_is_one_line(vectors, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("ocrrlib.files.os.replace", full)
+    status, _, err = ocrr("run", "ncm", "--data", vectors, "--seeds", "0")
+    assert status == 2 and "No space left" in err and err.count("\n") == 1
+
+
+def test_a_ledger_is_written_extended_verified_and_shown(here):
+    write = ("ledger", "write", "a.sqlite", "--policy", "random10")
+    status, out, _ = ocrr(*write)
+    head = out.split("head ")[1][:64]
+    assert status == 0 and "8873 entries added" in out and head == ledger_file.read(here / "a.sqlite").head.hex()
+    assert "0 entries added" in ocrr(*write)[1]
+    assert ocrr("ledger", "verify", "a.sqlite")[:2] == (
+        0,
+        "a.sqlite: 8873 entries, unbroken (no head was given: a cut tail or a full rewrite would not show)\n",
+    )
+    assert "the head is the newest" in ocrr("ledger", "verify", "a.sqlite", "--head", head)[1]
+    assert ocrr("ledger", "show", "a.sqlite", "--last", 2)[1].count("\n") == 3
+    status, out, _ = ocrr("ledger", "verify", "a.sqlite", "--head", "0" * 63 + "1", "--json")
+    assert status == 1 and json.loads(out) == {"entries": 8873, "head": head, "fault": "entry 8873: truncated"}
+    damage = "import sqlite3; b = sqlite3.connect('a.sqlite'); b.execute({!r}); b.commit()"
+    for statement, verdict in (
+        ("UPDATE entries SET label = 5 WHERE place = 8800", "entry 8800: changed"),
+        ("UPDATE entries SET label = 'five' WHERE place = 70", "entry 70: changed"),
+    ):
+        subprocess.run([sys.executable, "-c", damage.format(statement)], check=True)
+        status, out, _ = ocrr("ledger", "verify", "a.sqlite")
+        assert status == 1 and verdict in out
+
+
+def test_the_module_runs_as_a_command(vectors):
+    command = [sys.executable, "-m", "ocrrlib", "run", "mine:Mine", "--data", str(vectors), "--seeds", "0-1", "-j", "2"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0 and "Mine on vectors" in done.stdout, done.stderr

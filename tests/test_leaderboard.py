@@ -1,0 +1,89 @@
+"""The leaderboard: what is committed follows from the published rows; contributed rows are checked and ranked."""
+
+import pandas as pd
+import pytest
+
+from ocrrlib.errors import InputError
+from ocrrlib.evaluation import PUBLISHED
+from ocrrlib.files import ROOT
+from ocrrlib.own import evaluate
+from paper.leaderboard import COLUMNS, contributed, leaderboard, main, markdown
+
+
+@pytest.fixture(scope="module")
+def ncm(banking):
+    return evaluate("ncm", banking, range(20), name="their_ncm", progress=False, resume=False)
+
+
+@pytest.fixture
+def rows(ncm):
+    return ncm.rows("Ada, Example University", "2026-01-31")
+
+
+def test_the_committed_leaderboard_is_that_of_the_committed_rows(tmp_path, capsys):
+    main(target=tmp_path)
+    for name in ("leaderboard.csv", "leaderboard.md"):
+        assert (ROOT / "figures" / name).read_bytes() == (tmp_path / name).read_bytes(), "`make leaderboard` and commit"
+
+
+def test_a_contributed_system_stands_in_its_cell_with_its_source(ncm, tiny, tmp_path):
+    ncm.to_csv(tmp_path / "ada.csv", "Ada, Example University", "2026-01-31")
+    evaluate("ncm", tiny, [0], progress=False, resume=False).to_csv(tmp_path / "tiny.csv", "https://example.org/a")
+    (tmp_path / ".ada.csv.killed.csv").write_text("half")
+    table = leaderboard(tmp_path)
+    cell = table[(table["dataset"] == "banking77") & (table["policy"] == "oracle")].set_index("system")
+    theirs, ours = cell.loc["their_ncm"], cell.loc["ncm"]
+    assert theirs["rank"] == ours["rank"] and theirs["collapsed"] and theirs["seeds"] == 20
+    same = ["novel", "original low", "anytime novel high", "corrections"]
+    assert theirs[same].tolist() == pytest.approx(ours[same].tolist(), abs=1e-9)
+    alone = table[table["dataset"] == "tiny"]
+    assert alone["rank"].tolist() == [1] and not alone["collapsed"].any()
+    text = markdown(table)
+    assert text.count("\n## ") == 7 and "Ada, Example University" in text and "nan" not in text
+
+
+def test_blocks_are_sorted_by_anytime_novel_accuracy_collapsed_systems_last():
+    table = leaderboard()
+    blocks = [block for _, block in table.groupby(["dataset", "policy"], sort=False)]
+    assert len(blocks) == 6 and len(table) == 6 * 26 and set(table["source"]) == {PUBLISHED}
+    for block in blocks:
+        assert block["collapsed"].is_monotonic_increasing and block["rank"].is_monotonic_increasing
+        floor = block.loc[block["system"] == "static_linear", "original"].item()
+        assert ((block["original"] < floor - 0.05) == block["collapsed"]).all()
+
+
+def test_rows_read_back_as_written(ncm, rows, tmp_path):
+    ncm.to_csv(tmp_path / "ada.csv", "Ada, Example University", "2026-01-31")
+    pd.testing.assert_frame_equal(contributed(tmp_path / "ada.csv"), rows, check_dtype=False)
+    assert list(rows) == COLUMNS
+
+
+@pytest.mark.parametrize("source", ["<script>alert(1)</script>", "Ada\x1b[31m", "a|b", "", 3])
+def test_a_source_with_html_or_control_characters_is_refused(ncm, source):
+    with pytest.raises(InputError, match="source"):
+        ncm.rows(source)
+
+
+@pytest.mark.parametrize(
+    "change, clue",
+    [
+        (dict(novel=1.2), "accuracies"),
+        (dict(corrections=-1), "from 0 up"),
+        (dict(novel="much"), "numbers"),
+        (dict(system="<b>ncm</b>"), "system"),
+        (dict(source=PUBLISHED), "source"),
+        (dict(seed=0), "seed"),
+        (dict(original=None), "columns"),
+    ],
+)
+def test_rows_that_are_not_such_are_refused_by_file(rows, change, clue, tmp_path):
+    rows.assign(**change).to_csv(tmp_path / "bad.csv", index=False)
+    with pytest.raises(InputError, match=f"bad.csv.*{clue}"):
+        leaderboard(tmp_path)
+
+
+def test_a_file_that_is_no_table_is_refused(tmp_path):
+    for content in (b"", b"\xff\xfe\x00", b"a,b\n1,2\n"):
+        (tmp_path / "bad.csv").write_bytes(content)
+        with pytest.raises(InputError, match="bad.csv"):
+            contributed(tmp_path / "bad.csv")
