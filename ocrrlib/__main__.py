@@ -1,6 +1,6 @@
 """``python -m ocrrlib``: the command line ``ocrr``."""
 
-from ocrrlib.cli.commands import main
+from ocrrlib.cli import main
 
 if __name__ == "__main__":
     main()

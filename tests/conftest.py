@@ -112,3 +112,12 @@ def pytest_collection_finish():
     """What was imported stays: collections of garbage, which some libraries ask for, need not look at it again."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def vectors(tmp_path_factory):
+    """A file of six classes of vectors that can be learnt."""
+    X, y = clusters(6, 30, 8, seed=3)
+    path = tmp_path_factory.mktemp("data") / "vectors.npz"
+    np.savez(path, X=X, y=y)
+    return path

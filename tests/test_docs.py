@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from ocrrlib.cli.commands import main
+from ocrrlib.cli import main
 from ocrrlib.files import ROOT
 
 PAGES = sorted((ROOT / "docs").glob("*.md"))

@@ -1,131 +1,89 @@
-"""The leaderboard: what is committed follows from the cards; a broken card is named."""
-
-import copy
-import json
+"""The leaderboard: what is committed follows from the published rows; contributed rows are checked and ranked."""
 
 import pandas as pd
 import pytest
 
-from notebooks import build
-from notebooks.run import artefacts
-from ocrrlib.cards import published_cards, read_cards
 from ocrrlib.errors import InputError
-from ocrrlib.experiments import EXPERIMENTS
+from ocrrlib.evaluation import PUBLISHED
 from ocrrlib.files import ROOT
-from ocrrlib.report.leaderboard import markdown, rank, write
+from ocrrlib.own import evaluate
+from paper.leaderboard import COLUMNS, contributed, leaderboard, main, markdown
 
-FOLDER = ROOT / "data/results/cards"
+
+@pytest.fixture(scope="module")
+def ncm(banking):
+    return evaluate("ncm", banking, range(20), name="their_ncm", progress=False, resume=False)
 
 
 @pytest.fixture
-def another():
-    """Somebody's card with one of the published cells and one of their own, in which one seed ran."""
-    card = copy.deepcopy(next(card for card in published_cards() if card["system"]["name"] == "slda"))
-    card["source"], card["system"]["name"] = "Ada, Example University", "ours_too"
-    own = copy.deepcopy(card["cells"][0])
-    own["dataset"]["name"], own["cap"] = "tickets", 400
-    own["finals"] = {name: values[:1] for name, values in own["finals"].items()}
-    own["seeds"] = own["seeds"][:1]
-    own["summary"] = {
-        name: {"mean": values[0], "sd": None, "low": None, "high": None} for name, values in own["finals"].items()
-    }
-    return card | {"cells": [card["cells"][0], own]}
+def rows(ncm):
+    return ncm.rows("Ada, Example University", "2026-01-31")
 
 
-def test_the_committed_leaderboard_is_that_of_the_committed_cards(tmp_path):
-    for path in write(rank(read_cards(FOLDER).values()), tmp_path):
-        assert (ROOT / "figures" / path.name).read_bytes() == path.read_bytes(), "`make leaderboard` and commit"
+def test_the_committed_leaderboard_is_that_of_the_committed_rows(tmp_path, capsys):
+    main(target=tmp_path)
+    for name in ("leaderboard.csv", "leaderboard.md"):
+        assert (ROOT / "figures" / name).read_bytes() == (tmp_path / name).read_bytes(), "`make leaderboard` and commit"
 
 
-def test_every_cell_has_a_block_sorted_by_anytime_novel_accuracy_with_collapsed_systems_last():
-    table = rank(published_cards())
+def test_a_contributed_system_stands_in_its_cell_with_its_source(ncm, tiny, tmp_path):
+    ncm.to_csv(tmp_path / "ada.csv", "Ada, Example University", "2026-01-31")
+    evaluate("ncm", tiny, [0], progress=False, resume=False).to_csv(tmp_path / "tiny.csv", "https://example.org/a")
+    (tmp_path / ".ada.csv.killed.csv").write_text("half")
+    table = leaderboard(tmp_path)
+    cell = table[(table["dataset"] == "banking77") & (table["policy"] == "oracle")].set_index("system")
+    theirs, ours = cell.loc["their_ncm"], cell.loc["ncm"]
+    assert theirs["rank"] == ours["rank"] and theirs["collapsed"] and theirs["seeds"] == 20
+    same = ["novel", "original low", "anytime novel high", "corrections"]
+    assert theirs[same].tolist() == pytest.approx(ours[same].tolist(), abs=1e-9)
+    alone = table[table["dataset"] == "tiny"]
+    assert alone["rank"].tolist() == [1] and not alone["collapsed"].any()
+    text = markdown(table)
+    assert text.count("\n## ") == 7 and "Ada, Example University" in text and "nan" not in text
+
+
+def test_blocks_are_sorted_by_anytime_novel_accuracy_collapsed_systems_last():
+    table = leaderboard()
     blocks = [block for _, block in table.groupby(["dataset", "policy"], sort=False)]
-    assert len(blocks) == 6 and len(table) == 6 * len(EXPERIMENTS["beyond"].systems)
+    assert len(blocks) == 6 and len(table) == 6 * 26 and set(table["source"]) == {PUBLISHED}
     for block in blocks:
         assert block["collapsed"].is_monotonic_increasing and block["rank"].is_monotonic_increasing
-        for _, part in block.groupby("collapsed"):
-            assert part["anytime novel"].is_monotonic_decreasing
         floor = block.loc[block["system"] == "static_linear", "original"].item()
         assert ((block["original"] < floor - 0.05) == block["collapsed"]).all()
-        assert block.set_index("system").loc[["pa", "river_logreg"], "collapsed"].all()
-    text = markdown(table)
-    assert "5 points below that of static_linear" in text and text.count("| collapsed ") == table["collapsed"].sum()
-    assert text.count("\n## ") == 6 and set(table["source"]) == {"published here"}
 
 
-def test_cards_of_others_stand_among_the_published_ones_with_their_source(another, tmp_path):
-    table = rank([*published_cards(), another])
-    theirs = table[table["source"] == "Ada, Example University"]
-    assert theirs["dataset"].tolist() == ["banking77", "tickets"]
-    twin = table[(table["system"] == "slda") & (table["dataset"] == "banking77") & (table["policy"] == "oracle")]
-    assert theirs["rank"].iloc[0] == twin["rank"].item() and theirs["seeds"].tolist() == [20, 1]
-    assert not theirs["collapsed"].any(), "of the cell without a card of static_linear, nothing can be said"
-    text = markdown(table)
-    assert "## tickets, oracle\n\nall-MiniLM-L6-v2, 10 classes held out, at most 400 test rows per axis" in text
-    assert "Ada, Example University" in text and "nan" not in text
-    csv, _ = write(table, tmp_path)
-    pd.testing.assert_frame_equal(pd.read_csv(csv, dtype={"cap": "Int64"}), table.round(6), check_dtype=False)
+def test_rows_read_back_as_written(ncm, rows, tmp_path):
+    ncm.to_csv(tmp_path / "ada.csv", "Ada, Example University", "2026-01-31")
+    pd.testing.assert_frame_equal(contributed(tmp_path / "ada.csv"), rows, check_dtype=False)
+    assert list(rows) == COLUMNS
 
 
-def test_who_has_collapsed_is_measured_by_the_published_floor_where_there_is_one(another):
-    floor = copy.deepcopy(next(card for card in published_cards() if card["system"]["name"] == "static_linear"))
-    floor["source"] = "Ada, Example University"
-    for cell in floor["cells"]:
-        cell["finals"]["original"] = [1.0] * len(cell["seeds"])
-        cell["summary"]["original"] = {"mean": 1.0, "sd": 0.0, "low": 1.0, "high": 1.0}
-    plain, beside = (rank([*published_cards(), *more]).set_index(["dataset", "policy"]) for more in ((), (floor,)))
-    ours = beside[beside["source"] == "published here"]
-    assert ours["collapsed"].tolist() == plain["collapsed"].tolist()
-    alone = rank([floor, another])
-    assert alone.loc[(alone["system"] == "ours_too") & (alone["dataset"] == "banking77"), "collapsed"].all()
+@pytest.mark.parametrize("source", ["<script>alert(1)</script>", "Ada\x1b[31m", "a|b", "", 3])
+def test_a_source_with_html_or_control_characters_is_refused(ncm, source):
+    with pytest.raises(InputError, match="source"):
+        ncm.rows(source)
 
 
-def run(tmp_path, monkeypatch):
-    """The command, in a checkout with these cards."""
-    monkeypatch.setattr(build, "ROOT", tmp_path)
-    (tmp_path / "data/results").mkdir(parents=True, exist_ok=True)
-    build.leaderboard(None)
+@pytest.mark.parametrize(
+    "change, clue",
+    [
+        (dict(novel=1.2), "accuracies"),
+        (dict(corrections=-1), "from 0 up"),
+        (dict(novel="much"), "numbers"),
+        (dict(system="<b>ncm</b>"), "system"),
+        (dict(source=PUBLISHED), "source"),
+        (dict(seed=0), "seed"),
+        (dict(original=None), "columns"),
+    ],
+)
+def test_rows_that_are_not_such_are_refused_by_file(rows, change, clue, tmp_path):
+    rows.assign(**change).to_csv(tmp_path / "bad.csv", index=False)
+    with pytest.raises(InputError, match=f"bad.csv.*{clue}"):
+        leaderboard(tmp_path)
 
 
-def test_the_command_writes_our_cards_and_both_tables_and_keeps_the_cards_of_others(
-    another, tmp_path, monkeypatch, capsys
-):
-    theirs = tmp_path / "data/results/cards/ours_too.json"
-    theirs.parent.mkdir(parents=True)
-    theirs.write_text(json.dumps(another))
-    run(tmp_path, monkeypatch)
-    assert f"{1 + len(published_cards())} cards: figures/leaderboard.md" in capsys.readouterr().out
-    assert json.loads(theirs.read_text()) == another
-    assert "ours_too" in (tmp_path / "figures/leaderboard.md").read_text()
-    assert "Ada" in (tmp_path / "figures/leaderboard.csv").read_text()
-
-
-@pytest.mark.parametrize("harm", ["", "<<<<<<<"], ids=["whole", "damaged"])
-def test_somebodys_card_with_the_name_of_one_of_ours_is_not_overwritten(another, harm, tmp_path, monkeypatch):
-    theirs = tmp_path / "data/results/cards/ncm.json"
-    theirs.parent.mkdir(parents=True)
-    theirs.write_text(harm + json.dumps(another))
-    with pytest.raises(InputError, match="cards/ncm.json is somebody's card.*rename it, to reader-ncm.json"):
-        run(tmp_path, monkeypatch)
-    assert theirs.read_text() == harm + json.dumps(another)
-    assert [path.name for path in theirs.parent.iterdir()] == ["ncm.json"]
-    theirs.rename(theirs.with_name("reader-ncm.json"))
-    if not harm:
-        run(tmp_path, monkeypatch)
-        assert {"ncm.json", "reader-ncm.json"} <= {path.name for path in theirs.parent.iterdir()}
-
-
-def test_a_broken_card_stops_the_command_and_is_named(another, tmp_path, monkeypatch):
-    another["cells"][0]["finals"]["novel"][5] = 7
-    path = tmp_path / "data/results/cards/broken.json"
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps(another))
-    with pytest.raises(InputError, match="broken.json: cells/0/finals/novel/5: 7 is greater"):
-        run(tmp_path, monkeypatch)
-    assert not (tmp_path / "figures").exists()
-
-
-def test_what_anyone_may_add_to_is_not_among_the_artefacts_of_notebooks():
-    listed = {path.relative_to(ROOT).as_posix() for path in artefacts(ROOT)}
-    assert not any("cards/" in name or "leaderboard" in name for name in listed)
-    assert "data/results/beyond.parquet" in listed and "figures/claims.png" in listed
+def test_a_file_that_is_no_table_is_refused(tmp_path):
+    for content in (b"", b"\xff\xfe\x00", b"a,b\n1,2\n"):
+        (tmp_path / "bad.csv").write_bytes(content)
+        with pytest.raises(InputError, match="bad.csv"):
+            contributed(tmp_path / "bad.csv")

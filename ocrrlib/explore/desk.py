@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from ocrrlib.errors import InputError, pick
-from ocrrlib.evaluation.data import n_held_out
+from ocrrlib.own import n_held_out
 from ocrrlib.experiments import EXPERIMENTS
 from ocrrlib.explore.desk_chain import Chain
 from ocrrlib.explore.desk_replies import reply_to

@@ -5,13 +5,13 @@ import pandas as pd
 
 from ocrrlib import embeddings
 from ocrrlib import results as files
-from ocrrlib.cards.cells import HELD_OUT
+from ocrrlib.evaluation import HELD_OUT
 from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import EXPERIMENTS
 from ocrrlib.explore.replay import replay
 from ocrrlib.files import data_folder
 from ocrrlib.metrics import final
-from ocrrlib.report.evaluation import over_steps
+from ocrrlib.report.curves import over_steps
 from ocrrlib.statistics.collapse import FLOOR, collapsed
 from ocrrlib.statistics.pareto import on_front
 

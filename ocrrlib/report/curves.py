@@ -4,6 +4,7 @@ import numpy as np
 from matplotlib.lines import Line2D
 
 from ocrrlib.report.style import style_of
+from ocrrlib.statistics.student import quantile
 
 AXES = {"novel": "novel accuracy", "original": "original accuracy"}
 
@@ -29,6 +30,14 @@ def mean_curve(runs, axis, along="corrections"):
     steps = np.unique(np.concatenate([run["step"].to_numpy() for run in runs]))
     x, y = (np.array([np.interp(steps, run["step"], run[name]) for run in runs]) for name in (along, axis))
     return x.mean(axis=0), y
+
+
+def over_steps(curve, axis):
+    """Mean and 95 % t interval over seeds at common steps, as in ``mean_curve``: steps, mean, low, high."""
+    steps, values = mean_curve(curve, f"{axis}_acc", along="step")
+    mean, n = values.mean(axis=0), len(values)
+    half = quantile(0.975, n - 1) * values.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.zeros_like(mean)
+    return steps, mean, mean - half, mean + half
 
 
 def mark_end(axes, x, y, colour, marker="o", size=36):

@@ -1,1 +1,0 @@
-"""``ocrr`` on the command line."""

@@ -1,0 +1,401 @@
+"""Your own system on the benchmark: as published for registry names, as expected for others, one line per mistake."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import Means
+from river import linear_model, multiclass, naive_bayes, neighbors
+from sklearn.cluster import MiniBatchKMeans
+from sklearn.linear_model import LogisticRegression, SGDClassifier, SGDRegressor
+from sklearn.naive_bayes import BernoulliNB, GaussianNB
+from sklearn.neural_network import MLPClassifier
+
+import ocrrlib
+from ocrrlib import own
+from ocrrlib.errors import InputError
+from ocrrlib.evaluation import METRICS, finals, interval
+from ocrrlib.files import ROOT
+from ocrrlib.own import evaluate
+from ocrrlib.own_system import LINEAR_PASSES, PASSES, as_system
+from ocrrlib.policies import POLICIES, Policy
+from ocrrlib.scenario import make_scenario
+from ocrrlib.stream import run_stream
+from ocrrlib.systems import make
+from ocrrlib.systems.base import Storage
+from ocrrlib.systems.ncm import NCM
+
+QUIET = dict(progress=False, resume=False)
+SKLEARN = {
+    "sgd": SGDClassifier(),
+    "gaussian": GaussianNB(),
+    "bernoulli": BernoulliNB(),
+    "mlp": MLPClassifier(hidden_layer_sizes=(32,), learning_rate_init=0.02),
+}
+RIVER = {
+    "gaussian, river": naive_bayes.GaussianNB(),
+    "neighbours": neighbors.KNNClassifier(),
+    "one against the rest": multiclass.OneVsRestClassifier(linear_model.LogisticRegression()),
+}
+ALL = SKLEARN | RIVER | {"own": Means(), "registry": make("ncm"), "name": "ncm", "class": NCM, "lambda": lambda: Means()}
+
+
+@pytest.fixture(scope="module")
+def published():
+    return pd.read_parquet(ROOT / "data/results/beyond.parquet")
+
+
+@pytest.fixture(scope="module")
+def ncm(banking):
+    return evaluate("ncm", banking, seeds=[0, 3], **QUIET)
+
+
+@pytest.fixture(scope="module")
+def s(tiny):
+    return make_scenario(tiny, 0, held_out=4, cap=None)
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("OCRR_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache/own"
+
+
+def test_registry_name_gives_the_published_rows_exactly(ncm, published):
+    own = published.query("dataset == 'banking77' and policy == 'oracle' and system == 'ncm' and seed in [0, 3]")
+    pd.testing.assert_frame_equal(ncm.curve, own[list(ncm.curve)].reset_index(drop=True), check_exact=True)
+
+
+def test_finals_are_the_last_checkpoint_and_the_mean_over_the_stream(ncm):
+    for seed, run in ncm.curve.groupby("seed"):
+        (row,) = ncm.runs[ncm.runs["seed"] == seed].to_dict("records")
+        last = run.iloc[-1]
+        assert (row["novel"], row["corrections"]) == (last["novel_acc"], last["corrections"])
+        area = np.trapezoid(run["original_acc"], run["step"]) / last["step"]
+        assert row["anytime original"] == pytest.approx(area, abs=1e-12)
+    assert finals(ncm.curve.sample(frac=1, random_state=0).sort_values(["seed", "step"]))[METRICS].equals(ncm.runs[METRICS])
+
+
+def test_interval_is_that_of_students_t_and_nan_for_one_value():
+    assert interval([1.0, 2.0, 3.0]) == pytest.approx(dict(mean=2, sd=1, low=-0.484138, high=4.484138, n=3), abs=1e-6)
+    assert np.isnan(interval([1.0])["low"]) and interval([0.1 + 0.2, 0.3])["sd"] == 0
+
+
+def test_compared_ranks_it_beside_its_published_twin_over_shared_seeds(banking, ncm):
+    table = ncm.compared()
+    twins = table[table["system"] == "ncm"].drop(columns=["source", "own"])
+    assert len(table) == 27 and table["own"].sum() == 1 and set(table["seeds"]) == {2}
+    pd.testing.assert_series_equal(twins.iloc[0], twins.iloc[1], check_names=False)
+    assert table["collapsed"].is_monotonic_increasing
+    assert all(part["anytime novel"].is_monotonic_decreasing for _, part in table.groupby("collapsed"))
+    some = evaluate("ncm", banking, seeds=[19, 20], **QUIET).compared()
+    assert set(some["seeds"]) == {1}
+
+
+def test_compared_refuses_seeds_and_cells_that_are_not_published(banking, tiny):
+    with pytest.raises(InputError, match="seeds 0 to 19 published"):
+        evaluate("ncm", banking, seeds=[20], **QUIET).compared()
+    for result in (evaluate("ncm", tiny, [0], **QUIET), evaluate("ncm", banking, [0], every=300, **QUIET)):
+        with pytest.raises(InputError, match="nothing published for"):
+            result.compared()
+
+
+def test_checkpoints_further_apart_are_of_the_same_run(ncm, banking):
+    rare = evaluate("ncm", banking, seeds=[0, 3], every=300, **QUIET).curve
+    seen = ncm.curve[ncm.curve["step"].isin(rare["step"])].reset_index(drop=True)
+    pd.testing.assert_frame_equal(rare, seen, check_exact=True)
+
+
+def test_against_pairs_by_seed(tiny):
+    one, other = evaluate("slda", tiny, [2, 0, 1], **QUIET), evaluate("ncm", tiny, [0, 1, 5], **QUIET)
+    table = one.against(other).set_index("metric")
+    gaps = one.runs.set_index("seed")["original"] - other.runs.set_index("seed")["original"]
+    assert table.at["original", "mean"] == pytest.approx(gaps[[0, 1]].mean()) and (table["n"] == 2).all()
+    assert table.at["original", "higher"] == (gaps > 0).sum()
+    assert (one.against(one)["mean"] == 0).all()
+    for stranger in (evaluate("ncm", tiny, [7], **QUIET), evaluate("ncm", tiny, [0], "random10", **QUIET)):
+        with pytest.raises(InputError, match="no stream in common"):
+            one.against(stranger)
+
+
+def test_plot_shows_the_curve_and_the_published_systems(ncm, tiny):
+    curve, plane = ncm.plot().axes
+    assert len(curve.get_lines()) >= 2 and sum(len(dots.get_offsets()) for dots in plane.collections) == 27
+    assert evaluate(Means(), tiny, [0], **QUIET).plot().axes[0].get_title() == "Means"
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_it_streams_learns_new_classes_and_stays_as_given(name, tiny):
+    before = repr(vars(ALL[name])) if hasattr(ALL[name], "__dict__") else ""
+    first, again = (evaluate(ALL[name], tiny, "0-1", **QUIET) for _ in range(2))
+    assert first.summary["mean"][0] > 0.5
+    pd.testing.assert_frame_equal(first.curve, again.curve)
+    assert before == (repr(vars(ALL[name])) if hasattr(ALL[name], "__dict__") else "")
+
+
+@pytest.mark.parametrize("name", SKLEARN)
+def test_a_class_without_a_row_is_masked_until_it_is_corrected(name, s):
+    system, new = as_system(SKLEARN[name]).fit(s.X_initial, s.y_initial, s.classes), int(s.y_stream[0])
+    assert set(system.predict(s.queries).tolist()) <= set(s.y_initial.tolist())
+    for row in np.tile(s.X_stream[s.y_stream == new], (4, 1)):
+        system.correct(row, new)
+    assert system.predict(s.X_stream[:1]).tolist() == [new]
+    assert set(system.predict(s.queries).tolist()) <= {*s.y_initial.tolist(), new}
+
+
+@pytest.mark.parametrize("name", SKLEARN)
+def test_with_all_classes_met_the_answer_is_the_classifiers_own(name, tiny):
+    system = as_system(SKLEARN[name]).fit(tiny.X_train, tiny.y_train, tiny.classes)
+    np.testing.assert_array_equal(system.predict(tiny.X_test), system.model.predict(tiny.X_test))
+
+
+def test_passes_over_the_initial_rows_follow_max_iter(s):
+    system = as_system(SGDClassifier()).fit(s.X_initial, s.y_initial, s.classes)
+    assert system.model.t_ - 1 == LINEAR_PASSES * len(s.y_initial)  # scikit-learn counts rows from 1
+    assert as_system(MLPClassifier()).passes == PASSES and as_system(SGDClassifier(max_iter=3)).passes == 3
+
+
+class Counting(Means):
+    """Remembers how often instances were fitted, and that no seed sees another's."""
+
+    def fit(self, X, y, classes):
+        assert self.fits == 0, "not a fresh copy"
+        super().fit(X, y, classes)
+
+    def storage(self):
+        return Storage(bytes=self.sums.nbytes, entries=7)
+
+
+def test_each_seed_gets_a_deep_copy_and_storage_is_asked(tiny):
+    given = Counting()
+    curve = evaluate(given, tiny, seeds=range(3), **QUIET).curve
+    assert given.fits == 0 and not hasattr(given, "sums") and set(curve["stored_entries"]) == {7}
+    assert (evaluate(Means(), tiny, [0], **QUIET).curve["storage_bytes"] == 0).all()
+
+
+class Seeded(Means):
+    def __init__(self, k=5, *, seed=None):
+        super().__init__()
+        self.seed, self.k = seed, k
+
+
+@pytest.mark.parametrize(
+    "given, found",
+    [
+        (Seeded, lambda system: (system.model.seed, system.model.k)),
+        (lambda number: Seeded(seed=number), lambda system: (system.model.seed, system.model.k)),
+        (lambda k=5: Seeded(k, seed=3), lambda system: (system.model.seed, system.model.k)),
+        (SGDClassifier, lambda system: (system.model.random_state, 5)),
+        (SGDClassifier(random_state=1), lambda system: (system.model.random_state, 5)),
+        (make("er", 9), lambda system: (system.seed, 5)),
+        (NCM, lambda system: (system.seed, 5)),
+        (multiclass.OneVsRestClassifier(linear_model.LogisticRegression()), lambda system: (system.seed, 5)),
+    ],
+)
+def test_the_seed_is_passed_on_where_it_is_taken(given, found):
+    assert found(as_system(given, 3)) == (3, 5)
+
+
+def test_global_draws_are_repeated(tiny):
+    class Noisy(Means):
+        def fit(self, X, y, classes):
+            super().fit(X, y, classes)
+            self.sums += np.random.normal(size=self.sums.shape)
+
+    first, again = (evaluate(Noisy(), tiny, [0, 1], **QUIET).curve for _ in range(2))
+    pd.testing.assert_frame_equal(first, again)
+    assert evaluate(Noisy(), tiny, [1], **QUIET).curve.equals(first[first["seed"] == 1].reset_index(drop=True))
+
+
+@pytest.mark.parametrize(
+    "thing, clue",
+    [
+        (LogisticRegression(), "LogisticRegression cannot be used"),
+        (SGDRegressor(), "SGDRegressor.partial_fit must take .*classes"),
+        (MiniBatchKMeans(), "MiniBatchKMeans.partial_fit must take .*classes"),
+        (linear_model.LogisticRegression(), "OneVsRestClassifier"),
+        (None, "NoneType cannot be used"),
+        (type("Half", (Means,), {"fit": lambda self, X, y: None})(), r"fit must take \(X, y, classes\)"),
+        (type("Held", (Means,), {"__deepcopy__": lambda self, memo: 1 / 0})(), "Held cannot be copied"),
+        (type("Needs", (Means,), {"__init__": lambda self, rows, k: None}), "Needs needs rows, k"),
+        (type("Two", (Means,), {"__init__": lambda self, seed, k: None}), "Two needs seed, k"),
+        ("substrat", "unknown system.*substrate"),
+    ],
+)
+def test_what_cannot_be_a_system_is_refused_before_data_are_read(thing, clue):
+    with pytest.raises(InputError, match=clue) as caught:
+        evaluate(thing, "missing.csv", **QUIET)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "options, clue",
+    [
+        (dict(seeds=5), "seeds"),
+        (dict(seeds="3-x"), "seeds"),
+        (dict(policy="orcale"), "policy"),
+        (dict(policy=Policy("oracle", 0.5)), "policy 'oracle'"),
+        (dict(every=0), "every"),
+        (dict(jobs=0), "jobs"),
+        (dict(held_out=12), "held_out"),
+        (dict(held_out=0), "held_out"),
+        (dict(name="<b>"), "name"),
+        (dict(name="a\nb"), "name"),
+        (dict(name=" "), "name"),
+        (dict(encoder="tfidf-svd"), "leave the encoder out"),
+        (dict(data="bankin77"), "dataset"),
+        (dict(data="rows.txt"), "dataset"),
+        (dict(data="rows.csv"), "rows.csv"),
+        (dict(system="lora"), "sentences"),
+    ],
+)
+def test_options_out_of_range_are_refused(options, clue, tiny):
+    with pytest.raises(InputError, match=clue):
+        evaluate(**dict(system="ncm", data=tiny) | options)
+
+
+@pytest.mark.parametrize(
+    "answers, clue",
+    [
+        (lambda X: np.zeros((len(X), 1), int), "shape"),
+        (lambda X: ["card"] * len(X), "<U4"),
+        (lambda X: np.full(len(X), np.nan), "with NaN"),
+        (lambda X: np.full(len(X), 12), "12 to 12"),
+        (lambda X: np.full(len(X), -2), "-2"),
+        (lambda X: None, "object"),
+    ],
+)
+def test_predictions_that_are_not_class_ids_are_refused(answers, clue, tiny):
+    with pytest.raises(InputError, match=f"seed 4.*Odd.predict must give class ids.*{clue}"):
+        evaluate(type("Odd", (Means,), {"predict": lambda self, X: answers(X)})(), tiny, [4], **QUIET)
+
+
+class Failing(Means):
+    def correct(self, x, y):
+        raise KeyError("no such thing")
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_error_in_a_system_names_seed_file_and_line(jobs, tiny):
+    with pytest.raises(RuntimeError, match="Failing on tiny, seed 0: KeyError: .*test_own.py, line "):
+        evaluate(Failing(), tiny, [0], jobs=jobs, **QUIET)
+
+
+def test_what_cannot_be_sent_is_refused_in_several_processes_only(tiny):
+    class Held(Means):
+        def __init__(self):
+            super().__init__()
+            self.lines = (line for line in ())
+
+        def __deepcopy__(self, memo):
+            return Means()
+
+    assert len(evaluate(Held(), tiny, [0, 1], **QUIET).runs) == 2
+    with pytest.raises(InputError, match="Held cannot be sent"):
+        evaluate(Held(), tiny, [0, 1], jobs=2, **QUIET)
+
+
+def test_any_number_of_jobs_gives_the_same(tiny):
+    for given in (SGDClassifier(), lambda seed: Means()):
+        one, many = (evaluate(given, tiny, [4, 0], "random50", jobs=jobs, **QUIET).curve for jobs in (1, 100_000))
+        pd.testing.assert_frame_equal(one, many)
+
+
+def test_a_policy_of_your_own_runs_under_its_name(tiny):
+    own, half = (evaluate("ncm", tiny, [0], policy, **QUIET).curve for policy in (Policy("mine", 0.5), "random50"))
+    pd.testing.assert_frame_equal(own.drop(columns="policy"), half.drop(columns="policy"))
+    assert set(own["policy"]) == {"mine"}
+
+
+def test_a_quarter_of_few_classes_is_held_out_and_ten_of_many(tiny, banking):
+    assert own.n_held_out(None, tiny) == 3 and own.n_held_out(None, banking) == 10
+
+
+KILLED = """
+import os, sys
+import ocrrlib
+from mine import Mine
+
+Mine.stop = int(sys.argv[1])
+result = ocrrlib.evaluate(Mine(), {path!r}, seeds=[0, 1, 2], every=5, progress=False)
+print(result.curve.to_csv(index=False))
+print(Mine.fitted, file=sys.stderr)
+"""
+MINE = """
+import os
+import numpy as np
+
+class Mine:
+    stop, fitted = -1, 0
+
+    def fit(self, X, y, classes):
+        if Mine.fitted == Mine.stop:
+            os._exit(9)
+        Mine.fitted += 1
+        self.sums = np.eye(len(classes))[y].T @ X
+
+    def predict(self, X):
+        return (X @ self.sums.T).argmax(axis=1)
+
+    def correct(self, x, y):
+        self.sums[y] += {step} * x
+"""
+
+
+def test_resume_after_a_kill_equals_an_uninterrupted_run_and_an_edit_starts_anew(tmp_path, vectors):
+    (tmp_path / "mine.py").write_text(MINE.format(step=1))
+
+    def run(stop, cache, hash_seed="0"):
+        more = {"OCRR_CACHE_DIR": str(tmp_path / cache), "PYTHONHASHSEED": hash_seed}
+        more |= {"PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
+        command = [sys.executable, "-c", KILLED.format(path=str(vectors)), str(stop)]
+        return subprocess.run(command, env=os.environ | more, capture_output=True, text=True)
+
+    killed, resumed, whole = run(2, "one"), run(-1, "one"), run(-1, "other", "1")
+    assert killed.returncode == 9 and killed.stdout == ""
+    assert resumed.stdout == whole.stdout and resumed.stdout.count("\n") > 9, resumed.stderr + whole.stderr
+    assert (resumed.stderr.strip(), whole.stderr.strip()) == ("1", "3")
+    (tmp_path / "mine.py").write_text(MINE.format(step=9))
+    edited = run(-1, "one")
+    assert edited.stderr.strip() == "3" and edited.stdout != whole.stdout
+
+
+def test_finished_seeds_are_kept_by_all_that_decides_them(tiny, cache):
+    counts = []
+    for options in ({}, {}, {"every": 10}, {"policy": "random50"}, {"held_out": 4}, {"system": "ncm_cosine"}):
+        evaluate(**dict(system="ncm", data=tiny, seeds=[0, 1], progress=False) | options)
+        counts.append(len(list(cache.rglob("*.json"))))
+    assert counts == [2, 2, 4, 6, 8, 10]
+    evaluate("ncm", tiny, [2], progress=False, resume=False)
+    assert len(list(cache.rglob("*.json"))) == 10
+
+
+def test_what_cannot_be_keyed_is_not_kept(tiny, cache):
+    class Held(Means):
+        def __init__(self):
+            super().__init__()
+            self.lines = (line for line in ())
+
+        def __deepcopy__(self, memo):
+            return Means()
+
+    evaluate(Held(), tiny, [0], progress=False)
+    assert not list(cache.rglob("*.json"))
+
+
+def test_policies_stream_as_run_stream_does(tiny):
+    s = make_scenario(tiny, 1, held_out=3, cap=None)
+    direct = [one.scalars for one in run_stream(as_system(GaussianNB(), 1), s, POLICIES["random50"])]
+    curve = evaluate(GaussianNB(), tiny, [1], "random50", **QUIET).curve
+    assert curve[list(direct[0])].to_dict("records") == direct
+
+
+def test_importing_the_package_is_quick_and_names_are_there():
+    code = "import sys, ocrrlib; assert 'pandas' not in sys.modules; ocrrlib.evaluate, ocrrlib.read_data"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
+    assert {"evaluate", "Evaluation", "read_data", "as_system"} <= set(dir(ocrrlib))
+    with pytest.raises(AttributeError, match="write_card"):
+        ocrrlib.write_card
