@@ -11,9 +11,8 @@ from ocrrlib.encoders import load_encoder, slug
 from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import EXPERIMENTS, PROFILES, SEEDS, parse_seeds
 from ocrrlib.files import ROOT
-from ocrrlib.scale import check_memory
-from ocrrlib.scale_plan import LIVE, PARTS, cells
 from ocrrlib.workers import check_scheduler
+from studies.scale import LIVE, PARTS, cells, check_memory
 
 BUILD = ROOT / "build"
 SOURCES = dict.fromkeys(("published", "live"))  # as committed, or run now

@@ -10,17 +10,16 @@ from pathlib import Path
 import pandas as pd
 
 from ocrrlib import results, sentences
-from ocrrlib.cost_plan import MEASURED
 from ocrrlib.embeddings import load
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.experiments import CROSSED, EXPERIMENTS, OURS, grid
 from ocrrlib.files import ROOT, sha256, write_text
 from ocrrlib.provenance import closure, digest
-from ocrrlib.stream_plan import COMPARED, KEY, QUEUES, TUNED
 from ocrrlib.sweep import CACHE, checkpoints, depends_on, finish, right_answers
 from ocrrlib.systems import SYSTEMS
-from ocrrlib.tuning.one_at_a_time import SETTING
-from ocrrlib.tuning.search import RIVALS, SEARCHED
+from studies.costs import MEASURED
+from studies.streams import COMPARED, KEY, QUEUES, TUNED
+from studies.tune import RIVALS, SEARCHED, SETTING
 
 LOCK = ROOT / "requirements.lock"
 
@@ -98,19 +97,19 @@ def _modules(*systems):
     return tuple(dict.fromkeys(f"ocrrlib.systems.{SYSTEMS[name].module}" for name in systems))
 
 
-_MEASURED = ("ocrrlib.costs", *_modules(*MEASURED))
+_MEASURED = ("studies.costs", *_modules(*MEASURED))
 # Measurements that are not streams: where their code is, and what names a row.
 STUDIES = {
     "parameters": (["ocrrlib.parameters"], ["backbone"]),
-    "scale": (["ocrrlib.scale"], ["classes", "noise", "n", "seed"]),
-    "scale_costs": (["ocrrlib.scale"], ["classes", "noise", "n", "seed"]),
-    "race": (["ocrrlib.race"], ["n", "index", "effort"]),
+    "scale": (["studies.scale"], ["classes", "noise", "n", "seed"]),
+    "scale_costs": (["studies.scale"], ["classes", "noise", "n", "seed"]),
+    "race": (["studies.scale"], ["n", "index", "effort"]),
     "costs": (_MEASURED, ["dataset", "system"]),
     "growth": (_MEASURED, ["system", "entries"]),
-    "search": (("ocrrlib.tuning.held_out", *_modules(*RIVALS, OURS)), SEARCHED),
-    "tuning": (("ocrrlib.tuning.held_out", *_modules(OURS)), SETTING),
-    "variance": (("ocrrlib.crossed", *_modules(*CROSSED)), ["dataset", "system", "draw", "order", "coins"]),
-    "streams": (("ocrrlib.streams", "ocrrlib.blind", *_modules(*COMPARED, *QUEUES, *TUNED)), KEY),
+    "search": (("studies.tune", *_modules(*RIVALS, OURS)), SEARCHED),
+    "tuning": (("studies.tune", *_modules(OURS)), SETTING),
+    "variance": (("studies.variance", *_modules(*CROSSED)), ["dataset", "system", "draw", "order", "coins"]),
+    "streams": (("studies.streams", "ocrrlib.blind", *_modules(*COMPARED, *QUEUES, *TUNED)), KEY),
 }
 
 

@@ -20,7 +20,6 @@ import torch
 from river import linear_model, multiclass, optim
 from threadpoolctl import threadpool_limits
 
-from ocrrlib.costs import fitted, of_items, turns
 from ocrrlib.embeddings import load
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.errors import InputError
@@ -33,6 +32,7 @@ from ocrrlib.stream import run_stream
 from ocrrlib.sweep import sweep
 from ocrrlib.systems import SYSTEMS, lora, make
 from ocrrlib.systems.river_logreg import StackedLogistic
+from studies.costs import of_items, turns
 
 JOBS = 2
 TARGETS = {
@@ -120,10 +120,9 @@ def bench_beyond(datasets):
     """The wider comparison without river, from two of its seeds; and what ours costs beside the substrate."""
     runs = [run for run in grid("beyond", seeds="0,1") if SYSTEMS[run.system].family != "river"]
     seconds, _ = timed(sweep, runs, datasets, jobs=JOBS, cache=None)
-    scenario = make_scenario(datasets["banking77"], 0)
-    ours, substrate = of_items(
-        [turns(fitted(name, scenario), scenario) for name in (OURS, "substrate")], progress=False
-    )
+    s = make_scenario(datasets["banking77"], 0)
+    systems = [make(name).fit(s.X_initial, s.y_initial, s.classes) for name in (OURS, "substrate")]
+    ours, substrate = of_items([turns(system, s) for system in systems], progress=False)
     both = [row["correct_median"] + row["predict_median"] for row in (ours, substrate)]
     return {
         "beyond_minutes": len(EXPERIMENTS["beyond"].seeds) / 2 * seconds / 60,

@@ -5,14 +5,11 @@ import sys
 import pandas as pd
 import pytest
 
-from ocrrlib.crossed_plan import cross
-from ocrrlib.encoders import DEFAULT_ENCODER
-from ocrrlib.experiments import PROFILES
-from ocrrlib.stream_plan import run_cells
-from ocrrlib.streams import Cell
 from ocrrlib.systems import SYSTEMS
 from ocrrlib.tasks import Task, run_tasks
-from ocrrlib.tuning.rated import accuracies
+from studies.streams import run_studies
+from studies.tune import accuracies
+from studies.variance import cross
 
 distributed = pytest.importorskip("distributed", reason="Dask is optional")
 
@@ -40,18 +37,16 @@ def test_what_was_done_there_is_kept_here(tmp_path, there):
 
 
 def test_harder_streams(there):
-    cells = [Cell(system, seed, **PROFILES["quick"]) for seed in (0, 1) for system in ("ncm", "substrate")]
-    done = run_cells(cells, cache=None, progress=False, dask=there("ocrrlib.streams"))
-    assert done == run_cells(cells, cache=None, progress=False)
+    what = dict(names=("late",), seeds="0,1", profile="quick", cache=None, progress=False)
+    pd.testing.assert_frame_equal(run_studies(**what, dask=there("studies.streams")), run_studies(**what))
 
 
-def test_the_crossed_study(tiny, there):
-    what = dict(systems=["substrate"], dataset="tiny", draws=2, orders=2, coins=2, data=tiny, cache=None)
-    done = cross(**what, progress=False, dask=there("ocrrlib.crossed"))
-    pd.testing.assert_frame_equal(done, cross(**what, progress=False))
+def test_the_crossed_study(there):
+    what = dict(systems=["static_knn"], dataset="banking77", draws=1, orders=2, coins=2, cache=None, progress=False)
+    pd.testing.assert_frame_equal(cross(**what, dask=there("studies.variance")), cross(**what))
 
 
 def test_the_search_for_settings(there):
     plan = [(SYSTEMS["ncm"], "banking77", policy, 1000) for policy in ("oracle", "random10")]
-    how = dict(encoder=DEFAULT_ENCODER, jobs=1, cache=None, progress=False)
-    assert accuracies(plan, **how, dask=there("ocrrlib.tuning.held_out")) == accuracies(plan, **how)
+    how = dict(cache=None, progress=False)
+    assert accuracies(plan, **how, dask=there("studies.tune")) == accuracies(plan, **how)

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from ocrrlib.datasets import load_texts
-from ocrrlib.digits import load_pixels
 from ocrrlib.embeddings import encode, halve, path_of, read, recheck, widen
 from ocrrlib.encoders import LEXICAL_ENCODER, load_encoder, revision
 from ocrrlib.errors import InputError
 from ocrrlib.lexical import DIMENSIONS, Lexical
 from ocrrlib.systems import make
+from studies.streams import load_pixels
 
 SENTENCES = [f"{verb} my {noun} {when}" for verb in ("lost", "block", "top up") for noun in ("card", "pin", "account")
              for when in ("now", "today", "at once")]  # fmt: skip

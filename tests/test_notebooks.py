@@ -24,10 +24,9 @@ from ocrrlib.experiments import EXPERIMENTS, grid
 from ocrrlib.files import ROOT
 from ocrrlib.home import cache_folder
 from ocrrlib.publish import STUDIES
-from ocrrlib.scale import check_memory
-from ocrrlib.scale_plan import PARTS
-from ocrrlib.scale_plan import cells as comparisons
 from ocrrlib.sweep import sweep
+from studies.scale import PARTS, check_memory
+from studies.scale import cells as comparisons
 
 NOTEBOOKS = notebooks()
 
@@ -415,6 +414,8 @@ def test_published_rows_come_out_with_the_arithmetic_of_an_older_processor():
         from ocrrlib.embeddings import load
         from ocrrlib.experiments import grid
         from ocrrlib.sweep import sweep
+from studies.scale import PARTS, check_memory
+from studies.scale import cells as comparisons
 
         systems = ("static_linear", "online_linear", "ewc", "a_gem", "lwf", "knn_lm", "river_logreg", "substrate")
         runs = [r for r in grid("full_sweep", seeds="0") if r.system in systems and r.dataset == "banking77"]

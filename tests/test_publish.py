@@ -166,24 +166,3 @@ def test_a_row_says_by_which_code_it_was_made(study, monkeypatch):
     monkeypatch.setattr(publish, "made_by", lambda name: {"code": {name: "changed"}})
     joined = study([("substrate", 100, 2.0)])
     assert joined["made_by"].nunique() == 2
-
-
-NEEDS = {
-    "parameters": ("transformers", "ocrrlib.systems.lora"),
-    "scale": ("hnswlib", "ocrrlib.synthetic"),
-    "scale_costs": ("hnswlib", "ocrrlib.synthetic"),
-    "race": ("faiss-cpu", "ocrrlib.synthetic"),
-    "costs": ("river", "ocrrlib.systems.lora"),
-    "growth": ("hnswlib", "ocrrlib.systems.substrate"),
-    "streams": ("scikit-learn", "ocrrlib.systems.slda"),
-    "search": ("numpy", "ocrrlib.systems.klda"),
-    "tuning": ("numpy", "ocrrlib.systems.plda"),
-    "variance": ("numpy", "ocrrlib.systems.slda"),
-}
-
-
-@pytest.mark.parametrize("name", publish.STUDIES)
-def test_a_study_depends_on_its_code_and_libraries(name):
-    about, (library, module) = publish.made_by(name), NEEDS[name]
-    assert library in about["libraries"] and module in about["code"]
-    assert ("faiss-cpu" in about["libraries"]) == (name in ("race", "costs", "growth"))
