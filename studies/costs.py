@@ -101,9 +101,9 @@ def of_ledgers(profile="paper", progress=True):
     return pd.DataFrame([of_ledger(name, n) for name, n in tqdm(plan, "ledgers", unit="ledger", disable=not progress)])
 
 
-def of_ledger(name, n, items=200, copied=COPIED):
+def of_ledger(name, n, items=200):
     """The same for one of them."""
-    source, target = np.ones((2, copied), np.uint8)  # in use before what is free is asked for
+    source, target = np.ones((2, COPIED), np.uint8)  # in use before what is free is asked for
     check_memory(n)
     cell, predict, copies = Cell(n, min(100, n), 0.12, queries=items), [], []
     (Q, labels), system = cell.query_rows(), make(name)
@@ -113,5 +113,5 @@ def of_ledger(name, n, items=200, copied=COPIED):
             predict += [timed(system.predict, q[None])[1] for q in turn]
             copies.append(timed(np.copyto, target, source)[1])
         correct = [timed(system.correct, *pair)[1] for pair in zip(Q, labels.tolist())]
-    held = {"bytes": system.storage().bytes, "bandwidth": 2 * copied / float(np.median(copies))}
+    held = {"bytes": system.storage().bytes, "bandwidth": 2 * COPIED / float(np.median(copies))}
     return {"system": name, "entries": n} | microseconds(predict, correct) | held
