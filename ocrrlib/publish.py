@@ -103,7 +103,7 @@ STUDIES = {
     "parameters": (["ocrrlib.parameters"], ["backbone"]),
     "scale": (["studies.scale"], ["classes", "noise", "n", "seed"]),
     "scale_costs": (["studies.scale"], ["classes", "noise", "n", "seed"]),
-    "race": (["studies.scale"], ["n", "index", "effort"]),
+    "race": (["studies.race"], ["n", "index", "effort"]),
     "costs": (_MEASURED, ["dataset", "system"]),
     "growth": (_MEASURED, ["system", "entries"]),
     "search": (("studies.tune", *_modules(*RIVALS, OURS)), SEARCHED),

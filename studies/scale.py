@@ -1,11 +1,11 @@
 """Exact and approximate search side by side, on synthetic ledgers of any size (paper, section 6.5)."""
 
-import importlib.util
+import os
 import tempfile
 import time
-import warnings
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -30,7 +30,7 @@ CHUNK = 65536  # rows generated, and searched exactly, at a time
 HELD = 1_000_000  # entries up to which all rows are held at once, to time an exact search for one query
 PART = 100_000  # rows after which a larger index is saved and loaded, at least
 M, EF_CONSTRUCTION = 16, 200
-EFFORTS, PROBES = (8, 16, 32, 64, 128, 256, 512), (1, 2, 4, 8, 16, 32, 64)  # values of ``ef``; lists that are searched
+EFFORTS = (8, 16, 32, 64, 128, 256, 512)  # values of ``ef``
 CACHE = cache_folder() / "scale"
 
 
@@ -167,6 +167,21 @@ def empty_index(n, ef, seed=0, dim=DIM):
     return index
 
 
+@contextmanager
+def saved(index):
+    """While entered, the path of a file that holds an index."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=CACHE) as folder:
+        index.save_index(f"{folder}/index.bin")
+        yield f"{folder}/index.bin"
+
+
+def nbytes(index):
+    """Bytes of rows, links and labels, as hnswlib counts them; Chroma's wheel writes four more per entry."""
+    with saved(index) as path:
+        return os.path.getsize(path) - (0 if hasattr(index, "index_file_size") else 4 * index.get_current_count())
+
+
 def build(cell):
     """The index over a cell's entries, and the seconds that adding took."""
     index, seconds, part = empty_index(cell.n, cell.ef, cell.seed), 0.0, max(cell.n // 10, PART)
@@ -175,10 +190,9 @@ def build(cell):
         for first in range(start, end, CHUNK):
             seconds += timed(index.add_items, cell.rows(first, min(first + CHUNK, end)), None, cell.threads)[1]
         if cell.n > part:  # a loaded index draws other levels: the published ones were saved and loaded so, too
-            CACHE.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=CACHE) as folder:
-                index.save_index(f"{folder}/index.bin")
-                index.load_index(f"{folder}/index.bin", cell.n)
+            with saved(index) as path:
+                index = type(index)("ip", DIM)  # the old one goes first: memory may not hold both
+                index.load_index(path, cell.n)
             index.set_ef(cell.ef)
     return index, seconds
 
@@ -250,7 +264,7 @@ def compare(cell, k=5):
         exact, exact_s = exact_neighbours(cell, Q, k)
         near, batch_s = timed(search, index, Q, k, cell.threads)
         single = [timed(search, index, q[None], k)[1] for q in Q[:200]]
-        sizes = {"bytes": index.index_file_size(), "resident": psutil.Process().memory_info().rss}
+        sizes = {"bytes": nbytes(index), "resident": psutil.Process().memory_info().rss}
         del index  # the rows themselves may need its room
         X, born = cell.rows(0, cell.n if cell.n <= HELD else 1), np.arange(cell.n)
         held = [timed(top_k, q[None], X, born, k)[1] for q in Q[:50]] if cell.n <= HELD else np.nan
@@ -297,80 +311,3 @@ def after_streams(datasets, encoder, seeds=SEEDS, profile="paper", jobs=1):
     """The same for several datasets and seeds, as a table."""
     plan = [(name, encoder, seed, profile) for name in datasets for seed in parse_seeds(seeds)]
     return pd.DataFrame(sum(run_tasks(after_stream, [({"ledger": one}, one) for one in plan], jobs, None, False), []))
-
-
-# One function per library of the race: an empty index as four functions, which add rows, find slots of neighbours,
-# set the effort and count bytes. All libraries but hnswlib's are used here only.
-
-
-def _exact(cell, sample):
-    held, born = [np.empty((0, DIM), np.float32)], np.arange(cell.n)
-    add = lambda rows: held.append(np.concatenate([held.pop(), rows]))  # noqa: E731
-    return add, lambda Q, k: top_k(Q, held[0], born, k)[1], None, lambda: held[0].nbytes
-
-
-def _hnswlib(cell, sample):
-    index = empty_index(cell.n, cell.ef, cell.seed)
-    add = partial(index.add_items, num_threads=1)
-    return add, lambda Q, k: search(index, Q, k)[1], index.set_ef, index.index_file_size
-
-
-def _faiss(cell, sample, description, effort):
-    import faiss
-
-    faiss.omp_set_num_threads(1)
-    index = faiss.index_factory(DIM, description.format(int(cell.n**0.5)), faiss.METRIC_INNER_PRODUCT)
-    if effort == "efSearch":
-        index.hnsw.efConstruction = EF_CONSTRUCTION
-    if effort == "nprobe":
-        index.cp.seed = cell.seed
-        index.train(sample)
-    tune = partial(faiss.ParameterSpace().set_index_parameter, index, effort)
-    return index.add, lambda Q, k: index.search(Q, k)[1], tune, lambda: len(faiss.serialize_index(index))
-
-
-def _usearch(cell, sample):
-    from usearch.index import Index
-
-    index = Index(ndim=DIM, metric="ip", dtype="f32", connectivity=M, expansion_add=EF_CONSTRUCTION)
-    add, tune = partial(index.add, None, threads=1), partial(setattr, index, "expansion_search")
-    return add, lambda Q, k: index.search(Q, k, threads=1).keys, tune, lambda: index.memory_usage
-
-
-RACED = {  # the library, its function, efforts
-    "exact": ("numpy", _exact, (None,)),
-    "hnswlib": ("hnswlib", _hnswlib, EFFORTS),
-    "faiss_flat": ("faiss", partial(_faiss, description="Flat", effort=None), (None,)),
-    "faiss_hnsw": ("faiss", partial(_faiss, description=f"HNSW{M}", effort="efSearch"), EFFORTS),
-    "faiss_ivf": ("faiss", partial(_faiss, description="IVF{},Flat", effort="nprobe"), PROBES),
-    "usearch": ("usearch", _usearch, EFFORTS),
-}
-
-
-def race(name, cell, k=5):
-    """One index on one thread after one build, for every effort: recall, queries a second, seconds, bytes."""
-    check_memory(cell.n)
-    (_, make_index, efforts), (Q, _), rows = RACED[name], cell.query_rows(), []
-    starts = np.linspace(0, cell.n - int(cell.n**0.5), 64).astype(int)  # in all classes
-    sample = np.concatenate([cell.rows(start, start + int(cell.n**0.5)) for start in starts])
-    (_, true), _ = exact_neighbours(cell, Q, k)
-    with threadpool_limits(1):
-        (add, neighbours, tune, nbytes), build_s = timed(make_index, cell, sample)
-        build_s += sum(timed(add, chunk)[1] for chunk in cell.chunks())
-        for effort in efforts:
-            if effort:
-                tune(effort)
-            found, took = timed(neighbours, Q, k)
-            row = {"index": name, "n": cell.n, "effort": effort, "recall": recall(found, true), "qps": len(Q) / took}
-            rows.append(row | {"build_s": build_s, "bytes": nbytes()})
-    return rows
-
-
-def races(parts, profile="paper", cache=CACHE, progress=True):
-    """All indexes on the data of these parts, a row per index and effort; one whose library is missing is left out."""
-    there = [name for name, (library, *_) in RACED.items() if importlib.util.find_spec(library)]
-    if len(there) < len(RACED):
-        warnings.warn(f"without their libraries are left out: {', '.join(RACED.keys() - set(there))}", stacklevel=2)
-    plan = [(name, cell) for cell in cells(parts, profile, RACES) for name in there]
-    tasks = [({"race": name} | asdict(cell), (name, cell)) for name, cell in plan]
-    return pd.DataFrame(sum(run_tasks(race, tasks, 1, cache, progress), []))

@@ -18,7 +18,7 @@ from ocrrlib.embeddings import Embedded, halve, path_of, read, widen
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.systems import SYSTEMS
 
-for name in ("ocrrlib.sweep", "studies.scale", "studies.streams", "studies.variance", "studies.tune"):
+for name in ("ocrrlib.sweep", "studies.race", "studies.streams", "studies.variance", "studies.tune"):
     importlib.import_module(name)  # they look for the cache once, and must not find that of one test
 
 EMBEDDED = [name for name, entry in SYSTEMS.items() if entry.reads == "embeddings"]

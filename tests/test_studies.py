@@ -121,15 +121,6 @@ def test_wrong_late_and_asked_policies_reach_the_stream_and_all_ways_of_asking_c
         assert asked == round(policy.p * n)
 
 
-def test_a_class_is_split_off_whole_and_the_others_keep_their_rows(tiny):
-    smaller, rows = streams.split_off(tiny, "class 03")
-    np.testing.assert_array_equal(rows, tiny.X_test[tiny.y_test == 3])
-    assert smaller.classes == tiny.classes[:3] + tiny.classes[4:]
-    names = [tiny.classes[label] for label in tiny.y_train[tiny.y_train != 3]]
-    assert [smaller.classes[label] for label in smaller.y_train] == names
-    np.testing.assert_array_equal(smaller.X_train, tiny.X_train[tiny.y_train != 3])
-
-
 def test_detection_by_hand():
     assert streams.detection([3, 4], [1, 2]) == {"auroc": 1.0, "fpr95": 0.0}
     assert streams.detection([1, 1], [1, 1]) == {"auroc": 0.5, "fpr95": 1.0}
@@ -138,17 +129,6 @@ def test_detection_by_hand():
     found = streams.detection(inside, outside)
     assert found["fpr95"] == 0.5
     assert found["auroc"] == np.mean([[(a > b) + (a == b) / 2 for b in outside] for a in inside])
-
-
-@pytest.mark.parametrize("name", ["substrate", "slda"])
-def test_confidence_is_the_highest_probability_and_where_entries_are_stored_the_best_cosine(name, tiny):
-    system = make(name).fit(tiny.X_train, tiny.y_train, tiny.classes)
-    scores = streams.confidences(system, tiny.X_test)
-    np.testing.assert_array_equal(scores.pop("probability"), system.probabilities(tiny.X_test).max(axis=1))
-    if name == "substrate":
-        best = (tiny.X_test.astype(np.float64) @ tiny.X_train.T.astype(np.float64)).max(axis=1)
-        np.testing.assert_allclose(scores.pop("cosine"), best, rtol=1e-12)
-    assert not scores
 
 
 def test_a_stopped_study_goes_on_and_comes_out_the_same_by_any_number_of_jobs(tmp_path, monkeypatch):
@@ -172,20 +152,8 @@ def test_a_stopped_study_goes_on_and_comes_out_the_same_by_any_number_of_jobs(tm
     assert list(fresh)[: len(streams.KEY)] == streams.KEY and not fresh.duplicated(streams.KEY).any()
 
 
-def test_published_rows_are_of_the_plan():
-    rows = published("streams")
-    assert not rows.duplicated(streams.KEY).any() and list(rows)[: len(streams.KEY)] == streams.KEY
-    runs = rows.drop_duplicates(streams.KEY[:-1])
-    assert {name: len(own) for name, own in runs.groupby("study")} == {
-        name: len(streams.plan(name)) for name in streams.STUDIES
-    }
-    for text, clue in (("noise", "unknown study 'noise'"), ("late", "unknown profile")):
-        with pytest.raises(InputError, match=clue):
-            streams.plan(text, profile="fast" if text == "late" else "paper")
-
-
 @pytest.mark.parametrize(
-    "study, system", [("digits", "slda"), ("asked", "bounded_reservoir_1000"), ("order", streams.QUEUES[0])]
+    "study, system", [("scope", "slda"), ("asked", "bounded_reservoir_1000"), ("order", streams.QUEUES[0])]
 )
 def test_a_published_row_of_a_stream_comes_out_again(study, system):
     rows = published("streams")

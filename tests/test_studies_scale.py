@@ -16,7 +16,7 @@ from ocrrlib.scenario import make_scenario
 from ocrrlib.search import top_k
 from ocrrlib.systems import make
 from ocrrlib.voting import vote
-from studies import costs, scale
+from studies import costs, race, scale
 from studies.scale import Cell, cells, compare, to_grid
 
 hnswlib = pytest.importorskip("hnswlib")
@@ -56,29 +56,13 @@ def test_classes_have_equal_shares(n, share, in_turn):
 def test_rows_and_queries_lie_around_the_centre_of_their_class_with_the_noise_that_is_stated():
     for noise in (0.0, 0.05):
         cell = Cell(300, 40, noise, queries=130)
+        np.testing.assert_array_equal(cell.query_rows()[0], replace(cell, n=900).query_rows()[0])
         for rows, y in ((cell.rows(0, 300), cell.labels(0, 300)), cell.query_rows()):
+            assert set(y) == set(range(40))
             centre, rows = cell.centres[y].astype(np.float64), rows.astype(np.float64)
             apart = rows / (rows * centre).sum(axis=1, keepdims=True) - centre
             assert np.sqrt((apart**2).sum(axis=1).mean() / (scale.DIM - 1)) == pytest.approx(noise, rel=0.03, abs=5e-4)
             assert np.abs(np.linalg.norm(rows, axis=1) - 1).max() < 0.002
-
-
-def test_no_row_is_drawn_twice_by_blocks_seeds_entries_or_queries():
-    drawn = []
-    for seed in range(2):
-        cell = Cell(200, 1, 1000.0, seed, queries=70)
-        drawn += [cell.rows(0, 200)[::40], cell.query_rows()[0][::40], cell.centres]
-    rows = np.concatenate(drawn).astype(np.float64)
-    assert np.abs(rows @ rows.T - np.diag((rows**2).sum(axis=1))).max() < 0.3  # 6 sd of independent rows
-
-
-@pytest.mark.parametrize("queries", [7, 40, 130])
-def test_queries_are_spread_over_all_classes_and_do_not_depend_on_the_number_of_entries(queries):
-    few, many = Cell(400, 40, 0.1, queries=queries), Cell(4000, 40, 0.1, queries=queries)
-    for one, other in zip(few.query_rows(), many.query_rows()):
-        np.testing.assert_array_equal(one, other)
-    counts = np.bincount(few.query_rows()[1], minlength=40)
-    assert counts.sum() == queries and counts.max() - counts.min() <= 1
 
 
 @given(d=st.integers(1, 384), seed=st.integers(0, 999))
@@ -131,15 +115,6 @@ def test_what_is_found_is_what_a_plain_computation_finds_and_the_same_twice():
     assert cost["resident"] > cost["bytes"] > 4 * 384 * CELL.n and min(cost.values()) > 0
 
 
-def test_fewer_entries_than_neighbours_are_padded_and_compared():
-    cell = Cell(n=3, classes=3, noise=0.01, queries=6)
-    sims, slots = scale.search(scale.build(cell)[0], cell.query_rows()[0], 5)
-    assert (
-        (np.sort(slots[:, :3]) == np.arange(3)).all() and (slots[:, 3:] == -1).all() and (sims[:, 3:] == -np.inf).all()
-    )
-    assert set(compare(cell)[0].values()) == {1.0}
-
-
 def test_a_query_that_reaches_few_entries_keeps_those():
     cell = Cell(n=300, classes=4, noise=0.0001, queries=8)  # four heaps with hardly a way between them
     index = hnswlib.Index("ip", 384)
@@ -160,11 +135,15 @@ def test_a_large_index_that_was_saved_and_loaded_on_the_way_holds_all_rows(monke
     index, seconds = scale.build(CELL)
     np.testing.assert_array_equal(index.get_items(np.arange(CELL.n)), CELL.rows(0, CELL.n))
     assert seconds > 0 and index.ef == CELL.ef and not list(scale.CACHE.iterdir())
+    assert (
+        scale.nbytes(index)
+        == 96 + sum(index.__getstate__()[0][part].nbytes for part in ("data_level0", "link_lists")) + 4 * CELL.n
+    )
 
 
 def test_a_scale_that_does_not_fit_is_refused_before_anything_is_built(monkeypatch):
     monkeypatch.setattr(scale.psutil, "virtual_memory", lambda: SimpleNamespace(available=3.14e9))
-    for use in (lambda: compare(Cell(10**7, 100, 0.1)), lambda: scale.race("exact", Cell(10**7, 100, 0.1))):
+    for use in (lambda: compare(Cell(10**7, 100, 0.1)), lambda: race.race("exact", Cell(10**7, 100, 0.1))):
         with pytest.raises(InputError, match="^10,000,000 entries need 18.4 GB and 3.1 GB are free: choose fewer$"):
             use()
 
@@ -222,35 +201,27 @@ def test_the_ledger_that_is_searched_has_seen_a_whole_stream():
 # --- the race
 
 
-@pytest.mark.parametrize("name", scale.RACED)
+@pytest.mark.parametrize("name", race.RACED)
 def test_a_race_has_the_recall_of_every_effort(name):
-    library, _, efforts = scale.RACED[name]
+    library, _, efforts = race.RACED[name]
     pytest.importorskip(library)
-    rows = pd.DataFrame(scale.race(name, CELL))
+    rows = pd.DataFrame(race.race(name, CELL))
     assert set(rows["index"]) == {name} and rows["effort"].fillna(0).tolist() == [effort or 0 for effort in efforts]
     assert (rows["qps"] > 0).all() and rows["build_s"].nunique() == 1 and (rows["bytes"] >= 4 * 384 * CELL.n).all()
     assert rows["recall"].iloc[-1] > 0.98 and (len(efforts) == 1 or rows["recall"].iloc[0] < 0.9)
 
 
 def test_an_index_whose_library_is_missing_is_left_out_with_a_warning(tmp_path, monkeypatch):
-    there = scale.importlib.util.find_spec
+    there = race.importlib.util.find_spec
     monkeypatch.setattr(
-        scale.importlib.util, "find_spec", lambda name: None if name in ("faiss", "usearch") else there(name)
+        race.importlib.util, "find_spec", lambda name: None if name in ("faiss", "usearch") else there(name)
     )
     with pytest.warns(UserWarning, match="are left out: .*faiss_flat"):
-        rows = scale.races("race_100k,10k", "quick", cache=tmp_path, progress=False)
+        rows = race.races("race_100k,10k", "quick", cache=tmp_path, progress=False)
     assert set(rows["index"]) == {"exact", "hnswlib"} and set(rows["n"]) == {200}
 
 
 # --- costs
-
-
-def test_each_call_is_timed_alone_and_quantiles_are_in_microseconds(monkeypatch):
-    ticks = iter([0, 2, 10, 13])
-    monkeypatch.setattr(scale, "time", SimpleNamespace(perf_counter=lambda: next(ticks)))
-    assert [scale.timed(pow, 2, n) for n in (3, 5)] == [(8, 2), (32, 3)]
-    found = costs.microseconds(np.arange(101) * 1e-6, [1e-6])
-    assert found == pytest.approx(dict(zip(found, (50, 5, 95, 1, 1, 1)))) and set(found) == COLUMNS
 
 
 def test_items_are_predicted_alone_and_then_corrected_in_turns(tiny):
