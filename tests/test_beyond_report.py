@@ -17,9 +17,7 @@ from ocrrlib.statistics.bar import bar, best_rivals, conditions, costs, dominati
 from ocrrlib.statistics.summary import accuracies, summary
 from ocrrlib.statistics.survival import corrections_to_levels
 from ocrrlib.systems import SYSTEMS as REGISTRY
-from ocrrlib.tuning import space
-from ocrrlib.tuning.one_at_a_time import left_out
-from ocrrlib.tuning.search import winner
+from studies import tune
 
 SYSTEMS = {  # novel and original accuracy in the end
     "static_linear": (0.0, 0.90),
@@ -360,7 +358,7 @@ def test_sentences_name_what_learns_most_among_those_that_have_not_collapsed(fou
 
 def test_the_table_of_the_search_begins_with_the_winner():
     rng, rows = np.random.default_rng(0), []
-    settings = space.drawn(6)
+    settings = tune.drawn(6)
     for seed in range(3):
         names = ["static_linear", "ncm", *(f"{OURS} {n}" for n in range(6 if seed == 0 else 3))]
         for name in names:
@@ -369,21 +367,21 @@ def test_the_table_of_the_search_begins_with_the_winner():
             rows.append(place | dict(novel=rng.uniform(0.7, 0.8), original=rng.uniform(0.85, 0.9)) | values)
     table = tuning.search(pd.DataFrame(rows))
     first = table.numbers.iloc[0]
-    assert {name: first[name] for name in space.SPACE} == winner(pd.DataFrame(rows))
+    assert {name: first[name] for name in tune.SPACE} == tune.winner(pd.DataFrame(rows))
     said = table.text.set_index("")
     assert list(said) == ["1.", "2.", "3.", "4.", "5.", "6."] and said.loc["Seeds"].tolist() == list("333111")
-    assert said.loc["neighbour weight", "1."] == f"{first['neighbour_weight']:g}" and len(said) == 2 + len(space.SPACE)
+    assert said.loc["neighbour weight", "1."] == f"{first['neighbour_weight']:g}" and len(said) == 2 + len(tune.SPACE)
     quoted = tuning.quoted(table.numbers)
     assert quoted["beyond.search.tried"].text == "6"
     assert quoted["beyond.search.behind"].text == said.loc["Behind (pp)", "1."] + "\N{NO-BREAK SPACE}pp"
-    inner = {name: values[1] for name, values in space.SPACE.items()} | {"k": max(space.SPACE["k"])}
+    inner = {name: values[1] for name, values in tune.SPACE.items()} | {"k": max(tune.SPACE["k"])}
     assert tuning.quoted(table.numbers.head(1).assign(**inner))["beyond.search.edges"].text == "1"
 
 
 def test_what_a_reader_is_worth_is_what_is_lost_without_it_where_that_is_most():
     rows = []
     for policy, losses in {"oracle": (0.01, 0.0), "random10": (0.03, -0.02)}.items():
-        for parameter, lost in {"": (0, 0), **dict.fromkeys(left_out(REGISTRY[OURS].params), losses)}.items():
+        for parameter, lost in {"": (0, 0), **dict.fromkeys(tune.left_out(REGISTRY[OURS].params), losses)}.items():
             cell = dict(dataset="banking77", policy=policy, seed=1000, parameter=parameter)
             rows.append(cell | dict(novel=0.8 - lost[0], original=0.9 - lost[1]))
     found = tuning.without(pd.DataFrame(rows))

@@ -16,13 +16,13 @@ from ocrrlib.report.beyond import out_of_scope
 from ocrrlib.report.beyond import tables as beyond
 from ocrrlib.report.beyond import values as quotes
 from ocrrlib.report.streams import advice, differences, table, values
-from ocrrlib.scale_plan import SETTINGS
 from ocrrlib.statistics import one_class
 from ocrrlib.statistics.anytime import measure
 from ocrrlib.statistics.bar import bar, conditions
 from ocrrlib.statistics.bar import costs as times_of
 from ocrrlib.statistics.resampling import places_of, resampled_cells
 from ocrrlib.statistics.summary import summary
+from studies.scale import SETTINGS
 
 FOLDER = ROOT / "paper/tables"
 results = cache(published)

@@ -11,11 +11,7 @@ from hypothesis.extra.numpy import arrays
 from statsmodels.formula.api import ols
 from statsmodels.stats.anova import anova_lm
 
-from ocrrlib.crossed import compose
-from ocrrlib.crossed_plan import cross
 from ocrrlib.errors import InputError
-from ocrrlib.policies import POLICIES
-from ocrrlib.scenario import make_scenario
 from ocrrlib.statistics.variance import FACTORS, SOURCES, SPLIT, components, draw_interval, shares
 
 SHAPE = (6, 4, 4)
@@ -123,44 +119,3 @@ def test_a_cross_with_holes_is_refused():
     for values in (np.zeros((3, 1, 2)), np.zeros((3, 2)), np.full((2, 2, 2), np.nan)):
         with pytest.raises(InputError, match="three factors"):
             components(values)
-
-
-def rows(X, y):
-    return sorted(zip(map(bytes, X), y.tolist()))
-
-
-def test_the_draw_decides_who_is_held_out_and_the_order_only_how_they_stream_by(tiny):
-    one, other, elsewhere = compose(tiny, 1, 0, 0), compose(tiny, 1, 1, 0), compose(tiny, 2, 0, 0)
-    drawn = make_scenario(tiny, 1, cap=None)
-    for name in ("held_out", "X_initial", "X_novel", "y_novel", "X_original"):
-        assert np.array_equal(getattr(one, name), getattr(drawn, name))
-        assert np.array_equal(getattr(other, name), getattr(drawn, name))
-    assert not np.array_equal(one.y_stream, other.y_stream)
-    assert rows(one.X_stream, one.y_stream) == rows(other.X_stream, other.y_stream)
-    assert rows(one.X_stream, one.y_stream) == rows(drawn.X_stream, drawn.y_stream)
-    assert not np.array_equal(one.held_out, elsewhere.held_out)
-    assert np.array_equal(one.queries[: len(one.y_stream)], one.X_stream)
-
-
-def test_the_seed_of_a_composed_scenario_is_that_of_its_coins(tiny):
-    one, other = compose(tiny, 1, 0, 5), compose(tiny, 1, 0, 6)
-    assert np.array_equal(one.X_stream, other.X_stream) and (one.seed, other.seed) == (5, 6)
-    n = len(one.y_stream)
-    assert not np.array_equal(POLICIES["random50"].draws(one.seed, n), POLICIES["random50"].draws(other.seed, n))
-
-
-def test_every_combination_is_streamed_once_by_however_many_workers(tiny):
-    systems = ["substrate", "static_knn"]
-    one, two = (cross(systems, "tiny", draws=2, orders=2, coins=3, jobs=jobs, data=tiny, cache=None) for jobs in (1, 2))
-    pd.testing.assert_frame_equal(one, two)
-    assert len(one) == 2 * 2 * 2 * 3 and not one.duplicated(["system", *FACTORS]).any()
-    static = one[one["system"] == "static_knn"]
-    assert (static.groupby("draw")[["novel", "original"]].nunique() == 1).all(axis=None)  # it never learns
-    found = shares(one[one["system"] == "substrate"], ["corrections"])
-    assert list(found["source"]) == list(SPLIT) and found["share"].sum() == pytest.approx(100)
-
-
-def test_under_the_oracle_coins_decide_nothing(tiny):
-    found = cross(["substrate"], "tiny", draws=2, orders=2, coins=2, policy="oracle", data=tiny, cache=None)
-    values = found.set_index(list(FACTORS))["novel"].unstack()
-    assert (values[0] == values[1]).all()

@@ -1,19 +1,9 @@
-"""Nearest-neighbour indexes behind one interface: exact, hnswlib, and its peers faiss and usearch."""
+"""The index of ``substrate_hnsw``."""
 
 from ocrrlib.errors import pick
-from ocrrlib.indexes.exact import Exact
-from ocrrlib.indexes.faiss import FaissFlat, FaissHNSW, FaissIVF
 from ocrrlib.indexes.hnsw import HNSW
-from ocrrlib.indexes.usearch import USearch
 
-INDEXES = {
-    "exact": Exact,
-    "hnswlib": HNSW,
-    "faiss_flat": FaissFlat,
-    "faiss_hnsw": FaissHNSW,
-    "faiss_ivf": FaissIVF,
-    "usearch": USearch,
-}
+INDEXES = {"hnswlib": HNSW}
 
 
 def make_index(name, dim, **settings):

@@ -3,11 +3,11 @@
 import matplotlib.pyplot as plt
 import pandas as pd
 
-from ocrrlib.cost_plan import MEASURED, MEASURED_ON, REFERENCE
 from ocrrlib.experiments import OURS
 from ocrrlib.report.style import PALETTE, WIDTH, title_of
 from ocrrlib.report.table import Table
 from ocrrlib.report.values import Value
+from studies.costs import MEASURED, MEASURED_ON, REFERENCE
 
 # Per correction, in µs (section 5.7; LoRA's on an RTX 4090).
 PAPER = dict(substrate=10, knn_lm=10, online_linear=1e3, ewc=1e3, lwf=1e3, a_gem=3e3, river_logreg=5e3, lora=5e4)

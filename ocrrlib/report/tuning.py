@@ -11,9 +11,7 @@ from ocrrlib.report.table import Table
 from ocrrlib.report.values import Value
 from ocrrlib.statistics.bar import AXES, CELL
 from ocrrlib.systems import SYSTEMS
-from ocrrlib.tuning.objective import behind
-from ocrrlib.tuning.one_at_a_time import left_out
-from ocrrlib.tuning.space import SPACE
+from studies.tune import SPACE, behind, left_out
 
 SHOWN = 8  # settings of the search, the best ones
 
@@ -24,7 +22,7 @@ def search(rows):
     Parameters
     ----------
     rows : DataFrame
-        As ``ocrrlib.tuning.search.search`` returns it.
+        As ``studies.tune.search`` returns it.
     """
     is_ours = rows["system"].str.startswith(f"{OURS} ")
     seeds = rows[is_ours].groupby("system")["seed"].agg(lambda own: tuple(sorted(set(own))))

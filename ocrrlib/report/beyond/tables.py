@@ -221,7 +221,7 @@ def corrections(found, systems=MAIN, levels=(50, 90)):
 
 
 def variance(study):
-    """Where the spread over seeds comes from, from rows of ``crossed_plan.cross``."""
+    """Where the spread over seeds comes from, from rows of ``studies.variance.cross``."""
     numbers, place = shares(study, AXES), ["dataset", "system", "metric"]
     wide = numbers.pivot_table(index=place, columns="source", values="share", sort=False, dropna=False)
     total = numbers.groupby(place, sort=False)["variance"].sum()

@@ -3,8 +3,7 @@
 import pandas as pd
 
 from ocrrlib.statistics.anytime import anytime
-from ocrrlib.stream_plan import SETTING
-from ocrrlib.streams import ORACLE
+from studies.streams import ORACLE, SETTING
 
 RUN = ["study", "dataset", "encoder", "system", "seed", *SETTING]
 

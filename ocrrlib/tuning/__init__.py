@@ -1,1 +1,0 @@
-"""How our own system was set, on training rows only."""

@@ -1,0 +1,250 @@
+"""Harder streams: which cells make a study, and the studies as one tidy frame.
+
+What corrections are like in life: wrong, late, or asked for.  What queries are like: they drift from
+the centre of their class, belong to few new classes or to many, or to none at all.  And what the first
+rows, the encoder and the modality have to do with it.
+"""
+
+import importlib.metadata
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from itertools import product
+
+import numpy as np
+import pandas as pd
+
+from ocrrlib.blind import BLIND
+from ocrrlib.embeddings import Embedded, halve, load, widen
+from ocrrlib.encoders import DEFAULT_ENCODER, LEXICAL_ENCODER
+from ocrrlib.errors import pick
+from ocrrlib.experiments import OURS, PROFILES, parse_seeds
+from ocrrlib.home import cache_folder
+from ocrrlib.policies import CONFUSIONS, POLICIES, UNCERTAINTIES, Policy
+from ocrrlib.scenario import make_scenario
+from ocrrlib.search import top_k
+from ocrrlib.shifts import shuffled
+from ocrrlib.stream import run_stream
+from ocrrlib.systems import SYSTEMS
+from studies import run_tasks
+
+CACHE = cache_folder() / "streams"
+ORACLE = POLICIES["oracle"]
+SEEDS = {"paper": (0, 1, 2, 3, 4), "quick": (0,)}
+COMPARED = ("substrate", "bounded_reservoir_1000", "knn_lm", "online_linear", "slda", OURS)
+QUEUES = ("bounded_fifo_1000", "bounded_reservoir_1000")  # what a memory with a budget keeps depends on the order
+TUNED = ("online_linear_tuned",)  # takes part where the question is whether a linear head's step carries over
+SETTING = "asking p wrong confusion delay drift order new known".split()
+KEY = ["study", "dataset", "encoder", "system", "seed", *SETTING, "step"]
+NAMED = ["dataset", "encoder", "system", "seed", "drift", "order", "new", "known"]  # fields of a cell that are in a row
+DRIFTS = ("abrupt", "gradual", "recurring")
+RECALL = 0.95  # share of the queries in scope that must pass the threshold
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One system, streamed once: ``new`` classes stream by, it starts from ``known`` others (0 for all)."""
+
+    system: str
+    seed: int
+    dataset: str = "banking77"
+    encoder: str = DEFAULT_ENCODER
+    policy: Policy = ORACLE
+    drift: str = "none"
+    order: str = "file"
+    new: int = 10
+    known: int = 0
+    cap: int | None = None
+    thin: int = 1
+    out_of_scope: bool = False
+
+
+def _product(**options):
+    """All combinations, as dicts."""
+    return [dict(zip(options, values)) for values in product(*options.values())]
+
+
+def _policies(**changes):
+    return [dict(policy=replace(ORACLE, **change)) for change in _product(**changes)]
+
+
+# What asks: at random, or by uncertainty; all spend the same number of questions.
+WAYS = (BLIND, *(replace(ORACLE, ask=way) for way in UNCERTAINTIES))
+# Each setting as its changes of the usual cell.
+STUDIES = {
+    "wrong": _policies() + _policies(wrong=(0.1, 0.2, 0.4), confusion=CONFUSIONS),
+    "late": _policies(delay=(0, 10, 50, 200)),
+    "asked": [dict(policy=replace(way, p=p)) for p in (0.05, 0.1, 0.2, 0.4) for way in WAYS],
+    "drift": _product(drift=("none", *DRIFTS)),
+    "new": _product(new=(1, 5, 10, 20, 40), known=(37,)),  # 40 of 77 leave 37
+    "known": _product(known=(5, 10, 20, 37, 0)),
+    "scope": [dict(dataset="clinc150", out_of_scope=True)],
+    "order": _product(order=("file", "shuffled")),
+    "encoder": [{}, dict(encoder=LEXICAL_ENCODER)],
+    "digits": [dict(dataset="digits", encoder="pixels", new=5)],
+}
+
+
+def plan(study, encoder=DEFAULT_ENCODER, seeds=None, profile="paper", systems=COMPARED):
+    """The cells of a study; without ``seeds``, for those of the profile.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown or a seed out of range.
+    """
+    size = dict(pick("profile", profile, PROFILES)) | ({"cap": None} if profile == "paper" else {})
+    settings, seeds = pick("study", study, STUDIES), parse_seeds(SEEDS[profile] if seeds is None else seeds)
+    systems = QUEUES if study == "order" else (*systems, *TUNED) if study == "digits" else systems
+    usual = size | {"encoder": encoder}
+    return [Cell(system, seed, **usual | change) for change in settings for seed in seeds for system in systems]
+
+
+def load_pixels():
+    """1,797 images of 8 × 8 grey values as unit rows of length 64, ten classes (Alpaydin and Kaynak 1998)."""
+    from sklearn.datasets import load_digits  # slow to import, seldom needed
+
+    X, y = load_digits(return_X_y=True)
+    rows, y, test = widen(halve(X)), y.astype(np.int64), np.arange(len(y)) % 4 == 3
+    origin = {"sources": {}, "revision": f"scikit-learn {importlib.metadata.version('scikit-learn')}"}
+    return Embedded("digits", "pixels", tuple("0123456789"), rows[~test], y[~test], rows[test], y[test], origin)
+
+
+def split_off(data, name="oos"):
+    """A dataset without one of its classes, and the test rows (m, d) of that class."""
+    out = data.classes.index(name)
+    parts = {"classes": data.classes[:out] + data.classes[out + 1 :]}
+    for split in ("train", "test"):
+        X, y = getattr(data, f"X_{split}"), getattr(data, f"y_{split}")
+        parts |= {f"X_{split}": X[y != out], f"y_{split}": y[y != out] - (y[y != out] > out)}
+    return replace(data, **parts), data.X_test[data.y_test == out]
+
+
+@lru_cache(maxsize=4)
+def rows_of(dataset, encoder, out_of_scope=False):
+    """The embedded dataset, its fingerprint, and test rows out of its scope where these are split off, else None."""
+    data = load_pixels() if dataset == "digits" else load(dataset, encoder)
+    smaller, outside = split_off(data) if out_of_scope else (data, None)
+    return smaller, data.fingerprint, outside
+
+
+def keep_known(scenario, n):
+    """The same stream for a system that starts with ``n`` random known classes; fewer are among more."""
+    kept = np.random.default_rng([scenario.seed, 7]).permutation(np.unique(scenario.y_initial))[:n]
+    parts = {}
+    for part in ("initial", "original"):
+        X, y = getattr(scenario, f"X_{part}"), getattr(scenario, f"y_{part}")
+        parts |= {f"X_{part}": X[np.isin(y, kept)], f"y_{part}": y[np.isin(y, kept)]}
+    return replace(scenario, **parts)
+
+
+def drifting(scenario, how):
+    """The same stream with rows near the centre of their class first; which class comes when stays as it was.
+
+    ``gradual``: in order of distance. ``abrupt``: the inner half of a class, then the outer one, both in random
+    order. ``recurring``: halves of the inner and of the outer half in turn, twice.
+    """
+    X, y = scenario.X_stream.astype(np.float64), scenario.y_stream
+    rng, order = np.random.default_rng([scenario.seed, 6]), np.arange(len(y))
+    for label in np.unique(y):
+        places = np.flatnonzero(y == label)
+        distances = ((X[places] - X[places].mean(axis=0)) ** 2).sum(axis=1)
+        outwards, m = places[np.argsort(distances, kind="stable")], len(places) // 2
+        if pick("drift", how, dict.fromkeys(DRIFTS, how)) != "gradual":
+            inner, outer = rng.permutation(outwards[:m]), rng.permutation(outwards[m:])
+            times = {"abrupt": 1, "recurring": 2}[how]
+            pairs = zip(np.array_split(inner, times), np.array_split(outer, times))
+            outwards = np.concatenate([half for pair in pairs for half in pair])
+        order[places] = outwards
+    return replace(scenario, X_stream=scenario.X_stream[order])
+
+
+@lru_cache(maxsize=1)
+def scenario_of(cell):
+    """The scenario that a cell streams; system and policy do not matter."""
+    data, _, _ = rows_of(cell.dataset, cell.encoder, cell.out_of_scope)
+    scenario = make_scenario(data, cell.seed, cap=cell.cap, held_out=cell.new, thin=cell.thin)
+    scenario = keep_known(scenario, cell.known) if cell.known else scenario
+    scenario = scenario if cell.drift == "none" else drifting(scenario, cell.drift)
+    return shuffled(scenario) if cell.order == "shuffled" else scenario
+
+
+def wrong_entries(system, scenario):
+    """The share of stored entries that are stream rows with a wrong label; None where none are stored."""
+    entries = getattr(system, "entries", None)
+    if entries is None or not entries.size:
+        return None
+    right = {(x.tobytes(), y) for x, y in zip(scenario.X_stream, scenario.y_stream.tolist())}
+    written = entries.since(len(scenario.y_initial))  # the initial ones are right
+    return sum((entries.X[slot].tobytes(), int(entries.y[slot])) not in right for slot in written) / entries.size
+
+
+def confidences(system, X):
+    """Scores (m,) by name: the highest class probability; where entries are stored, the best cosine, too."""
+    scores = {"probability": system.probabilities(X).max(axis=1)}
+    if hasattr(system, "entries"):
+        scores["cosine"] = top_k(X, system.entries.X, system.entries.born, 1)[0][:, 0]
+    return scores
+
+
+def detection(inside, outside):
+    """AUROC of scores of queries in scope (m,) against others (n,), and the false-positive rate at 95 % recall."""
+    from sklearn.metrics import roc_auc_score, roc_curve  # slow to import, seldom needed
+
+    # Rounded, since BLAS does not round alike in batches of different size.
+    scores = np.round(np.concatenate([inside, outside]), 9)
+    truth = np.repeat([1, 0], [len(inside), len(outside)])
+    false, true, _ = roc_curve(truth, scores, drop_intermediate=False)
+    return {"auroc": float(roc_auc_score(truth, scores)), "fpr95": float(false[true >= RECALL].min())}
+
+
+def run_cell(cell):
+    """Stream a cell: one dict per checkpoint; the first and the last with ``detection`` where rows are out of scope."""
+    scenario = scenario_of(replace(cell, system="", policy=ORACLE))
+    _, _, outside = rows_of(cell.dataset, cell.encoder, cell.out_of_scope)
+    system, rows = SYSTEMS[cell.system].make(cell.seed), []
+    for checkpoint in run_stream(system, scenario, cell.policy):
+        row = checkpoint.scalars | {"wrong_entries": wrong_entries(system, scenario)}
+        if outside is not None and checkpoint.step in (0, len(scenario.y_stream)):
+            out, tested = confidences(system, outside), confidences(system, scenario.queries[len(scenario.y_stream) :])
+            for name, start in {"all": 0, "original": len(scenario.y_novel)}.items():
+                for score, inside in tested.items():
+                    found = detection(inside[start:], out[score])
+                    row |= {f"{metric}_{score}_{name}": value for metric, value in found.items()}
+        rows.append(row | {"known": len(np.unique(scenario.y_initial))})
+    return rows
+
+
+def run_studies(names=tuple(STUDIES), encoder=DEFAULT_ENCODER, seeds=None, profile="paper", **how):
+    """Run studies and return their checkpoints, one row each; the same whatever the workers.
+
+    ``how``: ``jobs``, ``cache``, ``progress`` and ``dask`` of ``run_tasks``.
+
+    Returns
+    -------
+    DataFrame
+        What names a row (``KEY``), the metrics of a ``Checkpoint``, ``wrong_entries`` (share of what is stored),
+        and for ``scope`` before and after the stream AUROC and FPR at 95 % recall, by score and by rows.
+    """
+    cells, tasks, rows = [(name, cell) for name in names for cell in plan(name, encoder, seeds, profile)], [], []
+    for _, cell in cells:
+        entry, data = SYSTEMS[cell.system], rows_of(cell.dataset, cell.encoder, cell.out_of_scope)[1]
+        tasks.append((asdict(cell) | {"made": [entry.cls, entry.params], "data": data}, (cell,)))
+    for (study, cell), found in zip(cells, run_tasks(run_cell, tasks, **{"cache": CACHE} | how)):
+        policy = cell.policy
+        setting = {"study": study, "asking": policy.ask or "random", "p": policy.p, "delay": policy.delay}
+        setting |= {"wrong": policy.wrong, "confusion": policy.confusion if policy.wrong else "none"}
+        setting |= {name: getattr(cell, name) for name in NAMED}
+        rows += [setting | checkpoint for checkpoint in found]
+    frame = pd.DataFrame(rows)
+    metrics = [name for name in frame if name not in KEY]
+    return frame[KEY + metrics].astype({name: float for name in metrics if frame[name].dtype == object})
+
+
+def rerun(row):
+    """Outcomes by column of a published row, a mapping by column, from its own settings."""
+    policy = BLIND if row["asking"] == "random" else replace(ORACLE, ask=row["asking"])
+    confusion = row["confusion"] if row["wrong"] else "uniform"
+    policy = replace(policy, p=row["p"], wrong=row["wrong"], confusion=confusion, delay=row["delay"])
+    cell = Cell(policy=policy, out_of_scope=row["study"] == "scope", **{name: row[name] for name in NAMED})
+    (found,) = (checkpoint for checkpoint in run_cell(cell) if checkpoint["step"] == row["step"])
+    return found

@@ -1,0 +1,323 @@
+"""Studies of streams, spread and settings: each changes what it says, keeps all else, and repeats what is published."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ocrrlib.embeddings import load
+from ocrrlib.errors import InputError
+from ocrrlib.experiments import EXPERIMENTS, OURS
+from ocrrlib.files import ROOT
+from ocrrlib.policies import POLICIES, UNCERTAINTIES
+from ocrrlib.scenario import make_scenario
+from ocrrlib.statistics.noninferiority import noninferiority
+from ocrrlib.stream import run_stream
+from ocrrlib.systems import SYSTEMS, make
+from studies import streams, tune, variance
+from studies.streams import Cell, drifting, keep_known, run_cell, run_studies, scenario_of
+
+QUICK = dict(cap=60, thin=24)
+ARRAYS = [f"{axis}_{part}" for part in ("initial", "stream", "novel", "original") for axis in "Xy"]
+
+
+@pytest.fixture(scope="module")
+def s(banking):
+    return make_scenario(banking, 0, cap=None)
+
+
+def assert_only(one, two, *changed):
+    for name in ARRAYS:
+        assert np.array_equal(getattr(one, name), getattr(two, name)) == (name not in changed), name
+
+
+def pairs(X, y):
+    return sorted(zip(map(bytes, X), y.tolist()))
+
+
+def published(name):
+    return pd.read_parquet(ROOT / f"data/results/{name}.parquet")
+
+
+def assert_repeats(row, found):
+    for name, value in found.items():
+        assert value == row[name] or (value is None and pd.isna(row[name])), name
+
+
+# --- streams
+
+
+@pytest.mark.parametrize("how", streams.DRIFTS)
+def test_drift_orders_the_rows_of_a_class_by_their_distance_to_its_centre(how, s):
+    other = drifting(s, how)
+    assert_only(s, other, "X_stream")
+    for label in s.held_out:
+        X = other.X_stream[s.y_stream == label].astype(np.float64)
+        assert pairs(X.astype(np.float32), s.y_stream[s.y_stream == label]) == pairs(
+            s.X_stream[s.y_stream == label], s.y_stream[s.y_stream == label]
+        )
+        d = np.linalg.norm(X - X.mean(axis=0), axis=1)
+        if how == "gradual":
+            assert (np.diff(d) >= -1e-9).all()
+        elif how == "abrupt":
+            assert d[: len(d) // 2].max() <= d[len(d) // 2 :].min() + 1e-9 and (np.diff(d[: len(d) // 2]) < 0).any()
+        else:
+            quarters = [part.mean() for part in np.array_split(d, 4)]
+            assert max(quarters[0], quarters[2]) < min(quarters[1], quarters[3])
+    np.testing.assert_array_equal(other.X_stream, drifting(s, how).X_stream)
+
+
+@pytest.mark.parametrize("n", [1, 10, 67])
+def test_known_classes_can_be_fewer_and_fewer_are_among_more(n, s):
+    fewer, more = keep_known(s, n), keep_known(s, n + 5)
+    kept = set(fewer.y_initial.tolist())
+    assert len(kept) == n and kept == set(fewer.y_original.tolist()) and kept <= set(more.y_initial.tolist())
+    assert_only(s, fewer, *([] if n == 67 else ["X_initial", "y_initial", "X_original", "y_original"]))
+
+
+def test_cells_change_the_scenario_as_they_say_and_the_usual_cell_is_the_usual_run(banking):
+    usual = make_scenario(banking, 1, **QUICK)
+    expected = [c.scalars for c in run_stream(make("substrate", 1), usual, POLICIES["oracle"])]
+    found = run_cell(Cell("substrate", 1, **QUICK))
+    assert [{name: row[name] for name in expected[0]} for row in found] == expected
+    assert {row["wrong_entries"] for row in found} == {0} and {row["known"] for row in found} == {67}
+    assert_only(usual, scenario_of(Cell("", 1, order="shuffled", **QUICK)), "X_initial", "y_initial")
+    assert_only(usual, scenario_of(Cell("", 1, drift="gradual", **QUICK)), "X_stream")
+    few = scenario_of(Cell("", 0, new=5, known=3, **QUICK))
+    assert len(few.held_out) == 5 and len(set(few.y_initial)) == 3
+    assert len(scenario_of(Cell("", 0, "digits", "pixels", new=5)).classes) == 10
+    with pytest.raises(InputError, match="abrupt, gradual, recurring"):
+        scenario_of(Cell("", 0, drift="sudden", **QUICK))
+
+
+@pytest.mark.parametrize("name", ["substrate", "bounded_reservoir_100", "knn_lm"])
+def test_the_share_of_wrong_entries_is_that_of_rows_stored_with_a_wrong_label(name):
+    s = scenario_of(Cell("", 0, **QUICK))
+    system = make(name).fit(s.X_initial, s.y_initial, s.classes)
+    told = replace(POLICIES["oracle"], wrong=0.5).told(s)
+    for x, y in zip(s.X_stream, told.tolist()):
+        system.correct(x, y)
+    kept = {x.tobytes() for x in system.entries.X}
+    wrong = sum(x.tobytes() in kept for x, y, true in zip(s.X_stream, told, s.y_stream) if y != true)
+    assert streams.wrong_entries(system, s) == wrong / system.entries.size > 0
+    assert streams.wrong_entries(make("slda").fit(s.X_initial, s.y_initial, s.classes), s) is None
+
+
+def test_wrong_late_and_asked_policies_reach_the_stream_and_all_ways_of_asking_cost_the_same():
+    usual = run_cell(Cell("substrate", 0, **QUICK))
+    wrong, late = (
+        run_cell(Cell("substrate", 0, policy=replace(POLICIES["oracle"], **change), **QUICK))
+        for change in (dict(wrong=0.4, confusion="nearest"), dict(delay=10**6))
+    )
+    assert wrong[-1]["wrong_entries"] > 0 and wrong[-1]["novel_acc"] < usual[-1]["novel_acc"]
+    assert late[-1]["stored_entries"] > late[-2]["stored_entries"] == late[0]["stored_entries"]
+    settings = [change["policy"] for change in streams.STUDIES["asked"]]
+    assert len(settings) == 4 * 3 and {policy.ask for policy in settings} == {None, *UNCERTAINTIES}
+    rng, n = np.random.default_rng(0), 137
+    for policy in settings:
+        gate = policy.gate(n)
+        asked = sum(gate.asks(p) for p in rng.dirichlet(np.ones(4), n)) if gate else policy.coins(3, n).sum()
+        assert asked == round(policy.p * n)
+
+
+def test_detection_by_hand():
+    assert streams.detection([3, 4], [1, 2]) == {"auroc": 1.0, "fpr95": 0.0}
+    assert streams.detection([1, 1], [1, 1]) == {"auroc": 0.5, "fpr95": 1.0}
+    # 19 of 20 in scope pass a threshold of 2; half of the others are at 2 or above.
+    inside, outside = np.arange(1, 21), np.array([1, 1.5, 2, 30])
+    found = streams.detection(inside, outside)
+    assert found["fpr95"] == 0.5
+    assert found["auroc"] == np.mean([[(a > b) + (a == b) / 2 for b in outside] for a in inside])
+
+
+def test_a_stopped_study_goes_on_and_comes_out_the_same_by_any_number_of_jobs(tmp_path, monkeypatch):
+    how, done, real = dict(names=("digits",), seeds="0,1", profile="quick", progress=False), [], streams.run_cell
+
+    def stopping(cell):
+        if len(done) == 3:
+            raise KeyboardInterrupt
+        done.append(cell)
+        return real(cell)
+
+    monkeypatch.setattr(streams, "run_cell", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        run_studies(**how, cache=tmp_path)
+    monkeypatch.setattr(streams, "run_cell", lambda cell: done.append(cell) or real(cell))
+    resumed = run_studies(**how, cache=tmp_path)
+    assert len(done) == len(set(done)) == len(streams.plan("digits", seeds="0,1", profile="quick"))
+    monkeypatch.undo()
+    fresh = run_studies(**how, cache=None, jobs=2)
+    pd.testing.assert_frame_equal(resumed, fresh, check_exact=True)
+    assert list(fresh)[: len(streams.KEY)] == streams.KEY and not fresh.duplicated(streams.KEY).any()
+
+
+@pytest.mark.parametrize(
+    "study, system", [("scope", "slda"), ("asked", "bounded_reservoir_1000"), ("order", streams.QUEUES[0])]
+)
+def test_a_published_row_of_a_stream_comes_out_again(study, system):
+    rows = published("streams")
+    row = rows[(rows["study"] == study) & (rows["system"] == system)].sample(1, random_state=1).iloc[0]
+    assert_repeats(row, streams.rerun(row))
+
+
+# --- variance
+
+
+def test_draw_order_and_coins_have_seeds_of_their_own(tiny):
+    one, other, coined = (variance.compose(tiny, 1, *seeds) for seeds in ((0, 5), (1, 5), (0, 6)))
+    drawn = make_scenario(tiny, 1, cap=None)
+    for found in (one, other, coined):
+        assert pairs(found.X_stream, found.y_stream) == pairs(drawn.X_stream, drawn.y_stream)
+        assert_only(replace(drawn, X_stream=found.X_stream, y_stream=found.y_stream), found)
+    assert not np.array_equal(one.y_stream, other.y_stream) and np.array_equal(one.X_stream, coined.X_stream)
+    assert (one.seed, other.seed, coined.seed) == (5, 5, 6)
+
+
+def test_every_combination_is_streamed_once_and_coins_decide_nothing_under_the_oracle(tiny, monkeypatch):
+    monkeypatch.setattr(variance, "dataset_of", lambda dataset, encoder: tiny)
+    how = dict(dataset="tiny", draws=2, orders=2, coins=2, cache=None, progress=False)
+    found = variance.cross(["substrate", "static_knn"], **how)
+    assert len(found) == 16 and not found.duplicated(["system", "draw", "order", "coins"]).any()
+    static = found[found["system"] == "static_knn"]
+    assert (static.groupby("draw")[["novel", "original"]].nunique() == 1).all(axis=None)  # it never learns
+    oracle = variance.cross(["substrate"], policy="oracle", **how).set_index(["draw", "order", "coins"])["novel"]
+    assert (oracle.unstack()[0] == oracle.unstack()[1]).all() and oracle.nunique() > 1
+
+
+def test_a_published_row_of_the_crossed_study_comes_out_again():
+    row = published("variance").query("system == 'substrate' and dataset == 'banking77'").iloc[7]
+    assert_repeats(row, variance.rerun(row))
+
+
+# --- tuning
+
+
+def test_tuning_sees_training_rows_only_and_over_its_folds_tests_each_once(banking):
+    folds = [tune.from_training_rows(banking, fold) for fold in range(tune.FOLDS)]
+    given = pairs(banking.X_train, banking.y_train)
+    for own in folds:
+        X, y = np.concatenate([own.X_train, own.X_test]), np.concatenate([own.y_train, own.y_test])
+        assert pairs(X, y) == given
+        assert (abs(np.bincount(own.y_test) - np.bincount(banking.y_train) / tune.FOLDS) < 1).all()
+    assert pairs(np.concatenate([o.X_test for o in folds]), np.concatenate([o.y_test for o in folds])) == given
+
+
+def test_no_seed_of_the_tuning_is_reported_on_and_classes_weigh_as_in_the_test_rows(banking):
+    assert not set(tune.SEEDS) & set(EXPERIMENTS["beyond"].seeds)
+    assert {*published("search")["seed"], *published("tuning")["seed"]} <= set(tune.SEEDS)
+    own, _, weights = tune.fold_of("banking77", banking.encoder, 1)
+    np.testing.assert_allclose(np.bincount(own.y_test, weights[own.y_test]), np.bincount(banking.y_test))
+
+
+def test_a_fourth_of_the_out_of_scope_class_lies_apart_from_the_rest():
+    data = load("clinc150")
+    label = data.classes.index(tune.CATCH_ALL)
+    places = np.flatnonzero(data.y_train == label)
+    parts = tune.halves(data.X_train, places, 2)
+    assert sorted(np.concatenate(parts)) == places.tolist() and np.ptp([len(part) for part in parts]) <= 1
+    again = tune.halves(data.X_train, np.random.default_rng(0).permutation(places), 2)
+    assert [set(part) for part in parts] == [set(part) for part in again]
+    own = tune.from_training_rows(data, 0)
+    assert set(map(bytes, own.X_test[own.y_test == label])) == set(map(bytes, data.X_train[parts[0]]))
+
+    def nearest(test, rest):
+        return (data.X_train[test] @ data.X_train[rest].T).max(axis=1).mean()
+
+    at_random = np.array_split(np.random.default_rng(1).permutation(places), 4)
+    assert nearest(parts[0], np.concatenate(parts[1:])) < nearest(at_random[0], np.concatenate(at_random[1:])) - 0.01
+
+
+def test_settings_differ_from_the_chosen_one_in_one_place_and_each_reader_is_left_out_once():
+    chosen, (first, *others) = SYSTEMS[OURS].params, tune.settings()
+    assert first[0] == "" and first[2] == chosen
+    for name, value, params in others[4:]:
+        assert tune.value_of(params, name) == value != tune.value_of(chosen, name)
+        assert tune.with_value(params, name, tune.value_of(chosen, name)) == chosen
+
+    def weights(params):
+        near, kernel, head = (params[f"{reader}_weight"] for reader in ("neighbour", "kernel", "head"))
+        return np.array([1 - near - kernel, kernel, near, head])
+
+    for out, (_, _, params) in enumerate(others[:4]):
+        found, rest = weights(params), [place for place in range(3) if place != out]
+        assert found[out] == pytest.approx(0) and found[:3].sum() == pytest.approx(1)
+        np.testing.assert_allclose(found[rest] / found[rest].sum(), weights(chosen)[rest] / weights(chosen)[rest].sum())
+
+
+def made_up(systems, seeds, spread=0.0):
+    rng = np.random.default_rng(0)
+    rows = [
+        dict(zip(tune.SEARCHED, (name, "clinc150", policy, seed)))
+        | dict(zip(tune.AXES, np.add(accuracies, spread * rng.normal(size=2))))
+        for name, accuracies in systems.items()
+        for policy in ("oracle", "random10")
+        for seed in range(seeds)
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_the_objective_is_the_distance_to_the_best_rival_on_the_worst_axis_and_with_seeds_enough_its_bound():
+    rivals = {"static_linear": (0, 0.9), "ncm": (0.8, 0.88), "slda": (0.9, 0.86), "lwf": (1.0, 0.2)}  # lwf collapsed
+    found = tune.behind(made_up(rivals | {"a": (0.86, 0.91), "b": (0.9, 0.9)}, 2), ["a", "b"])
+    assert list(found.index) == ["b", "a"] and found.tolist() == pytest.approx([0, 0.04])
+    rows = made_up(dict.fromkeys(("static_linear", "ncm", "a", "b"), (0.9, 0.9)), 8, 0.01)
+    for name, other in ("ab", "ba"):
+        low = noninferiority(rows[rows["system"] != other], name)["low"].min()
+        assert tune.behind(rows, ["a", "b"])[name] == pytest.approx(-low)
+
+
+@pytest.fixture
+def toy(monkeypatch):
+    """A search over a space where the best setting is known; systems are rated by a formula instead of streams."""
+    space, rated = {"k": (3, 5, 12), "new_odds": (1.0, 2.0), "model.floor": (0.1, 0.2)}, []
+    monkeypatch.setattr(tune, "SPACE", space)
+    monkeypatch.setattr(tune, "BEFORE", dict(zip(space, (3, 1.0, 0.2))))
+    monkeypatch.setattr(tune, "RIVALS", ("static_linear", "ncm"))
+
+    def accuracy(entry, dataset, policy, seed, encoder):
+        p = entry.params
+        good = 0.8 if "k" not in p else 0.7 + 0.05 * (p["k"] == 12) + 0.04 * p["new_odds"] - p["model"]["floor"] / 10
+        rated.append(seed)
+        return {"novel": good + seed / 1e5, "original": good}
+
+    monkeypatch.setattr(tune, "accuracy", accuracy)
+    how = dict(datasets=("banking77",), seeds=(0, 1, 2), progress=False, rounds=((4, 1), (2, 2)), climbs=5, last=(2, 3))
+    return lambda **changed: (rated.clear(), tune.search(**how | changed), len(rated))[1:]
+
+
+def test_a_search_finds_the_best_setting_and_ends_where_no_step_is_better(toy):
+    rows, _ = toy(cache=None)
+    best = tune.winner(rows)
+    assert best == {"k": 12, "new_odds": 2.0, "model.floor": 0.1}
+    names = list(tune.SPACE)
+    tried = rows[names].dropna().drop_duplicates().to_dict("records")
+    assert all(step in tried for step in tune.one_step(best))
+    last = rows[rows["seed"] == 2]
+    before = rows.loc[rows["system"] == f"{OURS} 0", names].iloc[0].to_dict()
+    assert (
+        before == tune.BEFORE and {*tune.RIVALS, f"{OURS} 0"} <= set(last["system"]) and len(set(last["system"])) <= 5
+    )
+
+
+def test_a_stopped_search_goes_on_and_comes_out_the_same(toy, tmp_path):
+    part, first = toy(cache=tmp_path, climbs=0, last=(2, 2))
+    rows, more = toy(cache=tmp_path)
+    again, none = toy(cache=tmp_path)
+    whole, all_of_it = toy(cache=None)
+    pd.testing.assert_frame_equal(rows, whole)
+    pd.testing.assert_frame_equal(again, whole)
+    assert none == 0 < first and more < all_of_it and part.shape[0] < rows.shape[0]
+
+
+def test_our_system_is_set_as_the_published_search_found_and_its_plan_is_what_is_published():
+    best, chosen = tune.winner(published("search")), SYSTEMS[OURS].params
+    assert list(best) == list(tune.SPACE) == list(tune.BEFORE)
+    assert {name: tune.value_of(chosen, name) for name in best} == best
+    rows, plan = published("tuning"), tune.settings()
+    assert len(rows) == len(plan) * 2 * 2 * 4 and set(rows["parameter"]) == {name for name, _, _ in plan}
+
+
+def test_a_published_row_of_the_tuning_comes_out_again():
+    row = published("search").query("system == 'ncm' and dataset == 'banking77'").iloc[5]
+    assert_repeats(row, tune.accuracy(SYSTEMS["ncm"], row["dataset"], row["policy"], row["seed"]))
