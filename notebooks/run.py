@@ -21,18 +21,15 @@ from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
 from notebooks.settings import BUILD, PUBLISHED
-from ocrrlib.claims import MEASURED, OF_THE_PAPER
 from ocrrlib.datasets import DATASETS
 from ocrrlib.embeddings import path_of
 from ocrrlib.errors import InputError, pick
 from ocrrlib.files import ROOT, sha256, write_text
-from ocrrlib.provenance import digest
 from ocrrlib.publish import LOCK
-from ocrrlib.report import values
+from paper import values
 
 NOTEBOOKS = ROOT / "notebooks"
-VALUES = "paper/values.json"  # all notebooks write into it
-ARTEFACTS = ("data/results", "figures", "paper/tables", "paper/claims.json", VALUES, "paper/ocrr.pdf")
+ARTEFACTS = ("data/results", "figures", "paper/tables", "paper/claims.json", "paper/values", "paper/ocrr.pdf")
 # What `make leaderboard` makes, from cards that anyone may add.
 RANKED = ("data/results/cards", "figures/leaderboard.csv", "figures/leaderboard.md")
 SHOWN = re.compile(r"(<!--\{([\w.]+)\}-->).*?(<!---->)")  # a value in the README
@@ -41,8 +38,8 @@ READS = {
     "03_*": ("data/results/full_sweep.parquet",),
     "04_*": ("data/results/full_sweep.parquet", "data/results/storage_pareto.parquet"),
     "08_*": (
-        *(f"data/results/{name}.parquet" for name in (*OF_THE_PAPER, *MEASURED, "costs")),
-        "paper/tables/table_parameters.csv",
+        *(f"data/results/{name}.parquet" for name in ("full_sweep", "storage_pareto", "lora", "vote_ablation")),
+        *(f"data/results/{name}.parquet" for name in ("scale", "scale_costs", "growth", "costs", "parameters")),
         "paper/tables/table_file_order.csv",
         "paper/claims.yml",
     ),
@@ -109,15 +106,7 @@ def stale(notebook, settings):
             reasons.append(f"{name} is missing")
         elif sha256(path) != value:
             reasons.append(f"{name} is not as it was made")
-    if own_values(notebook, settings) != stamp.get("values"):
-        reasons.append(f"{VALUES} is not as it was made")
     return reasons
-
-
-def own_values(notebook, settings):
-    """Hash of what the notebook has in the file of values."""
-    entries = values.read(settings.out / VALUES)
-    return digest({key: entry for key, entry in entries.items() if entry["notebook"] == notebook.stem})
 
 
 def declared(notebook, settings):
@@ -190,8 +179,8 @@ def run_stale(settings, which="*"):
         content = {"inputs": inputs(notebook, settings)}  # as they are now: a change while it runs makes it stale
         before = {path: _version(path) for path in artefacts(where)}
         execute(notebook, declared(notebook, settings), executed(notebook, settings))
-        made = [path for path in artefacts(where) if before.get(path) != _version(path) and path != where / VALUES]
-        content |= {"outputs": hashes(made, where), "values": own_values(notebook, settings)}
+        made = [path for path in artefacts(where) if before.get(path) != _version(path)]
+        content |= {"outputs": hashes(made, where)}
         write_text(stamp, json.dumps(content, indent=1))
     if where == ROOT:
         refresh_readme()

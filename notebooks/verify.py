@@ -21,7 +21,7 @@ MANIFEST = "paper/provenance.json"
 OLDER = {
     "lora": "since then the loop can deliver corrections late; the run of `lora`, seed 0, was repeated: the same rows",
 }
-OF_THE_PAPER = ("paper/ocrr.pdf", "paper/values.json")
+OF_THE_PAPER = ("paper/ocrr.pdf",)
 
 
 def origin(notebook, settings):

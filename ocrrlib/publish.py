@@ -101,7 +101,7 @@ def _modules(*systems):
 _MEASURED = ("ocrrlib.costs", *_modules(*MEASURED))
 # Measurements that are not streams: where their code is, and what names a row.
 STUDIES = {
-    "parameters": (["ocrrlib.parameters"], ["backbone"]),
+    "parameters": (["ocrrlib.systems.lora"], ["backbone"]),
     "scale": (["ocrrlib.scale"], ["classes", "noise", "n", "seed"]),
     "scale_costs": (["ocrrlib.scale"], ["classes", "noise", "n", "seed"]),
     "race": (["ocrrlib.race"], ["n", "index", "effort"]),

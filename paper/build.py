@@ -30,7 +30,7 @@ def build(source=ROOT / "paper/ocrr.md", out=None, formats=tuple(SUFFIXES), code
 
     Parameters
     ----------
-    source : Markdown file; ``values.json``, ``tables/`` and ``references.bib`` lie beside it.
+    source : Markdown file; ``values/``, ``tables/`` and ``references.bib`` lie beside it.
     out : folder, by default the source's own.
     formats : of ``pdf``, ``html`` and ``arxiv``.
     code_hash : what the results were made with, shown on the first page.

@@ -70,10 +70,10 @@ def _decimals(source, text):
 
 
 def _unused(source):
-    path = source.path.parent / "values.json"
     for key in source.values.keys() - source.used:
-        line = 1 + read(path).partition(f'"{key}"')[0].count("\n")
         notebook = source.values[key]["notebook"]
+        path = source.path.parent / f"values/{notebook}.json"
+        line = 1 + read(path).partition(f'"{key}"')[0].count("\n")
         source.problem(line, f"value {key!r} is never used; use it, or drop it from {notebook}", path)
 
 

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from ocrrlib.errors import InputError
-from ocrrlib.report import values
+from paper import values
 from paper.checks import check
 from paper.source import CODE, COMMENT, FIGURE, LABEL, MATHS, TABLE, VALUE, Source, blank, close, matches, read
 
@@ -16,7 +16,7 @@ SUFFIXES = (".pdf", ".png")  # PDF for print, PNG for the browser
 
 
 def expand(path):
-    """Read the Markdown source at ``path``; beside it lie ``values.json``, ``tables/`` and ``references.bib``.
+    """Read the Markdown source at ``path``; beside it lie ``values/``, ``tables/`` and ``references.bib``.
 
     Returns
     -------
@@ -32,7 +32,7 @@ def expand(path):
         raise InputError(f"cannot read {path}; name a Markdown file")
     keep = re.compile(f"{CODE}|{COMMENT}", re.MULTILINE)
     text = keep.sub(lambda match: blank(COMMENT, match[0]) if match["comment"] else match[0], read(path))
-    source = Source(path, text, values.read(path.parent / "values.json"))
+    source = Source(path, text, values.read(path.parent / "values"))
     prose = blank(TABLE, source.plain)
     _tables(source)
     _values(source, prose)
@@ -73,7 +73,7 @@ def _fill(source, text, line):
         source.used.add(key := match["key"])
         if key not in source.values:
             hint = close(key, source.values)
-            source.problem(line, f"unknown value {key!r}{hint}; a notebook must write it into values.json")
+            source.problem(line, f"unknown value {key!r}{hint}; a notebook must write it")
         return source.values.get(key, {"text": key})["text"]
 
     return re.sub(VALUE, shown, text)

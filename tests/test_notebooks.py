@@ -28,6 +28,7 @@ from ocrrlib.scale import check_memory
 from ocrrlib.scale_plan import PARTS
 from ocrrlib.scale_plan import cells as comparisons
 from ocrrlib.sweep import sweep
+from paper import values
 
 NOTEBOOKS = notebooks()
 
@@ -140,7 +141,7 @@ def test_a_parameter_makes_only_those_notebooks_stale_that_declare_it(quick):
 
 def test_values_that_were_changed_by_hand_make_stale_only_the_notebook_that_they_come_from(quick):
     out, _ = quick
-    path = out / "paper/values.json"
+    path = out / "paper/values/05_vote_ablation.json"
     kept = path.read_text()
     entries = json.loads(kept)
     entries["vote.k1_novel"]["text"] = "0.999"
@@ -148,12 +149,12 @@ def test_values_that_were_changed_by_hand_make_stale_only_the_notebook_that_they
     status = build_command("status", *QUICK, f"OUT={out}").stdout
     path.write_text(kept)
     assert [line for line in status.splitlines() if line.endswith(": stale")] == ["05_vote_ablation: stale"]
-    assert "paper/values.json is not as it was made" in status
+    assert "paper/values/05_vote_ablation.json is not as it was made" in status
 
 
 def test_notebooks_write_every_value_that_the_paper_quotes_and_no_other(quick):
     out, _ = quick
-    made, published = (json.loads((folder / "paper/values.json").read_text()) for folder in (out, ROOT))
+    made, published = (values.read(folder / "paper/values") for folder in (out, ROOT))
     assert {key: entry["notebook"] for key, entry in made.items()} == {
         key: entry["notebook"] for key, entry in published.items()
     }
@@ -376,7 +377,7 @@ def test_the_headline_table_of_the_readme_is_the_published_one():
 
 
 def test_numbers_in_the_readme_are_the_published_values():
-    entries = json.loads((ROOT / "paper/values.json").read_text())
+    entries = values.read()
     shown = SHOWN.findall((ROOT / "README.md").read_text())
     assert len(shown) >= 10
     for start, key, _ in shown:
@@ -415,6 +416,7 @@ def test_published_rows_come_out_with_the_arithmetic_of_an_older_processor():
         from ocrrlib.embeddings import load
         from ocrrlib.experiments import grid
         from ocrrlib.sweep import sweep
+from paper import values
 
         systems = ("static_linear", "online_linear", "ewc", "a_gem", "lwf", "knn_lm", "river_logreg", "substrate")
         runs = [r for r in grid("full_sweep", seeds="0") if r.system in systems and r.dataset == "banking77"]

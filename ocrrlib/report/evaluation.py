@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 
 from ocrrlib.errors import InputError
-from ocrrlib.report import style
-from ocrrlib.report.curves import mean_curve
-from ocrrlib.report.fronts import edged, from_left, staircase, write_names
+from paper import style
+from paper.figures import mean_curve
+from paper.fronts import edged, from_left, staircase, write_names
 from ocrrlib.statistics.pareto import on_front
 from ocrrlib.statistics.student import quantile
 

@@ -5,7 +5,7 @@ import pandas as pd
 from ocrrlib.cards.cells import METRICS, PLACE, place_of, tested
 from ocrrlib.cards.standings import standings
 from ocrrlib.files import write_text
-from ocrrlib.report.style import cell_title
+from paper.style import cell_title
 from ocrrlib.statistics.collapse import DROP, FLOOR
 
 CAPTION = (
