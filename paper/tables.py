@@ -216,14 +216,14 @@ def system_costs(costs):
     numbers = costs.drop(columns="made_by", errors="ignore")
     numbers = numbers.sort_values(["dataset", "system"], key=lambda names: names.map(order), ignore_index=True)
     table, other = (numbers[numbers["dataset"] == name].set_index("system") for name in MEASURED_ON)
-    times, times_other = ([f"{v:.2g}" if v < 10 else f"{v:.0f}" for v in relative(part)] for part in (table, other))
+    times, other = (relative(part).map(lambda v: f"{v:.2g}" if v < 10 else f"{v:.0f}") for part in (table, other))
     text = {
         "System": table.index,
         "Correction": durations(table, "correct"),
         "Paper": [f"~{duration(PAPER_US[name])}" if name in PAPER_US else "" for name in table.index],
         "Prediction": durations(table, "predict"),
-        "Both ÷ substrate": times,
-        f"Both ÷ substrate, {title_of(second)}": table.index.map(dict(zip(other.index, times_other))).fillna(""),
+        "Both ÷ substrate": times.to_list(),
+        f"Both ÷ substrate, {title_of(second)}": [other.get(name, "") for name in table.index],
         "One seed (s)": shown(table["seed_s"], ".1f"),
         "MB held": megabytes(table["bytes"]),
     }
