@@ -28,7 +28,7 @@ class Claim:
 
 
 def read(path):
-    """The claims of a file, as ``ocrrlib.report.claims.write`` writes it; none if it is not there.
+    """The claims of a file, as notebook ``08_claims`` writes it; none if it is not there.
 
     Raises
     ------

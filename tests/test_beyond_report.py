@@ -9,7 +9,7 @@ import pytest
 
 from ocrrlib.errors import InputError
 from ocrrlib.experiments import EXPERIMENTS, OURS
-from ocrrlib.report import style, tuning, values
+from ocrrlib.report import tuning
 from ocrrlib.report.beyond import figures, tables
 from ocrrlib.report.beyond import values as quotes
 from ocrrlib.statistics.anytime import measure
@@ -17,7 +17,10 @@ from ocrrlib.statistics.bar import bar, best_rivals, conditions, costs, dominati
 from ocrrlib.statistics.summary import accuracies, summary
 from ocrrlib.statistics.survival import corrections_to_levels
 from ocrrlib.systems import SYSTEMS as REGISTRY
-from studies import tune
+from ocrrlib.tuning import space
+from ocrrlib.tuning.one_at_a_time import left_out
+from ocrrlib.tuning.search import winner
+from paper import style, values
 
 SYSTEMS = {  # novel and original accuracy in the end
     "static_linear": (0.0, 0.90),
@@ -93,10 +96,8 @@ def test_every_system_of_the_comparison_is_of_one_kind_and_no_two_share_their_lo
     for system in EXPERIMENTS["beyond"].systems:
         assert len([names for *_, names in style.FAMILIES if system in names]) == 1
         assert style.family_of(system)[1].startswith("#")
-    assert len(set(style.LOOKS.values())) == len(style.LOOKS)
-    assert set(figures.MAIN) <= set(style.LOOKS)
-    with pytest.raises(InputError, match="unknown system of the comparison 'lora'"):
-        style.family_of("lora")
+    assert len(set(style.STYLES.values())) == len(style.STYLES)
+    assert set(figures.MAIN) <= set(style.STYLES)
 
 
 def test_a_system_has_collapsed_only_if_it_is_more_than_the_drop_below_the_frozen_head():
@@ -344,7 +345,7 @@ def test_values_can_be_written_and_leave_out_what_is_never_reached(found, tmp_pa
     quoted |= quotes.worst(compared)
     assert quoted["beyond.worst"].value == pytest.approx(100 * compared["difference"].min())
     assert quoted["beyond.worst_low"].value < quoted["beyond.worst"].value
-    values.write(quoted, "09_beyond", tmp_path / "values.json")
+    values.write(quoted, tmp_path / "values.json")
     assert json.loads((tmp_path / "values.json").read_text())["beyond.cells_all"]["text"] == "0"
     with pytest.raises(InputError, match="unknown number of banking77.oracle 'substrate_to_90'"):
         quotes.quoted(cells, {"banking77.oracle": "substrate_to_90"})

@@ -17,8 +17,8 @@ from matplotlib.figure import Figure
 
 from ocrrlib.errors import InputError
 from ocrrlib.files import ROOT
-from ocrrlib.report import values
-from ocrrlib.report.values import Value
+from paper import values
+from paper.values import Value
 from paper import render
 from paper.build import build, bundle, pdf
 from paper.document import parse
@@ -108,7 +108,7 @@ def write(folder, text=SOURCE):
     (paper / "references.bib").write_text(BIBLIOGRAPHY, encoding="utf-8")
     (paper / "tables/small.md").write_text(SMALL, encoding="utf-8")
     (paper / "tables/claims.md").write_text(f"{CLAIMS}\n: All claims.\n", encoding="utf-8")
-    values.write(VALUES, "01_notebook", paper / "values.json")
+    values.write(VALUES, paper / "values/01_notebook.json")
     return paper / "ocrr.md"
 
 
@@ -246,8 +246,8 @@ def test_what_is_no_result_may_be_typed(source, text):
 
 
 def test_a_value_that_nobody_shows_is_named_with_its_line_and_notebook(source):
-    path = source.with_name("values.json")
-    values.write({"never.shown": 1}, "02_other", path)
+    path = source.with_name("values") / "02_other.json"
+    values.write({"never.shown": 1}, path)
     line = 1 + path.read_text().splitlines().index(' "never.shown": {')
     assert problems(source) == [
         f"{path}, line {line}: value 'never.shown' is never used; use it, or drop it from 02_other"
@@ -545,7 +545,7 @@ def test_the_command_says_what_is_wrong_and_fails(source):
 def test_a_changed_value_changes_all_formats(built, tmp_path):
     source = tmp_path / "paper/ocrr.md"
     shutil.copytree(built[0].parent.parent, tmp_path, dirs_exist_ok=True)
-    values.write(VALUES | {"accuracy": Value(0.111)}, "01_notebook", source.with_name("values.json"))
+    values.write(VALUES | {"accuracy": Value(0.111)}, source.with_name("values") / "01_notebook.json")
     for name, path in build(source, code_hash="0123abc").items():
         assert path.read_bytes() != built[1][name]
 

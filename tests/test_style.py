@@ -8,7 +8,7 @@ import pytest
 from matplotlib.font_manager import FontEntry, FontProperties, findfont, fontManager
 
 from ocrrlib.files import sha256
-from ocrrlib.report import style
+from paper import style
 
 SHIPPED = Path(mpl.get_data_path(), "fonts/ttf")
 OTHER = str(SHIPPED / "STIXGeneral.ttf")  # letters that look otherwise

@@ -5,7 +5,7 @@ import html
 import ipywidgets as widgets
 
 from ocrrlib.errors import InputError
-from ocrrlib.report.style import PALETTE
+from paper.style import PALETTE
 
 
 class Busy:

@@ -4,7 +4,7 @@ import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
 from ocrrlib.explore.looks import KNOWN, NEW, accuracy_lines, drawn, subplots
-from ocrrlib.report import style
+from paper import style
 
 MARK = "▶"  # the entry that is not what was written
 SIGNS = {True: "✓", False: "✗", None: ""}

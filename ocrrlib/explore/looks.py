@@ -10,7 +10,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pandas as pd
 
-from ocrrlib.report.style import LOOKS, PALETTE, apply
+from paper.style import PALETTE, STYLES, apply
 
 DPI, SCALE = 150, 100  # dots drawn and shown for an inch: sharp on dense screens, too
 NEW, KNOWN = PALETTE["vermilion"], PALETTE["blue"]  # of classes met in the stream, and from the start
@@ -27,7 +27,7 @@ def colours(systems):
 
     There are enough for twelve.
     """
-    wanted = {system: LOOKS[system][0] for system in systems if system in LOOKS}
+    wanted = {system: STYLES[system][0] for system in systems if system in STYLES}
     found = {}
     for system, name in wanted.items():
         if name not in found.values():

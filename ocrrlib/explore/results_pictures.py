@@ -5,8 +5,8 @@ import numpy as np
 from ocrrlib.errors import InputError
 from ocrrlib.explore.looks import AXES, KNOWN, NEW, accuracy_lines, colours, drawn, flat, subplots
 from ocrrlib.explore.queries import texts_at_hand
-from ocrrlib.report import style
-from ocrrlib.report.fronts import edged, from_left, staircase, write_names
+from paper import style
+from paper.fronts import edged, from_left, staircase, write_names
 
 LISTED = 200  # corrected rows in the table
 MOST = 8  # systems side by side: more can be told apart by nobody

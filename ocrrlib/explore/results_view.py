@@ -5,7 +5,7 @@ import ipywidgets as widgets
 from ocrrlib.explore import results_pictures as pictures
 from ocrrlib.explore.busy import Busy
 from ocrrlib.explore.looks import image, table
-from ocrrlib.report.style import POLICY_TITLES, title_of
+from paper.style import POLICY_TITLES, title_of
 
 ALL = "all"  # seeds; None would be no choice at all
 

@@ -6,9 +6,9 @@ import pandas as pd
 
 from ocrrlib.errors import InputError
 from ocrrlib.experiments import OURS
-from ocrrlib.report.style import cell_title
-from ocrrlib.report.table import Table
-from ocrrlib.report.values import Value
+from paper.style import cell_title
+from paper.tables import Table
+from paper.values import Value
 from ocrrlib.statistics.bar import AXES, CELL
 from ocrrlib.systems import SYSTEMS
 from studies.tune import SPACE, behind, left_out

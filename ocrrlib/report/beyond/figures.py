@@ -9,10 +9,10 @@ from matplotlib.patches import Patch
 
 from ocrrlib.errors import InputError
 from ocrrlib.experiments import OURS
-from ocrrlib.report.curves import AXES, mark_end
-from ocrrlib.report.curves import over_steps
-from ocrrlib.report.fronts import DASHED, staircase, write_names
-from ocrrlib.report.style import FAMILIES, PALETTE, WIDTH, cell_title, family_of, style_of
+from paper.figures import AXES, mark_end
+from ocrrlib.report.evaluation import over_steps
+from paper.fronts import DASHED, staircase, write_names
+from paper.style import FAMILIES, PALETTE, WIDTH, cell_title, family_of, style_of
 from ocrrlib.statistics.bar import ALPHA, REFERENCE
 from ocrrlib.statistics.collapse import DROP, FLOOR
 

@@ -4,9 +4,9 @@ import pandas as pd
 
 from ocrrlib.experiments import OURS
 from ocrrlib.report.beyond.figures import MAIN
-from ocrrlib.report.style import POLICY_TITLES
-from ocrrlib.report.table import Table
-from ocrrlib.report.values import Value
+from paper.style import POLICY_TITLES
+from paper.tables import Table
+from paper.values import Value
 from ocrrlib.statistics.bar import REFERENCE
 
 SYSTEMS = (*MAIN, "static_linear")  # of the table, in its order

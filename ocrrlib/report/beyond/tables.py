@@ -5,7 +5,7 @@ import pandas as pd
 
 from ocrrlib.experiments import OURS
 from ocrrlib.report.beyond.figures import MAIN
-from ocrrlib.report.table import Table, titles
+from paper.tables import Table, titles
 from ocrrlib.statistics.bar import ALPHA, AXES, CELL, LIMITS, REFERENCE, best_rivals, means
 from ocrrlib.statistics.collapse import DROP, FLOOR
 from ocrrlib.statistics.noninferiority import MARGIN

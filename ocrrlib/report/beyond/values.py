@@ -5,8 +5,8 @@ import math
 from ocrrlib.errors import pick
 from ocrrlib.experiments import OURS
 from ocrrlib.report.beyond.tables import ANYTIME
-from ocrrlib.report.style import cell_title
-from ocrrlib.report.values import Value
+from paper.style import cell_title
+from paper.values import Value
 from ocrrlib.statistics.anytime import measure
 from ocrrlib.statistics.bar import ALPHA, AXES, CELL, REFERENCE, best_rivals, cells_within, dominating, means
 

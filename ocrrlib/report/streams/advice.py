@@ -5,7 +5,7 @@ import re
 import pandas as pd
 
 from ocrrlib.report.streams.differences import MARK
-from ocrrlib.report.table import Table
+from paper.tables import Table
 
 # What was found, and what to do about it; values stand in braces.
 ADVICE = {

@@ -8,8 +8,8 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from ocrrlib.report.streams.rows import detection, last
-from ocrrlib.report.table import Table
-from ocrrlib.report.values import Value
+from paper.tables import Table
+from paper.values import Value
 from ocrrlib.statistics.pairs import differences
 from ocrrlib.statistics.student import interval
 

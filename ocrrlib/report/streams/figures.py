@@ -5,9 +5,9 @@ import numpy as np
 import pandas as pd
 
 from ocrrlib.encoders import LEXICAL_ENCODER
-from ocrrlib.report.curves import mean_curve
+from paper.figures import mean_curve
 from ocrrlib.report.streams.rows import detection, last, of_study
-from ocrrlib.report.style import PALETTE, WIDTH, style_of
+from paper.style import PALETTE, WIDTH, style_of
 
 NOVEL, ORIGINAL = "novel accuracy", "original accuracy"
 WAYS = {"random": ("grey", "o"), "margin": ("blue", "s"), "entropy": ("vermilion", "^")}

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from ocrrlib.report.streams.rows import RUN, last
-from ocrrlib.report.table import Table, spread
+from paper.tables import Table, spread
 
 CELL = [name for name in RUN if name != "seed"]
 

@@ -3,7 +3,7 @@
 from ocrrlib.experiments import OURS
 from ocrrlib.report.streams.differences import ALPHA, METRICS, Difference, compared
 from ocrrlib.report.streams.rows import detection, last, of_study
-from ocrrlib.report.values import Value
+from paper.values import Value
 
 NAMES = {"substrate": "substrate", "slda": "slda", "ours": OURS}
 ALL = NAMES | {"reservoir": "bounded_reservoir_1000", "knn_lm": "knn_lm", "linear": "online_linear"}

@@ -1,4 +1,4 @@
-"""One look for all figures: sizes for print, and a fixed colour and marker for every system."""
+"""The look of all figures: sizes for print, names, and a fixed colour and marker for every system."""
 
 from functools import cache
 from pathlib import Path
@@ -8,14 +8,12 @@ import seaborn as sns
 from matplotlib.font_manager import fontManager
 
 from ocrrlib.datasets import DATASETS
-from ocrrlib.errors import pick
 from ocrrlib.experiments import FULL_SWEEP, ONLINE, OURS, REPLAYS
 from ocrrlib.files import atomic
 
 WIDTH = 7.0  # inches, the text width of a page
-FONT = "DejaVu Sans"  # comes with matplotlib
 
-# Okabe and Ito's colours, told apart under all common colour vision deficiencies;
+# Okabe and Ito's colours, distinct under all common colour vision deficiencies;
 # every system has a marker of its own, too, so that figures also read in grey.
 PALETTE = {
     "vermilion": "#D55E00",
@@ -31,7 +29,7 @@ PALETTE = {
     "wine": "#882255",
     "indigo": "#332288",
 }
-LOOKS = {
+STYLES = {
     "substrate": ("vermilion", "*"),
     "knn_lm": ("blue", "s"),
     "river_logreg": ("pink", "X"),
@@ -50,7 +48,7 @@ LOOKS = {
     "online_linear_tuned": ("pink", "P"),
 }
 LINEAR = ("online_linear_tuned", "pa")
-# Kinds of systems where there are too many for looks of their own: title, colour, marker, systems.
+# Families, for figures with more systems than styles: title, colour, marker, systems.
 FAMILIES = (
     ("ours", "black", "D", (OURS,)),
     ("the paper's substrate", "vermilion", "*", ("substrate",)),
@@ -63,30 +61,30 @@ POLICY_TITLES = {"oracle": "oracle", "random50": "random-50", "random10": "rando
 
 
 def title_of(dataset):
-    """A dataset's name as readers know it; one's own has no other."""
+    """Display name of a dataset; a dataset of the user's own keeps its name."""
     return DATASETS[dataset].title if dataset in DATASETS else dataset
 
 
 def cell_title(dataset, policy):
-    """A dataset and a policy as readers know them."""
+    """Display name of a dataset and a policy."""
     return f"{title_of(dataset)}, {POLICY_TITLES.get(policy, policy)}"
 
 
 def style_of(system):
     """Colour and marker of a system; all budgets of one eviction share theirs."""
-    colour, marker = LOOKS[system if system in LOOKS else system.rsplit("_", 1)[0]]
+    colour, marker = STYLES[system if system in STYLES else system.rsplit("_", 1)[0]]
     return PALETTE[colour], marker
 
 
 def family_of(system):
-    """Title, colour and marker of the kind that a system is of."""
-    kinds = {name: (title, PALETTE[colour], marker) for title, colour, marker, names in FAMILIES for name in names}
-    return pick("system of the comparison", system, kinds)
+    """Title, colour and marker of a system's family."""
+    families = {name: (title, PALETTE[colour], marker) for title, colour, marker, names in FAMILIES for name in names}
+    return families[system]
 
 
 @cache
 def take_shipped_fonts():
-    """Draw with the fonts that matplotlib brings, whatever is installed and whatever it has noted about that."""
+    """Draw with the fonts that matplotlib ships, whatever fonts the machine has."""
     others, fontManager.ttflist = fontManager.ttflist, []
     for path in sorted(Path(mpl.get_data_path(), "fonts/ttf").glob("*.ttf")):
         fontManager.addfont(path)
@@ -95,12 +93,12 @@ def take_shipped_fonts():
 
 
 def apply():
-    """Set fonts, lines and sizes for what is drawn from here on."""
+    """Set fonts, lines and sizes of all figures that follow."""
     take_shipped_fonts()
     sns.set_theme(
         context="paper",
         style="ticks",
-        font=FONT,
+        font="DejaVu Sans",
         font_scale=0.9,
         rc={
             "axes.grid": True,
@@ -119,10 +117,8 @@ def apply():
 
 
 def save(figure, name, folder):
-    """Write a figure as PDF and PNG without dates, so that the same figure gives the same bytes."""
-    for suffix, metadata in {
-        "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
-        "png": {"Software": None},
-    }.items():
+    """Write ``<name>.pdf`` and ``<name>.png`` without dates: the same figure gives the same bytes."""
+    undated = {"pdf": dict.fromkeys(("CreationDate", "Creator", "Producer")), "png": {"Software": None}}
+    for suffix, metadata in undated.items():
         with atomic(folder / f"{name}.{suffix}") as temporary:
             figure.savefig(temporary, metadata=metadata)

@@ -1,0 +1,210 @@
+"""The original paper's claims: expressions in ``claims.yml`` decide them, no verdict is typed."""
+
+import re
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import simpleeval
+import yaml
+
+from ocrrlib.errors import InputError
+from ocrrlib.files import ROOT
+from paper.style import PALETTE, WIDTH
+from paper.tables import Table
+
+KINDS = {"paper": "against itself", "released": "against the released results", "ours": "against our runs"}
+VERDICTS = ("holds", "holds in direction", "does not hold", "cannot be checked")
+SHORT = dict(zip(VERDICTS, ("holds", "direction", "no", "unchecked")))
+SIGNS = dict(zip(VERDICTS, "✓≈✗?"))  # so that colour is never the only sign
+COLOURS = dict(zip(VERDICTS, ("green", "sky", "vermilion", "grey")))
+FUNCTIONS = {f.__name__: f for f in (abs, min, max, round, len, sum, all, any, sorted)}
+MEAN = re.compile(r"ours(\.\w+)+\.(novel|original)")  # has a standard deviation beside it
+REQUIRED, OPTIONAL = {"id", "section", "claim", "printed"}, {*KINDS, "unchecked", "note"}
+LAST = ("table", "figure")  # sections without a number, after those with one
+UNITS = {"us": "µs", "ms": "ms", "mb": "MB"}
+# Names in claims.yml -> words for readers, applied in this order.
+WORDS = {
+    r"a_gem": "A-GEM",
+    r"knn_lm": "kNN-LM",
+    r"ewc": "EWC",
+    r"lwf": "LwF",
+    r"lora": "LoRA",
+    r"hnsw": "HNSW",
+    r"banking77": "Banking77",
+    r"clinc150": "CLINC150",
+    r"random(\d+)": r"random-\1",
+    r"to_(\d+)": r"to \1 %",
+    r"(\d+)_(\d+)": r"\1.\2",
+    r"1m": "1M",
+    r"acc": "accuracy",
+    r"std": "SD",
+    r"lr": "step size",
+}
+TOGETHER = r"(?<=[=±]) | (?=[±%]|[µm]s\b|MB\b)"  # spaces at which no line should end
+
+
+def read(path=ROOT / "paper/claims.yml"):
+    """Quoted facts (numbers by source: ``paper``, ``released``) and the list of claims.
+
+    Raises
+    ------
+    InputError
+        If the file is not YAML, or a claim lacks a field, has an unknown one, repeats an id, or has no check.
+    """
+    try:
+        facts = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        claims, ids = facts.pop("claims"), set()
+    except (OSError, yaml.YAMLError, AttributeError, KeyError, TypeError) as error:
+        raise InputError(f"{path} cannot be read ({type(error).__name__}): {error}") from error
+    for claim in claims:
+        wrong = (REQUIRED - claim.keys()) | (claim.keys() - REQUIRED - OPTIONAL)
+        if wrong or claim["id"] in ids or not claim.keys() & {*KINDS, "unchecked"}:
+            what = f"missing or unknown: {', '.join(sorted(wrong))}" if wrong else "give an id of its own, and a check"
+            raise InputError(f"{path}, claim {claim.get('id')}: {what}")
+        ids.add(claim["id"])
+    return facts, claims
+
+
+def check(facts, claims, ours):
+    """Evaluate every expression of every claim.
+
+    Parameters
+    ----------
+    facts : dict of quoted numbers, and ``ours``, a dict of our results: the names that expressions may use.
+
+    Returns
+    -------
+    list of dict
+        The claim's ``id``, ``section``, ``claim``, ``printed``, ``note``, ``unchecked``; ``checks``, by kind the
+        verdict, the numbers found and the standard deviations of those that are means over our seeds; ``verdict``,
+        that of our runs where they can tell, else of the released results, else of the paper itself.
+    """
+    rows = []
+    for claim in claims:
+        names = facts | {"ours": ours, "printed": claim["printed"]}
+        checks = {kind: _judge(claim, kind, names) for kind in KINDS if kind in claim}
+        decided = checks and ("ours" in checks or "unchecked" not in claim)
+        row = {key: claim.get(key, "") for key in ("id", "section", "claim", "printed", "note", "unchecked")}
+        verdict = list(checks.values())[-1]["verdict"] if decided else VERDICTS[3]
+        rows.append(row | {"section": str(claim["section"]), "checks": checks, "verdict": verdict})
+    return rows
+
+
+def _judge(claim, kind, names):
+    """Verdict of one check, the numbers found, and their standard deviations."""
+
+    def value(text, names=names):
+        try:
+            return simpleeval.EvalWithCompoundTypes(names=names, functions=FUNCTIONS).eval(str(text))
+        except (simpleeval.InvalidExpression, SyntaxError, KeyError, TypeError, ValueError, ArithmeticError) as error:
+            raise InputError(f"claim {claim['id']}, {kind}: {text!r} fails: {error}") from error
+
+    plan, expressions = claim[kind], claim[kind].get("found", {})
+    found = {name: value(text) for name, text in expressions.items()}
+    spread = {name: value(f"{text}_std") for name, text in expressions.items() if MEAN.fullmatch(str(text))}
+    tests = zip(VERDICTS, ("holds", "direction"))
+    passed = (verdict for verdict, test in tests if test in plan and value(plan[test], names | found) is True)
+    return {"verdict": next(passed, VERDICTS[2]), "found": found, "spread": spread}
+
+
+def _name(name):
+    """A number's name in words: ``hnsw_acc`` as HNSW accuracy."""
+    for pattern, word in WORDS.items():
+        name = re.sub(rf"(?<![a-z0-9]){pattern}(?![a-z0-9])", word, name)
+    return name.replace("_", " ").strip()
+
+
+def _pair(name, value, spread):
+    """``name = value``, with its standard deviation or its unit."""
+    if value is None and name.startswith("to_"):
+        return f"{_name(name)} = never"
+    if spread is not None:
+        return f"{_name(name)} = {value:.3f} ± {spread:.3f}"
+    rest, _, last = name.rpartition("_")
+    if last in UNITS:
+        return f"{_name(rest)} = {shown(value)} {UNITS[last]}".removeprefix(" = ")
+    return f"{_name(name)} = {shown(value)}"
+
+
+def shown(value, spreads=None):
+    """A number, or several by name, as text; with standard deviations where they are known."""
+    if isinstance(value, dict):
+        spreads = {name: value[f"{name}_std"] for name in value if f"{name}_std" in value} | (spreads or {})
+        names = [name for name in value if name.removesuffix("_std") == name or name.removesuffix("_std") not in value]
+        return "; ".join(_pair(name, value[name], spreads.get(name)) for name in names)
+    if isinstance(value, list | tuple | set):
+        return ", ".join(map(shown, value)) or "none"
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "yes", False: "no"}[value]
+    if not isinstance(value, float):
+        return f"{value:,}" if isinstance(value, int) else str(value)
+    size = abs(value)  # three decimals below one, three digits below a thousand, else whole
+    form = ",.0f" if size >= 1000 else ".3g" if size >= 0.9995 else ".1g" if 0.0001 <= size < 0.001 else ""
+    return format(value, form) if form else f"{round(value, 3) + 0.0:.3f}".rstrip("0").rstrip(".")  # no minus zero
+
+
+def found(check):
+    """The numbers that a check found, as text."""
+    return shown(check["found"], check.get("spread"))
+
+
+def part(section):
+    """The part of the paper that a section belongs to: results by subsection, the rest by section."""
+    word = section.split(" ")[0]
+    return f"{word}s" if word in LAST else section if section[0] in "5a" else section.split(".")[0]
+
+
+def order(section):
+    """Sort key of sections and parts: abstract, sections by number, tables and figures."""
+    last = section.split(" ")[0].rstrip("s") in LAST
+    number = [] if last or section == "abstract" else [int(n) for n in section.split(".")]
+    return section != "abstract", last, number, section
+
+
+def table(rows):
+    """Every claim with the printed numbers, those found, and the verdicts."""
+    rows = sorted(rows, key=lambda row: order(row["section"]))
+    numbers = pd.DataFrame(rows)[["section", "claim"]]
+    numbers["printed"] = [shown(row["printed"]) for row in rows]
+    numbers["found"] = [found(list(row["checks"].values())[-1]) if row["checks"] else "" for row in rows]
+    for kind in KINDS:
+        numbers[kind] = [row["checks"].get(kind, {}).get("verdict", "") for row in rows]
+    numbers[["verdict", "id"]] = pd.DataFrame(rows)[["verdict", "id"]]
+    text = numbers[["section", "claim", "printed", "found"]].rename(columns=str.capitalize)
+    text[["Printed", "Found"]] = text[["Printed", "Found"]].replace(TOGETHER, "\N{NO-BREAK SPACE}", regex=True)
+    for kind, title in zip(KINDS, ("Itself", "Release", "Ours")):
+        text[title] = [SIGNS.get(verdict, "–") for verdict in numbers[kind]]
+    text["Verdict"] = numbers["verdict"].map(SHORT)
+    signs = ", ".join(f"{sign} {verdict}" for verdict, sign in SIGNS.items())
+    caption = (
+        "The original's claims in our words, the figures that it prints, those found (in our runs where they can tell, "
+        "else in the release or in the paper itself; ± one standard deviation over seeds), whether the claim holds "
+        f"against the paper itself, the released results and our runs ({signs}, – not checked against), and the "
+        "verdict on the whole."
+    )
+    return Table("table_claims", caption, numbers, text)
+
+
+def overview(rows):
+    """One square for every claim, by part of the paper."""
+    verdicts = [row["verdict"] for row in rows]
+    parts = {}
+    for row in sorted(rows, key=lambda row: (order(part(row["section"])), VERDICTS.index(row["verdict"]))):
+        parts.setdefault(part(row["section"]), []).append(row["verdict"])
+    figure, axes = plt.subplots(figsize=(WIDTH, 0.26 * len(parts) + 0.9))
+    for y, own in enumerate(parts.values()):
+        for x, verdict in enumerate(own):
+            square = plt.Rectangle((x - 0.45, y - 0.45), 0.9, 0.9, color=PALETTE[COLOURS[verdict]], linewidth=0)
+            axes.add_patch(square)
+            axes.text(x, y, SIGNS[verdict], ha="center", va="center_baseline", fontsize=8, color="white")
+    names = [name if name[0].isalpha() else f"section {name}" for name in parts]
+    axes.set(xlim=(-0.7, max(map(len, parts.values())) - 0.3), ylim=(len(parts) - 0.4, -0.6), xticks=[])
+    axes.set_yticks(range(len(parts)), names)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    axes.grid(False)
+    patches = [plt.Rectangle((0, 0), 1, 1, color=PALETTE[colour]) for colour in COLOURS.values()]
+    titles = [f"{sign} {verdict} ({verdicts.count(verdict)})" for verdict, sign in SIGNS.items()]
+    figure.legend(patches, titles, loc="outside lower center", ncols=len(VERDICTS), handlelength=1, handleheight=1)
+    return figure

@@ -1,0 +1,227 @@
+"""Figures of the paper that take more than a notebook cell, and the parts that figures share."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import seaborn as sns
+from matplotlib.lines import Line2D
+
+from ocrrlib.metrics import final, summarise
+from paper.style import PALETTE, WIDTH, style_of, title_of
+from paper.tables import PAPER_SCALE, at_scales
+
+AXES = {"novel": "novel accuracy", "original": "original accuracy"}
+
+
+def mean_curve(runs, axis, along="corrections"):
+    """Mean curve of one system's runs over seeds, at the same steps of the stream.
+
+    A seed whose stream is over stays where it ended: the last point is the mean of the final values.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        Checkpoints of one system in one cell: ``seed``, ``step``, and the columns ``axis`` and ``along``.
+
+    Returns
+    -------
+    (n,) float64
+        ``along``, mean over seeds.
+    (seeds, n) float64
+        ``axis`` of every seed.
+    """
+    runs = [run for _, run in runs.groupby("seed", sort=False)]
+    steps = np.unique(np.concatenate([run["step"].to_numpy() for run in runs]))
+    x, y = (np.array([np.interp(steps, run["step"], run[name]) for run in runs]) for name in (along, axis))
+    return x.mean(axis=0), y
+
+
+def mark_end(axes, x, y, colour, marker="o", size=36):
+    """Mark the end of a curve, larger than the marks along it."""
+    size = {"*": 85, "P": 52, "X": 52}.get(marker, size)
+    axes.scatter(x[-1], y[-1], s=size, color=colour, marker=marker, edgecolor="white", linewidth=0.6, zorder=4)
+
+
+def curve(axes, runs, axis, colour, marker="", band=0.0, end=36, **line):
+    """Draw one system against corrections: mean over seeds, its end marked, a band from lowest to highest seed.
+
+    Parameters
+    ----------
+    axis : ``novel`` or ``original``.
+    band : opacity of the band; none if 0.
+    end : size of the mark at the end, in points squared.
+    line : further properties of the line.
+    """
+    x, y = mean_curve(runs, f"{axis}_acc")
+    if band:
+        axes.fill_between(x, y.min(axis=0), y.max(axis=0), color=colour, alpha=band, linewidth=0)
+    axes.plot(x, y.mean(axis=0), color=colour, marker=marker, **line)
+    mark_end(axes, x, y.mean(axis=0), colour, marker or "o", end)
+
+
+def curves(axes, cell, axis):
+    """Draw every system of a cell; marks are shifted, so that none hides another."""
+    for place, (system, runs) in enumerate(cell.groupby("system", sort=False)):
+        marks = dict(markersize=4.5, markeredgewidth=0, markevery=(0.03 + 0.03 * place, 0.3))
+        curve(axes, runs, axis, *style_of(system), band=0.15, **marks)
+
+
+def unit(axes, *names):
+    """Show the whole range of accuracies, 0 to 1, on the axes of these names."""
+    for name in names:
+        getattr(axes, f"set_{name}lim")(-0.04, 1.04)
+
+
+def both_axes(height):
+    """Two empty panels of accuracy against corrections: the figure, and its axes by ``novel`` and ``original``."""
+    figure, panels = plt.subplots(1, 2, figsize=(WIDTH, height), sharey=True)
+    for axes, title in zip(panels, AXES.values()):
+        axes.set(xlabel="corrections", title=title)
+        unit(axes, "y")
+    panels[0].set_ylabel("accuracy")
+    return figure, dict(zip(AXES, panels))
+
+
+def legend(figure, systems, columns):
+    """Add colours and markers of systems below a figure."""
+    looks = [dict(zip(("color", "marker"), style_of(name)), label=name) for name in systems]
+    handles = [Line2D([], [], markersize=6, linewidth=1.4, **look) for look in looks]
+    figure.legend(handles=handles, loc="outside lower center", ncols=columns)
+
+
+def dots(axes, cell, colours):
+    """Draw final accuracies, a line per system: novel filled, original hollow; means, and small marks for seeds.
+
+    ``colours`` maps systems, from top to bottom, to their colours.
+    """
+    summary, last = summarise(cell).set_index("system"), final(cell)
+    for place, (system, colour) in enumerate(colours.items()):
+        seeds, row = last[last["system"] == system], summary.loc[system]
+        axes.plot([row["novel"], row["original"]], [place, place], color=colour, alpha=0.3, linewidth=1.5, zorder=1)
+        for below, axis, fill in ((0.29, "novel", colour), (0.43, "original", "white")):
+            axes.errorbar(row[axis], place, xerr=row[f"{axis}_std"], color=colour, elinewidth=1, capsize=2, zorder=2)
+            axes.scatter(row[axis], place, s=26, facecolor=fill, edgecolor=colour, linewidth=1.1, zorder=3)
+            small = dict(s=7, facecolor=fill, edgecolor=colour, linewidth=0.6)
+            axes.scatter(seeds[f"{axis}_acc"], [place + below] * len(seeds), **small)
+    axes.set_yticks(range(len(colours)), list(colours))
+    axes.set_ylim(len(colours) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+
+
+def dots_legend(figure):
+    """Add the legend of ``dots`` below a figure."""
+    sizes = {"mean": dict(markersize=5, markeredgewidth=1.1), "seeds": dict(markersize=2.6, markeredgewidth=0.6)}
+    marks = dict(linestyle="none", marker="o", markeredgecolor="#404040")
+    handles = [
+        Line2D([], [], markerfacecolor=fill, label=f"{axis}, {what}", **marks, **size)
+        for what, size in sizes.items()
+        for axis, fill in (("novel", "#404040"), ("original", "white"))
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=4)
+
+
+def _point(axes, x, y, system, x_std=None, y_std=None):
+    """A mean with one standard deviation either way."""
+    colour, marker = style_of(system)
+    axes.errorbar(x, y, xerr=x_std, yerr=y_std, color=colour, elinewidth=1, capsize=2, linestyle="none", zorder=3)
+    size = 90 if marker == "*" else 40
+    axes.scatter(x, y, marker=marker, s=size, color=colour, edgecolor="white", linewidth=0.6, zorder=4)
+
+
+def novel_against_original(results, dataset, policy="oracle"):
+    """Figures 4 and 5: one dataset, whole and enlarged; large marks are means ± SD, small dots are seeds."""
+    cell = results[(results["dataset"] == dataset) & (results["policy"] == policy)]
+    summary, last = summarise(cell), final(cell)
+    figure, panels = plt.subplots(1, 2, figsize=(WIDTH, 3.7))
+    for axes in panels:
+        for row in summary.to_dict("records"):
+            seeds, (colour, _) = last[last["system"] == row["system"]], style_of(row["system"])
+            axes.scatter(seeds["original_acc"], seeds["novel_acc"], s=8, color=colour, alpha=0.5, linewidth=0, zorder=2)
+            _point(axes, row["original"], row["novel"], row["system"], row["original_std"], row["novel_std"])
+        unit(axes, "x", "y")
+    kept = last[last["original_acc"] > 0.2]["original_acc"]
+    panels[1].set_xlim(kept.min() - 0.02, kept.max() + 0.02)
+    panels[0].set(xlabel="final original accuracy", ylabel="final novel accuracy", title=title_of(dataset))
+    panels[1].set(xlabel="final original accuracy", title="enlarged: systems that keep the original")
+    legend(figure, cell["system"].unique(), 5)
+    return figure
+
+
+def storage_pareto(results):
+    """Figure 1: final accuracies against what is stored, all bounded variants, two panels."""
+    summary, last = summarise(results), final(results)
+    figure, panels = plt.subplots(1, 2, figsize=(WIDTH, 3.7), sharey=True)
+    for axes, (axis, title) in zip(panels, AXES.items()):
+        for family in ("bounded_reservoir", "bounded_fifo"):
+            line, (colour, _) = summary[summary["system"].str.startswith(family)], style_of(family)
+            axes.plot(line["storage_bytes"] / 1e6, line[axis], color=colour, linewidth=1, zorder=2)
+            below = axis == "novel" and family == "bounded_reservoir"  # where the line leaves room
+            place = dict(xytext=(7, -9) if below else (-5, 6), ha="left" if below else "right")
+            for row in line.to_dict("records"):
+                budget, point = row["system"].rsplit("_", 1)[1], (row["storage_bytes"] / 1e6, row[axis])
+                axes.annotate(budget, point, textcoords="offset points", fontsize=7, color=colour, **place)
+        for row in summary.to_dict("records"):
+            seeds, (colour, _) = last[last["system"] == row["system"]], style_of(row["system"])
+            axes.scatter(seeds["storage_bytes"] / 1e6, seeds[f"{axis}_acc"], s=7, color=colour, alpha=0.5, linewidth=0)
+            _point(axes, row["storage_bytes"] / 1e6, row[axis], row["system"], y_std=row[f"{axis}_std"])
+        axes.set(xscale="log", xlabel="stored at the end (MB)", title=title, xlim=(0.06, 25))
+        axes.set_xticks([0.1, 1, 10], ["0.1", "1", "10"])
+        unit(axes, "y")
+    panels[0].set_ylabel("final accuracy")
+    legend(figure, ["substrate", "bounded_reservoir", "bounded_fifo", "online_linear", "a_gem", "river_logreg"], 3)
+    return figure
+
+
+def scale(found, settings):
+    """Recall and accuracies of both searches against the number of entries, beside the original's."""
+    figure, panels = plt.subplots(1, len(settings), figsize=(WIDTH, 3.3), sharey=True, squeeze=False)
+    lines = {
+        "recall": ("recall@5", "blue", "-", "o"),
+        "exact_acc": ("exact, vote", "black", "-", "s"),
+        "hnsw_acc": ("HNSW, vote", "vermilion", "-", "D"),
+        "hnsw_acc_k1": ("HNSW, k = 1", "orange", "--", "^"),
+    }
+    for axes, (classes, noise) in zip(panels[0], settings):
+        cell = at_scales(found, [(classes, noise)]).groupby("n")
+        for name, (label, colour, line, marker) in lines.items():
+            mean, look = cell[name].mean(), dict(color=PALETTE[colour], linestyle=line, marker=marker)
+            axes.errorbar(mean.index, mean, cell[name].std(ddof=0), label=label, **look)
+        for label, colour, column in (("paper: recall@5", "blue", 0), ("paper: HNSW", "vermilion", 2)):
+            printed, look = [row[column] for row in PAPER_SCALE.values()], dict(linestyle=":", marker="x", linewidth=1)
+            axes.plot(list(PAPER_SCALE), printed, color=PALETTE[colour], label=label, **look)
+        axes.set(xscale="log", xlabel="entries", title=f"{classes} classes, noise {noise:g}", ylim=(-0.04, 1.04))
+    panels[0][0].set_ylabel("accuracy, or recall@5")
+    figure.legend(*panels[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
+
+
+def noise_map(found):
+    """Exact accuracy, recall and the loss by HNSW, over noise, classes and entries per class, on one seed."""
+    cells = found[found["seed"] == 0].assign(
+        each=found["n"] // found["classes"], lost=100 * (found["exact_acc"] - found["hnsw_acc"])
+    )
+    columns = {"exact_acc": ("exact accuracy", "viridis", (0, 1)), "recall": ("recall@5", "viridis", (0, 1))}
+    columns["lost"] = ("lost by HNSW (pp)", "vlag", (-25, 25))
+    lines = cells.groupby("classes")["each"].nunique()
+    size, heights = (WIDTH, 0.22 * lines.sum() + 0.35 * len(lines) + 0.8), {"height_ratios": lines}
+    shape = dict(nrows=len(lines), ncols=len(columns), sharex=True, squeeze=False)
+    figure, panels = plt.subplots(figsize=size, gridspec_kw=heights, **shape)
+    for row, classes in zip(panels, lines.index):
+        for axes, (name, (_, colours, (low, high))) in zip(row, columns.items()):
+            square = cells[cells["classes"] == classes].pivot_table(index="each", columns="noise", values=name)
+            square = square.reindex(columns=sorted(cells["noise"].unique())).sort_index(ascending=False)
+            square = square.round(1 if name == "lost" else 2) + 0.0  # no minus zero
+            square.index = [f"{each:,}" for each in square.index]
+            looks = dict(cmap=colours, vmin=low, vmax=high, annot_kws={"fontsize": 7})
+            sns.heatmap(square, ax=axes, annot=True, fmt=".1f" if name == "lost" else ".2f", cbar=False, **looks)
+            axes.grid(False)
+            axes.set(xlabel="", ylabel="", yticks=[] if axes is not row[0] else axes.get_yticks())
+            axes.tick_params(labelsize=7.5, length=0, rotation=0)
+        row[0].set_title(f"{classes:,} classes", loc="left", fontsize=8)
+    for column, (title, _, (low, high)) in zip(panels.T, columns.values()):
+        column[-1].set_xlabel("noise")
+        ends = dict(location="bottom", aspect=30, pad=0.02, ticks=[low, (low + high) / 2, high])
+        bar = figure.colorbar(column[0].collections[0], ax=column, **ends)
+        bar.set_label(title)
+        bar.outline.set_visible(False)
+    figure.supylabel("entries per class", fontsize="medium")
+    return figure

@@ -1,0 +1,240 @@
+"""Tables of the paper that take more than a notebook cell, and the columns that tables share."""
+
+from dataclasses import dataclass
+from html import escape
+
+import pandas as pd
+
+from ocrrlib.cost_plan import MEASURED, MEASURED_ON, REFERENCE
+from ocrrlib.experiments import OURS
+from ocrrlib.files import write_text
+from ocrrlib.metrics import LEVELS, summarise
+from paper.style import POLICY_TITLES, title_of
+
+SETTING = ["classes", "noise"]  # of synthetic data
+FOUND = ["exact_acc", "hnsw_acc", "exact_acc_k1", "hnsw_acc_k1", "recall", "agreement"]
+# The original's table: entries -> recall@5, exact accuracy, accuracy with HNSW, ms per query (section 6.5).
+PAPER_SCALE = {
+    10_000: (0.692, 1.0, 1.0, 0.99),
+    100_000: (0.542, 1.0, 1.0, 0.63),
+    1_000_000: (0.390, 1.0, 0.99, 0.78),
+    10_000_000: (0.226, 1.0, 0.99, 0.89),
+}
+# The original's time per correction, in µs (section 5.7; LoRA's on an RTX 4090).
+PAPER_US = dict(substrate=10, knn_lm=10, online_linear=1e3, ewc=1e3, lwf=1e3, a_gem=3e3, river_logreg=5e3, lora=5e4)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table twice: ``numbers`` for machines, ``text`` for readers."""
+
+    name: str
+    caption: str
+    numbers: pd.DataFrame
+    text: pd.DataFrame
+
+    def write(self, folder):
+        """Write ``<name>.csv``, ``.md`` and ``.tex`` into ``folder``; return the table, for display."""
+        write_text(folder / f"{self.name}.csv", self.numbers.to_csv(index=False, lineterminator="\n"))
+        markdown = self.text.to_markdown(index=False, disable_numparse=True)
+        write_text(folder / f"{self.name}.md", f"{markdown}\n\n: {self.caption}\n")
+        latex = self.text.to_latex(
+            index=False,
+            escape=True,
+            caption=self.caption.replace("%", r"\%").replace("_", r"\_"),
+            label=f"tab:{self.name}",
+            position="htbp",
+        )
+        write_text(folder / f"{self.name}.tex", latex.replace("±", r"$\pm$").replace("→", r"$\to$"))
+        return self
+
+    def _repr_html_(self):
+        return f"{self.text.to_html(index=False, border=0)}<p><em>{escape(self.caption)}</em></p>"
+
+
+def shown(values, form):
+    """Numbers in a format such as ``.3f``; an empty cell where there is none."""
+    return ["" if pd.isna(value) else format(value, form) for value in values]
+
+
+def spread(mean, std):
+    """``mean ± std``, one of each per row; the mean alone where there is no spread."""
+    return [f"{m:.3f}" + f" ± {s:.3f}" * (s == s) for m, s in zip(mean, std)]
+
+
+def reached(summary, level):
+    """Corrections to ``level`` %: the mean over the seeds that reach it, and how many if not all."""
+    cells = []
+    for row in summary.to_dict("records"):
+        mean, count, seeds = row[f"to_{level}"], row[f"to_{level}_reached"], row["seeds"]
+        cells.append("never" if not count else f"{mean:.0f}" + (f" ({count}/{seeds})" if count < seeds else ""))
+    return cells
+
+
+def titles(summary):
+    """Columns that name a dataset, a policy and a system, as far as the summary has them."""
+    known = {"dataset": title_of, "policy": lambda name: POLICY_TITLES.get(name, name), "system": str}
+    return {name.capitalize(): summary[name].map(title) for name, title in known.items() if name in summary}
+
+
+def accuracies(summary):
+    """Columns of final accuracies, mean ± SD over seeds."""
+    return {f"Final {axis}": spread(summary[axis], summary[f"{axis}_std"]) for axis in ("novel", "original")}
+
+
+def levels(summary):
+    """Columns of corrections to each level."""
+    return {f"→{level} %": reached(summary, level) for level in LEVELS}
+
+
+def megabytes(nbytes):
+    """Bytes as megabytes."""
+    return [f"{value / 1e6:.2f}" for value in nbytes]
+
+
+def count(n):
+    """10000 as 10k, 1000000 as 1M."""
+    return f"{n // 10**6}M" if n >= 10**6 else f"{n // 1000}k" if n >= 1000 else str(n)
+
+
+def duration(us):
+    """Microseconds in a unit that fits."""
+    return f"{us:.1f} µs" if us < 100 else f"{us:.0f} µs" if us < 1e3 else f"{us / 1e3:.1f} ms"
+
+
+def durations(rows, action):
+    """Medians of an action's times with their 5-95 %."""
+    parts = zip(*(rows[f"{action}_{part}"].map(duration) for part in ("median", "low", "high")))
+    return [f"{median} ({low}-{high})" for median, low, high in parts]
+
+
+def headline(experiments):
+    """Table 1: Banking77, oracle; each row names its experiment.
+
+    Parameters
+    ----------
+    experiments : dict from title to DataFrame of checkpoints.
+    """
+    cells = {title: runs.query("dataset == 'banking77' and policy == 'oracle'") for title, runs in experiments.items()}
+    summary = pd.concat([summarise(cell).assign(experiment=title) for title, cell in cells.items()], ignore_index=True)
+    text = {
+        "System": summary["system"],
+        "Experiment": summary["experiment"],
+        "Entries": shown(summary["stored_entries"], ".0f"),
+        "MB": megabytes(summary["storage_bytes"]),
+    }
+    text |= accuracies(summary) | levels(summary)
+    caption = (
+        "Banking77, oracle policy: final accuracies (mean ± SD over seeds), what is stored at the end, and corrections "
+        "until N % novel accuracy is first seen (mean over the seeds that reach it; how many, if not all). The full "
+        "sweep draws test rows and stream order differently from the others, so a system may have two rows."
+    )
+    return Table("table1_headline", caption, summary, pd.DataFrame(text))
+
+
+def at_scales(rows, settings):
+    """Rows of some settings at the original's numbers of entries; all of them where none is one of these."""
+    rows = rows[rows.set_index(SETTING).index.isin(settings)]
+    return rows[rows["n"].isin(PAPER_SCALE)] if rows["n"].isin(PAPER_SCALE).any() else rows
+
+
+def _by_setting(rows):
+    """Medians over data seeds of every setting and number of entries."""
+    rows = rows.drop(columns=["seed", "queries", "ef", "in_turn"])
+    return rows.groupby([*SETTING, "n"]).median(numeric_only=True)
+
+
+def _settings(numbers):
+    """Columns that name a setting and its number of entries."""
+    pairs = zip(numbers["classes"], numbers["noise"])
+    return {"Classes, noise": [f"{c}, {z:g}" for c, z in pairs], "Entries": numbers["n"].map(count)}
+
+
+def scale(found, costs, settings):
+    """Section 6.5: accuracy and recall of exact and HNSW search by setting and size (mean ± SD over data seeds)."""
+    groups = at_scales(found, settings).groupby([*SETTING, "n"])
+    numbers = groups[FOUND].agg(["mean", lambda x: x.std(ddof=0)])
+    numbers.columns = [name if part == "mean" else f"{name}_std" for name, part in numbers.columns]
+    numbers["seeds"] = groups.size()
+    numbers = numbers.join(_by_setting(at_scales(costs, settings)).drop(columns="threads")).reset_index()
+    numbers = numbers.sort_values(["classes", "n"], ascending=[False, True], ignore_index=True)
+    several = numbers["seeds"] > 1
+    text = _settings(numbers) | {
+        "Exact": spread(numbers["exact_acc"], numbers["exact_acc_std"].where(several)),
+        "HNSW": spread(numbers["hnsw_acc"], numbers["hnsw_acc_std"].where(several)),
+        "Gap (pp)": shown(100 * (numbers["exact_acc"] - numbers["hnsw_acc"]), "+.1f"),
+        "HNSW, k = 1": shown(numbers["hnsw_acc_k1"], ".3f"),
+        "Recall@5": spread(numbers["recall"], numbers["recall_std"].where(several)),
+        "Agreement": shown(numbers["agreement"], ".3f"),
+        "Seeds": numbers["seeds"],
+    }
+    caption = (
+        "Exact and HNSW search (M = 16, ef_construction = 200, ef = 64) on synthetic classes: accuracy of the vote, "
+        "and without one (k = 1); share of the five nearest entries that HNSW finds; how often both votes agree. "
+        "Mean ± SD over data seeds where there are several."
+    )
+    return Table("table_scale", caption, numbers, pd.DataFrame(text))
+
+
+def scale_costs(costs, settings):
+    """Section 6.5: time and memory of both searches by setting and size (medians over data seeds)."""
+    numbers = _by_setting(at_scales(costs, settings)).reset_index()
+    numbers = numbers.sort_values(["classes", "n"], ascending=[False, True], ignore_index=True)
+    text = _settings(numbers) | {
+        "Exact, one (ms)": shown(numbers["exact_ms"], ".3f"),
+        "Exact, batch (ms)": shown(numbers["exact_batch_ms"], ".3f"),
+        "HNSW, one (ms)": shown(numbers["hnsw_ms"], ".3f"),
+        "HNSW, batch (ms)": shown(numbers["hnsw_batch_ms"], ".3f"),
+        "Paper, HNSW (ms)": [f"{PAPER_SCALE[n][3]:.2f}" if n in PAPER_SCALE else "" for n in numbers["n"]],
+        "Build (s)": shown(numbers["build_s"], ".0f"),
+        "Threads": shown(numbers["threads"], ".0f"),
+        "Index (GB)": shown(numbers["bytes"] / 1e9, ".2f"),
+        "Process (GB)": shown(numbers["resident"] / 1e9, ".2f"),
+    }
+    caption = (
+        "Cost of the two searches: milliseconds per query, asked for one at a time (median) and in a batch of 1,000; "
+        "time to build; memory. Exact search for one query is timed where all rows may be held at once."
+    )
+    return Table("table_scale_costs", caption, numbers, pd.DataFrame(text))
+
+
+def relative(costs, *actions):
+    """Median times of a correction and a prediction, or of one of them, as multiples of the substrate's in that run."""
+    actions = actions or ("correct", "predict")
+    return sum(costs[f"{one}_median"] for one in actions) / sum(costs[f"{REFERENCE}_{one}"] for one in actions)
+
+
+def times_of_ours(costs):
+    """Multiple of the substrate's time that the proposed system takes per correction and prediction, by dataset."""
+    return relative(costs[costs["system"] == OURS].set_index("dataset")).to_dict()
+
+
+def system_costs(costs):
+    """Section 5.7: the original's table of costs beside ours."""
+    first, second = MEASURED_ON
+    order = {name: place for place, name in enumerate((*MEASURED_ON, *MEASURED))}
+    numbers = costs.drop(columns="made_by", errors="ignore")
+    numbers = numbers.sort_values(["dataset", "system"], key=lambda names: names.map(order), ignore_index=True)
+    table, other = (numbers[numbers["dataset"] == name].set_index("system") for name in MEASURED_ON)
+    times, other = (relative(part).map(lambda v: f"{v:.2g}" if v < 10 else f"{v:.0f}") for part in (table, other))
+    text = {
+        "System": table.index,
+        "Correction": durations(table, "correct"),
+        "Paper": [f"~{duration(PAPER_US[name])}" if name in PAPER_US else "" for name in table.index],
+        "Prediction": durations(table, "predict"),
+        "Both ÷ substrate": times.to_list(),
+        f"Both ÷ substrate, {title_of(second)}": [other.get(name, "") for name in table.index],
+        "One seed (s)": shown(table["seed_s"], ".1f"),
+        "MB held": megabytes(table["bytes"]),
+    }
+    caption = (
+        "Time of one correction and of one prediction through the public contract, on one core: median and "
+        f"5–95\N{NO-BREAK SPACE}% over the start of {title_of(first)}'s stream; and of a whole run with one seed. "
+        "Both: a correction and the prediction after it, by the substrate's in the same run, also over the start of "
+        f"{title_of(second)}'s stream. The paper's are for 1024 dimensions, and LoRA's for DeBERTa-v3-large on a GPU."
+    )
+    usual = table[f"{REFERENCE}_predict"].mode()[0]
+    for predict, rows in table[table[f"{REFERENCE}_predict"] != usual].groupby(f"{REFERENCE}_predict"):
+        names, correct = ", ".join(rows.index), rows[f"{REFERENCE}_correct"].iloc[0]
+        caption += f" Beside {names}, the {REFERENCE} took {duration(correct)} and {duration(predict)}."
+    return Table("table_costs", caption, numbers, pd.DataFrame(text))
