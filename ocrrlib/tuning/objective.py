@@ -1,10 +1,11 @@
-"""What the search is after: what the bar asks (see ``ocrrlib.statistics.bar``)."""
+"""The search's objective: that of the target (see ``studies.target``)."""
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from ocrrlib.statistics.bar import AXES, CELL, means
+from studies.statistics import AXES, CELL
+from studies.target import means
 
 BOUNDED, LEVEL = 4, 0.95  # seeds that make a bound, and how sure it is
 

@@ -1,0 +1,1 @@
+"""Studies beyond the sweep, and the statistics of their results."""
