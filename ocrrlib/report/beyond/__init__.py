@@ -1,1 +1,0 @@
-"""The wider comparison: figures, tables, and the values that the paper quotes."""

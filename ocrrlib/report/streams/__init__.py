@@ -1,1 +1,0 @@
-"""Harder streams: a figure per study, tables, and what a practitioner should do."""

@@ -1,0 +1,184 @@
+"""Harder streams (notebook 10): values of studies by name, and three kinds of figures."""
+
+from dataclasses import dataclass
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+
+from ocrrlib.experiments import OURS
+from ocrrlib.report.curves import mean_curve
+from ocrrlib.report.style import PALETTE, WIDTH, style_of
+from ocrrlib.report.values import Value
+from studies.differences import compared, last
+
+ALPHA, MARK = 0.05, "†"  # of Holm's correction over all differences of a study
+NAMES = {"substrate": "substrate", "slda": "slda", "ours": OURS}
+ALL = NAMES | {"reservoir": "bounded_reservoir_1000", "knn_lm": "knn_lm", "linear": "online_linear"}
+UNITS = dict.fromkeys(("novel_acc", "original_acc", "mean_novel", "fpr95"), (100, 1, "pp"))  # factor, digits, unit
+UNITS |= {"corrections": (1, 0, ""), "auroc": (1, 3, "")}
+# The setting of each study that is quoted, and the usual one.
+QUOTED = {
+    "wrong": ("40 % wrong, nearest", "0 % wrong, none"),
+    "late": ("200 late", "0 late"),
+    "asked": ("10 % asked, margin", "10 % asked, random"),  # the share was set before the runs at equal budgets
+    "drift": ("gradual drift", "none drift"),
+    "new": ("40 new", "1 new"),
+    "known": ("5 known", "67 known"),
+    "scope": ("after", "before"),
+    "order": ("shuffled", "file"),
+    "encoder": ("tfidf-svd", "all-MiniLM-L6-v2"),
+}
+
+
+@dataclass(frozen=True)
+class Difference(Value):
+    """A mean difference with the bounds of its interval (NaN for one seed); ``stands`` if Holm's p is below ALPHA."""
+
+    low: float = np.nan
+    high: float = np.nan
+    stands: bool = False
+
+    @classmethod
+    def of(cls, row):
+        """A row of ``compared``, in the unit of its metric."""
+        size, digits, unit = UNITS[row["metric"]]
+        mean, low, high = (size * row[name] for name in ("difference", "low", "high"))
+        return cls(mean, digits, unit, low, high, bool(row["p_holm"] < ALPHA))
+
+    @property
+    def text(self):
+        """The mean, its unit, the interval in brackets, and a mark if it stands."""
+        if not np.isfinite(self.low):
+            return super().text
+        low, high = (Value(bound, self.digits).text for bound in (self.low, self.high))
+        return f"{super().text} [{low}, {high}]" + MARK * self.stands
+
+    def __neg__(self):
+        """The same the other way round: what was added, as what is lost."""
+        return Difference(-self.value, self.digits, self.unit, -self.high, -self.low, self.stands)
+
+
+class Studies:
+    """Means over seeds, and paired differences, of all studies, looked up by name."""
+
+    def __init__(self, rows):
+        self.final, self.table = last(rows), compared(rows)
+        self._rows = self.table.set_index(["study", "system", "setting", "than", "metric"]).sort_index()
+
+    def mean(self, study, system, metric="novel_acc", **setting):
+        """A metric at the end, by the values of its setting."""
+        wanted = {"study": study, "system": system} | setting
+        runs = self.final[self.final[list(wanted)].eq(wanted.values()).all(axis=1)]
+        return Value(runs[metric].mean())
+
+    def added(self, study, system, metric="novel_acc", setting=None, than=None):
+        """The ``Difference`` of a setting to the usual one, or of a system to another (``than``), in its unit."""
+        usual = QUOTED.get(study, ("usual", None))
+        row = self._rows.loc[study, system, setting or usual[0], than or usual[1], metric]
+        return Difference.of(row.rename(None).to_dict() | {"metric": metric})
+
+    def most(self, study, metric):
+        """The largest mean change of any system, either way."""
+        wanted = self.table[["study", "setting", "than", "metric"]].eq([study, *QUOTED[study], metric]).all(axis=1)
+        size, digits, unit = UNITS[metric]
+        return Value(size * self.table.loc[wanted, "difference"].abs().max(), digits, unit)
+
+    def shares(self, system, way, sign):
+        """At how many shares of questions a way of asking differs from random in this direction; surely at how many."""
+        rows = self.table.query("study == 'asked' and metric == 'novel_acc' and system == @system")
+        rows = rows[rows["setting"].str.endswith(way)]
+        sure = rows["low"] > 0 if sign > 0 else rows["high"] < 0
+        return int((sign * rows["difference"] > 0).sum()), int(sure.sum())
+
+
+def lines(rows, x, label, panels):
+    """A panel per metric: means over seeds against ``x`` with one standard deviation, a line per system.
+
+    ``panels``: title and limits by metric; limits are a pair, "near" (the range of the panel) or None (matplotlib's).
+    The last panel names the lines at their ends. Along the stream steps, or at evenly spaced values of a setting.
+    """
+    ticks = None if x == "step" else sorted(rows[x].unique())
+    figure, drawn = plt.subplots(1, len(panels), figsize=(WIDTH, 2.9))
+    for axes, (metric, (title, limits)) in zip(drawn, panels.items()):
+        if limits == "near":
+            spread = rows.groupby(["system", x])[metric].agg(["mean", "std"]).fillna(0)  # one seed has no spread
+            low = max(0, np.floor(20 * (spread["mean"] - spread["std"]).min()) / 20)
+            limits = (low, 1 + 0.04 * (1 - low))
+        axes.set(xlabel=label, title=title, **({"ylim": limits} if limits else {}))
+        ends, right = {}, 0
+        for system, cell in rows.groupby("system", sort=False):
+            colour, marker = style_of(system)
+            if ticks:
+                spread = cell.groupby(x)[metric].agg(["mean", "std"])
+                places, (mean, std) = [ticks.index(value) for value in spread.index], spread.to_numpy().T
+            else:
+                places, curves = mean_curve(cell, metric, along=x)
+                mean, std = curves.mean(axis=0), pd.DataFrame(curves).std().to_numpy()
+            axes.fill_between(places, mean - std, mean + std, color=colour, alpha=0.12, linewidth=0)
+            axes.plot(places, mean, color=colour, marker=marker if ticks else None, markersize=5)
+            ends[system], right = mean[-1], max(right, places[-1])
+        if ticks:
+            axes.set_xticks(range(len(ticks)), [f"{value:g}" for value in ticks])
+    names, (low, high) = sorted(ends, key=ends.get), axes.get_ylim()
+    gaps = (high - low) / 14 * np.arange(len(names))  # names are moved apart where they would overlap
+    heights = np.maximum.accumulate(np.array([ends[name] for name in names]) - gaps) + gaps
+    for name, y in zip(names, np.minimum(heights, high - gaps[::-1])):
+        place = dict(xytext=(6, 0), textcoords="offset points", va="center", fontsize=7, annotation_clip=False)
+        axes.annotate(name, (right, y), color=style_of(name)[0], **place)
+    return figure
+
+
+def dots(rows, by, looks, panels, titles=()):
+    """A panel per metric, a row per system, a mark per value of ``by``: means over seeds.
+
+    ``looks``: colour and marker by value; ``panels``: title by metric; ``titles``: of values in the legend.
+    """
+    figure, drawn = plt.subplots(1, len(panels), figsize=(WIDTH, 2.6), sharey=True)
+    systems = list(dict.fromkeys(rows["system"]))
+    for axes, (metric, title) in zip(drawn, panels.items()):
+        for place, system in enumerate(systems):
+            means = rows[rows["system"] == system].groupby(by)[metric].mean()
+            axes.plot([means.min(), means.max()], [place, place], color="#C0C0C0", linewidth=2, zorder=1)
+            for value, (colour, marker) in looks.items():
+                label = dict(titles).get(value, value) if place == 0 else None
+                axes.scatter(means[value], place, color=PALETTE[colour], marker=marker, s=30, zorder=2, label=label)
+        axes.set_yticks(range(len(systems)), systems)
+        axes.set_ylim(len(systems) - 0.5, -0.5)
+        axes.tick_params(axis="y", length=0)
+        axes.set_title(title)
+    figure.legend(*drawn[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(looks))
+    return figure
+
+
+def columns(rows, x, label, by, looks, panels, height, title=None):
+    """A column per system, a row per metric, a line per value of ``by``: means over seeds.
+
+    ``looks``: keywords of a line by value; ``panels``: label, limits and factor by metric. Along the stream steps, or at
+    evenly spaced values of a setting.
+    """
+    systems, ticks = list(dict.fromkeys(rows["system"])), None if x == "step" else sorted(rows[x].unique())
+    shape, shared = (len(panels), len(systems)), dict(sharex=True, sharey="row", squeeze=False)
+    figure, drawn = plt.subplots(*shape, figsize=(WIDTH, height), **shared)
+    for column, system in zip(drawn.T, systems):
+        column[0].set_title(system, color=style_of(system)[0], fontsize=7)
+        for axes, (metric, (_, _, factor)) in zip(column, panels.items()):
+            own = rows[rows["system"] == system].dropna(subset=metric)
+            for value, look in looks.items():
+                if len(cell := own[own[by] == value]):
+                    if ticks:
+                        places, mean = range(len(ticks)), cell.groupby(x)[metric].mean()
+                    else:
+                        places, curves = mean_curve(cell, metric, along=x)
+                        mean = curves.mean(axis=0)
+                    axes.plot(places, factor * mean, **look)
+            if own.empty:
+                axes.text(0.5, 0.5, "stores\nno entries", transform=axes.transAxes, ha="center", fontsize=7)
+            if ticks:
+                axes.set_xticks(range(len(ticks)), [f"{100 * value:.0f}" for value in ticks])
+    for axes, (name, limits, _) in zip(drawn[:, 0], panels.values()):
+        axes.set(ylabel=name, **({"ylim": limits} if limits else {}))
+    figure.supxlabel(label, fontsize=8)
+    handles, names = drawn[0, 0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside upper center", ncols=len(names), title=title, title_fontsize=7)
+    return figure

@@ -1,0 +1,301 @@
+"""Statistics over seeds: intervals, paired tests, censored corrections, resampling, variance.
+
+A *run* is one system with one seed in one *cell* (dataset and policy); runs of a cell are paired by their seed.
+"""
+
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+from scipy.integrate import cumulative_trapezoid
+from statsmodels.duration.survfunc import SurvfuncRight
+from statsmodels.stats.multitest import multipletests
+
+from ocrrlib.errors import InputError, pick
+from ocrrlib.metrics import LEVELS, RUN, corrections_to, final
+from ocrrlib.policies import POLICIES
+from ocrrlib.scenario import make_scenario
+
+AXES = ("novel", "original")
+CELL = ["dataset", "policy"]
+METRICS = (*AXES, *(f"{axis}_over_{way}" for way in ("steps", "corrections") for axis in AXES))
+REFERENCE = "substrate"
+LEVEL = 0.95  # confidence of intervals and bounds
+EXACT = 20  # up to so many pairs all sign flips are enumerated
+SAME = 1e-12  # differences this small, relative to the values, are rounding
+FACTORS = ("draw", "order", "coins")
+SOURCES = tuple(":".join(part) for size in (1, 2, 3) for part in combinations(FACTORS, size))
+# An order shuffles the rows of its own draw, and coins fall on the items of an order: all is nested.
+NESTED = {"draw": ["draw"], "order": ["order", "draw:order"], "coins": [name for name in SOURCES if "coins" in name]}
+
+
+def area(at, accuracy, span):
+    """Mean of ``accuracy`` (n,) over 0 to ``span`` by trapezoids; after its last point ``at`` it stays."""
+    if not span:
+        return accuracy[-1]
+    return (cumulative_trapezoid(accuracy, at, initial=0)[-1] + (span - at[-1]) * accuracy[-1]) / span
+
+
+def measure(results):
+    """One row per run: final ``novel`` and ``original`` accuracy, ``corrections``, and areas under both curves.
+
+    Areas are means over stream steps, and over the corrections that the policy allows in that stream (``allowed``):
+    after its last correction a system stays where it is. ``results`` has one row per checkpoint, in order.
+    """
+    found = []
+    for key, run in results.groupby(RUN, sort=False, observed=True):
+        step, made = run["step"].to_numpy(), run["corrections"].to_numpy()
+        row = dict(zip(RUN, key))
+        allowed = int(pick("policy", row["policy"], POLICIES).coins(row["seed"], step[-1]).sum())
+        row |= {axis: run[f"{axis}_acc"].iloc[-1] for axis in AXES} | {"corrections": made[-1], "allowed": allowed}
+        for way, at, span in (("steps", step, step[-1]), ("corrections", made, allowed)):
+            row |= {f"{axis}_over_{way}": area(at, run[f"{axis}_acc"].to_numpy(), span) for axis in AXES}
+        found.append(row)
+    return pd.DataFrame(found)
+
+
+def by_seed(runs, column):
+    """Yield each cell and its table of ``column``: seeds by systems, both in order of appearance."""
+    for cell, own in runs.groupby(CELL, sort=False, observed=True):
+        table = own.pivot(index="seed", columns="system", values=column)
+        if table.isna().any(axis=None):
+            raise InputError(f"{', '.join(cell)}: a system lacks a seed that others have: give every system every seed")
+        yield cell, table.loc[own["seed"].unique(), own["system"].unique()]
+
+
+def differences(system, other):
+    """``system - other``, pair by pair; what is only rounding is zero."""
+    system, other = np.asarray(system, float), np.asarray(other, float)
+    found = system - other
+    return np.where(np.abs(found) <= SAME * np.maximum(np.abs(system), np.abs(other)), 0.0, found)
+
+
+def t_intervals(values):
+    """``mean``, ``sd`` and Student's t interval ``low`` to ``high`` of each row of (m, n); NaN for one column."""
+    values = np.atleast_2d(np.asarray(values, float))
+    n, mean = values.shape[1], values.mean(axis=1)
+    if n == 1:
+        return pd.DataFrame({"mean": mean} | dict.fromkeys(("sd", "low", "high"), np.nan))
+    same = np.ptp(values, axis=1) <= SAME * np.abs(values).max(axis=1)
+    sd = np.where(same, 0.0, values.std(axis=1, ddof=1))
+    half = stats.t.ppf((1 + LEVEL) / 2, n - 1) * sd / np.sqrt(n)
+    return pd.DataFrame({"mean": mean, "sd": sd, "low": mean - half, "high": mean + half})
+
+
+def intervals(values, resamples=9_999):
+    """``t_intervals`` (``t_low``, ``t_high``) and BCa bootstrap intervals (``bca_low``, ``bca_high``) of each row."""
+    values = np.atleast_2d(np.asarray(values, float))
+    found = t_intervals(values).rename(columns={"low": "t_low", "high": "t_high"})
+    low, high = found["mean"].to_numpy(copy=True), found["mean"].to_numpy(copy=True)
+    vary = found["sd"].to_numpy() > 0
+    if vary.any():
+        some = values[vary]
+        mean, size = some.mean(axis=1, keepdims=True), np.ptp(some, axis=1, keepdims=True)
+        bounds = stats.bootstrap(
+            ((some - mean) / size,),
+            lambda sample, axis: np.round(sample.mean(axis=axis), 12),  # equal means stay equal, however summed
+            n_resamples=resamples,
+            batch=1_000,
+            axis=-1,
+            confidence_level=LEVEL,
+            method="BCa",
+            rng=np.random.default_rng(0),
+        ).confidence_interval
+        low[vary], high[vary] = (mean[:, 0] + size[:, 0] * bound for bound in (bounds.low, bounds.high))
+    return found.assign(bca_low=low, bca_high=high)
+
+
+def flip_p(d):
+    """Two-sided p of paired differences (n,) under flips of their signs (Fisher): exact up to ``EXACT`` of them.
+
+    ``scipy.stats.permutation_test`` enumerates one flip after another, a million for 20 pairs; sums of two halves
+    give the same count at once. Beyond, SciPy draws 99,999 flips.
+    """
+    d = np.asarray(d, float)
+    d = d[d != 0]  # a zero is the same with either sign
+    far = abs(d.sum()) - 1e-9 * np.abs(d).sum()  # sums this close are equal but for rounding
+    if far <= 0:
+        return 1.0
+    if len(d) > EXACT:
+        rng = np.random.default_rng(0)
+        return stats.permutation_test((d,), np.mean, permutation_type="samples", n_resamples=99_999, rng=rng).pvalue
+    sums = []
+    for half in (d[::2], d[1::2]):
+        sums.append(np.zeros(1))
+        for value in np.abs(half):
+            sums[-1] = np.concatenate([sums[-1] - value, sums[-1] + value])
+    above = len(sums[1]) - np.searchsorted(np.sort(sums[1]), far - sums[0], side="left")
+    return float(2 * above.sum() / 2 ** len(d))  # sums are symmetric about 0
+
+
+def accuracies(runs, resamples=9_999):
+    """Mean, spread and paired difference to ``REFERENCE`` of every system, metric by metric.
+
+    Returns
+    -------
+    DataFrame
+        dataset, policy, metric, system, ``seeds``, the columns of ``intervals``; with ``difference_`` before them those
+        of the difference (its mean: ``difference``); ``p`` of flipped signs, ``p_holm`` over the systems of a cell and
+        metric, ``improvement``: the probability of a better result, ties counted half. NaN for the reference itself.
+    """
+    found = []
+    for metric in METRICS:
+        for (dataset, policy), table in by_seed(runs, metric):
+            reference = pick("system", REFERENCE, dict(table.items()))
+            others = table.drop(columns=REFERENCE)
+            d = differences(others.T, reference)
+            paired = intervals(d, resamples).add_prefix("difference_").set_index(others.columns)
+            paired = paired.rename(columns={"difference_mean": "difference"}).assign(p=[flip_p(row) for row in d])
+            paired["p_holm"] = multipletests(paired["p"], method="holm")[1]
+            paired["improvement"] = ((np.sign(d) + 1) / 2).mean(axis=-1)
+            own = intervals(table.T, resamples).set_index(table.columns).join(paired).reset_index()
+            names = {"dataset": dataset, "policy": policy, "metric": metric, "system": own.pop("system")}
+            found.append(pd.DataFrame(names | {"seeds": len(table)}).join(own))
+    return pd.concat(found, ignore_index=True)
+
+
+def median(times, reached):
+    """Kaplan-Meier median (1958) and its interval (Brookmeyer and Crowley 1982, log-log); NaN for what is not known.
+
+    ``times`` (n,): when a run got there, or, where ``reached`` is False, how long it went without. Where the curve
+    stays at one half for a while, the median is the middle of that while, as of an even number of plain values.
+    """
+    times, reached = np.asarray(times, float), np.asarray(reached, bool)
+    if not reached.any():
+        return np.nan, np.nan, np.nan
+    curve = SurvfuncRight(times, reached.astype(int))
+    left, at = np.round(curve.surv_prob, 12), curve.surv_times
+    half, below = at[left <= 0.5], at[left < 0.5]
+    middle = (half[0] + (below[0] if len(below) else half[0])) / 2 if len(half) else np.nan
+    with np.errstate(all="ignore"):  # where nothing is left, the transform is infinite
+        low, high = curve.quantile_ci(0.5, alpha=1 - LEVEL)
+    if np.isnan(low):  # one leap over all that could be the median: exact if enough runs leap, else nothing is known
+        leapt = curve.n_risk[left <= 0.5].max(initial=0)
+        low = high = middle if 2 * 0.5**leapt <= 1 - LEVEL else np.nan
+    return middle, low, high if np.isfinite(high) else np.nan
+
+
+def corrections_to_levels(results, levels=LEVELS):
+    """``median`` corrections with ``low``, ``high`` until N % novel accuracy (``to``) is seen, by cell and system.
+
+    ``reached`` of ``seeds`` runs got there; the others are censored at the corrections that they made in all.
+    """
+    runs, rows = final(results), []
+    which = pd.MultiIndex.from_frame(runs[RUN])
+    firsts = {to: corrections_to(results, to).reindex(which).to_numpy() for to in levels}
+    for names, own in runs.groupby([*CELL, "system"], sort=False, observed=True).indices.items():
+        for to, first in firsts.items():
+            reached = np.isfinite(first[own])
+            times = np.where(reached, first[own], runs["corrections"].to_numpy()[own])
+            row = dict(zip((*CELL, "system"), names)) | {"to": to, "seeds": len(own), "reached": int(reached.sum())}
+            rows.append(row | dict(zip(("median", "low", "high"), median(times, reached))))
+    return pd.DataFrame(rows)
+
+
+def bootstrap_counts(rng, resamples, n):
+    """Counts of how often each of ``n`` things is drawn when ``n`` are, with replacement: (resamples, n) float32."""
+    found = rng.integers(0, n, (resamples, n), dtype=np.int32)
+    found += np.arange(resamples, dtype=np.int32)[:, None] * n
+    return np.bincount(found.ravel(), minlength=resamples * n).reshape(resamples, n).astype(np.float32)
+
+
+def right_rows(runs):
+    """Test rows that each run answered right, from their packed bits: (runs, novel rows) and (runs, original rows)."""
+    sizes = runs[["n_novel", "n_original"]].iloc[0]
+    packed = np.frombuffer(b"".join(runs["right"]), np.uint8).reshape(len(runs), -1)
+    return np.split(np.unpackbits(packed, axis=1, count=sizes.sum()), [sizes["n_novel"]], axis=1)
+
+
+def places_of(rows, datasets):
+    """Numbers of the novel and of the original test rows, in the order of the bits, by dataset and seed."""
+    found = {}
+    for row in rows.drop_duplicates(["dataset", "seed"]).to_dict("records"):
+        data = datasets[row["dataset"]]
+        numbered = replace(data, X_test=np.arange(len(data.y_test))[:, None])  # a scenario keeps rows, not their places
+        cap = None if row["n_novel"] + row["n_original"] == len(data.y_test) else max(row["n_novel"], row["n_original"])
+        scenario = make_scenario(numbered, int(row["seed"]), draw="fresh", cap=cap)
+        found[row["dataset"], row["seed"]] = scenario.X_novel[:, 0], scenario.X_original[:, 0]
+    return found
+
+
+def resampled_cells(runs, rows=None, places=None, resamples=2_000):
+    """Yield each cell, its tables by axis, and mean accuracies (2, resamples, systems) with ``seeds`` drawn anew.
+
+    With ``rows`` (which test rows each run got right) and ``places`` also with test ``rows`` drawn, and with ``both``.
+    A row is drawn as often for one seed as for all others that have it: what seeds share is not taken for new. With
+    both drawn the spread is somewhat too wide, never too narrow (Owen 2007, the pigeonhole bootstrap).
+    """
+    for (cell, novel), (_, original) in zip(*(by_seed(runs, axis) for axis in AXES)):
+        rng, n = np.random.default_rng(0), len(novel)
+        weights = bootstrap_counts(rng, resamples, n).astype(float) / n
+        found = {"seeds": np.stack([weights @ table.to_numpy() for table in (novel, original)])}
+        if rows is not None:
+            own = rows[(rows["dataset"] == cell[0]) & (rows["policy"] == cell[1])].set_index(["seed", "system"])
+            most = max(part.max() for seed in novel.index for part in places[cell[0], seed])
+            often, means = bootstrap_counts(rng, resamples, 1 + most), 0.0
+            for seed, weight in zip(novel.index, weights.T):
+                hits = []
+                for right, at in zip(right_rows(own.loc[seed].loc[novel.columns]), places[cell[0], seed]):
+                    answers = np.zeros((1 + most, len(right) + 1), np.float32)
+                    answers[at, :-1], answers[at, -1] = right.T, 1
+                    drawn = (often @ answers).astype(float)  # whole numbers below 2 ** 24 are exact in float32
+                    hits.append(drawn[:, :-1] / np.maximum(drawn[:, -1:], 1))
+                means = means + np.stack([np.stack(hits) / n, np.stack(hits) * weight[:, None]])
+            found["rows"], found["both"] = means
+        yield cell, dict(zip(AXES, (novel, original))), found
+
+
+def components(values):
+    """Variance components of a balanced crossed design (draws, orders, coins) with one value per cell, by ``SOURCES``.
+
+    By the method of moments: mean squares equal their expectations (Searle, Casella and McCulloch, Variance
+    Components, 1992, chapter 4). Estimates are unbiased and may be negative; the last one includes the noise.
+    """
+    values, effects, squares, found = np.asarray(values, float), {}, {}, {}
+    for part in (part for size in range(4) for part in combinations(range(3), size)):
+        others = tuple(axis for axis in range(3) if axis not in part)
+        effect = values.mean(axis=others, keepdims=True)
+        effects[part] = effect - sum(effects[less] for less in effects if set(less) < set(part))
+        repeats = np.prod([values.shape[axis] for axis in others])
+        squares[part] = repeats * (effects[part] ** 2).sum() / np.prod([values.shape[axis] - 1 for axis in part])
+    for part in list(squares)[:0:-1]:  # from the largest, whose mean square has no other in it
+        more = [bigger for bigger in found if set(bigger) > set(part)]
+        repeats = {p: np.prod([values.shape[axis] for axis in range(3) if axis not in p]) for p in (part, *more)}
+        found[part] = (squares[part] - sum(repeats[p] * found[p] for p in more)) / repeats[part]
+    estimates = np.array([found[part] for part in list(squares)[1:]])
+    rounding = max(SAME * np.abs(estimates).max(), (SAME * np.abs(values).max()) ** 2)
+    return pd.Series(np.where(np.abs(estimates) <= rounding, 0.0, estimates), index=SOURCES)
+
+
+def draw_interval(values):
+    """Bounds of the draw's share of the variance, 0 to 1: the F interval of one-way analysis (Searle et al., 3.5)."""
+    rows = np.asarray(values, float).reshape(len(values), -1)
+    (n, m), means = rows.shape, rows.mean(axis=1)
+    within = ((rows - means[:, None]) ** 2).sum() / (n * (m - 1))
+    ratio = m * means.var(ddof=1) / within if within else np.inf
+    ends = (ratio / stats.f.ppf(q, n - 1, n * (m - 1)) for q in ((1 + LEVEL) / 2, (1 - LEVEL) / 2))
+    return tuple(float(np.clip((end - 1) / (end + m - 1), 0, 1)) if np.isfinite(end) else 1.0 for end in ends)
+
+
+def shares(study, metrics):
+    """``variance`` and ``share`` in % of draw, order within draw, coins within order, by dataset, system and metric.
+
+    ``study`` has one row per system, draw, order and coins. An estimate ``below_zero`` is shown as 0; where nothing
+    varies, shares are NaN; ``low`` and ``high`` are ``draw_interval`` of the draw's share.
+    """
+    rows = []
+    for (dataset, system), own in study.groupby(["dataset", "system"], sort=False, observed=True):
+        own, shape = own.sort_values(list(FACTORS)), [own[factor].nunique() for factor in FACTORS]
+        for metric in metrics:
+            values = own[metric].to_numpy(float).reshape(shape)
+            parts = components(values)
+            raw = {source: parts[names].sum() for source, names in NESTED.items()}
+            total = sum(max(value, 0.0) for value in raw.values())
+            for source, value in raw.items():
+                bounds = draw_interval(values) if source == "draw" and total else (np.nan, np.nan)
+                row = {"dataset": dataset, "system": system, "metric": metric, "source": source}
+                row |= {"variance": max(value, 0.0), "share": 100 * max(value, 0.0) / total if total else np.nan}
+                rows.append(row | {"low": 100 * bounds[0], "high": 100 * bounds[1], "below_zero": value < 0})
+    return pd.DataFrame(rows)
