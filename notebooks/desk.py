@@ -56,7 +56,7 @@ def picture(draw, size, alt, panels=1):
 def table(frame, marked=None):
     """A data frame as HTML, perhaps with a marked row; it scrolls where it is too wide."""
     shown = frame.rename_axis(index=None, columns=frame.index.name).style.format(escape="html")
-    shown.set_table_styles([{"selector": "th, td", "props": "text-align:left"}])
+    shown.set_table_styles([{"selector": "", "props": "margin-left:0"}, {"selector": "th, td", "props": "text-align:left"}])
     if marked is not None:
         shown.format_index(lambda label: f"▶ {label}" if label == marked else label)
         shown.set_properties(subset=([marked], slice(None)), background=f"{NEW}33")
@@ -359,7 +359,7 @@ class DeskView:
         self._show()
 
     def _button(self, text, what, action, style=""):
-        button = widgets.Button(description=text, button_style=style)
+        button = widgets.Button(description=text, button_style=style, layout={"width": "auto", "min_width": "9em"})
         button.on_click(lambda _: self._do(what, action))
         return button
 
@@ -398,7 +398,7 @@ class DeskView:
         desk = self.desk
         self.reply.value = desk.reply().data if desk.title else ""
         if self.source.options != tuple(desk.near):
-            self.source.options = tuple(desk.near)
+            self.source.options, self.source.index = tuple(desk.near), 0 if desk.near else None
         self.source.layout.display = "" if len(desk.near) > 1 else "none"
         self._show_neighbours()
         if self._drawn != (drawn := (*desk.systems, len(desk.history))):
