@@ -1,7 +1,4 @@
-"""Configuration of the site: ``python -m sphinx -W --keep-going -b html docs build/site``.
-
-``make paper`` writes everything that the site shows: executed notebooks, tables, figures and the paper.
-"""
+"""Configuration of the site: ``python -m sphinx -W --keep-going -b html docs build/site``."""
 
 import os
 import re
@@ -32,15 +29,14 @@ NBCONVERT = "-m nbconvert --to html --log-level ERROR --HTMLExporter.mathjax_url
 
 project, author, language = "OCRR compendium", "The OCRR compendium's maintainers", "en"
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinxcontrib.bibtex"]
-exclude_patterns = ["examples", "made"]
+exclude_patterns, bibtex_bibfiles = ["examples", "made"], ["../paper/references.bib"]
 html_theme, html_title, html_static_path, html_css_files = "sphinx_book_theme", project, ["_static"], ["site.css"]
-html_theme_options = {"home_page_in_toc": True, "show_toc_level": 2}
+html_theme_options = {"home_page_in_toc": True, "show_toc_level": 2, "navbar_persistent": []}
 html_show_search_summary = False  # a page opened from a folder cannot fetch others
 html_extra_path = ["../paper/ocrr.html", "../paper/ocrr.pdf", "../build/html"]
 myst_heading_anchors = 3
 nb_execution_mode, nb_output_stderr, nb_merge_streams, nb_render_markdown_format = "off", "remove", True, "gfm"
-autodoc_default_options = {"members": True, "member-order": "bysource"}
-bibtex_bibfiles = ["../paper/references.bib"]
+autodoc_default_options, autodoc_preserve_defaults = {"members": True, "member-order": "bysource"}, True
 
 
 def copy_notebooks():
@@ -49,22 +45,21 @@ def copy_notebooks():
     (DOCS / "notebooks").mkdir()
     for path in (ROOT / "build/notebooks").glob("[0-9]*.ipynb"):
         notebook = nbformat.read(path, as_version=4)
-        for cell in notebook.cells:
-            if cell.cell_type == "code":
-                cell.outputs = [output for output in cell.outputs if WIDGET not in output.get("data", {})]
+        notebook.metadata.pop("widgets", None)
+        for outputs in (cell.outputs for cell in notebook.cells if cell.cell_type == "code"):
+            outputs[:] = [output for output in outputs if WIDGET not in output.get("data", {})]
         nbformat.write(notebook, DOCS / "notebooks" / path.name)
     copies = sorted((DOCS / "notebooks").glob("*.ipynb"))
     subprocess.run([sys.executable, *NBCONVERT.split(), "--output-dir", ROOT / "build/html", *copies], check=True)
 
 
-def write_tables():
-    """Write claims and leaderboard as tables that filter and sort offline, for pages to include."""
-    (DOCS / "made").mkdir(exist_ok=True)
+def write_table(name, path, columns):
+    """Write a CSV file as a table that filters and sorts offline, for the page of that name to include."""
+    frame = pd.read_csv(ROOT / path, keep_default_na=False)[columns.split(", ")].round(3)
+    controls = {"columnControl": ["order", ["searchList"]], "ordering": {"indicators": False}, "paging": False}
+    html = to_html_datatable(frame, connected=False, classes=f"display compact {name}", **controls)
     library = generate_init_offline_itables_html(find_package_file("html", "dt_bundle.js"))
-    for name, path in {"claims": "paper/tables/table_claims.csv", "leaderboard": "figures/leaderboard.csv"}.items():
-        frame = pd.read_csv(ROOT / path, keep_default_na=False).drop(columns=["fingerprint", "id"], errors="ignore")
-        html = to_html_datatable(frame.round(3), connected=False, paging=False, columnControl=["order", "searchList"])
-        (DOCS / "made" / f"{name}.html").write_text(library + html, encoding="utf-8")
+    (DOCS / "made" / f"{name}.html").write_text(library + html, encoding="utf-8")
 
 
 def add_buttons(app, page, template, context, doctree):
@@ -76,6 +71,10 @@ def add_buttons(app, page, template, context, doctree):
 
 def setup(app):
     copy_notebooks()
-    write_tables()
+    (DOCS / "made").mkdir(exist_ok=True)
+    columns = "section, claim, verdict, printed, found, paper, released, ours"
+    write_table("claims", "paper/tables/table_claims.csv", columns)
+    columns = "dataset, policy, rank, system, anytime novel, novel, original, corrections, collapsed, source"
+    write_table("leaderboard", "figures/leaderboard.csv", columns)
     app.connect("html-page-context", add_buttons)
     app.connect("include-read", lambda app, path, page, text: text.__setitem__(0, text[0].replace("\n: ", "\n")))
