@@ -24,7 +24,8 @@ paper: $(READY)  ## run the notebooks that are stale, then set the paper: result
 	@$(BUILD) paper $(MAKEOVERRIDES)
 
 site: paper  ## build the pages that show all of it, into build/site
-	@$(PY) -m pages.build
+	@$(PY) -m sphinx -W --keep-going -q -b html docs build/site
+	@echo build/site/index.html
 
 arxiv: paper  ## pack the paper for arXiv: LaTeX, figures, references
 	@$(BUILD) arxiv
