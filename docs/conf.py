@@ -1,0 +1,80 @@
+"""Configuration of the site: ``python -m sphinx -W --keep-going -b html docs build/site``."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pandas as pd
+from itables import to_html_datatable
+from itables.javascript import generate_init_offline_itables_html
+from itables.utils import find_package_file
+
+DOCS = Path(__file__).absolute().parent
+ROOT = DOCS.parent
+sys.path.insert(0, str(ROOT))
+
+# Binder opens the repository at this address on GitHub: that of CITATION.cff, else of the environment.
+CITED = re.search(r"repository-code:.*github\.com/([\w-]+/[\w.-]+)", (ROOT / "CITATION.cff").read_text("utf-8"))
+REPOSITORY = CITED[1] if CITED else os.environ.get("OCRR_REPOSITORY", "OWNER/REPOSITORY")
+BUTTONS = f"""<p class="open-in">
+<a href="https://mybinder.org/v2/gh/{REPOSITORY}/HEAD?urlpath=lab/tree/notebooks/NAME.ipynb">Open in Binder</a>
+<a href="http://localhost:8888/lab/tree/notebooks/NAME.ipynb" title="after `make lab`">Open in local JupyterLab</a>
+<a href="../NAME.html">One HTML file</a></p>"""
+WIDGET = "application/vnd.jupyter.widget-view+json"  # needs a kernel: shown in Binder and JupyterLab only
+NBCONVERT = "-m nbconvert --to html --log-level ERROR --HTMLExporter.mathjax_url= --HTMLExporter.require_js_url="
+
+project, author, language = "OCRR compendium", "The OCRR compendium's maintainers", "en"
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinxcontrib.bibtex"]
+exclude_patterns, bibtex_bibfiles = ["examples", "made"], ["../paper/references.bib"]
+html_theme, html_title, html_static_path, html_css_files = "sphinx_book_theme", project, ["_static"], ["site.css"]
+html_theme_options = {"home_page_in_toc": True, "show_toc_level": 2, "navbar_persistent": []}
+html_show_search_summary = False  # a page opened from a folder cannot fetch others
+html_extra_path = ["../paper/ocrr.html", "../paper/ocrr.pdf", "../build/html"]
+myst_heading_anchors = 3
+nb_execution_mode, nb_output_stderr, nb_merge_streams, nb_render_markdown_format = "off", "remove", True, "gfm"
+autodoc_default_options, autodoc_preserve_defaults = {"members": True, "member-order": "bysource"}, True
+
+
+def copy_notebooks():
+    """Copy executed notebooks into the source tree, without widgets, and convert each to one HTML file."""
+    shutil.rmtree(DOCS / "notebooks", ignore_errors=True)
+    (DOCS / "notebooks").mkdir()
+    for path in (ROOT / "build/notebooks").glob("[0-9]*.ipynb"):
+        notebook = nbformat.read(path, as_version=4)
+        notebook.metadata.pop("widgets", None)
+        for outputs in (cell.outputs for cell in notebook.cells if cell.cell_type == "code"):
+            outputs[:] = [output for output in outputs if WIDGET not in output.get("data", {})]
+        nbformat.write(notebook, DOCS / "notebooks" / path.name)
+    copies = sorted((DOCS / "notebooks").glob("*.ipynb"))
+    subprocess.run([sys.executable, *NBCONVERT.split(), "--output-dir", ROOT / "build/html", *copies], check=True)
+
+
+def write_table(name, path, columns):
+    """Write a CSV file as a table that filters and sorts offline, for the page of that name to include."""
+    frame = pd.read_csv(ROOT / path, keep_default_na=False)[columns.split(", ")].round(3)
+    controls = {"columnControl": ["order", ["searchList"]], "ordering": {"indicators": False}, "paging": False}
+    html = to_html_datatable(frame, connected=False, classes=f"display compact {name}", **controls)
+    library = generate_init_offline_itables_html(find_package_file("html", "dt_bundle.js"))
+    (DOCS / "made" / f"{name}.html").write_text(library + html, encoding="utf-8")
+
+
+def add_buttons(app, page, template, context, doctree):
+    """Put the buttons of a notebook below its title."""
+    if page.startswith("notebooks/"):
+        buttons = BUTTONS.replace("NAME", page.removeprefix("notebooks/"))
+        context["body"] = context["body"].replace("</h1>", f"</h1>{buttons}", 1)
+
+
+def setup(app):
+    copy_notebooks()
+    (DOCS / "made").mkdir(exist_ok=True)
+    columns = "section, claim, verdict, printed, found, paper, released, ours"
+    write_table("claims", "paper/tables/table_claims.csv", columns)
+    columns = "dataset, policy, rank, system, anytime novel, novel, original, corrections, collapsed, source"
+    write_table("leaderboard", "figures/leaderboard.csv", columns)
+    app.connect("html-page-context", add_buttons)
+    app.connect("include-read", lambda app, path, page, text: text.__setitem__(0, text[0].replace("\n: ", "\n")))

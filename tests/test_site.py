@@ -1,0 +1,162 @@
+"""The site: built by Sphinx from a few executed notebooks, read in headless Chromium from a folder."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from urllib.parse import unquote, urldefrag
+
+import nbformat
+import pandas as pd
+import pytest
+
+from ocrrlib.files import ROOT
+from tests import browser as chromium
+
+pytestmark = pytest.mark.slow
+BOOKS = ("00_tour", "05_vote_ablation")
+WIDGET = "application/vnd.jupyter.widget-view+json"
+PAPER = '<!doctype html><meta name="viewport" content="width=device-width"><h1>OCRR</h1>'
+OUTPUTS = [
+    nbformat.v4.new_output("stream", name="stdout", text="a line\n"),
+    nbformat.v4.new_output("display_data", {"text/plain": "Desk()", WIDGET: {"model_id": "1"}}),
+    nbformat.v4.new_output("display_data", {"text/plain": "x", "text/markdown": "| a | b |\n|---|---|\n| 1 | 2 |"}),
+    nbformat.v4.new_output("display_data", {"text/plain": "x", "text/html": f"<table><td>{'wide ' * 99}</table>"}),
+]
+PAGES = (
+    "index claims leaderboard figures tables notebooks protocol api paper references ocrr search 05_vote_ablation".split()
+    + [f"notebooks/{name}" for name in BOOKS]
+)
+
+
+def executed(path, folder):
+    """Write a notebook with outputs of every kind in its first cell of code."""
+    notebook = nbformat.read(path, as_version=4)
+    notebook.metadata.widgets = {"application/vnd.jupyter.widget-state+json": {"state": {"1": {}}}}
+    next(cell for cell in notebook.cells if cell.cell_type == "code").outputs = OUTPUTS
+    nbformat.write(notebook, folder / path.name)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """Folder of the site of a checkout with the published results and two notebooks."""
+    source = tmp_path_factory.mktemp("checkout")
+    ignored = shutil.ignore_patterns("notebooks", "made")
+    shutil.copytree(ROOT / "docs", source / "docs", ignore=ignored)
+    for name in ("figures", "ocrrlib", "data", "CITATION.cff"):
+        (source / name).symlink_to(ROOT / name)
+    shutil.copytree(ROOT / "paper", source / "paper")
+    (source / "paper/ocrr.html").write_text(PAPER)
+    (source / "build/notebooks").mkdir(parents=True)
+    for name in BOOKS:
+        executed(ROOT / f"notebooks/{name}.ipynb", source / "build/notebooks")
+    links = re.sub(r"(\[[^]]*\])\(notebooks/(?!05)\w+\.ipynb\)", r"\1", (source / "docs/figures.md").read_text())
+    (source / "docs/figures.md").write_text(links)  # notebooks that are not built here
+    command = [sys.executable, *"-m sphinx -W --keep-going -q -b html docs build/site".split()]
+    run = subprocess.run(command, cwd=source, capture_output=True, text=True, env=os.environ)
+    assert run.returncode == 0, run.stderr
+    return source / "build/site"
+
+
+@pytest.fixture(scope="module")
+def tab():
+    if not chromium.find():
+        reason = f"no browser on PATH ({', '.join(chromium.NAMES)})"
+        pytest.fail(reason) if os.environ.get("OCRR_BROWSER") == "required" else pytest.skip(reason)
+    with chromium.browser() as tab:
+        yield tab
+
+
+class Page(HTMLParser):
+    """Links and ids of a page."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.links, self.ids = [], set()
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attributes):
+        values = dict(attributes)
+        self.ids |= {values.get("id"), values.get("name")}
+        self.links += [values[name] for name in ("href", "src") if values.get(name)]
+
+
+@pytest.fixture(scope="module")
+def pages(site):
+    return {path: Page(path) for path in site.rglob("*.html") if "_static" not in path.parts}
+
+
+def test_links_inside_the_site_lead_somewhere(site, pages):
+    broken = []
+    for path, page in pages.items():
+        for link in page.links:
+            if re.match(r"\w+:", link) or path.name in ("search.html", "genindex.html") and link == "#":
+                continue
+            address, anchor = urldefrag(link)
+            target = (path.parent / unquote(address.partition("?")[0])).resolve() if address else path
+            lost = anchor and target in pages and not {anchor, unquote(anchor)} & pages[target].ids
+            broken += [f"{path.relative_to(site)}: {link}"] if lost or not target.exists() else []
+    assert broken == []
+
+
+def test_every_figure_and_table_is_shown(site, pages):
+    figures = {path.name for path in (ROOT / "figures").glob("*.png")}
+    assert figures <= {link.rpartition("/")[2] for link in pages[site / "figures.html"].links}
+    tables = {path.name for path in (ROOT / "paper/tables").glob("*.csv")}
+    assert tables <= {link.rpartition("/")[2] for link in pages[site / "tables.html"].links}
+
+
+@pytest.mark.parametrize("name", BOOKS)
+def test_a_notebook_opens_in_binder_in_jupyterlab_and_as_one_file(name, site, pages):
+    links = pages[site / f"notebooks/{name}.html"].links
+    assert f"http://localhost:8888/lab/tree/notebooks/{name}.ipynb" in links and f"../{name}.html" in links
+    binder = next(link for link in links if link.startswith("https://mybinder.org/v2/gh/"))
+    assert binder.endswith(f"?urlpath=lab/tree/notebooks/{name}.ipynb")
+
+
+def test_tables_of_a_notebook_are_html_and_widgets_are_left_out(site):
+    text = (site / "notebooks/05_vote_ablation.html").read_text(encoding="utf-8")
+    assert "<td><p>1</p></td>" in text and "| 1 |" not in text and "Desk()" not in text
+
+
+@pytest.mark.parametrize("width", (400, 1300))
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_fits_its_window_and_requests_nothing_elsewhere(page, width, site, tab):
+    tab.show(width=width, height=900)
+    tab.open((site / f"{page}.html").as_uri())
+    foreign = [url for url in tab.requests if not url.startswith((site.as_uri(), "data:", "blob:"))]
+    complaints = [error for error in tab.errors if "[PST]" not in error and "theme mode" not in error]
+    assert foreign == [] and complaints == []
+    assert tab.run("document.documentElement.scrollWidth") <= tab.run("innerWidth") == width
+
+
+def test_search_finds_a_term(site, tab):
+    tab.show()
+    tab.open(f"{site.as_uri()}/search.html?q=reservoir")
+    tab.until("[...document.querySelectorAll('#search-results a')].some(a => a.textContent.includes('protocol'))")
+
+
+ROWS = "document.querySelectorAll('.claims tbody tr').length"
+
+
+def test_claims_filter_by_words_and_by_a_column_and_sort(site, tab):
+    tab.show()
+    tab.open(f"{site.as_uri()}/claims.html")
+    total = len(pd.read_csv(ROOT / "paper/tables/table_claims.csv"))
+    tab.until(f"{ROWS} === {total}")
+    tab.click(".dt-search input")
+    tab.press("A-GEM is the best")
+    tab.until(f"{ROWS} < 5")
+    tab.open(f"{site.as_uri()}/claims.html")
+    tab.until(f"{ROWS} === {total}")
+    tab.click(".claims th:nth-child(3) .dtcc-button_dropdown")
+    tab.until("document.querySelector('.dtcc-list-buttons [aria-label=holds]')")
+    tab.click(".dtcc-list-buttons [aria-label=holds]")
+    tab.until(f"{ROWS} < {total}")
+    verdicts = "[...document.querySelectorAll('.claims tbody td:nth-child(3)')].map(c => c.textContent)"
+    assert set(tab.run(verdicts)) == {"holds"}
+    tab.click(".claims th:nth-child(2) .dtcc-button_order")
+    claims = "[...document.querySelectorAll('.claims tbody td:nth-child(2)')].map(c => c.textContent)"
+    tab.until(f"(c => c.every((x, i) => !i || c[i - 1].localeCompare(x) <= 0))({claims})")
