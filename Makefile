@@ -104,7 +104,7 @@ lora: settings  ## run LoRA anew (hours on a CPU)
 	@$(RUN) LORA=live notebooks/04_lora.ipynb $(NB)/04_lora.ipynb
 
 scale: settings  ## compare exact search and HNSW up to 10 million entries anew (hours; SCALES=10k,1M for parts)
-	@$(RUN) TIMES=live $(if $(filter command,$(origin SCALES)),,SCALES=all) notebooks/06_hnsw_scale.ipynb $(NB)/06_hnsw_scale.ipynb
+	@$(RUN) TIMES=live $(if $(filter command,$(origin SCALES)),,SCALES=10k,seeds,1M,10M,map,race_100k,race_1M) notebooks/06_hnsw_scale.ipynb $(NB)/06_hnsw_scale.ipynb
 
 compute: settings  ## measure the cost of corrections and predictions anew, on a machine at rest
 	@$(RUN) TIMES=live notebooks/07_compute.ipynb $(NB)/07_compute.ipynb

@@ -20,7 +20,7 @@ from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import EXPERIMENTS
 from ocrrlib.ledger import Ledger
 from ocrrlib.policies import POLICIES
-from ocrrlib.report import style
+from paper import style
 from ocrrlib.scenario import make_scenario
 from ocrrlib.search import top_k
 from ocrrlib.stream import run_stream

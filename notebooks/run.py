@@ -23,7 +23,7 @@ from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import PROFILES, parse_seeds
 from ocrrlib.files import ROOT
 from ocrrlib.tasks import check_scheduler
-from studies.scale import check_scales
+from studies.scale import LIVE, cells, check_memory
 
 SOURCES = ("published", "live")  # as committed, or run now
 KNOWN = (
@@ -50,7 +50,8 @@ def check(settings):
         pick(f"value of {name}", settings.get(name, "live"), dict.fromkeys(SOURCES))
     if settings.get("DASK"):
         check_scheduler(settings["DASK"])
-    check_scales(settings.get("SCALES", ""), settings.get("PROFILE", "paper"))
+    scales = cells(settings.get("SCALES", LIVE), settings.get("PROFILE", "paper"))
+    check_memory(max((cell.n for cell in scales), default=0))
     encoder = settings.get("ENCODER")
     for dataset in DATASETS if encoder else ():
         if not path_of(dataset, encoder).exists():  # it will be encoded: texts and encoder must be there

@@ -151,15 +151,15 @@ def ledger_write(
     policy: PolicyName = "oracle",
 ):
     """Stream once through a system that keeps a ledger, and write or extend the file."""
-    from ocrrlib import embeddings, ledger, ledger_file, policies, scenario, stream, systems
+    from ocrrlib import embeddings, ledger, policies, scenario, stream, systems
 
     kept, chosen = systems.make(system, seed), pick("policy", policy, policies.POLICIES)
     drawn = scenario.make_scenario(embeddings.load(dataset, encoder), seed, cap=None)
     list(stream.run_stream(kept, drawn, chosen))
     if not isinstance(getattr(kept, "entries", None), ledger.Ledger):
         raise InputError(f"{system} keeps no ledger: give substrate or ledger_plda")
-    added = ledger_file.write(kept.entries, file, drawn.classes)
-    typer.echo(f"{file}: {added} entries added\nhead {ledger_file.read(file).head.hex()}: note it elsewhere")
+    added = ledger.write(kept.entries, file, drawn.classes)
+    typer.echo(f"{file}: {added} entries added\nhead {ledger.read(file).head.hex()}: note it elsewhere")
 
 
 @ledgers.command("verify")
@@ -169,15 +169,10 @@ def ledger_verify(
     as_json: AsJSON = False,
 ):
     """Walk a ledger's chain; exit status 1 if an entry was changed, removed, inserted or reordered."""
-    from ocrrlib import ledger_file
+    from ocrrlib import ledger
 
-    size = newest = None
-    try:
-        found = ledger_file.read(file)
-        size, newest, fault = found.size, found.head.hex(), found.verify(head=head)
-    except InputError as error:
-        if not (fault := getattr(error, "fault", None)):
-            raise
+    found = ledger.read(file)
+    size, newest, fault = found.size, found.head.hex(), found.verify(head=head)
     covered = "no head was given: a cut tail or a full rewrite would not show"
     if head is not None:
         covered = "the head is the newest" if head == newest else "the head is older: later entries are not covered"
@@ -191,9 +186,9 @@ def ledger_verify(
 @ledgers.command("show")
 def ledger_show(file: File, last: Annotated[int, typer.Option(min=0, help="Entries shown, newest last.")] = 5):
     """Show the newest entries of a ledger."""
-    from ocrrlib import ledger_file
+    from ocrrlib import ledger
 
-    found = ledger_file.read(file)
+    found = ledger.read(file)
     for place in range(max(found.size - last, 0), found.size):
         typer.echo(f"{place:>8}  {found.hashes[place].hex()[:16]}  {found.classes[found.y[place]]}")
     typer.echo(f"{found.size} entries, head {found.head.hex()}")

@@ -12,7 +12,7 @@ from ocrrlib.datasets import DATASETS
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.errors import InputError
 from ocrrlib.files import write_text
-from ocrrlib.home import data_folder
+from ocrrlib.files import data_folder
 from ocrrlib.metrics import RUN
 from ocrrlib.own_data import check_name
 from ocrrlib.stream import EVERY

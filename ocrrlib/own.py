@@ -19,7 +19,7 @@ from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.errors import InputError, pick
 from ocrrlib.evaluation import HELD_OUT, Evaluation
 from ocrrlib.experiments import parse_seeds
-from ocrrlib.home import cache_folder
+from ocrrlib.files import cache_folder
 from ocrrlib.own_data import READERS, check_name, encoded, encoder_name, read_data
 from ocrrlib.own_system import as_system, title_of
 from ocrrlib.policies import POLICIES, Policy
@@ -108,8 +108,8 @@ def evaluate(
     if key is None and (jobs > 1 or dask):
         _check_sendable(title, options)
     where = f"{title} on {data.dataset}, seed"
-    tasks = [Task((data,), (options, seed), f"{str(key)[:40]}-{seed}", f"{where} {seed}") for seed in seeds]
-    runs = run_tasks(_run, tasks, min(jobs, len(seeds)), key and cache_folder() / "own", progress, dask)
+    tasks = [Task({"run": f"{where} {seed}", "key": key}, (data, options, seed)) for seed in seeds]
+    runs = run_tasks(_run, tasks, jobs, key and cache_folder() / "own", progress, dask)
     cell = {"dataset": data.dataset, "encoder": data.encoder, "policy": policy.name}
     checkpoints = [cell | {"seed": seed, "system": title} | one for seed, run in zip(seeds, runs) for one in run]
     cell |= {"fingerprint": data.fingerprint, "held_out": held_out, "every": int(every)}
@@ -152,7 +152,7 @@ def _vectors(data, encoder):
 
 def _sentences(data, encoder):
     """A published dataset as sentences, for systems that read these."""
-    from ocrrlib.sentences import load_sentences
+    from ocrrlib.embeddings import load_sentences
 
     if not (isinstance(data, str) and data in DATASETS):
         raise InputError(f"a system that reads sentences runs on {' or '.join(DATASETS)} only: give one of these")

@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ocrrlib.sentences import load_sentences
+from ocrrlib.embeddings import load_sentences
 from ocrrlib.embeddings import load
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.errors import InputError, pick
@@ -28,6 +28,21 @@ from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import PROTOCOL, run_stream
 from ocrrlib.systems import SYSTEMS, make
 from ocrrlib.tasks import CACHE, Task, libraries, run_tasks
+
+# Results that are not streams of a grid: what names a row.
+STUDIES = {
+    "parameters": ["backbone"],
+    "scale": ["classes", "noise", "n", "seed"],
+    "scale_costs": ["classes", "noise", "n", "seed"],
+    "race": ["n", "index", "effort"],
+    "costs": ["dataset", "system"],
+    "growth": ["system", "entries"],
+    "search": ["system", "dataset", "policy", "seed"],
+    "tuning": ["parameter", "value", "chosen", "dataset", "policy", "seed"],
+    "variance": ["dataset", "system", "draw", "order", "coins"],
+    "streams": "study dataset encoder system seed asking p wrong confusion delay drift order new known step".split(),
+}
+TIMED = ("scale_costs", "race", "costs", "growth")  # their files say on what machine, with what libraries and when
 
 _scenario = lru_cache(maxsize=1)(make_scenario)  # runs of one scenario come in a row
 
@@ -216,20 +231,12 @@ def published(name, out=ROOT):
     return frame
 
 
-def publish_study(name, fresh, keys, out=ROOT, keep=True, timed=False):
+def publish_study(name, fresh, out=ROOT, keep=True):
     """Write a study's rows and return them: the fresh ones and, with ``keep``, the published ones beside them.
 
-    Parameters
-    ----------
-    name : str
-        Of the study's results file.
-    fresh : DataFrame
-        Rows that were just made.
-    keys : list of str
-        Columns that name a row: a fresh one takes the place of a published one.
-    timed : bool
-        Whether rows hold times: the file then says on what machine, with what libraries and when.
+    A fresh row takes the place of a published one of the same name, see ``STUDIES``.
     """
+    keys, timed = STUDIES[name], name in TIMED
     parts = [fresh, read_results(_path(name))] if keep and _path(name).exists() else [fresh]
     joined = pd.concat([part for part in parts if len(part)], ignore_index=True)
     joined = joined.drop_duplicates(keys).sort_values(keys, kind="stable", ignore_index=True)

@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from ocrrlib.errors import InputError
 from ocrrlib.files import write_text
-from ocrrlib.home import cache_folder
+from ocrrlib.files import cache_folder
 
 CACHE = cache_folder() / "runs"
 PATIENCE = 10  # seconds that a Dask scheduler has to answer

@@ -9,10 +9,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from ocrrlib.experiments import OURS
-from ocrrlib.report.curves import AXES as TITLES
-from ocrrlib.report.curves import mark_end, mean_curve
-from ocrrlib.report.fronts import DASHED, staircase, write_names
-from ocrrlib.report.style import FAMILIES, PALETTE, WIDTH, cell_title, family_of, style_of
+from paper.figures import AXES as TITLES
+from paper.figures import mark_end, mean_curve
+from paper.fronts import DASHED, staircase, write_names
+from paper.style import FAMILIES, PALETTE, WIDTH, cell_title, family_of, style_of
 from studies.statistics import AXES, CELL, REFERENCE, t_intervals
 from studies.target import ALPHA, DROP, FLOOR, means
 

@@ -9,7 +9,7 @@ from ocrrlib.errors import InputError
 from ocrrlib.evaluation import CELL, DROP, FLOOR, METRICS, PUBLISHED, published_runs, ranking
 from ocrrlib.files import ROOT, write_text
 from ocrrlib.own_data import check_name
-from ocrrlib.report.style import cell_title
+from paper.style import cell_title
 from ocrrlib.stream import EVERY
 
 CONTRIBUTED = ROOT / "data/results/leaderboard"

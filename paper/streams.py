@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 
 from ocrrlib.experiments import OURS
-from ocrrlib.report.curves import mean_curve
-from ocrrlib.report.style import PALETTE, WIDTH, style_of
-from ocrrlib.report.values import Value
+from paper.figures import mean_curve
+from paper.style import PALETTE, WIDTH, style_of
+from paper.values import Value
 from studies.differences import compared, last
 
 ALPHA, MARK = 0.05, "†"  # of Holm's correction over all differences of a study

@@ -5,7 +5,7 @@ from html import escape
 
 import pandas as pd
 
-from ocrrlib.cost_plan import MEASURED, MEASURED_ON, REFERENCE
+from studies.costs import MEASURED, MEASURED_ON, REFERENCE
 from ocrrlib.experiments import OURS
 from ocrrlib.files import write_text
 from ocrrlib.metrics import LEVELS, summarise

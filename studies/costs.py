@@ -13,7 +13,7 @@ from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import FULL_SWEEP, ONLINE, OURS, PROFILES, REPLAYS
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import make_scenario
-from ocrrlib.sentences import load_sentences
+from ocrrlib.embeddings import load_sentences
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import SYSTEMS, make
 from studies.scale import Cell, check_memory, timed

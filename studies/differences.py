@@ -5,7 +5,7 @@ import pandas as pd
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from ocrrlib.stream_plan import SETTING
+from studies.streams import SETTING
 from studies.statistics import area, differences, t_intervals
 
 RUN = ["study", "dataset", "encoder", "system", "seed", *SETTING]

@@ -14,9 +14,8 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from ocrrlib.search import top_k
-from studies import run_tasks
+from ocrrlib.tasks import CACHE, Task, run_tasks
 from studies.scale import (
-    CACHE,
     DIM,
     EF_CONSTRUCTION,
     EFFORTS,
@@ -107,5 +106,5 @@ def races(parts, profile="paper", cache=CACHE, progress=True):
     if len(there) < len(RACED):
         warnings.warn(f"without their libraries are left out: {', '.join(RACED.keys() - set(there))}", stacklevel=2)
     plan = [(name, cell) for cell in cells(parts, profile, RACES) for name in there]
-    tasks = [({"race": name} | asdict(cell), (name, cell)) for name, cell in plan]
+    tasks = [Task({"race": name} | asdict(cell), (name, cell)) for name, cell in plan]
     return pd.DataFrame(sum(run_tasks(race, tasks, 1, cache, progress), []))

@@ -15,14 +15,13 @@ from threadpoolctl import threadpool_limits
 from ocrrlib.embeddings import load
 from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import PROFILES, SEEDS, parse_seeds
-from ocrrlib.home import cache_folder
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import make_scenario
 from ocrrlib.search import top_k
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import make
+from ocrrlib.tasks import CACHE, Task, run_tasks
 from ocrrlib.voting import vote
-from studies import run_tasks
 
 DIM = 384
 BLOCK = 4096  # rows drawn by one generator, whatever the chunks that are read
@@ -31,7 +30,6 @@ HELD = 1_000_000  # entries up to which all rows are held at once, to time an ex
 PART = 100_000  # rows after which a larger index is saved and loaded, at least
 M, EF_CONSTRUCTION = 16, 200
 EFFORTS = (8, 16, 32, 64, 128, 256, 512)  # values of ``ef``
-CACHE = cache_folder() / "scale"
 
 
 def to_grid(X):
@@ -170,8 +168,7 @@ def empty_index(n, ef, seed=0, dim=DIM):
 @contextmanager
 def saved(index):
     """While entered, the path of a file that holds an index."""
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=CACHE) as folder:
+    with tempfile.TemporaryDirectory() as folder:
         index.save_index(f"{folder}/index.bin")
         yield f"{folder}/index.bin"
 
@@ -278,7 +275,7 @@ def run_cells(cells, jobs=1, cache=CACHE, progress=True):
 
     With more than one job at a time costs are not worth much.
     """
-    pairs = run_tasks(compare, [({"study": "scale"} | asdict(cell), (cell,)) for cell in cells], jobs, cache, progress)
+    pairs = run_tasks(compare, [Task(asdict(cell), (cell,), cost=cell.n) for cell in cells], jobs, cache, progress)
     return tuple(pd.DataFrame([asdict(cell) | pair[i] for cell, pair in zip(cells, pairs)]) for i in range(2))
 
 
@@ -310,4 +307,4 @@ def after_stream(dataset, encoder, seed, profile="paper", k=5):
 def after_streams(datasets, encoder, seeds=SEEDS, profile="paper", jobs=1):
     """The same for several datasets and seeds, as a table."""
     plan = [(name, encoder, seed, profile) for name in datasets for seed in parse_seeds(seeds)]
-    return pd.DataFrame(sum(run_tasks(after_stream, [({"ledger": one}, one) for one in plan], jobs, None, False), []))
+    return pd.DataFrame(sum(run_tasks(after_stream, [Task({"ledger": one}, one) for one in plan], jobs, None, False), []))

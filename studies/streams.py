@@ -13,22 +13,18 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
-from ocrrlib.blind import BLIND
 from ocrrlib.embeddings import Embedded, halve, load, widen
 from ocrrlib.encoders import DEFAULT_ENCODER, LEXICAL_ENCODER
 from ocrrlib.errors import pick
 from ocrrlib.experiments import OURS, PROFILES, parse_seeds
-from ocrrlib.home import cache_folder
 from ocrrlib.policies import CONFUSIONS, POLICIES, UNCERTAINTIES, Policy
-from ocrrlib.scenario import make_scenario
+from ocrrlib.scenario import make_scenario, shuffled
 from ocrrlib.search import top_k
-from ocrrlib.shifts import shuffled
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import SYSTEMS
-from studies import run_tasks
+from ocrrlib.tasks import Task, run_tasks
 
-CACHE = cache_folder() / "streams"
-ORACLE = POLICIES["oracle"]
+ORACLE, BLIND = POLICIES["oracle"], Policy("blind", 1.0, exact=True)
 SEEDS = {"paper": (0, 1, 2, 3, 4), "quick": (0,)}
 COMPARED = ("substrate", "bounded_reservoir_1000", "knn_lm", "online_linear", "slda", OURS)
 QUEUES = ("bounded_fifo_1000", "bounded_reservoir_1000")  # what a memory with a budget keeps depends on the order
@@ -228,8 +224,8 @@ def run_studies(names=tuple(STUDIES), encoder=DEFAULT_ENCODER, seeds=None, profi
     cells, tasks, rows = [(name, cell) for name in names for cell in plan(name, encoder, seeds, profile)], [], []
     for _, cell in cells:
         entry, data = SYSTEMS[cell.system], rows_of(cell.dataset, cell.encoder, cell.out_of_scope)[1]
-        tasks.append((asdict(cell) | {"made": [entry.cls, entry.params], "data": data}, (cell,)))
-    for (study, cell), found in zip(cells, run_tasks(run_cell, tasks, **{"cache": CACHE} | how)):
+        tasks.append(Task(asdict(cell) | {"made": [entry.cls, entry.params], "data": data}, (cell,)))
+    for (study, cell), found in zip(cells, run_tasks(run_cell, tasks, **how)):
         policy = cell.policy
         setting = {"study": study, "asking": policy.ask or "random", "p": policy.p, "delay": policy.delay}
         setting |= {"wrong": policy.wrong, "confusion": policy.confusion if policy.wrong else "none"}

@@ -19,15 +19,14 @@ from ocrrlib.embeddings import load
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.errors import pick
 from ocrrlib.experiments import EXPERIMENTS, OURS
-from ocrrlib.home import cache_folder
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import make_scenario
-from ocrrlib.statistics.bar import AXES, CELL, means
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import SYSTEMS
-from studies import run_tasks
+from ocrrlib.tasks import Task, run_tasks
+from studies.statistics import AXES, CELL
+from studies.target import means
 
-CACHE = cache_folder() / "tuning"
 DATASETS = ("banking77", "clinc150")
 SEEDS = tuple(range(1000, 1024))  # none of them is reported on
 FOLDS = 4
@@ -118,8 +117,8 @@ def accuracies(plan, encoder=DEFAULT_ENCODER, **how):
     tasks = []
     for entry, dataset, policy, seed in plan:
         key = {"made": [entry.cls, entry.params], "data": fold_of(dataset, encoder, seed % FOLDS)[1], "policy": policy}
-        tasks.append((key | {"seed": seed}, (entry, dataset, policy, seed, encoder)))
-    return run_tasks(accuracy, tasks, **{"cache": CACHE} | how)
+        tasks.append(Task(key | {"seed": seed}, (entry, dataset, policy, seed, encoder)))
+    return run_tasks(accuracy, tasks, **how)
 
 
 def value_of(params, name):

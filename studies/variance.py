@@ -10,14 +10,12 @@ import pandas as pd
 from ocrrlib.embeddings import load
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.errors import pick
-from ocrrlib.home import cache_folder
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import SYSTEMS
-from studies import run_tasks
+from ocrrlib.tasks import Task, run_tasks
 
-CACHE = cache_folder() / "crossed"
 dataset_of = lru_cache(maxsize=2)(load)
 
 
@@ -52,8 +50,8 @@ def cross(systems, dataset, encoder=DEFAULT_ENCODER, draws=6, orders=4, coins=4,
         entry = pick("system", system, SYSTEMS)
         names.append({"dataset": dataset, "system": system, "draw": draw, "order": order, "coins": coin})
         key = names[-1] | of_all | {"made": [entry.cls, entry.params]}
-        tasks.append((key, (dataset, encoder, system, draw, order, coin, policy)))
-    done = run_tasks(run_one, tasks, **{"cache": CACHE} | how)
+        tasks.append(Task(key, (dataset, encoder, system, draw, order, coin, policy)))
+    done = run_tasks(run_one, tasks, **how)
     return pd.DataFrame([name | row for name, row in zip(names, done)])
 
 

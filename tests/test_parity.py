@@ -3,7 +3,7 @@
 import pytest
 
 from ocrrlib.experiments import FULL_SWEEP, SEEDS, grid
-from ocrrlib.sweep import sweep
+from ocrrlib.runs import sweep
 
 # Computed with the authors' released code (their full sweep, all-MiniLM-L6-v2 embeddings in float32).
 # Per system, per seed 0, 1, 2: (step, corrections, novel accuracy, original accuracy), lastly at the end of the stream.

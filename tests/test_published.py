@@ -11,10 +11,10 @@ import pytest
 from ocrrlib import embeddings
 from ocrrlib.datasets import DATASETS
 from ocrrlib.files import ROOT
-from ocrrlib.publish import published
-from ocrrlib.report import costs, lora, race, scale, tables
-from ocrrlib.report import values as numbers
-from ocrrlib.scale_plan import SETTINGS
+from ocrrlib.runs import published
+from paper import costs, lora, race, scale, tables
+from paper import values as numbers
+from studies.scale import SETTINGS
 
 FOLDER = ROOT / "paper/tables"
 results = cache(published)

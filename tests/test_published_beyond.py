@@ -11,7 +11,7 @@ import pytest
 
 from ocrrlib.experiments import OURS
 from ocrrlib.files import ROOT
-from ocrrlib.report.values import Value, read
+from paper.values import Value, read
 from paper.streams import QUOTED, Difference
 
 # Differences of which the paper says that the seeds cannot tell them from 0; of the others it says which way they go.

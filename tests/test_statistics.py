@@ -8,8 +8,8 @@ from ocrrlib import results
 from ocrrlib.errors import InputError
 from ocrrlib.files import ROOT
 from ocrrlib.metrics import CELL, LEVELS, RUN, summarise
-from ocrrlib.statistics.noninferiority import noninferiority
-from ocrrlib.statistics.summary import METRICS, accuracies, measure, summary
+from studies.target import noninferiority
+from studies.statistics import METRICS, accuracies, measure, summary
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from ocrrlib.experiments import EXPERIMENTS, OURS
 from ocrrlib.files import ROOT
 from ocrrlib.policies import POLICIES, UNCERTAINTIES
 from ocrrlib.scenario import make_scenario
-from ocrrlib.statistics.noninferiority import noninferiority
+from studies.target import noninferiority
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import SYSTEMS, make
 from studies import streams, tune, variance

@@ -1,1 +1,0 @@
-"""Tables and figures from tidy results; nothing here runs an experiment."""
