@@ -30,7 +30,8 @@ else
 PY := .venv/bin/python
 READY := .venv/ready-$(shell cksum requirements.lock pyproject.toml | cksum | cut -d ' ' -f 1)
 endif
-RUN = $(PY) -m notebooks.run $(if $(O),OUT=$(O)) $(foreach name,$(OUTCOME) $(OTHER),$(name)=$($(name)))
+GIVEN = $(foreach name,$(OUTCOME) $(OTHER),$(if $(filter-out $(d.$(name)),$($(name))),$(name)=$($(name))))
+RUN = $(strip $(PY) -m notebooks.run JOBS=$(JOBS) $(GIVEN) $(if $(O),OUT=$(O)))
 LIBRARY := $(wildcard ocrrlib/*.py ocrrlib/systems/*.py studies/*.py) \
 	$(addprefix paper/,style.py figures.py tables.py values.py claims.py beyond.py streams.py)
 NOTEBOOKS := $(basename $(notdir $(wildcard notebooks/[0-9]*.ipynb)))
@@ -48,9 +49,6 @@ paper: notebooks $(if $(O),,paper/ocrr.pdf)  ## make results, tables, figures an
 
 notebooks: $(EXECUTED)  ## execute the notebooks that are missing or stale
 
-$(NB)/%.ipynb: notebooks/%.ipynb $(LIBRARY) | settings
-	@$(RUN) $< $@
-
 settings: $(READY)
 	@$(PY) -m notebooks.run check $(MAKEOVERRIDES)
 
@@ -63,12 +61,12 @@ $(NB)/08_claims.ipynb: $(addprefix $(R)/,full_sweep.parquet storage_pareto.parqu
 
 # What each notebook makes: made(notebook, results, figures, tables).
 define made
-made.$1 := $$(addprefix $(O),$(2:%=data/results/%.parquet) $(3:%=figures/%.pdf) $(3:%=figures/%.png) paper/values/$1.json \
-	$(foreach table,$4,$(addprefix paper/tables/$(table).,csv md tex)))
-$$(made.$1) &: $(NB)/$1.ipynb
-	@ls $$(made.$1) >/dev/null 2>&1 || { rm $$<; $$(MAKE) --no-print-directory $$<; }
-	@touch $$(made.$1)
+made.$1 := $$(addprefix $(O),$(2:%=data/results/%.parquet) $(3:%=figures/%.pdf) $(3:%=figures/%.png) \
+	$(if $2$3$4,paper/values/$1.json) $(foreach table,$4,$(addprefix paper/tables/$(table).,csv md tex)))
+$$(made.$1) $(NB)/$1.ipynb &: notebooks/$1.ipynb $(LIBRARY) | settings
+	@$(RUN) $$< $(NB)/$1.ipynb
 endef
+$(foreach name,00_from_scratch 00_tour 11_your_own 12_explore,$(eval $(call made,$(name))))
 $(eval $(call made,01_embed,,,table_datasets))
 $(eval $(call made,02_full_sweep,full_sweep,fig2_recovery fig4_banking77 fig5_clinc150 six_cells,\
 	table_hyperparameters table_ranking table_six_cells table_sparse_policies))
@@ -82,7 +80,7 @@ $(eval $(call made,08_claims,,claims,table_claims table_claims_summary))
 $(eval $(call made,09_beyond,,beyond_anytime beyond_front beyond_recovery,$(addprefix table_,bar bar_best beyond \
 	corrections out_of_scope search statistics target tuning variance)))
 $(eval $(call made,10_streams,,$(addprefix streams_,asked digits drift encoder known late new order scope wrong),\
-	table_stream_advice table_stream_differences table_streams))
+	table_stream_differences table_streams))
 
 paper/ocrr.pdf: paper/ocrr.md paper/references.bib $(foreach name,$(NOTEBOOKS),$(made.$(name))) \
 		$(wildcard paper/template.*) paper/build.py

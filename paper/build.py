@@ -65,7 +65,8 @@ def read_table(folder, name, columns=None, size=None, long=False):
         raise InputError(f"unknown table {name!r}: a notebook must write it")
     body, _, caption = path.read_text(encoding="utf-8").strip().partition("\n\n: ")
     rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in body.splitlines()]
-    places = [rows[0].index(pick(f"column of {name}", column, rows[0]) and column) for column in columns or rows[0]]
+    heads = {head: place for place, head in enumerate(rows[0])}
+    places = [pick(f"column of {name}", column, heads) for column in columns or rows[0]]
     lines = [f"| {' | '.join(row[place] for place in places)} |" for row in rows]
     about = f"{f' size={size}' if size else ''}{' long=yes' if long else ''}"
     return "\n".join(["", *lines, "", f": {' '.join(caption.split())} {{#tbl:{name}{about}}}", ""])

@@ -171,7 +171,7 @@ class Table:
         options = dict(attributes)
         # Long cells count for more: it is they that make rows high.
         text = {c: round(math.hypot(*map(len, words[c])) / len(rows) ** 0.5) for c, w in enumerate(widths) if w > TEXT}
-        aligns = ["right" if right else "left" for right in numeric]
+        aligns = ["right" if right or column[0]["t"] == "AlignRight" else "left" for right, column in zip(numeric, columns)]
         size = options.get("size") or ("normal" if total <= WIDE else "small")
         return cls(id, size, options.get("long") == "yes", inlines(caption), aligns, head, rows, text, _groups(words))
 
