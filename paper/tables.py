@@ -85,11 +85,6 @@ def levels(summary):
     return {f"→{level} %": reached(summary, level) for level in LEVELS}
 
 
-def megabytes(nbytes):
-    """Bytes as megabytes."""
-    return [f"{value / 1e6:.2f}" for value in nbytes]
-
-
 def count(n):
     """10000 as 10k, 1000000 as 1M."""
     return f"{n // 10**6}M" if n >= 10**6 else f"{n // 1000}k" if n >= 1000 else str(n)
@@ -119,7 +114,7 @@ def headline(experiments):
         "System": summary["system"],
         "Experiment": summary["experiment"],
         "Entries": shown(summary["stored_entries"], ".0f"),
-        "MB": megabytes(summary["storage_bytes"]),
+        "MB": shown(summary["storage_bytes"] / 1e6, ".2f"),
     }
     text |= accuracies(summary) | levels(summary)
     caption = (

@@ -9,11 +9,10 @@ import pandas as pd
 import pytest
 
 from ocrrlib import embeddings, publish, scale, scale_plan
-from ocrrlib.experiments import OURS
 from ocrrlib.files import ROOT
 from ocrrlib.publish import published
 from ocrrlib.systems import SYSTEMS
-from paper import style, values
+from paper import figures, style, values
 
 TABLES = {
     "01_embed": "datasets",
@@ -66,6 +65,7 @@ def assert_published(out, stem, exact=True):
 @pytest.mark.parametrize("stem", TABLES)
 def test_tables_and_values_are_those_of_the_published_results(stem, out, monkeypatch):
     monkeypatch.setattr(style, "save", lambda figure, name, folder: None)
+    monkeypatch.setattr(figures, "noise_map", lambda found: None)  # takes longest
     monkeypatch.setattr(embeddings, "recheck", lambda data, texts: 1.0)
     folder = ROOT / "paper/tables"
     ledgers, orders = (pd.read_csv(folder / f"table_{name}.csv") for name in ("ledger_search", "file_order"))
@@ -89,7 +89,8 @@ def test_parameters_are_counted_in_the_models(out, monkeypatch):
     kept = published("parameters")[list(counted)]
     assert counted.sort_values("backbone").values.tolist() == kept.sort_values("backbone").values.tolist()
     large = counted.iloc[0]
-    assert large["adapters"] == 24 * 2 * 2 * 8 * 1024 and large["head"] == 77 * 1025, "blocks, projections, A and B, rank"
+    assert large["adapters"] == 24 * 2 * 2 * 8 * 1024  # blocks, projections, A and B, rank, width
+    assert large["head"] == 77 * (1024 + 1)
 
 
 def test_a_new_system_leaves_the_table_of_hyperparameters_as_it_is(out, monkeypatch):
@@ -101,17 +102,3 @@ def test_a_new_system_leaves_the_table_of_hyperparameters_as_it_is(out, monkeypa
 
 def test_no_key_is_written_by_two_notebooks():
     assert len(values.read()) > 150
-
-
-def test_the_paper_names_every_system_whose_mean_over_the_stream_is_above_ours():
-    means = pd.read_csv(ROOT / "paper/tables/table_statistics.csv").query("metric == 'novel_over_steps'")
-    means = means.pivot(index=["dataset", "policy"], columns="system", values="mean").round(4)  # equal so far: level
-    above = {cell: {name for name in row.index if row[name] > row[OURS]} for cell, row in means.iterrows()}
-    assert {cell: names for cell, names in above.items() if names} == {
-        ("banking77", "random10"): {"ncm_cosine"},
-        ("clinc150", "oracle"): {"pa", "ncm", "slda_shrunk"},
-        ("clinc150", "random50"): {"pa", "ncm_cosine"},
-    }
-    rivals = pd.read_csv(ROOT / "paper/tables/table_bar.csv")
-    assert set(rivals["system"]).isdisjoint({"pa", "ncm_cosine"})
-    assert {"ncm", "slda_shrunk"} <= set(rivals.query("dataset == 'clinc150' and policy == 'oracle'")["system"])
