@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.collections import PathCollection
 
@@ -38,6 +38,7 @@ def closed():
     plt.close("all")
 
 
+@settings(max_examples=15)
 @given(number=st.integers(0, 2**32 - 1), seeds=st.integers(1, 5))
 def test_a_mean_curve_ends_at_the_means_of_the_table_however_long_its_seeds_are(number, seeds):
     cell = runs(SYSTEMS[:2], seeds, number)
