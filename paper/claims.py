@@ -24,23 +24,9 @@ REQUIRED, OPTIONAL = {"id", "section", "claim", "printed"}, {*KINDS, "unchecked"
 LAST = ("table", "figure")  # sections without a number, after those with one
 UNITS = {"us": "µs", "ms": "ms", "mb": "MB"}
 # Names in claims.yml -> words for readers, applied in this order.
-WORDS = {
-    r"a_gem": "A-GEM",
-    r"knn_lm": "kNN-LM",
-    r"ewc": "EWC",
-    r"lwf": "LwF",
-    r"lora": "LoRA",
-    r"hnsw": "HNSW",
-    r"banking77": "Banking77",
-    r"clinc150": "CLINC150",
-    r"random(\d+)": r"random-\1",
-    r"to_(\d+)": r"to \1 %",
-    r"(\d+)_(\d+)": r"\1.\2",
-    r"1m": "1M",
-    r"acc": "accuracy",
-    r"std": "SD",
-    r"lr": "step size",
-}
+WORDS = dict(a_gem="A-GEM", knn_lm="kNN-LM", ewc="EWC", lwf="LwF", lora="LoRA", hnsw="HNSW")
+WORDS |= dict(banking77="Banking77", clinc150="CLINC150", acc="accuracy", std="SD", lr="step size")
+WORDS |= {r"random(\d+)": r"random-\1", r"to_(\d+)": r"to \1 %", r"(\d+)_(\d+)": r"\1.\2", "1m": "1M"}
 TOGETHER = r"(?<=[=±]) | (?=[±%]|[µm]s\b|MB\b)"  # spaces at which no line should end
 
 

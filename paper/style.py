@@ -13,22 +13,10 @@ from ocrrlib.files import atomic
 
 WIDTH = 7.0  # inches, the text width of a page
 
-# Okabe and Ito's colours, distinct under all common colour vision deficiencies;
+# Okabe and Ito's colours and four more, distinct under all common colour vision deficiencies;
 # every system has a marker of its own, too, so that figures also read in grey.
-PALETTE = {
-    "vermilion": "#D55E00",
-    "blue": "#0072B2",
-    "pink": "#CC79A7",
-    "green": "#009E73",
-    "orange": "#E69F00",
-    "sky": "#56B4E9",
-    "olive": "#B39B00",
-    "brown": "#661100",
-    "black": "#000000",
-    "grey": "#808080",
-    "wine": "#882255",
-    "indigo": "#332288",
-}
+PALETTE = dict(vermilion="#D55E00", blue="#0072B2", pink="#CC79A7", green="#009E73", orange="#E69F00", sky="#56B4E9")
+PALETTE |= dict(olive="#B39B00", brown="#661100", black="#000000", grey="#808080", wine="#882255", indigo="#332288")
 STYLES = {
     "substrate": ("vermilion", "*"),
     "knn_lm": ("blue", "s"),

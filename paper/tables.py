@@ -5,7 +5,7 @@ from html import escape
 
 import pandas as pd
 
-from studies.costs import MEASURED, MEASURED_ON, REFERENCE
+from studies.costs import REFERENCE
 from ocrrlib.experiments import OURS
 from ocrrlib.files import write_text
 from ocrrlib.metrics import LEVELS, summarise
@@ -20,8 +20,6 @@ PAPER_SCALE = {
     1_000_000: (0.390, 1.0, 0.99, 0.78),
     10_000_000: (0.226, 1.0, 0.99, 0.89),
 }
-# The original's time per correction, in µs (section 5.7; LoRA's on an RTX 4090).
-PAPER_US = dict(substrate=10, knn_lm=10, online_linear=1e3, ewc=1e3, lwf=1e3, a_gem=3e3, river_logreg=5e3, lora=5e4)
 
 
 @dataclass(frozen=True)
@@ -87,11 +85,6 @@ def levels(summary):
     return {f"→{level} %": reached(summary, level) for level in LEVELS}
 
 
-def megabytes(nbytes):
-    """Bytes as megabytes."""
-    return [f"{value / 1e6:.2f}" for value in nbytes]
-
-
 def count(n):
     """10000 as 10k, 1000000 as 1M."""
     return f"{n // 10**6}M" if n >= 10**6 else f"{n // 1000}k" if n >= 1000 else str(n)
@@ -121,7 +114,7 @@ def headline(experiments):
         "System": summary["system"],
         "Experiment": summary["experiment"],
         "Entries": shown(summary["stored_entries"], ".0f"),
-        "MB": megabytes(summary["storage_bytes"]),
+        "MB": shown(summary["storage_bytes"] / 1e6, ".2f"),
     }
     text |= accuracies(summary) | levels(summary)
     caption = (
@@ -138,16 +131,17 @@ def at_scales(rows, settings):
     return rows[rows["n"].isin(PAPER_SCALE)] if rows["n"].isin(PAPER_SCALE).any() else rows
 
 
-def _by_setting(rows):
-    """Medians over data seeds of every setting and number of entries."""
-    rows = rows.drop(columns=["seed", "queries", "ef", "in_turn"])
-    return rows.groupby([*SETTING, "n"]).median(numeric_only=True)
+def cost_medians(costs, settings):
+    """Costs of searches by setting and number of entries, medians over data seeds."""
+    costs = at_scales(costs, settings).drop(columns=["seed", "queries", "ef", "in_turn"])
+    return costs.groupby([*SETTING, "n"]).median(numeric_only=True)
 
 
-def _settings(numbers):
-    """Columns that name a setting and its number of entries."""
+def by_setting(numbers):
+    """Numbers in the order of settings, most classes first, and the columns that name a setting and its size."""
+    numbers = numbers.reset_index().sort_values(["classes", "n"], ascending=[False, True], ignore_index=True)
     pairs = zip(numbers["classes"], numbers["noise"])
-    return {"Classes, noise": [f"{c}, {z:g}" for c, z in pairs], "Entries": numbers["n"].map(count)}
+    return numbers, {"Classes, noise": [f"{c}, {z:g}" for c, z in pairs], "Entries": numbers["n"].map(count)}
 
 
 def scale(found, costs, settings):
@@ -156,10 +150,9 @@ def scale(found, costs, settings):
     numbers = groups[FOUND].agg(["mean", lambda x: x.std(ddof=0)])
     numbers.columns = [name if part == "mean" else f"{name}_std" for name, part in numbers.columns]
     numbers["seeds"] = groups.size()
-    numbers = numbers.join(_by_setting(at_scales(costs, settings)).drop(columns="threads")).reset_index()
-    numbers = numbers.sort_values(["classes", "n"], ascending=[False, True], ignore_index=True)
+    numbers, text = by_setting(numbers.join(cost_medians(costs, settings).drop(columns="threads")))
     several = numbers["seeds"] > 1
-    text = _settings(numbers) | {
+    text |= {
         "Exact": spread(numbers["exact_acc"], numbers["exact_acc_std"].where(several)),
         "HNSW": spread(numbers["hnsw_acc"], numbers["hnsw_acc_std"].where(several)),
         "Gap (pp)": shown(100 * (numbers["exact_acc"] - numbers["hnsw_acc"]), "+.1f"),
@@ -176,28 +169,6 @@ def scale(found, costs, settings):
     return Table("table_scale", caption, numbers, pd.DataFrame(text))
 
 
-def scale_costs(costs, settings):
-    """Section 6.5: time and memory of both searches by setting and size (medians over data seeds)."""
-    numbers = _by_setting(at_scales(costs, settings)).reset_index()
-    numbers = numbers.sort_values(["classes", "n"], ascending=[False, True], ignore_index=True)
-    text = _settings(numbers) | {
-        "Exact, one (ms)": shown(numbers["exact_ms"], ".3f"),
-        "Exact, batch (ms)": shown(numbers["exact_batch_ms"], ".3f"),
-        "HNSW, one (ms)": shown(numbers["hnsw_ms"], ".3f"),
-        "HNSW, batch (ms)": shown(numbers["hnsw_batch_ms"], ".3f"),
-        "Paper, HNSW (ms)": [f"{PAPER_SCALE[n][3]:.2f}" if n in PAPER_SCALE else "" for n in numbers["n"]],
-        "Build (s)": shown(numbers["build_s"], ".0f"),
-        "Threads": shown(numbers["threads"], ".0f"),
-        "Index (GB)": shown(numbers["bytes"] / 1e9, ".2f"),
-        "Process (GB)": shown(numbers["resident"] / 1e9, ".2f"),
-    }
-    caption = (
-        "Cost of the two searches: milliseconds per query, asked for one at a time (median) and in a batch of 1,000; "
-        "time to build; memory. Exact search for one query is timed where all rows may be held at once."
-    )
-    return Table("table_scale_costs", caption, numbers, pd.DataFrame(text))
-
-
 def relative(costs, *actions):
     """Median times of a correction and a prediction, or of one of them, as multiples of the substrate's in that run."""
     actions = actions or ("correct", "predict")
@@ -207,34 +178,3 @@ def relative(costs, *actions):
 def times_of_ours(costs):
     """Multiple of the substrate's time that the proposed system takes per correction and prediction, by dataset."""
     return relative(costs[costs["system"] == OURS].set_index("dataset")).to_dict()
-
-
-def system_costs(costs):
-    """Section 5.7: the original's table of costs beside ours."""
-    first, second = MEASURED_ON
-    order = {name: place for place, name in enumerate((*MEASURED_ON, *MEASURED))}
-    numbers = costs.drop(columns="made_by", errors="ignore")
-    numbers = numbers.sort_values(["dataset", "system"], key=lambda names: names.map(order), ignore_index=True)
-    table, other = (numbers[numbers["dataset"] == name].set_index("system") for name in MEASURED_ON)
-    times, other = (relative(part).map(lambda v: f"{v:.2g}" if v < 10 else f"{v:.0f}") for part in (table, other))
-    text = {
-        "System": table.index,
-        "Correction": durations(table, "correct"),
-        "Paper": [f"~{duration(PAPER_US[name])}" if name in PAPER_US else "" for name in table.index],
-        "Prediction": durations(table, "predict"),
-        "Both ÷ substrate": times.to_list(),
-        f"Both ÷ substrate, {title_of(second)}": [other.get(name, "") for name in table.index],
-        "One seed (s)": shown(table["seed_s"], ".1f"),
-        "MB held": megabytes(table["bytes"]),
-    }
-    caption = (
-        "Time of one correction and of one prediction through the public contract, on one core: median and "
-        f"5–95\N{NO-BREAK SPACE}% over the start of {title_of(first)}'s stream; and of a whole run with one seed. "
-        "Both: a correction and the prediction after it, by the substrate's in the same run, also over the start of "
-        f"{title_of(second)}'s stream. The paper's are for 1024 dimensions, and LoRA's for DeBERTa-v3-large on a GPU."
-    )
-    usual = table[f"{REFERENCE}_predict"].mode()[0]
-    for predict, rows in table[table[f"{REFERENCE}_predict"] != usual].groupby(f"{REFERENCE}_predict"):
-        names, correct = ", ".join(rows.index), rows[f"{REFERENCE}_correct"].iloc[0]
-        caption += f" Beside {names}, the {REFERENCE} took {duration(correct)} and {duration(predict)}."
-    return Table("table_costs", caption, numbers, pd.DataFrame(text))

@@ -7,10 +7,8 @@ from numbers import Integral
 
 from ocrrlib.errors import InputError
 from ocrrlib.files import ROOT, write_text
-from ocrrlib.metrics import by_cell
 
 FOLDER = ROOT / "paper/values"
-WHOLE = ("corrections", "entries")  # means shown without decimals
 
 
 @dataclass(frozen=True)
@@ -65,17 +63,3 @@ def read(folder=FOLDER):
                 raise InputError(f"{path}: {key} is a value of {entries[key]['notebook']} already; choose another key")
             entries[key] = entry | {"notebook": path.stem}
     return entries
-
-
-def of_cells(results, quoted, prefix):
-    """Means over seeds as values ``<prefix>.<dataset>.<policy>.<system>.<name>``.
-
-    ``quoted`` maps ``dataset.policy.system`` to names of ``metrics.by_cell``, separated by spaces.
-    """
-    cells, values = by_cell(results), {}
-    for place, names in quoted.items():
-        dataset, policy, system = place.split(".")
-        for name in names.split():
-            digits = 0 if name in WHOLE else 3
-            values[f"{prefix}.{place}.{name}"] = Value(cells[dataset][policy][system][name], digits)
-    return values

@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.collections import PathCollection
 
@@ -38,6 +38,7 @@ def closed():
     plt.close("all")
 
 
+@settings(max_examples=15)
 @given(number=st.integers(0, 2**32 - 1), seeds=st.integers(1, 5))
 def test_a_mean_curve_ends_at_the_means_of_the_table_however_long_its_seeds_are(number, seeds):
     cell = runs(SYSTEMS[:2], seeds, number)
@@ -88,9 +89,8 @@ def test_the_map_of_noise_has_a_number_for_every_setting_of_the_first_seed():
 
 def test_curves_over_scales_stand_beside_those_of_the_original():
     (axes,) = figures.scale(FOUND, [(100, 0.1)]).axes
-    drawn = dict(zip(axes.get_legend_handles_labels()[1], axes.lines[-2:]))
-    assert [line.get_ydata()[-1] for line in axes.lines[-2:]] == [0.226, 0.99] and drawn
-    assert axes.lines[-6].get_label() != "paper: recall@5"
+    assert [line.get_ydata()[-1] for line in axes.lines[-2:]] == [0.226, 0.99]
+    assert axes.get_legend_handles_labels()[1][:2] == ["paper: recall@5", "paper: HNSW"]
 
 
 def test_the_front_of_storage_names_every_budget():

@@ -8,64 +8,33 @@ import nbformat
 import pandas as pd
 import pytest
 
-from ocrrlib import embeddings
-from ocrrlib.datasets import DATASETS
+from ocrrlib import embeddings, publish, scale, scale_plan
 from ocrrlib.files import ROOT
 from ocrrlib.runs import published
-from paper import costs, lora, race, scale, tables
-from paper import values as numbers
-from studies.scale import SETTINGS
-
-FOLDER = ROOT / "paper/tables"
-results = cache(published)
-data = cache(embeddings.load)
-
-
-def substrate():
-    runs = results("storage_pareto")
-    return runs[runs["system"] == "substrate"]
-
-
-def with_lora():
-    runs = results("lora")
-    return tables.headline(results("full_sweep"), results("storage_pareto"), runs[runs["system"] == "lora"])
-
-
-def held():
-    bounded = results("storage_pareto")
-    bounded = bounded[bounded["system"].str.startswith("bounded_")]
-    return tables.constraints(pd.concat([results("full_sweep"), bounded], ignore_index=True))
-
+from ocrrlib.systems import SYSTEMS
+from paper import figures, style, values
 
 TABLES = {
-    "table1_headline": with_lora,
-    "table_constraints": held,
-    "table_costs": lambda: costs.per_item(results("costs")),
-    "table_datasets": lambda: tables.datasets([data(name) for name in DATASETS]),
-    "table_growth": lambda: costs.ledger_growth(results("growth")),
-    "table_hyperparameters": tables.hyperparameters,
-    "table_lora": lambda: lora.table(results("lora"), substrate()),
-    "table_parameters": lambda: tables.parameters(results("parameters")),
-    "table_race": lambda: race.equal_recall(results("race")),
-    "table_ranking": lambda: tables.ranking(results("full_sweep")),
-    "table_scale": lambda: scale.comparison(results("scale"), results("scale_costs"), SETTINGS),
-    "table_scale_costs": lambda: scale.scale_costs(results("scale_costs"), SETTINGS),
-    "table_six_cells": lambda: tables.six_cells(results("full_sweep")),
-    "table_sparse_policies": lambda: tables.sparse_policies(results("full_sweep")),
-    "table_vote_ablation": lambda: tables.vote_ablation(results("vote_ablation")),
-    "table_vote_or_distance": lambda: scale.vote_or_distance(results("scale")),
+    "01_embed": "datasets",
+    "02_full_sweep": "hyperparameters six_cells sparse_policies ranking",
+    "03_storage_pareto": "file_order constraints",
+    "04_lora": "lora parameters",
+    "05_vote_ablation": "vote_ablation",
+    "06_hnsw_scale": "scale scale_costs vote_or_distance ledger_search race",
+    "07_compute": "costs growth",
+    "08_claims": "claims claims_summary",
 }
-# Tables of notebooks 09 and 10: see test_published_beyond.
-BEYOND = set(
-    "table_bar table_bar_best table_beyond table_corrections table_out_of_scope table_search table_statistics "
-    "table_stream_differences table_streams table_target table_tuning table_variance".split()
-)
-# Of what their notebooks run anew each time; claims have tests of their own.
-FRESH = {"table_file_order", "table_ledger_search", "table_claims", "table_claims_summary"}
+PARAMETERS = ("04-02", "04-12b", "04-12c", "04-13")  # cells of 04_lora that count parameters
 
 
-def test_every_published_table_is_looked_at():
-    assert {path.stem for path in FOLDER.iterdir()} == {*TABLES, *BEYOND, *FRESH}
+def execute(stem, names, only=None, skip=()):
+    """Run a notebook's code cells here; ``names`` overrides its parameters and holds its variables in the end."""
+    given = dict(names)
+    for cell in nbformat.read(ROOT / f"notebooks/{stem}.ipynb", as_version=4).cells:
+        if cell.cell_type == "code" and cell.id not in skip and (only is None or cell.id in only):
+            exec(cell.source, names)
+            names.update(given)
+    return names
 
 
 @pytest.fixture
@@ -96,6 +65,7 @@ def assert_published(out, stem, exact=True):
 @pytest.mark.parametrize("stem", TABLES)
 def test_tables_and_values_are_those_of_the_published_results(stem, out, monkeypatch):
     monkeypatch.setattr(style, "save", lambda figure, name, folder: None)
+    monkeypatch.setattr(figures, "noise_map", lambda found: None)  # takes longest
     monkeypatch.setattr(embeddings, "recheck", lambda data, texts: 1.0)
     folder = ROOT / "paper/tables"
     ledgers, orders = (pd.read_csv(folder / f"table_{name}.csv") for name in ("ledger_search", "file_order"))
@@ -104,6 +74,31 @@ def test_tables_and_values_are_those_of_the_published_results(stem, out, monkeyp
     assert_published(out, stem, exact=stem != "06_hnsw_scale")
 
 
-def test_published_numbers_of_costs_are_those_of_the_published_results(tmp_path):
-    made = costs.quoted(results("costs"), results("growth"))
-    assert are_published(made, "07_compute", tmp_path) == len(made)
+@pytest.mark.slow
+@pytest.mark.parametrize("stem", TABLES)
+def test_figures_and_fresh_streams_are_the_published_ones(stem, out):
+    execute(stem, {"OUT": str(out)})
+    assert_published(out, stem)
+    assert stem == "01_embed" or list(out.glob("figures/*.png"))
+
+
+@pytest.mark.slow
+def test_parameters_are_counted_in_the_models(out, monkeypatch):
+    monkeypatch.setattr(publish, "publish_study", lambda name, counted, *given, **options: counted)
+    counted = execute("04_lora", {"OUT": str(out), "LORA": "live"}, only=PARAMETERS)["counted"]
+    kept = published("parameters")[list(counted)]
+    assert counted.sort_values("backbone").values.tolist() == kept.sort_values("backbone").values.tolist()
+    large = counted.iloc[0]
+    assert large["adapters"] == 24 * 2 * 2 * 8 * 1024  # blocks, projections, A and B, rank, width
+    assert large["head"] == 77 * (1024 + 1)
+
+
+def test_a_new_system_leaves_the_table_of_hyperparameters_as_it_is(out, monkeypatch):
+    monkeypatch.setitem(SYSTEMS, "new", SYSTEMS["substrate"])
+    execute("02_full_sweep", {"OUT": str(out)}, only=("02-02", "02-04"))
+    for path in out.glob("paper/tables/table_hyper*"):
+        assert path.read_bytes() == (ROOT / "paper/tables" / path.name).read_bytes()
+
+
+def test_no_key_is_written_by_two_notebooks():
+    assert len(values.read()) > 150

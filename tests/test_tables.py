@@ -98,35 +98,18 @@ def test_all_sizes_are_shown_where_none_is_the_originals():
     assert tables.at_scales(FOUND, SETTINGS[1:])["n"].tolist() == [10_000, 100_000]
 
 
-def test_costs_of_searches_are_medians_and_untimed_searches_leave_an_empty_cell():
-    text = tables.scale_costs(COSTS, SETTINGS).text
-    assert text["Build (s)"].tolist() == ["2", "5", "7"]
-    assert text["Exact, one (ms)"].tolist() == ["0.500", "0.500", ""]
-    assert text["Paper, HNSW (ms)"].tolist() == ["0.99", "0.99", "0.63"]
+def test_costs_of_searches_are_medians_over_data_seeds_with_most_classes_first():
+    numbers, text = tables.by_setting(tables.cost_medians(COSTS, SETTINGS))
+    assert text["Classes, noise"] == ["100, 0.1", "10, 0.15", "10, 0.15"]
+    assert text["Entries"].tolist() == ["10k", "10k", "100k"]
+    assert numbers["build_s"].tolist() == [2.0, 5.0, 7.0]
+    assert tables.shown(numbers["exact_ms"], ".1f") == ["0.5", "0.5", ""], "not timed where rows do not fit"
 
 
-def measured(**columns):
-    frame = pd.DataFrame({"system": ["substrate", "a_gem"], "dataset": "banking77"})
-    for action, medians in dict(predict=[2000.0, 100.0], correct=[5.0, 200.0]).items():
-        frame[f"{action}_median"] = medians
-        frame[f"{action}_low"], frame[f"{action}_high"] = frame[f"{action}_median"] / 2, frame[f"{action}_median"] * 2
-    beside = dict(substrate_predict=2000.0, substrate_correct=5.0)
-    return frame.assign(bytes=10**7, seed_s=1.5, **beside).assign(**columns)
-
-
-def test_costs_stand_beside_the_originals_and_relative_to_the_substrate_of_the_same_run():
-    text = tables.system_costs(measured()).text.set_index("System")
-    assert text.loc["substrate", ["Correction", "Paper"]].tolist() == ["5.0 µs (2.5 µs-10.0 µs)", "~10.0 µs"]
-    assert text.loc["a_gem", "Paper"] == "~3.0 ms" and text["Both ÷ substrate, CLINC150"].tolist() == ["", ""]
-    assert text["Both ÷ substrate"].to_dict() == {"substrate": "1", "a_gem": "0.15"}
-    second = measured(dataset="clinc150", predict_median=[2000.0, 802.0])
-    both = tables.system_costs(pd.concat([second, measured()]))
-    assert both.text["System"].tolist() == ["a_gem", "substrate"] and len(both.numbers) == 4
-    assert both.text["Both ÷ substrate, CLINC150"].tolist() == ["0.5", "1"]
-    assert tables.relative(measured(), "correct").tolist() == [1.0, 40.0]
-
-
-def test_a_run_of_another_day_is_named_in_the_caption():
-    assert "Beside" not in tables.system_costs(measured()).caption
-    slower = measured(substrate_correct=[5.0, 10.0], substrate_predict=[2000.0, 3000.0])
-    assert "Beside a_gem, the substrate took 10.0 µs and 3.0 ms." in tables.system_costs(slower).caption
+def test_costs_are_relative_to_the_substrate_of_the_same_run():
+    rows = pd.DataFrame({"correct_median": [5.0, 200.0], "predict_median": [2000.0, 100.0]})
+    rows = rows.assign(substrate_correct=[5.0, 10.0], substrate_predict=[2000.0, 3000.0])
+    assert tables.relative(rows, "correct").tolist() == [1.0, 20.0]
+    assert tables.relative(rows).tolist() == pytest.approx([1.0, 300 / 3010])
+    ours = rows.assign(system=["other", "ledger_plda"], dataset="banking77")
+    assert tables.times_of_ours(ours) == {"banking77": pytest.approx(300 / 3010)}
