@@ -5,7 +5,7 @@ import pytest
 from river import linear_model, multiclass, optim
 
 from ocrrlib.scenario import make_scenario
-from ocrrlib.systems.river import PassiveAggressive, RiverLogReg, logistic_pass
+from ocrrlib.systems.river import PassiveAggressive, RiverLogReg
 
 
 def own_predictions(model, X):
@@ -52,20 +52,6 @@ def test_weights_and_answers_equal_a_plain_river_loop(scenario, lr, rows, correc
     assert len(set(system.predict(s.queries).tolist())) > 2 or not corrected  # more than one answer was compared
 
 
-def test_corrections_of_one_system_do_not_change_the_shared_first_pass(scenario):
-    s = scenario
-    first, second = fitted(s), fitted(s)
-    weights, answers = first.model.weights.copy(), second.predict(s.queries)
-    for x, y in zip(s.X_stream[:30], s.y_stream[:30]):
-        first.correct(x, y)
-    assert len(first.model.labels) > len(second.model.labels)
-    np.testing.assert_array_equal(second.predict(s.queries), answers)
-    np.testing.assert_array_equal(second.model.weights, weights)
-    np.testing.assert_array_equal(fitted(s).model.weights, weights)
-    shared = logistic_pass(s.X_initial, s.y_initial, 0, 0.01, 3000)
-    assert set(shared.labels) == set(s.y_initial.tolist())
-
-
 @pytest.mark.parametrize("rows", [None, 100])
 def test_passive_aggressive_equals_rivers_own(scenario, rows):
     s = scenario
@@ -81,5 +67,3 @@ def test_passive_aggressive_equals_rivers_own(scenario, rows):
         expected = [*(one.weights[i] for i in range(system.dim)), one.intercept]
         np.testing.assert_allclose(system.W[label], expected, rtol=1e-9, atol=1e-12)
     assert system.predict(s.queries).tolist() == own_predictions(model, s.queries)
-    fresh = PassiveAggressive(C=0.7, rows=rows).fit(s.X_initial, s.y_initial, s.classes)
-    assert not fresh.W[s.held_out].any()  # the shared pass stays as it was
