@@ -199,14 +199,3 @@ def test_lwf_equals_autograd(initial, corrections):
         loss = F.cross_entropy(head(inputs), target) + strength * T**2 * divergence
         step(head, torch.autograd.grad(loss, list(head.parameters())))
         assert_equal(system, head)
-
-
-def test_systems_of_one_seed_start_from_one_head_and_do_not_move_each_other(initial, corrections):
-    X, y = initial
-    first, second = (OnlineLinear(1, lr=LR, **TRAINING).fit(X, y, range(CLASSES)) for _ in range(2))
-    start = second.W.copy()
-    for x, label in zip(*corrections):
-        first.correct(x, label)
-    assert not np.array_equal(first.W, start)
-    np.testing.assert_array_equal(second.W, start)
-    np.testing.assert_array_equal(OnlineLinear(1, lr=LR, **TRAINING).fit(X, y, range(CLASSES)).W, start)

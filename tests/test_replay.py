@@ -21,7 +21,6 @@ from ocrrlib.systems.replay import (
     ERTuned,
     GDumb,
     OnlineLinearTuned,
-    Replay,
     best_rate,
     rehearse,
 )
@@ -30,8 +29,6 @@ KNOWN, CLASSES, D = 5, 8, 12
 TRAINING = dict(epochs=6, fit_lr=1e-2, weight_decay=1e-4, batch=32)
 X0, Y0 = clusters(KNOWN, 20, D, seed=3)
 NEW_X, NEW_Y = rows(60, D, 4), np.random.default_rng(5).integers(0, CLASSES, 60).tolist()
-FAMILY = [ER, ERACE, DERPP, MIR, GDumb]
-every_member = pytest.mark.parametrize("cls", FAMILY)
 
 
 def fitted(cls, memory=40, **params):
@@ -69,105 +66,90 @@ def test_sorted_and_shuffled_streams_both_end_balanced():
         assert max(sizes) - min(sizes) <= 1
 
 
-@every_member
-def test_memory_holds_rows_with_their_own_labels(cls):
-    system = fitted(cls)
-    for x, y in zip(NEW_X, NEW_Y):
-        system.correct(x, y)
-    known = {x.tobytes(): y for x, y in zip(np.vstack([X0, NEW_X]), [*Y0.tolist(), *NEW_Y])}
-    assert [known[x.tobytes()] for x in system.memory_X] == system.memory_y.tolist()
-    for label, slots in enumerate(system.reservoir.places):
-        assert (system.memory_y[slots] == label).all()
-    assert all(system.reservoir.places)  # new classes are there
-
-
-def losses(W, b, X, y, classes):
-    """Mean cross-entropy among some classes."""
-    logits = (X.astype(np.float64) @ W.T + b)[:, classes]
+def losses(at, X, y, classes):
+    """Cross-entropy of each row among some classes, at weights (C, d + 1) whose last column is the intercept."""
+    logits = (X.astype(np.float64) @ at[:, :-1].T + at[:, -1])[:, classes]
     own = [list(classes).index(label) for label in y]
-    return np.mean(np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(len(y)), own])
+    return np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(len(y)), own]
 
 
-def numeric_step(system, loss, eps=1e-6):
-    """Weights after one step of gradient descent, the gradient taken by differences."""
-    theta = np.hstack([system.W, system.b[:, None]])
-    gradient = np.zeros_like(theta)
-    for place in np.ndindex(theta.shape):
-        up, down = theta.copy(), theta.copy()
+def weights(system):
+    return np.hstack([system.W, system.b[:, None]])
+
+
+def gradient(loss, at, eps=1e-6):
+    """By differences."""
+    found = np.zeros_like(at)
+    for place in np.ndindex(at.shape):
+        up, down = at.copy(), at.copy()
         up[place] += eps
         down[place] -= eps
-        gradient[place] = (loss(up[:, :-1], up[:, -1]) - loss(down[:, :-1], down[:, -1])) / (2 * eps)
-    return theta - system.lr * gradient
+        found[place] = (loss(up) - loss(down)) / (2 * eps)
+    return found
 
 
-def drawn(system, monkeypatch):
-    """Records the rows that a system draws, as they are then: embeddings, labels and, if stored, logits."""
+def recorded(system, monkeypatch):
+    """The rows that a system draws, as they are then: embeddings, labels and, if stored, logits."""
     found, draw = [], system._draw
 
-    def recorded(n):
+    def noted(n):
         slots = draw(n)
         kept = [getattr(system, name, np.zeros(system.memory)) for name in ("memory_X", "memory_y", "memory_logits")]
         found.append([values[slots] for values in kept])
         return slots
 
-    monkeypatch.setattr(system, "_draw", recorded)
+    monkeypatch.setattr(system, "_draw", noted)
     return found
 
 
-def assert_steps(cls, monkeypatch, loss_of, **params):
-    """Each correction moves the head by the gradient of ``loss_of(before, i, drawn)``."""
+# The loss that each paper writes, at any weights: of correction i, the classes seen and the rows drawn.
+def er(i, seen, drawn, start):
+    (M, m, _) = drawn[0]
+    return lambda at: losses(at, NEW_X[[i]], [NEW_Y[i]], seen)[0] / 2 + losses(at, M, m, seen).mean() / 2
+
+
+def er_ace(i, seen, drawn, start):
+    (M, m, _), first = drawn[0], max(i - 3, 0)
+    X, y = NEW_X[first : i + 1], NEW_Y[first : i + 1]
+    return lambda at: losses(at, X, y, sorted(set(y))).mean() + losses(at, M, m, seen).mean()
+
+
+def der_pp(i, seen, drawn, start):
+    (A, _, Z), (B, m, _) = drawn
+
+    def loss(at):
+        kept = np.mean((A.astype(np.float64) @ at[:, :-1].T + at[:, -1] - Z) ** 2)
+        return losses(at, NEW_X[[i]], [NEW_Y[i]], seen)[0] + 0.3 * kept + 0.5 * losses(at, B, m, seen).mean()
+
+    return loss
+
+
+def mir(i, seen, drawn, start):
+    (M, m, _) = drawn[0]
+    new = lambda at: losses(at, NEW_X[[i]], [NEW_Y[i]], seen)[0]  # noqa: E731
+    rise = losses(start - 0.1 * gradient(new, start), M, m, seen) - losses(start, M, m, seen)
+    most = np.argsort(rise)[-4:]
+    return lambda at: new(at) + losses(at, M[most], m[most], seen).mean()
+
+
+PAPERS = [
+    (ER, {}, er),
+    (ERACE, dict(recent=4), er_ace),
+    (DERPP, dict(alpha=0.3), der_pp),
+    (MIR, dict(candidates=15, memory_batch=4), mir),
+]
+
+
+@pytest.mark.parametrize("cls, params, loss_of", PAPERS, ids=[loss.__name__ for *_, loss in PAPERS])
+def test_each_correction_is_one_step_along_the_gradient_of_its_papers_loss(cls, params, loss_of, monkeypatch):
     system = fitted(cls, **params)
-    found = drawn(system, monkeypatch)
-    for i, (x, y) in enumerate(zip(NEW_X[:12], NEW_Y)):
-        before = fitted(cls, **params)
-        before.W, before.b, before.seen = system.W.copy(), system.b.copy(), system.seen.copy()
-        before.seen[y] = True
-        found.clear()
-        system.correct(x, y)
-        expected = numeric_step(before, loss_of(before, i, found))
-        np.testing.assert_allclose(np.hstack([system.W, system.b[:, None]]), expected, atol=1e-7)
-
-
-def test_er_steps_along_half_the_new_and_half_the_remembered_loss(monkeypatch):
-    def loss_of(before, i, found):
-        seen, (M, m, _) = np.flatnonzero(before.seen), found[0]
-        x, y = NEW_X[i : i + 1], NEW_Y[i : i + 1]
-        return lambda W, b: losses(W, b, x, y, seen) / 2 + losses(W, b, M, m, seen) / 2
-
-    assert_steps(ER, monkeypatch, loss_of)
-
-
-def test_er_ace_steps_along_the_new_loss_among_new_classes_and_the_remembered_among_all(monkeypatch):
-    def loss_of(before, i, found):
-        seen, (M, m, _) = np.flatnonzero(before.seen), found[0]
-        X, y = NEW_X[max(i - 3, 0) : i + 1], NEW_Y[max(i - 3, 0) : i + 1]
-        return lambda W, b: losses(W, b, X, y, sorted(set(y))) + losses(W, b, M, m, seen)
-
-    assert_steps(ERACE, monkeypatch, loss_of, recent=4)
-
-
-def test_der_pp_steps_along_new_stored_and_remembered_losses(monkeypatch):
-    def loss_of(before, i, found):
-        seen, ((A, _, Z), (B, m, _)) = np.flatnonzero(before.seen), found
-        x, y, A, Z = NEW_X[i : i + 1], NEW_Y[i : i + 1], A.astype(np.float64), Z.astype(np.float64)
-
-        def loss(W, b):
-            kept = np.mean((A @ W.T + b - Z) ** 2)
-            return losses(W, b, x, y, seen) + 0.3 * kept + 0.5 * losses(W, b, B, m, seen)
-
-        return loss
-
-    assert_steps(DERPP, monkeypatch, loss_of, alpha=0.3)
-
-
-def test_der_pp_stores_the_logits_of_the_moment_a_row_enters():
-    system = fitted(DERPP, memory=300)
-    np.testing.assert_array_equal(system.memory_logits[:100], system._scores(X0).astype(np.float32))
-    expected = system._scores(NEW_X[:1])[0]
-    system.correct(NEW_X[0], KNOWN)
-    slot = system.reservoir.places[KNOWN][0]
-    np.testing.assert_allclose(system.memory_logits[slot], expected, rtol=1e-6, atol=1e-7)
-    np.testing.assert_array_equal(system.memory_logits[slot, KNOWN:], 0)
+    drawn = recorded(system, monkeypatch)
+    for i in range(12):
+        drawn.clear()
+        start = weights(system)
+        system.correct(NEW_X[i], NEW_Y[i])
+        loss = loss_of(i, np.flatnonzero(system.seen), drawn, start)
+        np.testing.assert_allclose(weights(system), start - 0.1 * gradient(loss, start), atol=1e-7)
 
 
 @pytest.mark.parametrize("cls", [ER, DERPP, MIR])
@@ -175,7 +157,7 @@ def test_der_pp_stores_the_logits_of_the_moment_a_row_enters():
 def test_a_correction_is_not_drawn_beside_itself(cls, n, monkeypatch):
     """Their sources draw first and store afterwards; only ER-ACE's batch needs the row in memory."""
     system = cls(1, memory=100, lr=0.1, **TRAINING).fit(X0[:n], Y0[:n], range(CLASSES))
-    found = drawn(system, monkeypatch)
+    found = recorded(system, monkeypatch)
     for count, (x, y) in enumerate(zip(NEW_X[:6], NEW_Y)):
         found.clear()
         system.correct(x, y)
@@ -183,33 +165,6 @@ def test_a_correction_is_not_drawn_beside_itself(cls, n, monkeypatch):
             assert len(labels) == min(n + count, system.candidates if cls is MIR else system.memory_batch)
             assert not (X == x).all(axis=1).any()
         assert (system.memory_X[: system.reservoir.size] == x).all(axis=1).any()
-
-
-def test_mir_replays_the_rows_whose_loss_rises_most(monkeypatch):
-    system = fitted(MIR, candidates=15, memory_batch=4)
-    found = drawn(system, monkeypatch)
-    before = W, b = system.W.copy(), system.b.copy()
-    seen = np.arange(KNOWN + 1)
-    system.correct(NEW_X[0], KNOWN)
-    M, labels, _ = found[0]
-    new = numeric_step(_at(before), lambda W, b: losses(W, b, NEW_X[:1], [KNOWN], seen))
-    rise = [
-        losses(new[:, :-1], new[:, -1], M[i : i + 1], labels[i : i + 1], seen)
-        - losses(W, b, M[i : i + 1], labels[i : i + 1], seen)
-        for i in range(15)
-    ]
-    most = np.argsort(rise)[-4:]
-    expected = numeric_step(
-        _at(before),
-        lambda W, b: losses(W, b, NEW_X[:1], [KNOWN], seen) + losses(W, b, M[most], labels[most], seen),
-    )
-    np.testing.assert_allclose(np.hstack([system.W, system.b[:, None]]), expected, atol=1e-7)
-
-
-def _at(weights):
-    system = Replay(0, lr=0.1)
-    system.W, system.b = weights
-    return system
 
 
 def test_gdumb_is_a_head_trained_on_the_memory_alone_and_again_when_it_is_due():
@@ -229,17 +184,6 @@ def test_gdumb_is_a_head_trained_on_the_memory_alone_and_again_when_it_is_due():
             np.testing.assert_array_equal(system.W[known], W)
             np.testing.assert_array_equal(system.b[known], b)
     assert met == set(range(CLASSES)) and since
-
-
-@every_member
-def test_storage_counts_head_and_memory_as_float32(cls):
-    system = fitted(cls)
-    for x, y in zip(NEW_X[:20], NEW_Y):
-        system.correct(x, y)
-    head, entry = 4 * CLASSES * (D + 1), 4 * D + 8
-    more = 10 * entry if cls is ERACE else 40 * 4 * CLASSES if cls is DERPP else 0
-    assert system.storage().bytes == head + 40 * entry + more
-    assert system.storage().entries == (50 if cls is ERACE else 40)
 
 
 # --- the rate that is chosen on initial rows alone, by a rehearsal
@@ -339,5 +283,3 @@ def test_replays_try_no_rate_below_their_sources():
         assert cls.rates[0] == SYSTEMS[name].params["lr"] and list(cls.rates) == sorted(cls.rates)
         tuned = SYSTEMS[f"{name}_tuned"].params
         assert tuned == {key: value for key, value in SYSTEMS[name].params.items() if key != "lr"}
-
-

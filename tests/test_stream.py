@@ -1,37 +1,37 @@
-"""The stream loop: its fast path equals a naive one at every step, checkpoints and coins stand where they should."""
+"""The stream loop: its fast path equals a naive one at every step, checkpoints and draws stand where they should."""
 
 from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import EMBEDDED
+from test_systems import CONTRACT, new
 
-from ocrrlib.experiments import ONLINE, OURS, REPLAYS
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import EVERY, Checkpoint, run_stream
-from ocrrlib.systems import BUDGETS, make
+from ocrrlib.systems import make
 
-ITEMS, CAP = 130, 60
-VARIANTS = {
-    "substrate": ("full", 5),
-    "static_knn": ("full", 5),
-    "substrate_k1": ("full", 1),
-    "substrate_sumsim": ("sumsim", 5),
-    "substrate_count_only": ("count_only", 5),
-    "substrate_no_recency": ("no_recency", 5),
+RULES = {  # of each system that votes: rule, k, eviction and budget
+    "substrate": ("full", 5, None, None),
+    "static_knn": ("full", 5, None, None),
+    "substrate_k1": ("full", 1, None, None),
+    "substrate_sumsim": ("sumsim", 5, None, None),
+    "substrate_count_only": ("count_only", 5, None, None),
+    "substrate_no_recency": ("no_recency", 5, None, None),
+    "bounded_reservoir_100": ("full", 5, "reservoir", 100),
+    "bounded_reservoir_5000": ("full", 5, "reservoir", 5000),
+    "bounded_fifo_100": ("full", 5, "fifo", 100),
+    "bounded_fifo_5000": ("full", 5, "fifo", 5000),
+    "knn_lm": (None, 5, None, None),
 }
-BOUNDED = {f"bounded_{kind}_{budget}": (kind, budget) for kind in ("reservoir", "fifo") for budget in BUDGETS}
-LEDGERS = [*VARIANTS, *BOUNDED, "knn_lm"]
-HEADS = ["online_linear", "ewc", "a_gem", "lwf", "static_linear"]
 
 
 @pytest.fixture(scope="module")
 def s(banking):
     """Banking77, seed 0, cut short."""
-    whole = make_scenario(banking, 0, cap=CAP)
-    return replace(whole, X_stream=whole.X_stream[:ITEMS], y_stream=whole.y_stream[:ITEMS])
+    whole = make_scenario(banking, 0, cap=60)
+    return replace(whole, X_stream=whole.X_stream[:130], y_stream=whole.y_stream[:130])
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +63,7 @@ class Recorder:
 @pytest.fixture(scope="module")
 def cosines(s):
     """Of all rows that may ever be stored (initial, then stream) to all queries, in plain float64."""
-    stored = np.concatenate([s.X_initial, s.X_stream]).astype(np.float64)
-    return stored @ s.queries.astype(np.float64).T
+    return np.concatenate([s.X_initial, s.X_stream]).astype(np.float64) @ s.queries.astype(np.float64).T
 
 
 class Naive:
@@ -72,11 +71,14 @@ class Naive:
 
     def __init__(self, name, s, cosines, seed=0):
         self.name, self.cosines, self.n_initial = name, cosines, len(s.y_initial)
-        self.rule, self.k = VARIANTS.get(name, ("full", 5))
-        self.eviction, self.budget = BOUNDED.get(name, (None, None))
+        self.rule, self.k, self.eviction, self.budget = RULES[name]
         self.rng, self.seen, self.slots, self.writes = np.random.default_rng(seed), 0, [], []
         for row, label in enumerate(s.y_initial.tolist()):
             self.write(row, label)
+        if name == "knn_lm":
+            head = make("online_linear", seed).fit(s.X_initial, s.y_initial, s.classes)
+            logits = s.queries.astype(np.float64) @ head.W.T + head.b
+            self.p_head = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
 
     def write(self, row, label):
         """Slots hold entries; ``writes`` holds the time at which each slot was written."""
@@ -105,6 +107,11 @@ class Naive:
 
     def predict(self, query):
         found = self.neighbours(query)
+        if self.name == "knn_lm":
+            total, p = sum(np.exp(sim / 0.1) for sim, _ in found), 0.5 * self.p_head[query]
+            for sim, label in found:
+                p[label] += 0.5 * np.exp(sim / 0.1) / total
+            return int(np.argmax(p))
         if self.rule == "sumsim":
             sums = Counter()
             for sim, label in found:
@@ -123,25 +130,20 @@ class Naive:
             self.write(self.n_initial + item, label)
 
 
-class NaiveKNNLM(Naive):
-    """The neighbours' softmax mixed with the frozen head's, class by class."""
+class RowByRow:
+    """A system asked for one row at a time, with no use of ``watch``."""
 
-    def __init__(self, name, s, cosines, seed=0):
-        super().__init__(name, s, cosines, seed)
-        head = make("online_linear", seed).fit(s.X_initial, s.y_initial, s.classes)
-        logits = s.queries.astype(np.float64) @ head.W.T + head.b
-        self.p_head = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    def __init__(self, system, s):
+        self.system, self.s = system.fit(s.X_initial, s.y_initial, s.classes), s
 
     def predict(self, query):
-        found = self.neighbours(query)
-        total = sum(np.exp(sim / 0.1) for sim, _ in found)
-        p = 0.5 * self.p_head[query]
-        for sim, label in found:
-            p[label] += 0.5 * np.exp(sim / 0.1) / total
-        return int(np.argmax(p))
+        return self.system.predict(self.s.queries[query : query + 1])[0]
+
+    def correct(self, item, label):
+        self.system.correct(self.s.X_stream[item], label)
 
 
-def play(system, s, coins):
+def play(system, s, corrected):
     """The protocol, row by row: predictions asked for, corrections made, checkpoints."""
     n = len(s.y_stream)
     novel = range(n, n + len(s.y_novel))
@@ -160,7 +162,7 @@ def play(system, s, coins):
     for item in range(n):
         label, answer = int(s.y_stream[item]), int(system.predict(item))
         predictions.append(([item], [answer]))
-        if answer != label and coins[item]:
+        if answer != label and corrected[item]:
             system.correct(item, label)
             corrections.append((s.X_stream[item].tolist(), label))
         if (item + 1) % 50 == 0 or item + 1 == n:
@@ -168,43 +170,30 @@ def play(system, s, coins):
     return predictions, corrections, checkpoints
 
 
-class RowByRow:
-    """A system asked for one row at a time, with no use of ``watch``."""
-
-    def __init__(self, system, s):
-        self.system, self.s = system.fit(s.X_initial, s.y_initial, s.classes), s
-
-    def predict(self, query):
-        return self.system.predict(self.s.queries[query : query + 1])[0]
-
-    def correct(self, item, label):
-        self.system.correct(self.s.X_stream[item], label)
-
-
-def assert_equal_at_every_step(name, s, policy, naive):
-    recorder = Recorder(make(name))
-    checkpoints = list(run_stream(recorder, s, policy))
-    coins = [True] * len(s.y_stream) if policy.name == "oracle" else policy.draws(s.seed, len(s.y_stream))
-    predictions, corrections, expected = play(naive, s, coins)
+def assert_equal_at_every_step(system, s, policy, naive):
+    recorder, p = Recorder(system), {"oracle": 1, "random50": 0.5, "random10": 0.1}[policy]
+    checkpoints = list(run_stream(recorder, s, POLICIES[policy]))
+    corrected = np.random.default_rng([s.seed, 1]).random(len(s.y_stream)) < p
+    predictions, corrections, expected = play(naive, s, corrected)
     assert recorder.predictions == predictions
     assert recorder.corrections == corrections
     assert [(c.step, c.corrections, c.novel_acc, c.original_acc) for c in checkpoints] == expected
 
 
-@pytest.mark.parametrize("name", LEDGERS)
+@pytest.mark.parametrize("name", RULES)
 def test_fast_path_equals_a_naive_loop_at_every_step(name, s, cosines):
-    naive = (NaiveKNNLM if name == "knn_lm" else Naive)(name, s, cosines)
-    assert_equal_at_every_step(name, s, POLICIES["oracle"], naive)
+    assert_equal_at_every_step(make(name), s, "oracle", Naive(name, s, cosines))
 
 
 @pytest.mark.parametrize("name", ["substrate", "bounded_reservoir_100", "bounded_fifo_100"])
 def test_fast_path_equals_a_naive_loop_when_few_are_corrected(name, s, cosines):
-    assert_equal_at_every_step(name, s, POLICIES["random50"], Naive(name, s, cosines))
+    assert_equal_at_every_step(make(name), s, "random50", Naive(name, s, cosines))
 
 
-@pytest.mark.parametrize("name", HEADS)
-def test_heads_equal_a_plain_loop_that_asks_row_by_row(name, s):
-    assert_equal_at_every_step(name, s, POLICIES["oracle"], RowByRow(make(name), s))
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("name", CONTRACT)
+def test_every_system_equals_a_plain_loop_that_asks_row_by_row(name, policy, small):
+    assert_equal_at_every_step(new(name), small, policy, RowByRow(new(name), small))
 
 
 @pytest.mark.parametrize("name", ["static_knn", "static_linear"])
@@ -215,41 +204,20 @@ def test_static_systems_are_never_right_on_novel_classes(name, s):
     assert len({c.original_acc for c in checkpoints}) == 1 and checkpoints[0].original_acc > 0.8
 
 
-@pytest.mark.parametrize("policy", ["random50", "random10"])
-def test_coins_are_common_to_all_systems(policy, s):
-    n = len(s.y_stream)
-    expected = np.random.default_rng([s.seed, 1]).random(n) < {"random50": 0.5, "random10": 0.1}[policy]
-    for name in ("static_knn", "static_linear"):  # never right on the stream, so corrected wherever the coin says so
-        recorder = Recorder(make(name))
-        list(run_stream(recorder, s, POLICIES[policy]))
-        assert [x for x, _ in recorder.corrections] == s.X_stream[expected].tolist()
-    recorder = Recorder(make("substrate"))
-    list(run_stream(recorder, s, POLICIES[policy]))
-    answers = [answer for rows, (answer, *more) in recorder.predictions if not more]
-    wrong = np.array(answers) != s.y_stream
-    assert [x for x, _ in recorder.corrections] == s.X_stream[expected & wrong].tolist()
-    assert 0 < (expected & ~wrong).sum()  # some coins fell on right answers
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("name", EMBEDDED)
-def test_every_system_equals_a_plain_loop_that_asks_row_by_row(name, policy, small):
-    assert_equal_at_every_step(name, small, POLICIES[policy], RowByRow(make(name), small))
-
-
-def test_every_ledger_and_head_is_compared():
-    by_row_only = {"river_logreg", "substrate_hnsw", *ONLINE, *REPLAYS, OURS}  # in the test above
-    assert set(LEDGERS) | set(HEADS) | by_row_only == set(EMBEDDED)
-
-
 @pytest.mark.parametrize(
     "items, steps",
     [(0, [0]), (1, [0, 1]), (49, [0, 49]), (50, [0, 50]), (51, [0, 50, 51]), (100, [0, 50, 100])],
 )
 def test_checkpoints_are_at_the_start_every_50_items_and_at_the_end(items, steps, s):
     cut = replace(s, X_stream=s.X_stream[:items], y_stream=s.y_stream[:items])
-    assert [c.step for c in run_stream(make("bounded_fifo_100"), cut, POLICIES["oracle"])] == steps
-    assert EVERY == 50
+    assert [c.step for c in run_stream(make("bounded_fifo_100"), cut, POLICIES["oracle"])] == steps and EVERY == 50
+
+
+def test_first_checkpoint_is_the_initial_state_and_each_correction_is_one_entry(s):
+    first, *later = run_stream(make("substrate"), s, POLICIES["oracle"])
+    held = make("substrate").fit(s.X_initial, s.y_initial, s.classes).storage()
+    assert first == Checkpoint(0, 0, 0.0, first.original_acc, held.entries, held.bytes, first.answers)
+    assert all(c.stored_entries == held.entries + c.corrections for c in later)
 
 
 class Oblivious:
@@ -257,9 +225,10 @@ class Oblivious:
 
     def __init__(self, answer):
         self.answer, self.taught = answer, []
+        self.storage = make("static_knn").fit(np.eye(2, dtype=np.float32), [0, 1], "ab").storage
 
     def fit(self, X, y, classes):
-        self.initial = set(np.unique(y).tolist())
+        """It starts without knowing anything."""
 
     def predict(self, X):
         return np.full(len(X), self.answer)
@@ -267,46 +236,12 @@ class Oblivious:
     def correct(self, x, y):
         self.taught.append((x.tolist(), y))
 
-    def storage(self):
-        return make("static_knn").fit(np.eye(2, dtype=np.float32), [0, 1], "ab").storage()
 
-
-def test_oracle_corrects_every_wrong_prediction_and_no_right_one(small):
+def test_oracle_corrects_every_wrong_prediction_and_no_right_one_of_any_object(small):
     answer = int(small.y_stream[0])
     system = Oblivious(answer)
-    last = list(run_stream(system, small, POLICIES["oracle"]))[-1]
+    *_, last = run_stream(system, small, POLICIES["oracle"], every=30)
     wrong = [(x.tolist(), y) for x, y in zip(small.X_stream, small.y_stream.tolist()) if y != answer]
     assert system.taught == wrong and 0 < len(wrong) < len(small.y_stream)
-    assert last.corrections == len(wrong)
-    assert last.novel_acc == np.mean(small.y_novel == answer) and last.original_acc == 0
-
-
-def test_coins_differ_between_seeds_and_nest_between_policies():
-    oracle, half, tenth = (POLICIES[name].draws(3, 1000) for name in ("oracle", "random50", "random10"))
-    assert oracle.all() and not (tenth & ~half).any()
-    assert abs(half.mean() - 0.5) < 0.06 and abs(tenth.mean() - 0.1) < 0.04
-    assert not np.array_equal(half, POLICIES["random50"].draws(4, 1000))
-    np.testing.assert_array_equal(half[:100], POLICIES["random50"].draws(3, 100))
-
-
-def test_first_checkpoint_is_the_initial_state(s):
-    first = next(run_stream(make("substrate"), s, POLICIES["oracle"]))
-    held = make("substrate").fit(s.X_initial, s.y_initial, s.classes).storage()
-    assert (first.step, first.corrections, first.novel_acc) == (0, 0, 0.0)
-    assert (first.stored_entries, first.storage_bytes) == (held.entries, held.bytes)
-
-
-def test_substrate_stores_one_entry_per_correction(s):
-    for c in run_stream(make("substrate"), s, POLICIES["oracle"]):
-        assert c.stored_entries == len(s.y_initial) + c.corrections
-
-
-@pytest.mark.parametrize("name", EMBEDDED)
-def test_same_run_twice_gives_the_same_checkpoints(name, small):
-    first, second = (list(run_stream(make(name, 1), small, POLICIES["random50"])) for _ in range(2))
-    assert first == second and isinstance(first[0], Checkpoint)
-
-
-def test_interval_between_checkpoints_can_be_chosen(small):
-    steps = [c.step for c in run_stream(make("static_knn"), small, POLICIES["oracle"], every=30)]
-    assert steps == [0, 30, 60, 80]
+    assert (last.step, last.corrections, last.original_acc) == (80, len(wrong), 0)
+    assert last.novel_acc == np.mean(small.y_novel == answer)

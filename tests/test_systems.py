@@ -95,6 +95,7 @@ def test_same_seed_gives_the_same_answers_at_every_step_and_corrections_alone_ch
     after = first.predict(s.queries)
     np.testing.assert_array_equal(after, second.predict(s.queries))
     assert np.array_equal(after, before) == (name in STATIC)
+    np.testing.assert_array_equal(fitted(name, s, 3).predict(s.queries), before)  # shared work stays as it was
     assert np.mean(before[-len(s.y_original) :] == s.y_original) > 0.5  # known classes, eight of them
 
 

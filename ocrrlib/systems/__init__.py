@@ -80,16 +80,6 @@ def _near(cls, about, **params):
     return Entry("neighbours", cls, params or VOTE, about)
 
 
-def _bounded(eviction, kept):
-    about = "Stores {} entries, {}; votes as the substrate does (paper, section 4.4)."
-    return {
-        f"bounded_{eviction}_{budget}": _near(
-            "Bounded", about.format(f"at most {budget}", kept), budget=budget, eviction=eviction, **VOTE
-        )
-        for budget in BUDGETS
-    }
-
-
 def _head(cls, about, family="shared", **params):
     return Entry("heads", cls, params | HEAD, about, family)
 
@@ -98,42 +88,35 @@ def _replay(cls, about, **params):
     return Entry("replay", cls, REPLAY | params, about, "known_head")
 
 
-def _lora(about, epochs=2, **params):
-    about = f"Stores low-rank adapters and a head on a transformer; {about} (paper, section 4.5; Hu et al. 2022)."
-    return Entry("lora", "LoRA", dict(epochs=epochs, **LORA | params), about, "lora", "sentences")
-
-
 def _closed(cls, about, family="shared", **params):
     return Entry("discriminants", cls, params, about, family)
 
 
+def _lora(about, epochs=2, **params):
+    about = f"Stores low-rank adapters and a head on a transformer; {about} (Hu et al. 2022)."
+    return Entry("lora", "LoRA", dict(epochs=epochs, **LORA | params), about, "lora", "sentences")
+
+
+def _bounded(eviction, kept):
+    return {
+        f"bounded_{eviction}_{budget}": _near(
+            "Bounded", f"Substrate of {budget} entries at most: {kept}.", budget=budget, eviction=eviction, **VOTE
+        )
+        for budget in BUDGETS
+    }
+
+
 SYSTEMS = {
-    "static_knn": _near("StaticKNN", "Stores the initial rows, votes among the 5 nearest; never learns (section 4.1)."),
-    "static_linear": _head(
-        "StaticLinear", "Stores a linear head over the known classes; never learns (section 4.1).", "known_head"
-    ),
-    "online_linear": _head("OnlineLinear", "Stores a linear head; one SGD step per correction (section 4.1).", lr=0.05),
+    "static_knn": _near("StaticKNN", "Stores the initial rows, votes among the 5 nearest; learns nothing."),
+    "static_linear": _head("StaticLinear", "Stores a head over known classes; learns nothing.", "known_head"),
+    "online_linear": _head("OnlineLinear", "Stores a linear head; one SGD step per correction.", lr=0.05),
     "ewc": _head(
-        "EWC",
-        "Stores a head, its start and Fisher information; SGD held to the start (Kirkpatrick et al. 2017).",
-        lr=0.05,
-        strength=1000.0,
-        fisher_rows=2000,
+        "EWC", "SGD held to the initial head (Kirkpatrick et al. 2017).", lr=0.05, strength=1000.0, fisher_rows=2000
     ),
     "a_gem": _head(
-        "AGEM",
-        "Stores a head and 1,000 initial rows; SGD that does not raise the loss on these (Chaudhry et al. 2019).",
-        lr=0.05,
-        memory=1000,
-        memory_batch=64,
+        "AGEM", "SGD that spares 1,000 old rows (Chaudhry et al. 2019).", lr=0.05, memory=1000, memory_batch=64
     ),
-    "lwf": _head(
-        "LwF",
-        "Stores a head and its start; SGD that keeps to the start's answers (Li and Hoiem 2017).",
-        lr=0.05,
-        strength=1.0,
-        temperature=2.0,
-    ),
+    "lwf": _head("LwF", "SGD held to the old answers (Li and Hoiem 2017).", lr=0.05, strength=1.0, temperature=2.0),
     "knn_lm": Entry(
         "neighbours",
         "KNNLM",
@@ -152,82 +135,63 @@ SYSTEMS = {
     **_bounded("fifo", "the newest rows"),
     "substrate_hnsw": _near(
         "SubstrateHNSW",
-        "Stores the substrate's ledger and an index for approximate search (Malkov and Yashunin 2020).",
-        M=16,
-        ef_construction=200,
-        ef=64,
-        **VOTE,
+        "Stores the ledger and an index for approximate search (Malkov and Yashunin 2020); appends to both.",
+        **dict(M=16, ef_construction=200, ef=64, **VOTE),
     ),
-    "lora": _lora("one SGD step per correction, with dropout"),
+    "lora": _lora("one SGD step per correction"),
     "lora_replay": _lora("one SGD step on the mean loss of a correction and 31 old rows", replay=31, memory=1000),
     "lora_replay_summed": _lora(
-        "one SGD step on the sum of 32 losses", replay=31, memory=1000, lr=32 * LORA["lr"]
-    ),  # the sum of 32 losses, not their mean
+        "one SGD step on the sum of the losses of a correction and 31 old rows", replay=31, memory=1000, lr=32 * 5e-4
+    ),
     "lora_no_dropout": _lora("one SGD step per correction, without dropout", correct_with_dropout=False),
-    "lora_epochs_5": _lora("5 epochs of training first", epochs=5),
-    "lora_epochs_10": _lora("10 epochs of training first", epochs=10),
+    "lora_epochs_5": _lora("one SGD step per correction, after 5 epochs of training", epochs=5),
+    "lora_epochs_10": _lora("one SGD step per correction, after 10 epochs of training", epochs=10),
     "online_linear_tuned": Entry(
-        "replay",
-        "OnlineLinearTuned",
-        HEAD,
-        "Stores a linear head; SGD with the step size that did best on held-out known classes.",
+        "replay", "OnlineLinearTuned", HEAD, "Stores a linear head; SGD at the rate best on held-out known classes."
     ),
     "ncm": _closed("NCM", "Stores class means; a correction moves one (Mensink et al. 2013)."),
-    "ncm_cosine": _closed("NCM", "Stores class means of length 1; a correction moves one (Rebuffi 2017).", unit=True),
-    "slda": _closed(
-        "SLDA", "Stores class means and a covariance; both are updated (Hayes and Kanan 2020).", shrinkage=1e-4
-    ),
-    "slda_frozen": _closed(
-        "SLDA", "As slda, but corrections update the means alone.", shrinkage=1e-4, updated=False
-    ),
-    "slda_shrunk": _closed("SLDA", "As slda, with a covariance shrunk 100 times as much.", shrinkage=1e-2),
+    "ncm_cosine": _closed("NCM", "Stores unit class means; a correction moves one (Rebuffi et al. 2017).", unit=True),
+    "slda": _closed("SLDA", "Stores class means and a covariance, moves both (Hayes and Kanan 2020).", shrinkage=1e-4),
+    "slda_frozen": _closed("SLDA", "As slda, but moves means alone.", shrinkage=1e-4, updated=False),
+    "slda_shrunk": _closed("SLDA", "As slda, its covariance shrunk 100 times as much.", shrinkage=1e-2),
     "klda": _closed(
         "KLDA",
-        "As slda, on 2,000 random Fourier features (Prabhu et al. 2024; Momeni et al. 2025).",
+        "As slda, on 2,000 random features (Prabhu et al. 2024; Momeni et al. 2025).",
         "klda",
-        features=2000,
-        shrinkage=0.2,
-        target="variance",
+        **dict(features=2000, shrinkage=0.2, target="variance"),
     ),
-    "rls": _closed("RLS", "Stores ridge regression on one-hot targets, updated exactly (Zhuang 2022).", ridge=0.1),
-    "er": _replay("ER", "Stores a head and 1,000 rows; SGD on a correction and 10 of these (Chaudhry 2019).", lr=0.1),
+    "rls": _closed("RLS", "Stores ridge regression on all rows, updated exactly (Zhuang et al. 2022).", ridge=0.1),
+    "er": _replay("ER", "SGD on a correction and 10 of 1,000 stored rows (Chaudhry et al. 2019).", lr=0.1),
     "er_ace": _replay(
-        "ERACE", "As er, with new rows compared among their own classes only (Caccia et al. 2022).", lr=0.1, recent=10
+        "ERACE", "As er, new rows compete among their own classes (Caccia et al. 2022).", lr=0.1, recent=10
     ),
     "der_pp": _replay(
         "DERPP",
-        "As er, with logits stored beside the rows and held to (Buzzega et al. 2020).",
-        lr=0.03,
-        memory_batch=32,
-        alpha=0.1,
-        beta=0.5,
+        "As er, stored rows held to their old logits (Buzzega et al. 2020).",
+        **dict(lr=0.03, memory_batch=32, alpha=0.1, beta=0.5),
     ),
-    "mir": _replay("MIR", "As er, with the rows that the correction hurts most (Aljundi 2019).", lr=0.1, candidates=50),
-    "er_tuned": _replay("ERTuned", "As er, with the step size that did best on held-out known classes."),
-    "er_ace_tuned": _replay(
-        "ERACETuned", "As er_ace, with the step size that did best on held-out known classes.", recent=10
-    ),
-    "gdumb": _replay(
-        "GDumb", "Stores 1,000 rows; trains a head on them from scratch, every 25 corrections (Prabhu 2020).", every=25
-    ),
+    "mir": _replay("MIR", "As er, on the rows that a correction hurts (Aljundi et al. 2019).", lr=0.1, candidates=50),
+    "er_tuned": _replay("ERTuned", "As er, at the rate best on held-out known classes."),
+    "er_ace_tuned": _replay("ERACETuned", "As er_ace, at the rate best on held-out known classes.", recent=10),
+    "gdumb": _replay("GDumb", "Stores 1,000 rows, trains a new head on them (Prabhu et al. 2020).", every=25),
     "pa": Entry(
         "river",
         "PassiveAggressive",
         dict(C=1.0),
-        "Stores river's passive-aggressive classifier; the least step that corrects (Crammer et al. 2006).",
+        "Stores a one-vs-rest linear model; the least step that corrects (Crammer et al. 2006).",
         "river",
     ),
     "ledger_plda": Entry(
         "ours",
         "LedgerPLDA",
         MIX,
-        "The proposed system: stores the substrate's ledger, reads it through two Gaussian models, a head, neighbours.",
+        "Proposed: the substrate's ledger, read through two Gaussian models, a head and neighbours; appends.",
         "known_head",
     ),
-    "substrate_k1": _near("Substrate", "The substrate with the nearest entry alone.", k=1, margin=0.05),
-    "substrate_sumsim": _near("Substrate", "The substrate with votes weighted by cosine.", k=5, rule="sumsim"),
-    "substrate_count_only": _near("Substrate", "The substrate with ties by count only.", **VOTE, rule="count_only"),
-    "substrate_no_recency": _near("Substrate", "The substrate without recency in ties.", **VOTE, rule="no_recency"),
+    "substrate_k1": _near("Substrate", "Substrate that asks the nearest entry alone.", k=1, margin=0.05),
+    "substrate_sumsim": _near("Substrate", "Substrate with votes weighed by cosine.", k=5, rule="sumsim"),
+    "substrate_count_only": _near("Substrate", "Substrate with ties by count only.", **VOTE, rule="count_only"),
+    "substrate_no_recency": _near("Substrate", "Substrate with ties by class id.", **VOTE, rule="no_recency"),
 }
 
 

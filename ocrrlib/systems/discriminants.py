@@ -72,9 +72,6 @@ def lift(X, frequencies=None, phases=0.0):
     return Z
 
 
-lift_once = shared(keep=1)(lift)  # of rows that several systems ask about again and again
-
-
 @shared(keep=1)
 def draw_features(features, d, bandwidth, seed):
     """Frequencies (d, D) and phases (D,) of features whose products approximate an RBF kernel of this bandwidth."""
@@ -226,7 +223,7 @@ class KLDA(SLDA):
         super()._fit(X, y)
 
     def _follow(self, Q):
-        Z = lift_once(Q, *self.drawn)
+        Z = lift(Q, *self.drawn)
         return lambda rows: self._discriminants(Z[rows])
 
     def storage(self):

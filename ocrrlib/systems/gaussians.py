@@ -97,14 +97,6 @@ def _plda_start(X, y, n_classes, shrinkage):
     return found
 
 
-def _with_squares(X, centre, P):
-    Z = (X - centre) @ P
-    return np.hstack([Z, Z**2])
-
-
-_with_squares_once = shared(keep=1)(_with_squares)
-
-
 class PLDA(GaussianClasses):
     """Two-covariance Gaussian classes (probabilistic LDA; Ioffe 2006), with a spread of each class's own.
 
@@ -140,11 +132,8 @@ class PLDA(GaussianClasses):
 
     def project(self, X):
         """Features (m, 2 d) float64 of rows (m, d)."""
-        return _with_squares(X, self.centre, self.P)
-
-    def project_often(self, X):
-        """The same, remembered, for rows that many runs ask about."""
-        return _with_squares_once(X, self.centre, self.P)
+        Z = (X - self.centre) @ self.P
+        return np.hstack([Z, Z**2])
 
     def _add(self, f, y):
         n, z = self.counts[y], f[: len(self.between)]
@@ -188,9 +177,6 @@ def cosines_and_sines(X, frequencies):
     np.sin(angles, out=F[:, half:])
     F *= np.sqrt(1 / half)
     return F
-
-
-_cosines_and_sines_once = shared(keep=1)(cosines_and_sines)
 
 
 @shared(keep=2)
@@ -261,10 +247,6 @@ class KernelLDA(GaussianClasses):
     def project(self, X):
         """Features (m, D) float64 of rows (m, d)."""
         return cosines_and_sines(X, self.frequencies)
-
-    def project_often(self, X):
-        """The same, remembered, for rows that many runs ask about."""
-        return _cosines_and_sines_once(X, self.frequencies)
 
     def _add(self, z, y):
         self.counts[y] += 1

@@ -23,15 +23,9 @@ class StandingScores:
         for upto in np.unique(known[known < len(changes)]):
             stale = rows[known == upto]
             classes = np.arange(self.kept.shape[1]) if upto < 0 else np.unique(changes[upto:])
-            self.kept[np.ix_(stale, classes)] = self.model.scores(self.F[_span(stale)], classes)
+            self.kept[np.ix_(stale, classes)] = self.model.scores(self.F[stale], classes)
         self.upto[rows] = len(changes)
         return self.kept[rows]
-
-
-def _span(rows):
-    """Rows that follow one another as a slice, which needs no copy."""
-    consecutive = len(rows) > 1 and np.all(np.diff(rows) == 1)
-    return slice(rows[0], rows[-1] + 1) if consecutive else rows
 
 
 class LedgerPLDA(Substrate):
@@ -129,7 +123,7 @@ class LedgerPLDA(Substrate):
 
     def _follow(self, Q):
         neighbours, p_head = super()._follow(Q), self._head(Q)
-        standing = [StandingScores(model, model.project_often(Q)) for model in (self.model, self.kernel)]
+        standing = [StandingScores(model, model.project(Q)) for model in (self.model, self.kernel)]
 
         def probabilities(rows):
             self._catch_up()

@@ -1,15 +1,13 @@
-"""river's one-vs-rest classifiers on arrays: logistic regression and passive-aggressive."""
+"""One-vs-rest classifiers as in river, on arrays: logistic regression and passive-aggressive."""
 
 import copy
 
 import numpy as np
-from river import linear_model, multiclass, optim
+from river import linear_model, optim
 from scipy.special import expit
 
 from ocrrlib.shared import shared
 from ocrrlib.systems.base import Storage, System
-
-ZERO_LOSS = 1e-9  # river itself decides whether a hinge loss this close to zero is zero
 
 
 class StackedLogistic(linear_model.LogisticRegression):
@@ -99,50 +97,34 @@ class RiverLogReg(System):
         return Storage(bytes=8 * parameters, parameters=parameters)
 
 
-class OneVsRest(multiclass.OneVsRestClassifier):
-    """river's OneVsRestClassifier with its weights mirrored in one matrix.
-
-    Rows are (d,) float64. Binary models whose hinge loss is zero are skipped, since they would not change.
-
-    Attributes
-    ----------
-    W, b : (C, d) and (C,) float64
-        Weights and intercepts of the models, zero for classes not seen.
-    """
-
-    def __init__(self, classifier, n_classes, dim):
-        super().__init__(classifier)
-        self.W, self.b = np.zeros((n_classes, dim)), np.zeros(n_classes)
-
-    def learn_one(self, x, y):
-        if y not in self.classifiers:
-            self.classifiers[y] = self.classifier.clone()
-        losses, features = 1 + self.W @ x + self.b, dict(enumerate(x.tolist()))
-        losses[y] = 2 - losses[y]
-        for label in np.flatnonzero(losses > -ZERO_LOSS).tolist():
-            if label in self.classifiers:
-                model = self.classifiers[label]
-                model.learn_one(features, label == y)
-                self.W[label], self.b[label] = list(model.weights.values()), model.intercept
-
-
 @shared(keep=1)
 def aggressive_pass(X, y, n_classes, seed, C, rows=None):
-    """river's classifier after one pass over the rows in random order, or over the first ``rows`` in that order."""
-    model = OneVsRest(linear_model.PAClassifier(C=C, mode=1), n_classes, X.shape[1])
-    rng = np.random.default_rng(seed)
-    for row in rng.permutation(len(y))[:rows]:
-        model.learn_one(X[row].astype(np.float64), int(y[row]))
-    return model
+    """Weights (C, d + 1) after one pass over the rows in random order, or over the first ``rows`` in that order."""
+    W, seen = np.zeros((n_classes, X.shape[1] + 1)), np.zeros(n_classes, bool)
+    for row in np.random.default_rng(seed).permutation(len(y))[:rows]:
+        seen[y[row]] = True
+        aggressive_step(W, seen, X[row], y[row], C)
+    return W
+
+
+def aggressive_step(W, seen, x, y, C):
+    """Move the weights (C, d + 1) of the classes seen just so far, ``C`` at most, that none has a hinge loss.
+
+    As in river, the intercept, in the last column, moves along, and does not count in the length of a row.
+    """
+    x = x.astype(np.float64)
+    signs = np.where(np.arange(len(W)) == y, 1.0, -1.0)
+    losses = np.where(seen, np.maximum(1 - signs * (W[:, :-1] @ x + W[:, -1]), 0), 0)
+    W += np.multiply.outer(signs * np.minimum(C, losses / (x @ x)), np.append(x, 1.0))
 
 
 class PassiveAggressive(System):
-    """river's passive-aggressive classifier, one-vs-rest (Crammer et al. 2006).
+    """Passive-aggressive one-vs-rest classifier (Crammer et al. 2006, PA-I), equal to river's.
 
     Parameters
     ----------
     C : float
-        The longest step (PA-I); 1 by river's default.
+        The longest step; 1 by river's default.
     rows : int, optional
         At most so many initial rows, drawn at random, are learnt, each once; all without it.
     """
@@ -152,14 +134,14 @@ class PassiveAggressive(System):
         self.C, self.rows = C, rows
 
     def _fit(self, X, y):
-        self.model = copy.deepcopy(aggressive_pass(X, y, self.n_classes, self.seed, self.C, self.rows))
+        self.W = aggressive_pass(X, y, self.n_classes, self.seed, self.C, self.rows).copy()
 
     def _scores(self, X):
-        return X.astype(np.float64) @ self.model.W.T + self.model.b
+        return X.astype(np.float64) @ self.W[:, :-1].T + self.W[:, -1]
 
     def _correct(self, x, y):
-        self.model.learn_one(x.astype(np.float64), y)
+        aggressive_step(self.W, self.seen, x, y, self.C)
 
     def storage(self):
-        parameters = len(self.model.classifiers) * (self.dim + 1)
+        parameters = int(self.seen.sum()) * (self.dim + 1)
         return Storage(bytes=8 * parameters, parameters=parameters)
