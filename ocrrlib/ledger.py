@@ -284,7 +284,8 @@ def read(path):
     check("table about", [list(map(type, row)) for row in about] == [[int, int, bytes]] and about[0][0] == FORMAT)
     dim = about[0][1]
     check("table about", 0 < dim <= WIDEST)
-    check("names of the classes", all(type(name) is str and label == place for place, (label, name) in enumerate(names)))
+    numbered = all(type(name) is str and label == place for place, (label, name) in enumerate(names))
+    check("names of the classes", numbered)
     for place, row in enumerate(rows):
         check(f"entry {place}", list(map(type, row)) == _TYPES and len(row[3]) == 4 * dim)
     places, ids, labels, blobs, previous, hashes = map(list, zip(*rows)) if rows else ([] for _ in _TYPES)

@@ -110,7 +110,7 @@ STUDIES = {
     "search": (("ocrrlib.tuning.held_out", *_modules(*RIVALS, OURS)), SEARCHED),
     "tuning": (("ocrrlib.tuning.held_out", *_modules(OURS)), SETTING),
     "variance": (("ocrrlib.crossed", *_modules(*CROSSED)), ["dataset", "system", "draw", "order", "coins"]),
-    "streams": (("ocrrlib.streams", "ocrrlib.blind", *_modules(*COMPARED, *QUEUES, *TUNED)), KEY),
+    "streams": (("ocrrlib.streams", "ocrrlib.policies", *_modules(*COMPARED, *QUEUES, *TUNED)), KEY),
 }
 
 
