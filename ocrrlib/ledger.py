@@ -80,7 +80,7 @@ class Fault(NamedTuple):
     kind: str
 
     def __str__(self):
-        return f"{'class names' if self.position is None else f'entry {self.position}'}: {self.kind}"
+        return f"{'names of the classes' if self.position is None else f'entry {self.position}'}: {self.kind}"
 
 
 class Ledger(Entries):
@@ -204,7 +204,7 @@ class Ledger(Entries):
 
 @contextmanager
 def _opened(path, mode):
-    """A database in one transaction, committed at the end or left as it was, and whether it holds a ledger yet."""
+    """A database in one transaction, committed at the end or left as it was; and whether it holds a ledger yet."""
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True, isolation_level=None)) as base:
             base.execute("PRAGMA synchronous = EXTRA")  # as FULL, and the folder once the journal is gone
@@ -231,10 +231,7 @@ def write(ledger, path, classes):
     classes : sequence of str
         Class names, the same each time.
 
-    Returns
-    -------
-    int
-        Entries added.
+    Returns the number of entries added.
 
     Raises
     ------
@@ -287,7 +284,8 @@ def read(path):
     check("table about", [list(map(type, row)) for row in about] == [[int, int, bytes]] and about[0][0] == FORMAT)
     dim = about[0][1]
     check("table about", 0 < dim <= WIDEST)
-    check("class names", all(type(name) is str and label == place for place, (label, name) in enumerate(names)))
+    numbered = all(type(name) is str and label == place for place, (label, name) in enumerate(names))
+    check("names of the classes", numbered)
     for place, row in enumerate(rows):
         check(f"entry {place}", list(map(type, row)) == _TYPES and len(row[3]) == 4 * dim)
     places, ids, labels, blobs, previous, hashes = map(list, zip(*rows)) if rows else ([] for _ in _TYPES)

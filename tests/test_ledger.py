@@ -225,9 +225,9 @@ FAULTS = {
     "UPDATE entries SET place = 99 WHERE place = 2; UPDATE entries SET place = 2 WHERE place = 3;"
     "UPDATE entries SET place = 3 WHERE place = 99": "entry 2: reordered",
     "INSERT INTO entries SELECT 9, id, label, x, previous, hash FROM entries WHERE place = 2": "entry 6: inserted",
-    "UPDATE classes SET name = 'zz' WHERE label = 0": "class names: changed",
-    "INSERT INTO classes VALUES (5, 'f')": "class names: changed",
-    "UPDATE about SET names = zeroblob(32)": "class names: changed",
+    "UPDATE classes SET name = 'zz' WHERE label = 0": "names of the classes: changed",
+    "INSERT INTO classes VALUES (5, 'f')": "names of the classes: changed",
+    "UPDATE about SET names = zeroblob(32)": "names of the classes: changed",
 }
 
 
@@ -245,8 +245,8 @@ REFUSED = {
     "UPDATE entries SET label = 1.5 WHERE place = 3": "entry 3 changed",
     "UPDATE entries SET hash = 'x' WHERE place = 3": "entry 3 changed",
     "UPDATE entries SET place = place + 9 WHERE place > 2": "places of entries changed",
-    "UPDATE classes SET label = 7 WHERE label = 1": "class names changed",
-    "UPDATE classes SET name = x'00' WHERE label = 1": "class names changed",
+    "UPDATE classes SET label = 7 WHERE label = 1": "names of the classes changed",
+    "UPDATE classes SET name = x'00' WHERE label = 1": "names of the classes changed",
     "UPDATE classes SET name = CAST(x'ff' AS TEXT) WHERE label = 1": "UTF-8",
     "UPDATE about SET dim = 'x'": "table about changed",
     "UPDATE about SET dim = 999999999999": "table about changed",

@@ -114,6 +114,8 @@ def test_wrong_labels_nest_over_rates(confusion, low, high, s):
     low, high = sorted((low, high))
     few, many = (replace(ORACLE, wrong=rate, confusion=confusion).labels(s) for rate in (low, high))
     wrong = few != s.y_stream
+    uniform = np.random.default_rng([s.seed, 5]).random((len(wrong), 2))[:, 0]
+    np.testing.assert_array_equal(wrong, uniform < low)
     np.testing.assert_array_equal(few[wrong], many[wrong])
     assert set(few) | set(many) <= set(s.y_initial) | set(s.y_stream)
     if high == 1:
