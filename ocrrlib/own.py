@@ -6,6 +6,7 @@ import sys
 import sysconfig
 import time
 import traceback
+from contextlib import contextmanager
 from pathlib import Path
 
 import cloudpickle
@@ -34,7 +35,7 @@ _STARTED = time.time()
 
 def evaluate(
     system,
-    data="banking77",
+    dataset="banking77",
     seeds=range(10),
     policy="oracle",
     encoder=DEFAULT_ENCODER,
@@ -54,7 +55,7 @@ def evaluate(
         Name in the registry; an object with ``fit``, ``predict`` and ``correct``, or a scikit-learn or river
         classifier, of which each seed gets a deep copy; or a class or function that makes one of these. The seed is
         passed on as ``seed`` or ``random_state`` where there is such a parameter.
-    data : str, path, DataFrame, dict of arrays or Embedded
+    dataset : str, path, DataFrame, dict of arrays or Embedded
         Name of a published dataset, or what ``read_data`` reads or returns.
     seeds : sequence of int or str
         Seeds of held-out classes, stream order, Bernoulli draws and system; also as ``"0-4"``.
@@ -97,11 +98,12 @@ def evaluate(
             raise InputError(f"{what} {number!r} is out of range: give a number from 1 up")
     title = title_of(system) if name is None else name
     check_name("system", title)
-    reads = pick("system", system, SYSTEMS).reads if isinstance(system, str) else "embeddings"
-    if reads == "sentences" or not isinstance(system, str) and isinstance(as_system(system), TextSystem):
-        data = _sentences(data, encoder)
+    if isinstance(system, str):
+        sentences = pick("system", system, SYSTEMS).reads == "sentences"
     else:
-        data = _vectors(data, encoder)
+        with _placed():  # refuse what cannot be used before any data are read
+            sentences = isinstance(as_system(system), TextSystem)
+    data = _sentences(dataset, encoder) if sentences else _vectors(dataset, encoder)
     held_out = n_held_out(held_out, data)
     options = system, encoder if isinstance(encoder, str) else None, policy, held_out, int(every)
     key = _key(data.fingerprint, options) if resume else None
@@ -188,8 +190,15 @@ def _run(data, options, seed):
     np.random.seed(seed)
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(seed)
-    try:
+    with _placed():
         return [one.scalars for one in run_stream(as_system(system, seed, encoder), scenario, policy, every)]
+
+
+@contextmanager
+def _placed():
+    """Errors of a system as RuntimeError in one line, with the innermost line that is not a library's."""
+    try:
+        yield
     except InputError:
         raise
     except Exception as error:

@@ -246,15 +246,15 @@ def test_what_cannot_be_a_system_is_refused_before_data_are_read(thing, clue):
         (dict(name="a\nb"), "name"),
         (dict(name=" "), "name"),
         (dict(encoder="tfidf-svd"), "leave the encoder out"),
-        (dict(data="bankin77"), "dataset"),
-        (dict(data="rows.txt"), "dataset"),
-        (dict(data="rows.csv"), "rows.csv"),
+        (dict(dataset="bankin77"), "dataset"),
+        (dict(dataset="rows.txt"), "dataset"),
+        (dict(dataset="rows.csv"), "rows.csv"),
         (dict(system="lora"), "sentences"),
     ],
 )
 def test_options_out_of_range_are_refused(options, clue, tiny):
     with pytest.raises(InputError, match=clue):
-        evaluate(**dict(system="ncm", data=tiny) | options)
+        evaluate(**dict(system="ncm", dataset=tiny) | options)
 
 
 @pytest.mark.parametrize(
@@ -366,7 +366,7 @@ def test_resume_after_a_kill_equals_an_uninterrupted_run_and_an_edit_starts_anew
 def test_finished_seeds_are_kept_by_all_that_decides_them(tiny, cache):
     counts = []
     for options in ({}, {}, {"every": 10}, {"policy": "random50"}, {"held_out": 4}, {"system": "ncm_cosine"}):
-        evaluate(**dict(system="ncm", data=tiny, seeds=[0, 1], progress=False) | options)
+        evaluate(**dict(system="ncm", dataset=tiny, seeds=[0, 1], progress=False) | options)
         counts.append(len(list(cache.rglob("*.json"))))
     assert counts == [2, 2, 4, 6, 8, 10]
     evaluate("ncm", tiny, [2], progress=False, resume=False)
