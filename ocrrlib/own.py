@@ -75,7 +75,7 @@ def evaluate(
         Whether a bar counts the seeds.
     resume : bool
         Whether to read seeds that an earlier, stopped call finished from the cache: those with the same data,
-        options, versions and text of all modules of your own.
+        options, versions and text of your own loaded modules.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def evaluate(
     Examples
     --------
     >>> evaluate("ncm", seeds=[0], policy="random10", progress=False)
-    <ncm on banking77, random10, 1 seeds: novel 0.770, original 0.842, anytime novel 0.620, ...>
+    <ncm on banking77, random10, 1 seeds: novel 0.767, original 0.850, anytime novel 0.642, ...>
     """
     seeds = parse_seeds(seeds)
     policy = policy if isinstance(policy, Policy) else pick("policy", policy, POLICIES)
@@ -162,18 +162,19 @@ def _sentences(data, encoder):
 
 
 def _key(fingerprint, options):
-    """Key of an evaluation's finished seeds in the cache; None where it cannot be known what made them.
+    """Key of an evaluation's finished seeds in the cache; None where it cannot be known what makes them.
 
-    It covers data, versions, the pickle of system and options, and the text of all loaded modules that are not
-    installed. A module that was edited since this process started is perhaps not the one that runs: then None.
+    It covers data, versions, the pickle of system and options, and the text of this package and of all loaded modules
+    that are not installed. A module that was edited since this process started is perhaps not the one that runs.
     """
     libraries = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
-    files = {str(getattr(module, "__file__", None)) for module in list(sys.modules.values())}
+    loaded = {str(getattr(module, "__file__", None)) for module in list(sys.modules.values())}
+    files = {Path(name) for name in loaded if name.endswith(".py") and not name.startswith(libraries)}
     versions = [getattr(sys.modules.get(name), "__version__", "") for name in ("numpy", "sklearn", "river", "torch")]
     digest = hashlib.sha256(repr((fingerprint, __version__, sys.version, versions)).encode())
     try:
         digest.update(cloudpickle.dumps(options))
-        for path in sorted(Path(name) for name in files if name.endswith(".py") and not name.startswith(libraries)):
+        for path in sorted(files.union(Path(__file__).parent.rglob("*.py"))):
             if path.stat().st_mtime > _STARTED:
                 return None
             digest.update(path.read_bytes())
