@@ -92,6 +92,12 @@ def test_every_example_runs_and_prints_what_the_page_says(page, here):
     assert [block.splitlines()[0] for block in left] == NOT_EXECUTED.get(page.stem, [])
 
 
+def test_the_examples_of_the_readme_run(here):
+    found = [text for info, text in blocks((ROOT / "README.md").read_text(encoding="utf-8")) if info == "python"]
+    names = {"__name__": "page"}
+    assert found and "NearestMean" in "".join(run_python(text, names, 0) for text in found)
+
+
 def test_there_is_a_page_for_each_task_and_what_is_not_executed_is_known():
     tasks = "getting-started protocol add-a-system your-data command-line results scale-out ledger".split()
     assert {path.stem for path in PAGES} == set(tasks) and NOT_EXECUTED.keys() <= set(tasks)
