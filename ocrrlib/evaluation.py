@@ -180,14 +180,15 @@ class Evaluation:
 
         figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
         plt.close(figure)
+        shortest = self.curve.groupby("seed")["step"].max().min()  # streams differ in length
         curve = self.curve.rename(columns={"novel_acc": "novel", "original_acc": "original"})
-        curve = curve.melt(["step", "seed"], ["novel", "original"], "axis", "accuracy")
+        curve = curve[curve["step"] <= shortest].melt(["step", "seed"], ["novel", "original"], "axis", "accuracy")
         sns.lineplot(curve, x="step", y="accuracy", hue="axis", style="axis", errorbar="sd", ax=left)
         try:
             table = self.compared()
         except InputError:  # nothing is published for this cell
             table = self.runs.assign(own=True, collapsed=False)
-        looks = dict(x="original", y="novel", style="collapsed", ax=right)
+        looks = dict(x="original", y="novel", style="collapsed", style_order=[False, True], ax=right)
         sns.scatterplot(table[~table["own"]], color="grey", **looks)
         sns.scatterplot(table[table["own"]], color="red", s=80, legend=False, **looks)
         left.set(xlabel="stream items", ylim=(-0.02, 1.02), title=self.name)

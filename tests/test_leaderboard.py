@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from ocrrlib.errors import InputError
-from ocrrlib.evaluation import PUBLISHED
+from ocrrlib.evaluation import CELL, PUBLISHED, Evaluation
 from ocrrlib.files import ROOT
 from ocrrlib.own import evaluate
 from paper.leaderboard import COLUMNS, contributed, leaderboard, main, markdown
@@ -12,7 +12,11 @@ from paper.leaderboard import COLUMNS, contributed, leaderboard, main, markdown
 
 @pytest.fixture(scope="module")
 def ncm(banking):
-    return evaluate("ncm", banking, range(20), name="their_ncm", progress=False, resume=False)
+    """The published evaluation of `ncm`, under another name."""
+    curve = pd.read_parquet(ROOT / "data/results/beyond.parquet")
+    curve = curve.query("dataset == 'banking77' and policy == 'oracle' and system == 'ncm'").assign(system="their_ncm")
+    cell = dict(zip(CELL, ("banking77", banking.fingerprint, "all-MiniLM-L6-v2", "oracle", 10, 50)))
+    return Evaluation("their_ncm", curve, cell)
 
 
 @pytest.fixture

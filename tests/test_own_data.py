@@ -20,7 +20,7 @@ from ocrrlib.own_data import _drawn, read_data
 
 WORDS = ("invoice paid twice", "router is off", "parcel never came", "password expired")
 TABLE = pd.DataFrame(
-    [(f"{words} {number}\n{'please' * (number % 2)}, help", words.split()[0]) for words in WORDS for number in range(8)],
+    [(f"{words} {n}\n{'please' * (n % 2)}, help", words.split()[0]) for words in WORDS for n in range(8)],
     columns=["text", "label"],
 )
 ARRAYS = ("X_train", "y_train", "X_test", "y_test")
@@ -67,7 +67,8 @@ def test_all_formats_of_a_table_give_the_rows_of_the_frame(suffix, tmp_path):
 def test_all_formats_of_vectors_give_the_rows_of_the_table(tmp_path):
     wanted = read(TABLE)
     X, ids = letters(TABLE["text"]), pd.factorize(TABLE["label"], sort=True)[0]
-    test = np.isin(widen(halve(X)).view(np.void(4 * X.shape[1]).dtype), wanted.X_test.view(np.void(4 * X.shape[1]).dtype))[:, 0]
+    tested = set(map(bytes, wanted.X_test))
+    test = np.array([bytes(row) in tested for row in widen(halve(X))])
     y, part = TABLE["label"].to_numpy(str), np.where(test, "test", "train")
     apart = {"X_train": X[~test], "y_train": y[~test], "X_test": X[test], "y_test": y[test]}
     np.savez(tmp_path / "together.npz", X=X, y=y, part=part)
@@ -86,15 +87,11 @@ def test_all_formats_of_vectors_give_the_rows_of_the_table(tmp_path):
 
 
 def test_columns_have_any_names_and_labels_are_stripped(tmp_path):
-    table = TABLE.rename(columns={"text": "body", "label": "queue"}).assign(other=1, queue=lambda rows: rows["queue"] + " ")
+    table = pd.DataFrame({"body": TABLE["text"], "other": 1, "queue": TABLE["label"] + " "})
     same(read(written(tmp_path, "csv", table), text="body", label="queue", name="mine"), read(TABLE))
     assert read(table, text="body", label="queue").classes == read(TABLE).classes
-    assert read(TABLE.assign(label=["e\u0301", "é", "b", "c"] * 8)).classes == ("b", "c", "é")
-
-
-def test_what_looks_missing_to_pandas_is_text(tmp_path):
-    path = written(tmp_path, "csv", TABLE.replace({"label": {"invoice": "NA", "router": "null"}}))
-    assert read(path).classes == ("NA", "null", "parcel", "password")
+    odd = TABLE.assign(label=["e\u0301", "é", "NA", "null"] * 8)
+    assert read(odd).classes == read(written(tmp_path, "csv", odd)).classes == ("NA", "null", "é")
 
 
 def test_the_order_of_rows_does_not_change_the_split():
@@ -171,7 +168,8 @@ def test_files_that_cannot_be_used_are_named_in_one_line(name, content, clue, tm
 
 def test_an_array_header_that_promises_too_much_and_objects_are_refused(tmp_path):
     np.savez(tmp_path / "objects.npz", X=np.eye(4), y=np.array([{}, 1, 2, 3]))
-    header = b"\x93NUMPY\x01\x00v\x00{'descr': '<f8', 'fortran_order': False, 'shape': (10000000000000, 8), }".ljust(127) + b"\n"
+    about = b"{'descr': '<f8', 'fortran_order': False, 'shape': (10000000000000, 8), }"
+    header = (b"\x93NUMPY\x01\x00v\x00" + about).ljust(127) + b"\n"
     with zipfile.ZipFile(tmp_path / "absurd.npz", "w") as file:
         file.writestr("X.npy", header)
         file.writestr("y.npy", header)

@@ -1,11 +1,11 @@
-"""What 11_your_own evaluates: a system and an encoder of one's own."""
+"""A system and an encoder, for notebook 11_your_own."""
 
 import numpy as np
 from sklearn.feature_extraction.text import HashingVectorizer
 
 
 class Halfway:
-    """Knows a mean for each class, and moves the right one halfway to each correction."""
+    """Nearest class mean; each correction moves the right mean halfway to the example."""
 
     def fit(self, X, y, classes):
         self.means = np.zeros((len(classes), X.shape[1]))
@@ -23,5 +23,5 @@ halfway = Halfway()
 
 
 def hashed_words(texts):
-    """Counts of words (n, 256), each word in a place that its hash decides."""
+    """Hashed word counts (n, 256)."""
     return HashingVectorizer(n_features=256, alternate_sign=False).transform(texts).toarray()
