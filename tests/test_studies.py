@@ -182,7 +182,7 @@ def test_every_combination_is_streamed_once_and_coins_decide_nothing_under_the_o
     static = found[found["system"] == "static_knn"]
     assert (static.groupby("draw")[["novel", "original"]].nunique() == 1).all(axis=None)  # it never learns
     oracle = variance.cross(["substrate"], policy="oracle", **how).set_index(["draw", "order", "coins"])["novel"]
-    assert (oracle.unstack()[0] == oracle.unstack()[1]).all() and oracle.nunique() > 1
+    assert (oracle.unstack()[0] == oracle.unstack()[1]).all()
 
 
 def test_a_published_row_of_the_crossed_study_comes_out_again():
@@ -282,7 +282,7 @@ def toy(monkeypatch):
         return {"novel": good + seed / 1e5, "original": good}
 
     monkeypatch.setattr(tune, "accuracy", accuracy)
-    how = dict(datasets=("banking77",), seeds=(0, 1, 2), progress=False, rounds=((4, 1), (2, 2)), climbs=5, last=(2, 3))
+    how = dict(datasets=("banking77",), seeds=(0, 1, 2), progress=False, rounds=((4, 1), (2, 2)), climbs=3, last=(2, 3))
     return lambda **changed: (rated.clear(), tune.search(**how | changed), len(rated))[1:]
 
 
