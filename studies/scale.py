@@ -123,13 +123,7 @@ PARTS = COMPARISONS | RACES
 
 
 def cells(parts, profile="paper", of=COMPARISONS):
-    """The comparisons of these parts, given as ``"10k,1M"``; the quick profile has small ones of the smaller scales.
-
-    Raises
-    ------
-    InputError
-        If a part or the profile does not exist.
-    """
+    """The comparisons of parts, given as ``"10k,1M"`` (InputError if unknown); in the quick profile small ones."""
     names = [name for name in parts.split(",") if pick("part of the scale experiment", name, PARTS)]
     plan = dict.fromkeys(cell for name in names for cell in of.get(name, ()))
     if pick("profile", profile, PROFILES) is PROFILES["quick"]:
@@ -139,10 +133,8 @@ def cells(parts, profile="paper", of=COMPARISONS):
 
 
 def check_memory(n):
-    """Refuse ``n`` entries (InputError) if less memory is free than hnswlib takes to index them.
-
-    Each has its row, 2M links and a label at the bottom, some links above, a lock, a place in the table of labels.
-    """
+    """Refuse ``n`` entries (InputError) if less memory is free than hnswlib takes to index them."""
+    # Each has its row, 2M links and a label at the bottom, some links above, a lock, a place in the table of labels.
     need = n * (4 * DIM + 8 * M + 16 + 8 * M // (M - 1) + 110) + 4 * DIM * CHUNK * 4
     free = psutil.virtual_memory().available
     if need > free:
@@ -245,14 +237,10 @@ def judge(exact, near, labels, y):
 
 
 def compare(cell, k=5):
-    """Build, search both ways, let both vote.
+    """Build, search both ways, let both vote: two dicts, what is found (see ``judge``) and what it costs.
 
-    Returns
-    -------
-    found : dict
-        As ``judge`` has it: the same on every machine.
-    cost : dict
-        Seconds, milliseconds per query (one at a time, and in a batch), bytes of the index and of the process.
+    The first is the same on every machine. The second has the seconds of the build, milliseconds per query (one at a
+    time, and in a batch), bytes of the index and of the process.
     """
     check_memory(cell.n)
     Q, y = cell.query_rows()

@@ -182,7 +182,7 @@ def test_every_combination_is_streamed_once_and_coins_decide_nothing_under_the_o
     static = found[found["system"] == "static_knn"]
     assert (static.groupby("draw")[["novel", "original"]].nunique() == 1).all(axis=None)  # it never learns
     oracle = variance.cross(["substrate"], policy="oracle", **how).set_index(["draw", "order", "coins"])["novel"]
-    assert (oracle.unstack()[0] == oracle.unstack()[1]).all() and oracle.nunique() > 1
+    assert (oracle.unstack()[0] == oracle.unstack()[1]).all()
 
 
 def test_a_published_row_of_the_crossed_study_comes_out_again():
@@ -220,12 +220,9 @@ def test_a_fourth_of_the_out_of_scope_class_lies_apart_from_the_rest():
     assert [set(part) for part in parts] == [set(part) for part in again]
     own = tune.from_training_rows(data, 0)
     assert set(map(bytes, own.X_test[own.y_test == label])) == set(map(bytes, data.X_train[parts[0]]))
-
-    def nearest(test, rest):
-        return (data.X_train[test] @ data.X_train[rest].T).max(axis=1).mean()
-
-    at_random = np.array_split(np.random.default_rng(1).permutation(places), 4)
-    assert nearest(parts[0], np.concatenate(parts[1:])) < nearest(at_random[0], np.concatenate(at_random[1:])) - 0.01
+    apart = [data.X_train[part].mean(axis=0) for part in parts]
+    at_random = [data.X_train[part].mean(axis=0) for part in np.array_split(places, 4)]
+    assert np.var(apart, axis=0).sum() > 2 * np.var(at_random, axis=0).sum()
 
 
 def test_settings_differ_from_the_chosen_one_in_one_place_and_each_reader_is_left_out_once():
@@ -282,7 +279,7 @@ def toy(monkeypatch):
         return {"novel": good + seed / 1e5, "original": good}
 
     monkeypatch.setattr(tune, "accuracy", accuracy)
-    how = dict(datasets=("banking77",), seeds=(0, 1, 2), progress=False, rounds=((4, 1), (2, 2)), climbs=5, last=(2, 3))
+    how = dict(datasets=("banking77",), seeds=(0, 1, 2), progress=False, rounds=((4, 1), (2, 2)), climbs=3, last=(2, 3))
     return lambda **changed: (rated.clear(), tune.search(**how | changed), len(rated))[1:]
 
 

@@ -235,18 +235,6 @@ def test_items_are_predicted_alone_and_then_corrected_in_turns(tiny):
     assert all(X.shape == (1, 16) for X in calls[::2]) and calls[1::2] == s.y_stream[:60].tolist()
 
 
-def test_systems_take_turns_and_each_has_its_last_costs():
-    order = []
-
-    def of(name, count):
-        for turn in range(count):
-            order.append(name + str(turn))
-            yield {"system": name, "turn": turn}
-
-    rows = costs.of_items([of("a", 3), of("b", 1), of("c", 2)], progress=False)
-    assert order == ["a0", "b0", "c0", "a1", "c1", "a2"] and [row["turn"] for row in rows] == [2, 0, 1]
-
-
 def test_systems_are_measured_beside_the_substrate_and_what_is_missing_is_left_out(monkeypatch):
     def no_texts(*_):
         raise InputError("no texts here")
