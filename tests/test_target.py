@@ -145,6 +145,7 @@ def test_a_clear_winner_meets_the_whole_target():
         ("affordable", dict(memory=2.1), 5.0),
         ("affordable", {}, 5.1),
         ("anytime", dict(seeds=3), 5.0),  # three seeds cannot be sure
+        ("anytime", dict(systems=SYSTEMS | {"substrate": (0.905, 0.88)}), 5.0),  # surely worse
         ("original_equal", dict(systems=SYSTEMS | {"klda": (0.85, 0.93)}), 5.0),
         ("original_kept", dict(systems=SYSTEMS | {"substrate": (0.8, 0.906)}), 5.0),
         ("novel_equal", dict(systems=SYSTEMS | {"klda": (0.95, 0.9)}), 5.0),
