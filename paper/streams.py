@@ -69,7 +69,7 @@ class Studies:
     def mean(self, study, system, metric="novel_acc", **setting):
         """A metric at the end, by the values of its setting."""
         wanted = {"study": study, "system": system} | setting
-        runs = self.final[self.final[list(wanted)].eq(wanted.values()).all(axis=1)]
+        runs = self.final[self.final[list(wanted)].eq([*wanted.values()]).all(axis=1)]
         return Value(runs[metric].mean())
 
     def added(self, study, system, metric="novel_acc", setting=None, than=None):

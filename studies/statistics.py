@@ -143,9 +143,8 @@ def accuracies(runs, resamples=9_999):
     found = []
     for metric in METRICS:
         for (dataset, policy), table in by_seed(runs, metric):
-            reference = pick("system", REFERENCE, dict(table.items()))
-            others = table.drop(columns=REFERENCE)
-            d = differences(others.T, reference)
+            others = table.drop(columns=REFERENCE, errors="ignore")
+            d = differences(others.T, pick("system", REFERENCE, dict(table.items())))
             paired = intervals(d, resamples).add_prefix("difference_").set_index(others.columns)
             paired = paired.rename(columns={"difference_mean": "difference"}).assign(p=[flip_p(row) for row in d])
             paired["p_holm"] = multipletests(paired["p"], method="holm")[1]

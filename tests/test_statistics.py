@@ -1,86 +1,326 @@
-"""All statistics of a sweep in one call, on published results and on made-up ones."""
+"""Statistics over seeds: against SciPy and statsmodels, worked examples, and simulations where there is no library."""
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import stats
+from statsmodels.formula.api import ols
+from statsmodels.stats.anova import anova_lm
+from statsmodels.stats.multitest import multipletests
 
-from ocrrlib import results
 from ocrrlib.errors import InputError
-from ocrrlib.files import ROOT
-from ocrrlib.metrics import CELL, LEVELS, RUN, summarise
-from studies.target import noninferiority
-from studies.statistics import METRICS, accuracies, measure, summary
+from ocrrlib.metrics import RUN, summarise
+from ocrrlib.policies import POLICIES
+from ocrrlib.publish import published
+from ocrrlib.scenario import make_scenario
+from studies import differences, statistics
+from studies.statistics import CELL, FACTORS, LEVEL, METRICS, NESTED, SOURCES
+
+# Accuracies as they are: so many of 400 test rows, often the same in two seeds.
+ACCURACY = st.integers(0, 400).map(lambda right: right / 400)
+SEEDS = arrays(float, st.integers(3, 20), elements=ACCURACY)
+BOUNDS = ["t_low", "t_high", "bca_low", "bca_high"]
+# Darwin's maize, crossed minus self-fertilised, in eighths of an inch (Fisher, The Design of Experiments, section 21).
+DARWIN = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48]
+# Remission of leukaemia in weeks (Freireich et al. 1963), the most used example of censored data.
+TREATED = [6, 6, 6, 7, 10, 13, 16, 22, 23, 6, 9, 10, 11, 17, 19, 20, 25, 32, 32, 34, 35]
+PLACEBO = [1, 1, 2, 2, 3, 4, 4, 5, 5, 8, 8, 8, 8, 11, 11, 12, 12, 15, 17, 22, 23]
+SHAPE = (6, 4, 4)  # draws, orders, coins
 
 
-@pytest.fixture(scope="module")
-def published():
-    return results.read(ROOT / "data/results/full_sweep.parquet")[0]
+def checkpoints(steps, corrections, novel, original=0.5, policy="oracle", seed=0, system="substrate"):
+    """Checkpoints of one run."""
+    names = dict(zip(RUN, ("banking77", "encoder", policy, seed, system)))
+    return pd.DataFrame(names | dict(step=steps, corrections=corrections, novel_acc=novel, original_acc=original))
 
 
-@pytest.fixture(scope="module")
-def found(published):
-    return summary(published, resamples=199)
+def answered(answers, places, policy="oracle"):
+    """Runs and their packed test rows: ``answers`` by system (seeds, 2, rows), right or wrong on novel and original."""
+    runs, rows = [], []
+    for system, of_seeds in answers.items():
+        for seed, both in enumerate(of_seeds):
+            names = {"dataset": "d", "policy": policy, "seed": seed, "system": system}
+            runs.append(names | dict(zip(("novel", "original"), both.mean(axis=1))))
+            sizes = dict.fromkeys(("n_novel", "n_original"), both.shape[1])
+            rows.append(names | sizes | {"right": np.packbits(both.ravel()).tobytes()})
+    return pd.DataFrame(runs), pd.DataFrame(rows), {("d", seed): place for seed, place in enumerate(places)}
 
 
-def test_there_is_one_row_per_cell_metric_and_system(published, found):
-    cells = published[CELL].drop_duplicates()
-    assert len(found.accuracies) == len(cells) * len(METRICS)
-    assert not found.accuracies.duplicated([*CELL, "metric"]).any()
-    assert len(found.corrections) == len(cells) * len(LEVELS) and len(found.fronts) == len(cells)
+def test_areas_under_curves_worked_by_hand():
+    (found,) = statistics.measure(checkpoints([0, 50, 70], [0, 30, 30], [0.0, 0.4, 0.6], [1.0, 0.9, 0.9])).to_dict(
+        "records"
+    )
+    assert (found["novel"], found["original"], found["corrections"], found["allowed"]) == (0.6, 0.9, 30, 70)
+    assert found["novel_over_steps"] == pytest.approx((50 * 0.2 + 20 * 0.5) / 70)
+    assert found["original_over_steps"] == pytest.approx((50 * 0.95 + 20 * 0.9) / 70)
+    # 30 corrections bring it to 0.4, no further one to 0.6, and there it stays for the other 40.
+    assert found["novel_over_corrections"] == pytest.approx((30 * 0.2 + 40 * 0.6) / 70)
 
 
-def test_means_are_those_of_the_papers_tables_and_spreads_those_of_a_sample(published, found):
-    table = summarise(published).set_index(CELL)
-    for metric in ("novel", "original"):
-        own = found.accuracies[found.accuracies["metric"] == metric].set_index(CELL).loc[table.index]
-        np.testing.assert_allclose(own["mean"], table[metric])
-        np.testing.assert_allclose(own["sd"], table[f"{metric}_std"] * np.sqrt(3 / 2), atol=1e-12)
-    corrections = found.corrections.pivot(index=CELL, columns="to", values="reached").loc[table.index]
-    assert all((corrections[level] == table[f"to_{level}_reached"]).all() for level in LEVELS)
+@given(st.lists(st.tuples(st.integers(1, 60), st.floats(0, 1)), min_size=1, max_size=7), st.integers(0, 50))
+def test_an_area_lies_between_the_extremes_of_its_curve(curve, more):
+    at, height = np.cumsum([step for step, _ in curve]) - curve[0][0], np.array([value for _, value in curve])
+    assert height.min() - 1e-12 <= statistics.area(at, height, at[-1] + more) <= height.max() + 1e-12
 
 
-def test_differences_are_those_of_means_and_the_reference_has_none(found):
-    table = found.accuracies.set_index(["system", "dataset", "policy", "metric"])
-    own = table.loc["substrate"]
-    assert own["difference"].isna().all() and own["p_holm"].isna().all()
-    for system in ("ewc", "knn_lm"):
-        other = table.loc[system].loc[own.index]
-        np.testing.assert_allclose(other["difference"], other["mean"] - own["mean"], atol=1e-12)
-        assert (other["p"] >= 2 / 2**3).all()  # three seeds cannot say more
+@pytest.mark.parametrize("policy", POLICIES)
+def test_corrections_count_up_to_those_that_the_policy_allows_in_that_run(policy):
+    found = statistics.measure(checkpoints([0, 500], [0, 0], [0.2, 0.2], policy=policy, seed=7))
+    assert found["allowed"].item() == POLICIES[policy].coins(7, 500).sum()
+    assert found["novel_over_corrections"].item() == pytest.approx(0.2)
 
 
-def test_bounds_enclose_and_probabilities_are_probabilities(found):
-    table = found.accuracies.dropna()
-    for name, middle in (("", "mean"), ("difference_", "difference")):
-        for kind in ("t", "bca"):
-            assert (table[f"{name}{kind}_low"] <= table[middle] + 1e-12).all()
-            assert (table[middle] <= table[f"{name}{kind}_high"] + 1e-12).all()
-    assert table[["p", "p_holm", "improvement"]].stack().between(0, 1).all()
-    assert found.fronts["front_seeds"].between(0, 1).all()
+def test_tables_of_pairs_are_in_order_of_appearance_and_a_missing_seed_is_refused():
+    rows = [(1, "z", 0.1), (1, "a", 0.2), (0, "a", 0.3), (0, "z", 0.4)]
+    runs = pd.DataFrame([("d", "oracle", *row) for row in rows], columns=[*CELL, "seed", "system", "novel"])
+    ((cell, table),) = statistics.by_seed(runs, "novel")
+    assert (cell, list(table), list(table.index)) == (("d", "oracle"), ["z", "a"], [1, 0])
+    assert table.to_numpy().tolist() == [[0.1, 0.2], [0.4, 0.3]]
+    with pytest.raises(InputError, match="d, oracle: a system lacks a seed"):
+        list(statistics.by_seed(runs[:3], "novel"))
 
 
-def test_holm_is_within_the_cell_and_metric(published, found):
-    cell = published[(published["dataset"] == "clinc150") & (published["policy"] == "oracle")]
-    alone = accuracies(measure(cell), resamples=199)
-    same = found.accuracies.merge(alone[[*CELL, "metric"]]).reset_index(drop=True)
-    pd.testing.assert_frame_equal(alone, same)
+def test_intervals_are_those_of_scipy():
+    values = np.random.default_rng(0).beta(8, 2, (3, 20))
+    for row, found in zip(values, statistics.intervals(values).to_dict("records")):
+        t = stats.ttest_1samp(row, 0).confidence_interval(LEVEL)
+        bca = stats.bootstrap((row,), np.mean, confidence_level=LEVEL, method="BCa", rng=np.random.default_rng(0))
+        expected = [*t, *bca.confidence_interval]
+        assert [found[bound] for bound in BOUNDS] == pytest.approx(expected)
+        assert (found["mean"], found["sd"]) == pytest.approx((row.mean(), row.std(ddof=1)))
 
 
-def test_what_is_measured_is_one_row_per_run(published):
-    runs = measure(published)
-    assert len(runs) == len(published[RUN].drop_duplicates()) and set(METRICS) <= set(runs)
-    found = noninferiority(runs, "substrate")
-    assert set(found["system"]) == set(published["system"]) - {"substrate"}
+@given(SEEDS, st.floats(0.01, 100), st.floats(-10, 10))
+def test_intervals_hold_the_mean_and_move_with_their_values(values, factor, shift):
+    plain, moved = (statistics.intervals(some, resamples=499) for some in (values, factor * values + shift))
+    assert plain["t_low"].item() <= plain["mean"].item() <= plain["t_high"].item()
+    assert plain["bca_low"].item() <= plain["mean"].item() + 1e-12
+    np.testing.assert_allclose(moved[BOUNDS], factor * plain[BOUNDS] + shift, rtol=1e-9, atol=1e-9)
 
 
-def test_differences_are_to_the_substrate_which_must_be_there(published, found):
-    alone = found.accuracies.loc[found.accuracies["difference"].isna(), "system"]
-    assert set(alone) == {"substrate"}
+def test_equal_values_have_intervals_of_no_width_and_one_value_has_none():
+    (found,) = statistics.intervals([0.1 + 0.2, 0.3, 0.3]).to_dict("records")
+    assert found["sd"] == 0 and all(found[bound] == found["mean"] for bound in BOUNDS)
+    assert statistics.t_intervals([0.4]).notna().to_numpy().tolist() == [[True, False, False, False]]
+
+
+def test_fisher_counted_1726_of_32768_for_darwins_maize():
+    assert statistics.flip_p(DARWIN) == 1726 / 32768
+
+
+@given(st.lists(st.tuples(ACCURACY, ACCURACY), min_size=2, max_size=9))
+def test_the_p_value_of_flips_is_that_of_scipys_permutation_test(pairs):
+    d = np.subtract(*np.array(pairs).T).round(4)
+    theirs = stats.permutation_test((d,), np.mean, permutation_type="samples", n_resamples=np.inf)
+    assert statistics.flip_p(d) == pytest.approx(theirs.pvalue) and statistics.flip_p(d) == statistics.flip_p(
+        -d
+    ) == statistics.flip_p(7 * d)
+
+
+def test_flips_beyond_twenty_are_drawn_and_sums_that_differ_by_rounding_are_equal():
+    d = np.random.default_rng(1).normal(0.35, 1, 20)
+    assert statistics.flip_p(np.concatenate([d, np.full(4, 1e-6)])) == pytest.approx(statistics.flip_p(d), abs=0.005)
+    assert statistics.flip_p(np.linspace(0.1, 0.2, 20)) == 2 / 2**20
+    assert (
+        statistics.flip_p([0.1, 0.2, -0.3]) == 1
+        and statistics.flip_p([0.1, 0.2, 0.3]) == 0.25
+        and statistics.flip_p(np.zeros(5)) == 1
+    )
+
+
+def test_every_system_is_compared_with_the_substrate_in_its_cell_and_metric():
+    results = published("full_sweep")
+    runs = statistics.measure(results)
+    found, last = (
+        statistics.accuracies(runs, resamples=99),
+        summarise(results).set_index([*CELL, "system"]).sort_index(),
+    )
+    assert len(found) == len(last) * len(METRICS) and (found["seeds"] == 3).all()
+    alone = found["system"] == "substrate"
+    assert (found["difference"].isna() == alone).all() and (found["p_holm"].isna() == alone).all()
+    for (dataset, policy, metric), own in found.groupby([*CELL, "metric"], sort=False):
+        cell = runs[(runs["dataset"] == dataset) & (runs["policy"] == policy)]
+        table = cell.pivot(index="seed", columns="system", values=metric)
+        own = own.set_index("system")
+        np.testing.assert_allclose(own["mean"], table[own.index].mean())
+        if metric in ("novel", "original"):
+            np.testing.assert_allclose(own["mean"], last.loc[(dataset, policy)].loc[own.index, metric])
+        own = own.drop(index="substrate")
+        theirs = stats.ttest_rel(table["ewc"], table["substrate"]).confidence_interval(LEVEL)
+        assert tuple(own.loc["ewc", ["difference_t_low", "difference_t_high"]]) == pytest.approx(tuple(theirs))
+        better = (np.sign(table[own.index].sub(table["substrate"], axis=0).round(12)) + 1) / 2
+        np.testing.assert_allclose(own["improvement"], better.mean())
     with pytest.raises(InputError, match="unknown system 'substrate'"):
-        accuracies(measure(published[published["system"] != "substrate"]))
+        statistics.accuracies(runs[runs["system"] != "substrate"])
 
 
-def test_seeds_that_are_not_paired_are_refused(published):
-    lacking = published[~((published["system"] == "ewc") & (published["seed"] == 2))]
-    with pytest.raises(InputError, match="ewc has seed 2 not at all"):
-        summary(lacking)
+def test_p_values_are_corrected_by_holm_over_the_systems_of_a_cell():
+    ahead, rng = {"substrate": 0, "a": 0.2, "b": 0.7, "c": 3}, np.random.default_rng(0)
+    runs = pd.DataFrame([(system, seed) for system in ahead for seed in range(10)], columns=["system", "seed"])
+    values = {metric: runs["system"].map(ahead) + rng.normal(size=len(runs)) for metric in METRICS}
+    found = statistics.accuracies(runs.assign(dataset="d", policy="oracle", **values), resamples=99).dropna()
+    for _, own in found.groupby("metric"):
+        np.testing.assert_allclose(own["p_holm"], multipletests(own["p"], method="holm")[1])
+    assert (found["p_holm"] < np.minimum(3 * found["p"], 1)).any()
+
+
+def test_the_textbooks_medians_of_censored_times():
+    middle, low, high = statistics.median(TREATED, [True] * 9 + [False] * 12)
+    assert (middle, low) == (23, 13) and np.isnan(high)
+    assert statistics.median(PLACEBO, [True] * 21) == (8, 4, 11)
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.booleans()), min_size=1, max_size=20))
+def test_a_median_lies_in_its_interval_and_is_the_plain_one_without_censoring(runs):
+    middle, low, high = statistics.median(*zip(*runs))
+    assert not low > middle and not middle > high
+    times = [time for time, _ in runs]
+    assert statistics.median(times, [True] * len(times))[0] == np.median(times)
+
+
+@pytest.mark.parametrize(
+    "times, reached, expected",
+    [
+        ([5, 9, 9], [True, False, False], (np.nan, 5, np.nan)),  # the curve never falls to one half
+        ([5, 9], [True, False], (5, 5, np.nan)),  # exactly one half, and there it stays
+        ([7] * 6, [True] * 6, (7, 7, 7)),  # of five, one in sixteen has all on one side of the median
+        ([7] * 5, [True] * 5, (7, np.nan, np.nan)),
+        ([2] * 19 + [50], [False] * 19 + [True], (50, np.nan, np.nan)),
+        ([5, 9], [False, False], (np.nan, np.nan, np.nan)),
+    ],
+)
+def test_what_few_runs_leave_open_is_not_known(times, reached, expected):
+    np.testing.assert_array_equal(statistics.median(times, reached), expected)
+
+
+def test_runs_that_never_reach_a_level_are_censored_at_the_corrections_that_they_made():
+    curves = [0.0, 0.6, 0.6], [0.0, 0.1, 0.6], [0.0, 0.1, 0.2], [0.0, 0.9, 0.2]
+    runs = [checkpoints([0, 50, 100], [0, 10 + s, 20 + s], curve, seed=s) for s, curve in enumerate(curves)]
+    found = statistics.corrections_to_levels(pd.concat(runs), (10, 50, 90)).set_index("to")
+    assert found["seeds"].tolist() == [4, 4, 4] and found["reached"].tolist() == [4, 3, 1]
+    assert found.loc[10, "median"] == np.median([10, 11, 12, 13])
+    assert found.loc[50, "median"] == (13 + 21) / 2  # 10, 13 and 21 corrections; one had made 22 without getting there
+    assert np.isnan(found.loc[90, "median"])
+
+
+@pytest.mark.parametrize("cap", [None, 7])
+def test_places_are_those_of_the_rows_that_a_scenario_tests(tiny, cap):
+    scenarios = {seed: make_scenario(tiny, seed, cap=cap) for seed in (0, 3)}
+    rows = [
+        {"dataset": "tiny", "seed": seed, "n_novel": len(s.y_novel), "n_original": len(s.y_original)}
+        for seed, s in scenarios.items()
+    ]
+    found = statistics.places_of(pd.DataFrame(rows), {"tiny": tiny})
+    for seed, s in scenarios.items():
+        for places, X in zip(found["tiny", seed], (s.X_novel, s.X_original)):
+            np.testing.assert_array_equal(tiny.X_test[places], X)
+
+
+def test_rows_that_all_seeds_share_are_drawn_once_for_all():
+    bits = np.random.default_rng(0).random((2, 2, 300)) < 0.7
+    answers = {system: np.repeat(right[None], 10, axis=0) for system, right in zip("ab", bits)}
+    runs, rows, places = answered(answers, [tuple(np.arange(600).reshape(2, 300))] * 10)
+    np.testing.assert_array_equal(np.stack(statistics.right_rows(rows[:1]))[:, 0], bits[0])
+    ((_, tables, found),) = statistics.resampled_cells(runs, rows, places, resamples=3000)
+    np.testing.assert_allclose(found["both"], found["rows"])
+    for axis, table in enumerate(tables.values()):
+        mean = table.mean().to_numpy()
+        np.testing.assert_allclose(found["seeds"][axis], np.broadcast_to(mean, (3000, 2)))
+        np.testing.assert_allclose(found["rows"][axis].mean(axis=0), mean, atol=0.005)
+        np.testing.assert_allclose(found["rows"][axis].std(axis=0), np.sqrt(mean * (1 - mean) / 300), rtol=0.1)
+
+
+def spread(part, scale, rng, shape=SHAPE):
+    """Random effects of the factors in ``part``, one per combination of their levels."""
+    return scale * rng.normal(size=[n if name in part.split(":") else 1 for name, n in zip(FACTORS, shape)])
+
+
+def crossed(values):
+    index = pd.MultiIndex.from_product([range(n) for n in values.shape], names=FACTORS)
+    return pd.DataFrame({"novel": values.ravel()}, index).reset_index().assign(dataset="banking77", system="substrate")
+
+
+def test_variance_components_are_unbiased_with_all_interactions_present():
+    rng, truth = np.random.default_rng(0), dict(zip(SOURCES, (3.0, 1.0, 0.5, 2.0, 0.3, 0.7, 1.5)))
+    drawn = [statistics.components(sum(spread(p, np.sqrt(v), rng) for p, v in truth.items())) for _ in range(2000)]
+    mean, error = np.mean(drawn, axis=0), np.std(drawn, axis=0) / np.sqrt(len(drawn))
+    np.testing.assert_array_less(np.abs(mean - list(truth.values())), 4 * error)
+    assert (error < 0.06).all()
+
+
+def test_variance_components_are_those_of_an_analysis_of_variance():
+    values = np.random.default_rng(1).normal(size=(3, 4, 2))
+    found = statistics.components(values)
+    formula = "novel ~ (C(draw) + C(order) + C(coins)) ** 2"  # the three-way interaction is what is left
+    squares = dict(zip(SOURCES, anova_lm(ols(formula, crossed(values)).fit())["mean_sq"]))
+    three = squares["draw:order:coins"]
+    assert found["draw:order:coins"] == pytest.approx(three)
+    assert found["draw:order"] == pytest.approx((squares["draw:order"] - three) / 2)
+    assert found["draw"] == pytest.approx((squares["draw"] - squares["draw:order"] - squares["draw:coins"] + three) / 8)
+
+
+def test_shares_are_nested_add_up_and_show_a_negative_estimate_as_zero():
+    rng = np.random.default_rng(2)
+    for source, whole in (("draw", "draw"), ("draw:order", "order"), ("draw:order:coins", "coins")):
+        found = statistics.shares(crossed(np.broadcast_to(spread(source, 1, rng, (12, 8, 4)), (12, 8, 4))), ["novel"])
+        found = found.set_index("source")
+        assert list(found.index) == list(NESTED) and found["share"].sum() == pytest.approx(100)
+        assert found.loc[whole, "share"] > 80 and found.loc[whole, "variance"] > 0.4  # of 1
+    opposed = np.array([1, -1, 1, -1])[:, None] * np.array([1, -1, 1, -1.0])  # whatever order does, coins undo
+    found = statistics.shares(crossed(np.broadcast_to(opposed, SHAPE) + 0.0), ["novel"])
+    assert found["below_zero"].tolist() == [False, True, False]
+    assert found["share"].tolist() == pytest.approx([0, 0, 100])
+    assert statistics.shares(crossed(np.full(SHAPE, 0.1)), ["novel"])["share"].isna().all()
+
+
+def test_the_interval_of_the_draw_is_the_textbooks_and_holds_its_share():
+    judged = [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]
+    low, high = statistics.draw_interval(
+        np.array(judged, float)[:, :, None]
+    )  # Shrout & Fleiss 1979, ICC(1,1): -0.13 to 0.72
+    assert low == 0 and round(high, 2) == 0.72
+    assert statistics.draw_interval(np.arange(6.0)[:, None, None] + np.zeros(SHAPE)) == (1, 1)
+    rng = np.random.default_rng(5)
+    found = [
+        statistics.draw_interval(rng.normal(size=(6, 1, 1)) + rng.normal(size=SHAPE)) for _ in range(300)
+    ]  # half of it each
+    assert np.mean([low <= 0.5 <= high for low, high in found]) == pytest.approx(0.95, abs=0.035)
+
+
+def test_differences_of_streams_are_paired_t_tests_corrected_by_holm_within_each_study():
+    rows = published("streams")
+    table, runs = differences.compared(rows), differences.measured(rows)
+    assert not table.duplicated(["study", "system", "setting", "than", "metric"]).any()
+    assert set(table["study"]) == set(rows["study"]) and set(table["metric"]) == set(differences.METRICS)
+    runs = runs.pivot(index=["study", "system", "setting", "metric"], columns="seed", values="value")
+    for row in table[table["sd"] > 0].sample(60, random_state=1).itertuples():
+        other = (
+            (row.system, row.than)
+            if (row.study, row.system, row.than, row.metric) in runs.index
+            else (row.than, row.setting)
+        )
+        theirs = stats.ttest_rel(
+            runs.loc[row.study, row.system, row.setting, row.metric], runs.loc[row.study, *other, row.metric]
+        )
+        assert (row.p, row.low, row.high) == pytest.approx((theirs.pvalue, *theirs.confidence_interval()), rel=1e-6)
+    for _, own in table.groupby("study"):
+        np.testing.assert_allclose(own["p_holm"], multipletests(own["p"], method="holm")[1])
+
+
+def test_accuracy_over_the_stream_and_detection_are_those_of_their_runs():
+    rows = published("streams")
+    final = differences.last(rows).set_index(differences.RUN)
+    for name, run in rows.groupby(differences.RUN):
+        if run["seed"].iloc[0] == 0:
+            assert final.loc[name, "mean_novel"] == pytest.approx(
+                np.trapezoid(run["novel_acc"], run["step"]) / run["step"].max()
+            )
+            assert final.loc[name, "novel_acc"] == run["novel_acc"].iloc[-1]
+    found = differences.detection(rows)
+    assert set(found["when"]) == {"before", "after"} and found["value"].between(0, 1).all()
+    assert set(found.loc[found["system"] == "slda", "score"]) == {"probability"}
+    one_seed = differences.compared(rows[rows["seed"] == 0])
+    assert one_seed[["low", "high", "p", "p_holm"]].isna().all(axis=None)
