@@ -1,10 +1,10 @@
-"""The correction desk: ask systems, see why, correct them, ask again, damage the ledger. And replayed runs."""
+"""The correction desk: ask systems, see why, correct them, ask again, damage a copy of the ledger."""
 
 import base64
 import html
 import importlib.util
 import io
-from functools import lru_cache, partial
+from functools import partial
 
 import ipywidgets as widgets
 import matplotlib as mpl
@@ -13,16 +13,14 @@ import pandas as pd
 from IPython.display import HTML
 from matplotlib.figure import Figure
 
-from ocrrlib.embeddings import encode, load, widen
+from ocrrlib.embeddings import encode, widen
 from ocrrlib.encoders import load_encoder
 from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import EXPERIMENTS
 from ocrrlib.ledger import Ledger
-from ocrrlib.policies import POLICIES
 from ocrrlib.report import style
 from ocrrlib.scenario import make_scenario
 from ocrrlib.search import top_k
-from ocrrlib.stream import run_stream
 from ocrrlib.systems import make
 
 CHOICES = EXPERIMENTS["beyond"].systems
@@ -298,19 +296,20 @@ class Desk:
         return self.reply().data + "".join(self.neighbours(name).data for name in list(self.near)[:1])
 
 
-class DeskView:
+class DeskView(widgets.VBox):
     """Widgets around a ``Desk``; the last line of a cell shows them."""
 
     def __init__(self, desk):
         self.desk, self._drawn, wide = desk, None, {"width": "32em", "max_width": "98%"}
         first, *others = [*desk.systems, NONE, NONE][: len(LINES)]
         self.systems = [widgets.Dropdown(description="Systems", options=CHOICES, value=first)]
-        self.systems += [widgets.Dropdown(description="and", options=(NONE, *CHOICES), value=name) for name in others]
+        short = dict(description="and", style={"description_width": "3em"}, layout={"width": "16em"})
+        self.systems += [widgets.Dropdown(options=(NONE, *CHOICES), value=name, **short) for name in others]
         kinds = [("any new class", {"new": True}), ("any known class", {"new": False})]
         kinds += [(f"{name} (new)", {"label": name}) for name in sorted(desk.new)]
         kinds += [(name, {"label": name}) for name in desk.ids if name not in desk.new]
         self.query = widgets.Text(description="Query", placeholder="type a sentence", layout=wide)
-        self.query.continuous_update = False
+        self.query.continuous_update = False  # Enter asks
         self.rows = widgets.Dropdown(description="or a row of", options=kinds, layout=wide)
         self.label = widgets.Combobox(description="It is", placeholder="the right class", layout=wide)
         self.label.options = list(desk.ids)
@@ -329,7 +328,7 @@ class DeskView:
         self.verify = self._button("Verify", "verifying", desk.verify)
         self.restore = self._button("Restore", "restoring", desk.restore)
         row = partial(widgets.HBox, layout={"flex_flow": "row wrap"})
-        self.box = widgets.VBox(
+        super().__init__(
             [
                 row(self.systems),
                 row([self.query, self.ask]),
@@ -348,7 +347,7 @@ class DeskView:
         self.query.observe(lambda change: self.ask.click() if change["new"].strip() else None, "value")
         self.source.observe(lambda _: self._show_neighbours(), "value")
         for control in self.systems:
-            control.observe(lambda _: self._do("fitting", self._compare), "value")
+            control.observe(lambda _: self._do("fitting", self._choose), "value")
         if desk.missing:
             self.query.disabled = self.ask.disabled = True
             self.query.placeholder = f"{desk.missing}: take a test row"
@@ -383,7 +382,7 @@ class DeskView:
         colour = f"color:{NEW}" if role == "alert" else "font-style:italic"
         self.line.value = f'<div role="{role}" style="{colour}; min-height:1.4em">{html.escape(text)}</div>'
 
-    def _compare(self):
+    def _choose(self):
         self.desk.compare(list(dict.fromkeys(control.value for control in self.systems if control.value != NONE)))
 
     def _ask(self, query):
@@ -410,24 +409,3 @@ class DeskView:
     def _show_neighbours(self):
         near = self.desk.near and self.desk.neighbours(self.source.value or next(iter(self.desk.near))).data
         self.near.value = near or ""
-
-    def _repr_mimebundle_(self, **more):
-        return self.box._repr_mimebundle_(**more)
-
-
-@lru_cache(16)
-def replay(dataset, policy, system, seed):
-    """Stream one run of ``beyond`` again.
-
-    Returns a frame of test rows with the answers ``before`` and ``after`` the stream, one of corrected rows with the
-    answer ``now``, and the last checkpoint.
-    """
-    data, fitted, made = load(dataset), make(system, seed), []
-    s, correct = make_scenario(data, seed, cap=None), fitted.correct
-    fitted.correct = lambda x, y: (made.append((x, y)), correct(x, y))
-    start, *_, end = run_stream(fitted, s, POLICIES[policy])
-    names, (X, y) = np.array(data.classes), map(np.array, zip(*made))
-    classes, before, after = (names[ids] for ids in (np.append(s.y_novel, s.y_original), start.answers, end.answers))
-    new = np.isin(classes, names[s.held_out])
-    tests = pd.DataFrame({"class": classes, "new": new, "before": before, "after": after})
-    return tests, pd.DataFrame({"class": names[y], "now": names[fitted.predict(X)]}), end

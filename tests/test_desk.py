@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from notebooks.desk import CHOICES, DAMAGES, NONE, Desk, DeskView, replay, table
+from notebooks.desk import CHOICES, DAMAGES, NONE, Desk, DeskView, table
 from ocrrlib.errors import InputError
 from ocrrlib.files import ROOT
 from ocrrlib.policies import POLICIES
@@ -182,10 +182,21 @@ def test_tables_escape_their_content():
     assert "<b>" not in table(pd.DataFrame({"class": ["<b>"]}, index=pd.Index([1], name="entry")))
 
 
+def cells(name):
+    """Code cells of a notebook."""
+    content = json.loads((ROOT / f"notebooks/{name}.ipynb").read_text(encoding="utf-8"))
+    return ["".join(cell["source"]) for cell in content["cells"] if cell["cell_type"] == "code"]
+
+
 def test_a_replayed_run_ends_as_published_and_adds_up():
-    tests, corrected, end = replay("banking77", "random10", "ncm", 3)
-    rows = pd.read_parquet(ROOT / "data/results/beyond.parquet")
-    run = rows.query("dataset == 'banking77' and policy == 'random10' and system == 'ncm' and seed == 3").iloc[-1]
+    names = {}
+    for source in cells("12_explore")[1:3]:
+        exec(source.replace("SYSTEMS.split", '"".split'), names)
+    (replay,) = (source for source in cells("12_explore") if "def replay" in source)
+    exec(replay, names)
+    tests, corrected, end = names["replay"]("banking77", "random10", "ncm", 3)
+    runs = names["rows"].query("dataset == 'banking77' and policy == 'random10'")
+    run = runs.query("system == 'ncm' and seed == 3").iloc[-1]
     assert (run["novel_acc"], run["original_acc"]) == (end.novel_acc, end.original_acc)
     new = tests[tests["new"]]
     assert (new["after"] == new["class"]).mean() == end.novel_acc and new["class"].nunique() == 10
@@ -194,8 +205,7 @@ def test_a_replayed_run_ends_as_published_and_adds_up():
 
 def test_the_benchmark_from_scratch_equals_every_published_checkpoint(monkeypatch):
     monkeypatch.chdir(ROOT)
-    cells = json.loads((ROOT / "notebooks/00_from_scratch.ipynb").read_text(encoding="utf-8"))["cells"]
-    sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    sources = cells("00_from_scratch")
     assert sum(len(source.splitlines()) for source in sources) <= 100
     names = {}
     for source in sources:
