@@ -38,6 +38,7 @@ RANKED = ("data/results/cards", "figures/leaderboard.csv", "figures/leaderboard.
 SHOWN = re.compile(r"(<!--\{([\w.]+)\}-->).*?(<!---->)")  # a value in the README
 # What a notebook reads that others make, or that is written by hand.
 READS = {
+    "00_from_scratch": ("data/results/full_sweep.parquet", "data/results/beyond.parquet"),
     "03_*": ("data/results/full_sweep.parquet",),
     "04_*": ("data/results/full_sweep.parquet", "data/results/storage_pareto.parquet"),
     "08_*": (
@@ -52,7 +53,11 @@ READS = {
 }
 AS_PUBLISHED = {"08_*": "data/results/beyond.parquet"}  # read so, whatever folder later notebooks write it to
 # Notebooks to play with: they make no artefacts, and have parameters of their own, which the build leaves as they are.
-PLAYED = {"00_tour": ("DATASET", "SYSTEMS", "QUERY", "SIMILAR"), "12_explore": ("DATASET", "POLICY", "SYSTEMS", "SEED")}
+PLAYED = {
+    "00_from_scratch": ("DATASET", "SEED", "POLICIES"),
+    "00_tour": ("DATASET", "SYSTEMS", "QUERY", "SIMILAR"),
+    "12_explore": ("DATASET", "POLICY", "SYSTEMS", "SEED"),
+}
 
 
 def notebooks():

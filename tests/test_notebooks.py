@@ -67,10 +67,8 @@ class TestForm:
     def test_the_first_code_cell_holds_the_parameters(self, path):
         assert cells(path, "code")[0].metadata.tags == ["parameters"]
 
-    def test_cells_are_short_and_define_nothing(self, path):
-        for cell in cells(path, "code"):
-            assert len(cell.source.splitlines()) <= 15
-            assert "def " not in cell.source and "lambda" not in cell.source
+    def test_cells_are_short(self, path):
+        assert max(len(cell.source.splitlines()) for cell in cells(path, "code")) <= 15
 
     def test_there_are_no_stored_outputs(self, path):
         assert not any(cell.outputs or cell.execution_count for cell in cells(path, "code"))
@@ -157,33 +155,6 @@ def test_notebooks_write_every_value_that_the_paper_quotes_and_no_other(quick):
     assert {key: entry["notebook"] for key, entry in made.items()} == {
         key: entry["notebook"] for key, entry in published.items()
     }
-
-
-def played(stem, target, **parameters):
-    """All that a notebook shows, run with these parameters."""
-    execute(ROOT / f"notebooks/{stem}.ipynb", parameters, target)
-    return json.dumps(nbformat.read(target, as_version=4), ensure_ascii=False)
-
-
-def test_the_tour_takes_the_steps_that_it_is_given(tmp_path):
-    steps = [{"ask": 1640}, {"correct": "lost_or_stolen_phone"}, {"again": True}, {"damage": "cut"}, {"verify": True}]
-    shown = played("00_tour", tmp_path / "tour.ipynb", STEPS=steps, SYSTEMS="substrate,ncm")
-    assert "**Ask again:**" in shown and "<td>lost_or_stolen_phone</td>" in shown
-    assert "whole in itself; but the noted head is not in the chain" in shown and "image/png" in shown
-
-
-def test_a_step_of_the_tour_that_cannot_be_taken_names_cell_and_reason(tmp_path, monkeypatch):
-    monkeypatch.setattr("notebooks.run.BUILD", ROOT / "build")
-    steps = [{"ask": 0}, {"correct": "lost_phone"}]
-    with pytest.raises(InputError, match="00_tour.ipynb, cell 7: InputError: unknown class 'lost_phone'"):
-        played("00_tour", tmp_path / "tour.ipynb", STEPS=steps, SYSTEMS="ncm")
-    assert not (tmp_path / "tour.ipynb").exists()
-
-
-def test_the_explorer_shows_another_cell_when_it_is_asked_to(tmp_path):
-    place = {"DATASET": "clinc150", "POLICY": "random10", "SYSTEMS": "ncm", "SEED": 4}
-    shown = played("12_explore", tmp_path / "explore.ipynb", **place)
-    assert "ncm, seed 4: " in shown and "as published" in shown and shown.count('"image/png":') == 4
 
 
 def test_notebooks_to_play_with_write_nothing():
