@@ -75,11 +75,11 @@ class Desk:
 
     def __init__(self, data, systems=("substrate",), seed=0, texts=None, encoder=None):
         self.data, self.texts, self.seed, self.encoder = data, texts, seed, encoder or data.encoder
-        self.scenario = make_scenario(data, seed, held_out=min(10, len(data.classes) // 4))
+        self.scenario = make_scenario(data, seed, held_out=min(10, max(1, len(data.classes) // 4)))
         self.ids = {name: id for id, name in enumerate(data.classes)}
         self.new = {data.classes[id] for id in self.scenario.held_out}
         self._order = np.random.default_rng([seed, 7]).permutation(len(data.y_test))
-        self.model, self.corrected, self.streamed = None, [], 0
+        self.model, self.title, self.corrected, self.streamed = None, None, [], 0
         self.compare(systems)
 
     def compare(self, systems):
@@ -92,7 +92,7 @@ class Desk:
         for system in self.systems.values():
             system.fit(s.X_initial, s.y_initial, s.classes)
         self._watches = {name: system.watch(s.queries) for name, system in self.systems.items()}
-        self.title, self.near, self._before = None, {}, {}
+        self.answers, self.near, self._before = None, {}, {}
         made, self.corrected, self.history = self.corrected, [], []
         self._measure()
         for x, id in made:
@@ -100,7 +100,7 @@ class Desk:
 
     def restart(self):
         """Forget all corrections."""
-        self.corrected, self.streamed = [], 0
+        self.title, self.corrected, self.streamed = None, [], 0
         self.compare(list(self.systems))
 
     @property
@@ -393,7 +393,7 @@ class DeskView(widgets.VBox):
 
     def _show(self):
         desk = self.desk
-        self.reply.value = desk.reply().data if desk.title else ""
+        self.reply.value = "" if desk.answers is None else desk.reply().data
         if self.source.options != tuple(desk.near):
             self.source.options, self.source.index = tuple(desk.near), 0 if desk.near else None
         self.source.layout.display = "" if len(desk.near) > 1 else "none"

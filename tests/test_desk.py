@@ -156,6 +156,11 @@ def test_systems_and_neighbours_are_chosen(view):
     first = view.near.value
     view.source.value = "ledger_plda"
     assert view.near.value != first
+    view.systems[1].value = "slda"
+    assert view.near.value == view.reply.value == ""
+    view.again.click()
+    assert "slda" in view.reply.value
+    view.source.value = "ledger_plda"
     view.again.click()
     assert view.source.value == "ledger_plda"
     view.systems[2].value, view.systems[0].value = NONE, "ncm"
