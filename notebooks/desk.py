@@ -159,7 +159,7 @@ class Desk:
     def _answer(self, name, system):
         id, names = int(system.predict(self.x[None])[0]), self.data.classes
         row = {"system": name, "before": self._before.get(self.title, {}).get(name, ""), "answer": names[id]}
-        row |= {"right": self.truth and "✗✓"[names[id] == self.truth] or "", "votes": ""}
+        row |= {"right": "" if self.truth is None else "✗✓"[names[id] == self.truth], "votes": ""}
         if name in self.near and self.near[name].attrs["margin"]:
             votes = self.near[name].query("inside")["class"].value_counts()
             row["votes"] = ", ".join(f"{n} {label}" for label, n in votes.items())

@@ -163,7 +163,7 @@ def test_systems_and_neighbours_are_chosen(view):
     view.source.value = "ledger_plda"
     view.again.click()
     assert view.source.value == "ledger_plda"
-    view.systems[2].value, view.systems[0].value = NONE, "ncm"
+    view.systems[1].value, view.systems[2].value, view.systems[0].value = NONE, NONE, "ncm"
     assert list(view.desk.systems) == ["ncm"] and "keeps a ledger: choose substrate" in view.chain.value
 
 
