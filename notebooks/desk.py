@@ -1,29 +1,26 @@
-"""The correction desk: ask systems, see why they answer so, correct them, ask again, damage the ledger; and replayed runs."""
+"""The correction desk: ask systems, see why, correct them, ask again, damage a copy of the ledger."""
 
 import base64
 import html
 import importlib.util
 import io
-from functools import lru_cache
+from functools import partial
 
 import ipywidgets as widgets
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from IPython.display import HTML
 from matplotlib.figure import Figure
 
-from ocrrlib.embeddings import encode, load, widen
+from ocrrlib.embeddings import encode, widen
 from ocrrlib.encoders import load_encoder
 from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import EXPERIMENTS
 from ocrrlib.ledger import Ledger
-from ocrrlib.policies import POLICIES
-from paper import style
+from ocrrlib.report import style
 from ocrrlib.scenario import make_scenario
 from ocrrlib.search import top_k
-from ocrrlib.stream import run_stream
 from ocrrlib.systems import make
 
 CHOICES = EXPERIMENTS["beyond"].systems
@@ -36,7 +33,7 @@ FINDINGS = {
     None: "verify: all entries are as they were written.",
     "changed": "verify: entry {} is not what was written.",
     "removed": "verify: an entry is missing just before entry {}.",
-    "truncated": "verify: the chain is whole in itself; but the noted head is not in it: it was cut off or written anew.",
+    "truncated": "verify: the chain is whole in itself; but the noted head is not in it: cut off or written anew.",
 }
 
 
@@ -56,7 +53,8 @@ def picture(draw, size, alt, panels=1):
 def table(frame, marked=None):
     """A data frame as HTML, perhaps with a marked row; it scrolls where it is too wide."""
     shown = frame.rename_axis(index=None, columns=frame.index.name).style.format(escape="html")
-    shown.set_table_styles([{"selector": "", "props": "margin-left:0"}, {"selector": "th, td", "props": "text-align:left"}])
+    shown.set_table_attributes('style="margin-left:0"')
+    shown.set_table_styles([{"selector": "th, td", "props": "text-align:left"}])
     if marked is not None:
         shown.format_index(lambda label: f"▶ {label}" if label == marked else label)
         shown.set_properties(subset=([marked], slice(None)), background=f"{NEW}33")
@@ -71,23 +69,17 @@ class Desk:
     Ten classes of the dataset, or a quarter of few, are held out. Typed queries need an encoder, by default the
     dataset's. Every method raises ``InputError`` for what it cannot use, and then changes nothing.
 
-    Attributes
-    ----------
-    answers : DataFrame
-        Each system's answer to the last query, as strings.
-    near : dict of str to DataFrame
-        The entries nearest to it, of each system that keeps any.
-    history : list of dict
-        Accuracies on test rows of every system after every correction.
+    ``answers`` has what each system says to the last query, ``near`` the entries nearest to it, of each system that
+    keeps any, ``history`` the accuracies on test rows after every correction.
     """
 
     def __init__(self, data, systems=("substrate",), seed=0, texts=None, encoder=None):
         self.data, self.texts, self.seed, self.encoder = data, texts, seed, encoder or data.encoder
-        self.scenario = make_scenario(data, seed, held_out=min(10, len(data.classes) // 4))
+        self.scenario = make_scenario(data, seed, held_out=min(10, max(1, len(data.classes) // 4)))
         self.ids = {name: id for id, name in enumerate(data.classes)}
         self.new = {data.classes[id] for id in self.scenario.held_out}
         self._order = np.random.default_rng([seed, 7]).permutation(len(data.y_test))
-        self._model, self.corrected, self.streamed = None, [], 0
+        self.model, self.title, self.corrected, self.streamed = None, None, [], 0
         self.compare(systems)
 
     def compare(self, systems):
@@ -100,7 +92,7 @@ class Desk:
         for system in self.systems.values():
             system.fit(s.X_initial, s.y_initial, s.classes)
         self._watches = {name: system.watch(s.queries) for name, system in self.systems.items()}
-        self.title, self.near, self._before = None, {}, {}
+        self.answers, self.near, self._before = None, {}, {}
         made, self.corrected, self.history = self.corrected, [], []
         self._measure()
         for x, id in made:
@@ -108,7 +100,7 @@ class Desk:
 
     def restart(self):
         """Forget all corrections."""
-        self.corrected, self.streamed = [], 0
+        self.title, self.corrected, self.streamed = None, [], 0
         self.compare(list(self.systems))
 
     @property
@@ -141,8 +133,8 @@ class Desk:
     def _encoded(self, text):
         if self.missing or not text:
             raise InputError(f"{self.missing or 'the query is empty'}: take a test row")
-        self._model = self._model or load_encoder(self.encoder, self.texts and self.texts.train)
-        return widen(encode([text], self.encoder, self._model))[0]
+        self.model = self.model or load_encoder(self.encoder, self.texts and self.texts.train)
+        return widen(encode([text], self.encoder, self.model))[0]
 
     def _check_asked(self):
         if self.title is None:
@@ -167,7 +159,7 @@ class Desk:
     def _answer(self, name, system):
         id, names = int(system.predict(self.x[None])[0]), self.data.classes
         row = {"system": name, "before": self._before.get(self.title, {}).get(name, ""), "answer": names[id]}
-        row |= {"right": self.truth and "✗✓"[names[id] == self.truth] or "", "votes": ""}
+        row |= {"right": "" if self.truth is None else "✗✓"[names[id] == self.truth], "votes": ""}
         if name in self.near and self.near[name].attrs["margin"]:
             votes = self.near[name].query("inside")["class"].value_counts()
             row["votes"] = ", ".join(f"{n} {label}" for label, n in votes.items())
@@ -274,18 +266,18 @@ class Desk:
 
     def curves(self):
         """Accuracies on test rows over corrections."""
-        history, last = pd.DataFrame(self.history), self.history[-len(self.systems) :]
+        history = pd.DataFrame(self.history).pivot(index="corrections", columns="system")
+        look = dict(color=LINES, marker="o", markevery=[-1], ylabel="accuracy on test rows", legend=False)
+        look |= dict(ylim=(-0.03, 1.03), xlim=(-0.5, max(10, 1.03 * history.index[-1])))
 
         def draw(*panels):
             for axes, kind in zip(panels, KINDS):
-                look = dict(palette=LINES[: len(last)], marker="o", markevery=[-1], legend=kind == KINDS[-1])
-                sns.lineplot(history, x="corrections", y=kind, hue="system", ax=axes, errorbar=None, **look)
-                axes.set(title=kind, ylabel="accuracy on test rows", ylim=(-0.03, 1.03))
-                axes.set(xlim=(-0.5, max(10, 1.03 * len(self.corrected))))
+                history[kind][[*self.systems]].plot(ax=axes, title=kind, **look)
             panels[1].legend(loc="lower right", fontsize=7.5)
 
-        ends = [f"{row['system']}: new {row[KINDS[0]]:.3f}, known {row[KINDS[1]]:.3f}" for row in last]
-        return picture(draw, (style.WIDTH, 2.2), f"{'; '.join(ends)}.", panels=2)
+        last = history.iloc[-1].unstack(0)[KINDS].round(3)
+        ends = "; ".join(f"{name}: new {new}, known {known}" for name, new, known in last.itertuples())
+        return picture(draw, (style.WIDTH, 2.2), f"{ends}.", panels=2)
 
     def chain(self, n=4):
         """The newest ``n`` entries of the ledger, or those around the damage, the head and what ``verify`` found."""
@@ -304,22 +296,23 @@ class Desk:
         return self.reply().data + "".join(self.neighbours(name).data for name in list(self.near)[:1])
 
 
-class DeskView:
+class DeskView(widgets.VBox):
     """Widgets around a ``Desk``; the last line of a cell shows them."""
 
     def __init__(self, desk):
-        self.desk, self._drawn, wide = desk, None, {"width": "32em"}
-        names = [*desk.systems, NONE, NONE][: len(LINES)]
-        self.systems = [
-            widgets.Dropdown(options=(NONE, *CHOICES) if at else CHOICES, value=name, description="and" if at else "Systems")
-            for at, name in enumerate(names)
-        ]
+        self.desk, self._drawn, wide = desk, None, {"width": "32em", "max_width": "98%"}
+        first, *others = [*desk.systems, NONE, NONE][: len(LINES)]
+        self.systems = [widgets.Dropdown(description="Systems", options=CHOICES, value=first)]
+        short = dict(description="and", style={"description_width": "3em"}, layout={"width": "16em"})
+        self.systems += [widgets.Dropdown(options=(NONE, *CHOICES), value=name, **short) for name in others]
         kinds = [("any new class", {"new": True}), ("any known class", {"new": False})]
         kinds += [(f"{name} (new)", {"label": name}) for name in sorted(desk.new)]
         kinds += [(name, {"label": name}) for name in desk.ids if name not in desk.new]
-        self.query = widgets.Text(description="Query", placeholder="type a sentence", continuous_update=False, layout=wide)
+        self.query = widgets.Text(description="Query", placeholder="type a sentence", layout=wide)
+        self.query.continuous_update = False  # Enter asks
         self.rows = widgets.Dropdown(description="or a row of", options=kinds, layout=wide)
-        self.label = widgets.Combobox(description="It is", placeholder="the right class", options=list(desk.ids), layout=wide)
+        self.label = widgets.Combobox(description="It is", placeholder="the right class", layout=wide)
+        self.label.options = list(desk.ids)
         self.source = widgets.ToggleButtons(description="Entries of")
         self.entry = widgets.IntText(description="Entry", layout={"width": "13em"})
         self.kind = widgets.Dropdown(description="Damage", options=[(title, kind) for kind, title in DAMAGES.items()])
@@ -330,21 +323,23 @@ class DeskView:
         self.again = self._button("Ask again", "asking again", desk.again)
         self.stream = self._button("Stream 50", "streaming", desk.stream)
         self.restart = self._button("Start again", "fitting anew", desk.restart)
-        self.damage = self._button("Damage a copy", "damaging a copy", lambda: desk.damage(self.kind.value, self.entry.value), "warning")
+        damage = lambda: desk.damage(self.kind.value, self.entry.value)
+        self.damage = self._button("Damage a copy", "damaging a copy", damage, "warning")
         self.verify = self._button("Verify", "verifying", desk.verify)
         self.restore = self._button("Restore", "restoring", desk.restore)
-        self.box = widgets.VBox(
+        row = partial(widgets.HBox, layout={"flex_flow": "row wrap"})
+        super().__init__(
             [
-                widgets.HBox(self.systems),
-                widgets.HBox([self.query, self.ask]),
-                widgets.HBox([self.rows, self.draw]),
-                widgets.HBox([self.label, self.correct, self.again]),
+                row(self.systems),
+                row([self.query, self.ask]),
+                row([self.rows, self.draw]),
+                row([self.label, self.correct, self.again]),
                 *(self.line, self.reply, self.source, self.near),
                 widgets.HTML("<b>Accuracy on test rows</b>"),
-                widgets.HBox([self.stream, self.restart]),
+                row([self.stream, self.restart]),
                 self.curves,
                 widgets.HTML("<b>The ledger's chain</b>"),
-                widgets.HBox([self.entry, self.kind, self.damage, self.verify, self.restore]),
+                row([self.entry, self.kind, self.damage, self.verify, self.restore]),
                 self.chain,
             ],
             layout={"max_width": "66em"},
@@ -352,7 +347,7 @@ class DeskView:
         self.query.observe(lambda change: self.ask.click() if change["new"].strip() else None, "value")
         self.source.observe(lambda _: self._show_neighbours(), "value")
         for control in self.systems:
-            control.observe(lambda _: self._do("fitting", self._compare), "value")
+            control.observe(lambda _: self._do("fitting", self._choose), "value")
         if desk.missing:
             self.query.disabled = self.ask.disabled = True
             self.query.placeholder = f"{desk.missing}: take a test row"
@@ -387,16 +382,18 @@ class DeskView:
         colour = f"color:{NEW}" if role == "alert" else "font-style:italic"
         self.line.value = f'<div role="{role}" style="{colour}; min-height:1.4em">{html.escape(text)}</div>'
 
-    def _compare(self):
+    def _choose(self):
         self.desk.compare(list(dict.fromkeys(control.value for control in self.systems if control.value != NONE)))
 
     def _ask(self, query):
+        if isinstance(query, str) and not self.desk.model:
+            self._say("asking; the encoder is loaded first, which takes some seconds …")
         self.desk.ask(query)
         self.label.value = self.desk.truth or self.label.value
 
     def _show(self):
         desk = self.desk
-        self.reply.value = desk.reply().data if desk.title else ""
+        self.reply.value = "" if desk.answers is None else desk.reply().data
         if self.source.options != tuple(desk.near):
             self.source.options, self.source.index = tuple(desk.near), 0 if desk.near else None
         self.source.layout.display = "" if len(desk.near) > 1 else "none"
@@ -412,29 +409,3 @@ class DeskView:
     def _show_neighbours(self):
         near = self.desk.near and self.desk.neighbours(self.source.value or next(iter(self.desk.near))).data
         self.near.value = near or ""
-
-    def _repr_mimebundle_(self, **more):
-        return self.box._repr_mimebundle_(**more)
-
-
-@lru_cache(16)
-def replay(dataset, policy, system, seed):
-    """One run of ``beyond``, streamed again.
-
-    Returns
-    -------
-    tests, corrected : DataFrame
-        Test rows: ``class``, whether it is ``new``, answers ``before`` and ``after`` the stream. Corrected rows, in
-        order: ``class``, the final answer ``now``.
-    end : Checkpoint
-        The last one.
-    """
-    data, fitted, made = load(dataset), make(system, seed), []
-    s, correct = make_scenario(data, seed, cap=None), fitted.correct
-    fitted.correct = lambda x, y: (made.append((x, y)), correct(x, y))
-    start, *_, end = run_stream(fitted, s, POLICIES[policy])
-    names, (X, y) = np.array(data.classes), map(np.array, zip(*made))
-    classes, before, after = (names[ids] for ids in (np.append(s.y_novel, s.y_original), start.answers, end.answers))
-    new = np.isin(classes, names[s.held_out])
-    tests = pd.DataFrame({"class": classes, "new": new, "before": before, "after": after})
-    return tests, pd.DataFrame({"class": names[y], "now": names[fitted.predict(X)]}), end

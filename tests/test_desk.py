@@ -1,0 +1,223 @@
+"""The correction desk without a browser, the replay of a published run, and the benchmark from scratch."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from notebooks.desk import CHOICES, DAMAGES, NONE, Desk, DeskView, table
+from ocrrlib.errors import InputError
+from ocrrlib.files import ROOT
+from ocrrlib.policies import POLICIES
+from ocrrlib.stream import run_stream
+from ocrrlib.systems import make
+
+
+def directions(texts):
+    """An encoder for tests: the letters of a text decide."""
+    return np.array([[1 + text.count(chr(97 + at)) for at in range(16)] for text in texts], float)
+
+
+@pytest.fixture
+def desk(tiny):
+    return Desk(tiny, ("substrate", "ncm"), encoder=directions)
+
+
+@pytest.fixture
+def view(desk):
+    return DeskView(desk)
+
+
+def test_a_correction_is_learnt_and_appended(desk):
+    desk.ask(desk.draw(new=True))
+    first, size = desk.answers, desk.ledger.size
+    assert desk.truth in desk.new and (first["right"] == "✗").all()
+    desk.correct(desk.truth)
+    desk.again()
+    assert desk.ledger.size == size + 1 and (desk.answers["right"] == "✓").all()
+    assert desk.answers["before"].tolist() == first["answer"].tolist()
+    best = desk.near["substrate"].iloc[0]
+    assert (best["entry"], best["class"], best["new"]) == (size, desk.truth, True)
+    assert best["cosine"] == pytest.approx(1) and "<img " in desk._repr_html_()
+
+
+def test_answers_are_the_systems_and_votes_come_from_inside_the_margin(desk, tiny):
+    for row in range(12):
+        desk.ask(row)
+        for name, system in desk.systems.items():
+            assert desk.answers.at[name, "answer"] == tiny.classes[system.predict(tiny.X_test[[row]])[0]]
+        near = desk.near["substrate"]
+        inside = near["cosine"] >= near["cosine"][0] - 0.05
+        assert near["inside"].tolist() == inside.tolist()
+        votes = dict(part.split(" ", 1)[::-1] for part in desk.answers.at["substrate", "votes"].split(", "))
+        assert {name: int(n) for name, n in votes.items()} == near["class"][inside].value_counts().to_dict()
+
+
+def test_a_typed_query_is_encoded_and_has_no_known_class(desk):
+    desk.ask("  card gone ")
+    assert desk.title == "card gone" and desk.truth is None and "right" not in desk.answers
+    desk.correct("class 03")
+    assert set(desk.ask("card gone").answers["answer"]) == {"class 03"}
+
+
+def test_rows_are_drawn_without_repetition_and_by_class(desk, tiny):
+    drawn = [desk.draw("class 04") for _ in range(6) if desk.ask(desk.draw("class 04"))]
+    assert set(tiny.y_test[drawn]) == {4} and len({desk.title, *drawn}) > 5
+    assert tiny.classes[tiny.y_test[desk.draw(new=False)]] not in desk.new
+
+
+def test_the_stream_is_the_benchmarks_and_every_correction_is_measured(desk):
+    n = len(desk.scenario.y_stream)
+    made = desk.stream(20) + desk.stream(10 * n)
+    (end,) = list(run_stream(make("substrate"), desk.scenario, POLICIES["oracle"], every=n))[1:]
+    last = pd.DataFrame(desk.history).groupby("system").last().loc["substrate"]
+    assert made == end.corrections == last["corrections"] and len(desk.history) == 2 * (1 + made)
+    assert (last["new classes"], last["known classes"]) == (end.novel_acc, end.original_acc)
+    with pytest.raises(InputError, match="the stream is over"):
+        desk.stream()
+
+
+def test_another_system_gets_all_corrections_and_a_restart_forgets_them(desk, tiny):
+    start = [*desk.history]
+    desk.stream(10)
+    other = Desk(tiny, ("substrate", "slda"), encoder=directions)
+    other.stream(10)
+    desk.compare(("substrate", "slda"))
+    assert desk.history == other.history and desk.streamed == 10
+    desk.compare(("substrate", "ncm"))
+    desk.restart()
+    assert desk.history == start and desk.corrected == [] and desk.streamed == 0
+
+
+@pytest.mark.parametrize("system", [name for name in CHOICES if name != "klda"])
+def test_every_system_can_sit_at_the_desk(tiny, system):
+    desk = Desk(tiny, (system,))
+    desk.ask(desk.draw(new=True))
+    desk.correct(desk.truth)
+    assert len(desk.again().answers) == 1 and len(desk.history) == 2 and desk._repr_html_()
+
+
+@pytest.mark.parametrize("kind, said", [*zip(DAMAGES, ("entry 7: changed", "entry 7: removed", "truncated"))])
+def test_damage_to_a_copy_is_found_and_a_rewrite_by_the_head_only(desk, kind, said):
+    desk.damage(kind, 7)
+    assert said in str(desk.verify()) and (desk.copy.verify() is None) == (kind == "rewrite")
+    assert ("▶ 7" in desk.chain().data) == (kind != "rewrite")
+    assert desk.ledger.verify(desk.ledger.head) is None, "the systems keep the whole ledger"
+    desk.restore()
+    assert desk.verify() is None and "as they were written" in desk.chain().data
+
+
+def test_refusals_change_nothing(desk):
+    for action, why in (
+        (lambda: desk.compare(()), "give 1 to 3"),
+        (lambda: desk.compare(("ncm", "ncm")), "different"),
+        (lambda: desk.compare(("nmc",)), "did you mean 'ncm'"),
+        (lambda: desk.again(), "nothing was asked"),
+        (lambda: desk.correct("class 01"), "nothing was asked"),
+        (lambda: desk.ask("  "), "empty"),
+        (lambda: desk.ask(10**6), "no test row 1000000"),
+        (lambda: desk.draw("class 99"), "unknown class 'class 99'"),
+        (lambda: desk.damage("burn", 0), "unknown damage"),
+        (lambda: desk.damage("relabel", -1), "no entry -1"),
+    ):
+        with pytest.raises(InputError, match=why):
+            action()
+    assert list(desk.systems) == ["substrate", "ncm"] and len(desk.history) == 2 and desk.verify() is None
+
+
+def test_clicks_ask_correct_and_ask_again(view):
+    view.query.value = "where is my card"
+    assert "“where is my card”" in view.reply.value and "<img " in view.near.value
+    view.label.value = "class 03"
+    view.correct.click()
+    view.again.click()
+    assert "before" in view.reply.value and view.reply.value.count("class 03") >= 2
+    assert len(view.desk.corrected) == 1 and "alert" not in view.line.value
+
+
+def test_a_test_row_brings_its_class_along_and_the_stream_goes_on(view):
+    view.rows.value = {"label": "class 05"}
+    view.draw.click()
+    assert view.label.value == "class 05" and "in truth class 05" in view.reply.value
+    view.correct.click()
+    assert "class 05" in view.chain.value
+    curves = view.curves.value
+    view.stream.click()
+    assert view.desk.streamed > 0 and view.curves.value != curves
+    view.restart.click()
+    assert view.desk.streamed == 0 and view.reply.value == ""
+
+
+def test_systems_and_neighbours_are_chosen(view):
+    view.systems[2].value = "ledger_plda"
+    view.draw.click()
+    assert view.source.options == ("substrate", "ledger_plda") and view.source.layout.display == ""
+    first = view.near.value
+    view.source.value = "ledger_plda"
+    assert view.near.value != first
+    view.systems[1].value = "slda"
+    assert view.near.value == view.reply.value == ""
+    view.again.click()
+    assert "slda" in view.reply.value
+    view.source.value = "ledger_plda"
+    view.again.click()
+    assert view.source.value == "ledger_plda"
+    view.systems[1].value, view.systems[2].value, view.systems[0].value = NONE, NONE, "ncm"
+    assert list(view.desk.systems) == ["ncm"] and "keeps a ledger: choose substrate" in view.chain.value
+
+
+def test_an_error_is_said_in_the_line_and_the_desk_goes_on(view, monkeypatch):
+    view.ask.click()
+    assert "the query is empty" in view.line.value and 'role="alert"' in view.line.value
+    monkeypatch.setattr(view.desk, "draw", lambda **_: 1 / 0)
+    view.draw.click()
+    assert "ZeroDivisionError" in view.line.value and not view.ask.disabled
+
+
+def test_without_an_encoder_rows_can_be_asked(tiny, monkeypatch):
+    monkeypatch.setattr("notebooks.desk.importlib.util.find_spec", lambda _: None)
+    view = DeskView(Desk(tiny, encoder="all-MiniLM-L6-v2"))
+    assert view.query.disabled and "sentence-transformers is not installed" in view.query.placeholder
+    view.draw.click()
+    assert view.reply.value and view.query.disabled and "widget-view+json" in str(view._repr_mimebundle_())
+
+
+def test_tables_escape_their_content():
+    assert "<b>" not in table(pd.DataFrame({"class": ["<b>"]}, index=pd.Index([1], name="entry")))
+
+
+def cells(name):
+    """Code cells of a notebook."""
+    content = json.loads((ROOT / f"notebooks/{name}.ipynb").read_text(encoding="utf-8"))
+    return ["".join(cell["source"]) for cell in content["cells"] if cell["cell_type"] == "code"]
+
+
+def test_a_replayed_run_ends_as_published_and_adds_up():
+    names = {}
+    for source in cells("12_explore")[1:3]:
+        exec(source.replace("SYSTEMS.split", '"".split'), names)
+    (replay,) = (source for source in cells("12_explore") if "def replay" in source)
+    exec(replay, names)
+    tests, corrected, end = names["replay"]("banking77", "random10", "ncm", 3)
+    runs = names["rows"].query("dataset == 'banking77' and policy == 'random10'")
+    run = runs.query("system == 'ncm' and seed == 3").iloc[-1]
+    assert (run["novel_acc"], run["original_acc"]) == (end.novel_acc, end.original_acc)
+    new = tests[tests["new"]]
+    assert (new["after"] == new["class"]).mean() == end.novel_acc and new["class"].nunique() == 10
+    assert not (new["before"] == new["class"]).any() and len(corrected) == end.corrections == run["corrections"]
+
+
+def test_the_benchmark_from_scratch_equals_every_published_checkpoint(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    sources = cells("00_from_scratch")
+    assert sum(len(source.splitlines()) for source in sources) <= 100
+    names = {}
+    for source in sources:
+        exec(source, names)
+    for run in names["runs"].values():
+        kept = run.copy()
+        run.loc[12, "novel_acc"] += 1e-9
+        with pytest.raises(AssertionError, match="other checkpoints"):
+            exec(sources[-1], names)
+        run[:] = kept
