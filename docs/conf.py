@@ -1,6 +1,5 @@
 """Configuration of the site: ``python -m sphinx -W --keep-going -b html docs build/site``."""
 
-import os
 import re
 import shutil
 import subprocess
@@ -17,9 +16,9 @@ DOCS = Path(__file__).absolute().parent
 ROOT = DOCS.parent
 sys.path.insert(0, str(ROOT))
 
-# Binder opens the repository at this address on GitHub: that of CITATION.cff, else of the environment.
+# Binder opens the repository at this address on GitHub: `repository-code` in CITATION.cff.
 CITED = re.search(r"repository-code:.*github\.com/([\w-]+/[\w.-]+)", (ROOT / "CITATION.cff").read_text("utf-8"))
-REPOSITORY = CITED[1] if CITED else os.environ.get("OCRR_REPOSITORY", "OWNER/REPOSITORY")
+REPOSITORY = CITED[1] if CITED else "OWNER/REPOSITORY"
 BUTTONS = f"""<p class="open-in">
 <a href="https://mybinder.org/v2/gh/{REPOSITORY}/HEAD?urlpath=lab/tree/notebooks/NAME.ipynb">Open in Binder</a>
 <a href="http://localhost:8888/lab/tree/notebooks/NAME.ipynb" title="after `make lab`">Open in local JupyterLab</a>
@@ -53,9 +52,9 @@ def copy_notebooks():
     subprocess.run([sys.executable, *NBCONVERT.split(), "--output-dir", ROOT / "build/html", *copies], check=True)
 
 
-def write_table(name, path, columns):
-    """Write a CSV file as a table that filters and sorts offline, for the page of that name to include."""
-    frame = pd.read_csv(ROOT / path, keep_default_na=False)[columns.split(", ")].round(3)
+def write_table(name, frame, columns):
+    """Write rows as a table that filters and sorts offline, for the page of that name to include."""
+    frame = frame[columns.split(", ")].fillna("").round(3)
     controls = {"columnControl": ["order", ["searchList"]], "ordering": {"indicators": False}, "paging": False}
     html = to_html_datatable(frame, connected=False, classes=f"display compact {name}", **controls)
     library = generate_init_offline_itables_html(find_package_file("html", "dt_bundle.js"))
@@ -72,9 +71,10 @@ def add_buttons(app, page, template, context, doctree):
 def setup(app):
     copy_notebooks()
     (DOCS / "made").mkdir(exist_ok=True)
-    columns = "section, claim, verdict, printed, found, paper, released, ours"
-    write_table("claims", "paper/tables/table_claims.csv", columns)
+    claims = pd.json_normalize(pd.read_json(ROOT / "paper/claims.json").to_dict("records"))
+    claims.columns = [column.removeprefix("checks.").replace(".", " ") for column in claims]
+    write_table("claims", claims, "section, claim, verdict, note, printed, ours found, released found, paper found")
     columns = "dataset, policy, rank, system, anytime novel, novel, original, corrections, collapsed, source"
-    write_table("leaderboard", "figures/leaderboard.csv", columns)
+    write_table("leaderboard", pd.read_csv(ROOT / "figures/leaderboard.csv"), columns)
     app.connect("html-page-context", add_buttons)
     app.connect("include-read", lambda app, path, page, text: text.__setitem__(0, text[0].replace("\n: ", "\n")))

@@ -89,7 +89,7 @@ class Browser:
             raise RuntimeError(answer["exceptionDetails"]["exception"]["description"])
         return answer["result"].get("value")
 
-    def until(self, code, seconds=10):
+    def until(self, code, seconds=30):
         """Wait until an expression in the page is true."""
         end = time.monotonic() + seconds
         while not self.run(code):

@@ -15,7 +15,8 @@ from ocrrlib.files import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-READ = [*PROJECT["dependencies"], *(r for e in ("parquet", "statistics", "river", "report", "explore") for r in EXTRAS[e])]
+READING = {"parquet", "statistics", "river", "report", "explore"} & EXTRAS.keys()
+READ = [*PROJECT["dependencies"], *(r for e in READING for r in EXTRAS[e])]
 HEAVY = ["papermill", *(r for e in ("text", "lora", "ann", "dask", "docs", "paper", "test") for r in EXTRAS[e])]
 
 

@@ -144,7 +144,7 @@ ROWS = "document.querySelectorAll('.claims tbody tr').length"
 def test_claims_filter_by_words_and_by_a_column_and_sort(site, tab):
     tab.show()
     tab.open(f"{site.as_uri()}/claims.html")
-    total = len(pd.read_csv(ROOT / "paper/tables/table_claims.csv"))
+    total = len(pd.read_json(ROOT / "paper/claims.json"))
     tab.until(f"{ROWS} === {total}")
     tab.click(".dt-search input")
     tab.press("A-GEM is the best")
