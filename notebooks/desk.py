@@ -18,7 +18,7 @@ from ocrrlib.encoders import load_encoder
 from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import EXPERIMENTS
 from ocrrlib.ledger import Ledger
-from ocrrlib.report import style
+from paper import style
 from ocrrlib.scenario import make_scenario
 from ocrrlib.search import top_k
 from ocrrlib.systems import make

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from ocrrlib import ledger_file
+from ocrrlib import ledger
 from ocrrlib.cli import app, main
 from ocrrlib.datasets import DATASETS
 from ocrrlib.files import ROOT
@@ -146,7 +146,7 @@ def test_a_ledger_is_written_extended_verified_and_shown(here):
     write = ("ledger", "write", "a.sqlite", "--policy", "random10")
     status, out, _ = ocrr(*write)
     head = out.split("head ")[1][:64]
-    assert status == 0 and "8873 entries added" in out and head == ledger_file.read(here / "a.sqlite").head.hex()
+    assert status == 0 and "8873 entries added" in out and head == ledger.read(here / "a.sqlite").head.hex()
     assert "0 entries added" in ocrr(*write)[1]
     assert ocrr("ledger", "verify", "a.sqlite")[:2] == (
         0,

@@ -26,7 +26,7 @@ from ocrrlib.policies import Policy
 from ocrrlib.scenario import make_scenario
 from ocrrlib.systems import make
 from ocrrlib.systems.base import Storage
-from ocrrlib.systems.ncm import NCM
+from ocrrlib.systems.discriminants import NCM
 
 QUIET = dict(progress=False, resume=False)
 SKLEARN = {

@@ -20,7 +20,7 @@ EVALUATION = """if True:
 
     import ocrrlib
     from ocrrlib.embeddings import load
-    from ocrrlib.home import data_folder, installed
+    from ocrrlib.files import data_folder, installed
     from ocrrlib.policies import POLICIES
     from ocrrlib.scenario import make_scenario
     from ocrrlib.stream import run_stream
@@ -86,7 +86,7 @@ def test_the_core_reads_data_of_ones_own_and_runs_a_grid(core, tmp_path):
         from ocrrlib.embeddings import load
         from ocrrlib.experiments import Run
         from ocrrlib.own_data import read_data
-        from ocrrlib.sweep import CACHE, sweep
+        from ocrrlib.runs import CACHE, sweep
 
         with open("tickets.csv", "w") as file:
             file.write("text,label\\n" + "".join(f"number {i},{'ab'[i % 2]}\\n" for i in range(20)))

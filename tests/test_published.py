@@ -8,11 +8,12 @@ import nbformat
 import pandas as pd
 import pytest
 
-from ocrrlib import embeddings, publish, scale, scale_plan
+from ocrrlib import embeddings, runs
 from ocrrlib.files import ROOT
 from ocrrlib.runs import published
 from ocrrlib.systems import SYSTEMS
 from paper import figures, style, values
+from studies import scale
 
 TABLES = {
     "01_embed": "datasets",
@@ -43,7 +44,7 @@ def out(tmp_path, monkeypatch):
     shutil.copytree(ROOT / "data/results", tmp_path / "data/results", ignore=shutil.ignore_patterns("cards"))
     (tmp_path / "paper/tables").mkdir(parents=True)
     shutil.copy(ROOT / "paper/tables/table_file_order.csv", tmp_path / "paper/tables")
-    monkeypatch.setattr(publish, "run_experiment", lambda name, *given, **options: published(name))
+    monkeypatch.setattr(runs, "run_experiment", lambda name, *given, **options: published(name))
     monkeypatch.setattr(scale, "run_cells", lambda *given, **options: (published("scale"), published("scale_costs")))
     yield tmp_path
     plt.close("all")
@@ -69,7 +70,7 @@ def test_tables_and_values_are_those_of_the_published_results(stem, out, monkeyp
     monkeypatch.setattr(embeddings, "recheck", lambda data, texts: 1.0)
     folder = ROOT / "paper/tables"
     ledgers, orders = (pd.read_csv(folder / f"table_{name}.csv") for name in ("ledger_search", "file_order"))
-    monkeypatch.setattr(scale_plan, "after_streams", lambda *given: ledgers)
+    monkeypatch.setattr(scale, "after_streams", lambda *given: ledgers)
     execute(stem, {"OUT": str(out), "orders": orders}, skip=("03-11",))
     assert_published(out, stem, exact=stem != "06_hnsw_scale")
 
@@ -84,7 +85,7 @@ def test_figures_and_fresh_streams_are_the_published_ones(stem, out):
 
 @pytest.mark.slow
 def test_parameters_are_counted_in_the_models(out, monkeypatch):
-    monkeypatch.setattr(publish, "publish_study", lambda name, counted, *given, **options: counted)
+    monkeypatch.setattr(runs, "publish_study", lambda name, counted, *given, **options: counted)
     counted = execute("04_lora", {"OUT": str(out), "LORA": "live"}, only=PARAMETERS)["counted"]
     kept = published("parameters")[list(counted)]
     assert counted.sort_values("backbone").values.tolist() == kept.sort_values("backbone").values.tolist()

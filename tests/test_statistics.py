@@ -14,7 +14,7 @@ from statsmodels.stats.multitest import multipletests
 from ocrrlib.errors import InputError
 from ocrrlib.metrics import RUN, summarise
 from ocrrlib.policies import POLICIES
-from ocrrlib.publish import published
+from ocrrlib.runs import published
 from ocrrlib.scenario import make_scenario
 from studies import differences, statistics
 from studies.statistics import CELL, FACTORS, LEVEL, METRICS, NESTED, SOURCES
