@@ -26,8 +26,9 @@ OUTPUTS = [
     nbformat.v4.new_output("display_data", {"text/plain": "x", "text/html": f"<table><td>{'wide ' * 99}</table>"}),
 ]
 PAGES = (
-    "index claims leaderboard figures tables notebooks protocol api paper references ocrr search 05_vote_ablation".split()
-    + [f"notebooks/{name}" for name in BOOKS]
+    *"index claims leaderboard figures tables notebooks protocol api paper references ocrr search".split(),
+    *(f"notebooks/{name}" for name in BOOKS),
+    "05_vote_ablation",
 )
 
 
