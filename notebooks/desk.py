@@ -133,7 +133,8 @@ class Desk:
     def _encoded(self, text):
         if self.missing or not text:
             raise InputError(f"{self.missing or 'the query is empty'}: take a test row")
-        self.model = self.model or load_encoder(self.encoder, self.texts and self.texts.train)
+        if self.model is None and not callable(self.encoder):
+            self.model = load_encoder(self.encoder, self.texts and self.texts.train)
         return widen(encode([text], self.encoder, self.model))[0]
 
     def _check_asked(self):
