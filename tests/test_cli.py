@@ -138,7 +138,7 @@ def test_a_full_disk_is_one_line(vectors, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("ocrrlib.files.os.replace", full)
-    status, _, err = ocrr("run", "ncm", "--data", vectors, "--seeds", "0")
+    status, _, err = ocrr("run", "ncm", "--data", vectors, "--seeds", "0", "--out", "rows")
     assert status == 2 and "No space left" in err and err.count("\n") == 1
 
 
