@@ -54,11 +54,11 @@ def _evaluate(systems, dataset, data, text, label, split, encoder, **options):
     """Evaluations of systems on the same data, each as soon as it is there."""
     from ocrrlib import own, own_data
 
-    systems, encoder = list(map(_named, systems)), {"encoder": _named(encoder)}
+    systems, encoder, shown = list(map(_named, systems)), {"encoder": _named(encoder)}, sys.stderr.isatty()
     if data is not None:
-        dataset, encoder = own_data.read_data(data, text, label, split, **encoder), {}
+        dataset, encoder = own_data.read_data(data, text, label, split, **encoder, progress=shown), {}
     for system in systems:
-        yield own.evaluate(system, dataset, progress=sys.stderr.isatty(), **encoder, **options)
+        yield own.evaluate(system, dataset, progress=shown, **encoder, **options)
 
 
 def _print(frame, as_json):
