@@ -174,17 +174,17 @@ def ledger_verify(
     size = newest = None
     try:
         found = ledger_file.read(file)
-        size, newest, fault = found.size, found.head.hex(), found.verify(head=head)
     except InputError as error:
-        if not (fault := getattr(error, "fault", None)):
+        if not file.is_file():
             raise
-    covered = "no head was given: a cut tail or a full rewrite would not show"
-    if head is not None:
-        covered = "the head is the newest" if head == newest else "the head is older: later entries are not covered"
-    if as_json:
-        typer.echo(json.dumps({"entries": size, "head": newest, "fault": fault and str(fault)}))
+        fault, told = error, f"{error}"
     else:
-        typer.echo(f"{file}: {fault or f'{size} entries, unbroken ({covered})'}")
+        size, newest, fault = found.size, found.head.hex(), found.verify(head=head)
+        covered = "no head was given: a cut tail or a full rewrite would not show"
+        if head is not None:
+            covered = "the head is the newest" if head == newest else "the head is older: later entries are not covered"
+        told = f"{file}: {fault or f'{size} entries, unbroken ({covered})'}"
+    typer.echo(json.dumps({"entries": size, "head": newest, "fault": fault and str(fault)}) if as_json else told)
     raise typer.Exit(1 if fault else 0)
 
 
