@@ -54,11 +54,11 @@ def _evaluate(systems, dataset, data, text, label, split, encoder, **options):
     """Evaluations of systems on the same data, each as soon as it is there."""
     from ocrrlib import own, own_data
 
-    systems, encoder = list(map(_named, systems)), {"encoder": _named(encoder)}
+    systems, encoder, shown = list(map(_named, systems)), {"encoder": _named(encoder)}, sys.stderr.isatty()
     if data is not None:
-        dataset, encoder = own_data.read_data(data, text, label, split, **encoder), {}
+        dataset, encoder = own_data.read_data(data, text, label, split, **encoder, progress=shown), {}
     for system in systems:
-        yield own.evaluate(system, dataset, progress=sys.stderr.isatty(), **encoder, **options)
+        yield own.evaluate(system, dataset, progress=shown, **encoder, **options)
 
 
 def _print(frame, as_json):
@@ -171,15 +171,20 @@ def ledger_verify(
     """Walk a ledger's chain; exit status 1 if an entry was changed, removed, inserted or reordered."""
     from ocrrlib import ledger
 
-    found = ledger.read(file)
-    size, newest, fault = found.size, found.head.hex(), found.verify(head=head)
-    covered = "no head was given: a cut tail or a full rewrite would not show"
-    if head is not None:
-        covered = "the head is the newest" if head == newest else "the head is older: later entries are not covered"
-    if as_json:
-        typer.echo(json.dumps({"entries": size, "head": newest, "fault": fault and str(fault)}))
+    size = newest = None
+    try:
+        found = ledger.read(file)
+    except InputError as error:
+        if not file.is_file():
+            raise
+        fault, told = error, f"{error}"
     else:
-        typer.echo(f"{file}: {fault or f'{size} entries, unbroken ({covered})'}")
+        size, newest, fault = found.size, found.head.hex(), found.verify(head=head)
+        covered = "no head was given: a cut tail or a full rewrite would not show"
+        if head is not None:
+            covered = "the head is the newest" if head == newest else "the head is older: later entries are not covered"
+        told = f"{file}: {fault or f'{size} entries, unbroken ({covered})'}"
+    typer.echo(json.dumps({"entries": size, "head": newest, "fault": fault and str(fault)}) if as_json else told)
     raise typer.Exit(1 if fault else 0)
 
 

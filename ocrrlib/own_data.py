@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import json
+import re
 import unicodedata
 import warnings
 from pathlib import Path
@@ -56,14 +57,14 @@ READERS |= {".npz": _read_npz, ".safetensors": load_file}
 
 def _read(path):
     if not path.is_file() or path.suffix.lower() not in READERS:
-        raise InputError(f"{path} is not a file in {', '.join(READERS)}: give one of these")
+        raise InputError(f"not a file in {', '.join(READERS)}: give one of these")
     try:
         return READERS[path.suffix.lower()](path)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
+    except InputError:
+        raise
     except Exception as error:  # damaged files raise whatever their readers meet
         why = " ".join(str(error).split())[:200]
-        raise InputError(f"cannot read {path} ({type(error).__name__}: {why}): restore it or save it anew") from error
+        raise InputError(f"it cannot be read ({type(error).__name__}: {why}): restore it or save it anew") from error
 
 
 def check_name(what, name):
@@ -184,12 +185,13 @@ def read_data(
     Warns
     -----
     UserWarning
-        If equal rows have different labels, or a vector is both a training and a test row.
+        If equal rows have different labels.
     """
     if not (isinstance(test_share, float) and 0 < test_share < 1):
         raise InputError(f"test_share {test_share!r} is out of range: give a share between 0 and 1")
     path = Path(data) if isinstance(data, (str, Path)) else None
-    name = name or (path.stem if path else "own_data")
+    stem = re.sub(r"[^\w .-]", "-", path.stem if path.stem not in DATASETS else path.name) if path else "own_data"
+    name = stem if name is None else name
     check_name("dataset", name)
     if name in DATASETS:
         raise InputError(f"{name!r} is the name of a published dataset: give yours another one (name=)")

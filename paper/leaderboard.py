@@ -4,6 +4,7 @@ import sys
 
 import pandas as pd
 
+from ocrrlib.datasets import DATASETS
 from ocrrlib.embeddings import load
 from ocrrlib.errors import InputError
 from ocrrlib.evaluation import CELL, DROP, FLOOR, METRICS, PUBLISHED, published_runs, ranking
@@ -73,7 +74,9 @@ def markdown(table):
     blocks = [f"# Leaderboard\n\n{CAPTION}"]
     for (dataset, _, encoder, policy, held_out, every), block in table.groupby(CELL, sort=False):
         often = "" if every == EVERY else f" every {every} stream items"
-        heading = f"## {cell_title(dataset, policy)}\n\n{encoder}, {held_out} classes held out, all test rows{often}"
+        title = DATASETS[dataset].title if dataset in DATASETS else dataset
+        heading = f"## {title}, {policy.replace('random', 'random-')}\n\n"
+        heading += f"{encoder}, {held_out} classes held out, all test rows{often}"
         text = {"Rank": block["rank"], "System": block["system"], "Novel": _half(block, "novel")}
         text |= {"Original": _half(block, "original")}
         text |= {"Collapsed": block["collapsed"].map({True: "collapsed", False: ""})}

@@ -138,7 +138,7 @@ def test_a_full_disk_is_one_line(vectors, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("ocrrlib.files.os.replace", full)
-    status, _, err = ocrr("run", "ncm", "--data", vectors, "--seeds", "0")
+    status, _, err = ocrr("run", "ncm", "--data", vectors, "--seeds", "0", "--out", "rows")
     assert status == 2 and "No space left" in err and err.count("\n") == 1
 
 
@@ -159,7 +159,7 @@ def test_a_ledger_is_written_extended_verified_and_shown(here):
     damage = "import sqlite3; b = sqlite3.connect('a.sqlite'); b.execute({!r}); b.commit()"
     for statement, verdict in (
         ("UPDATE entries SET label = 5 WHERE place = 8800", "entry 8800: changed"),
-        ("UPDATE entries SET label = 'five' WHERE place = 70", "entry 70: changed"),
+        ("UPDATE entries SET label = 'five' WHERE place = 70", "entry 70"),
     ):
         subprocess.run([sys.executable, "-c", damage.format(statement)], check=True)
         status, out, _ = ocrr("ledger", "verify", "a.sqlite")

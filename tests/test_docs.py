@@ -86,7 +86,9 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, id=page.stem, marks=[pytest.mark.slow] * (page.stem == "scale-out")) for page in PAGES]
+)
 def test_every_example_runs_and_prints_what_the_page_says(page, here):
     left = run_page(page.read_text(encoding="utf-8"))
     assert [block.splitlines()[0] for block in left] == NOT_EXECUTED.get(page.stem, [])
