@@ -42,7 +42,7 @@ CONTRACT = {
     "er_tuned": MEMORY,
     "er_ace_tuned": MEMORY,
     "gdumb": MEMORY,
-    "pa": dict(rows=100),
+    "pa": {},
     "ledger_plda": dict(kernel=dict(features=64, bandwidth=0.7, shrinkage=0.1, prior_rows=2, rank=16)),
 }
 STATIC = {"static_knn", "static_linear"}
