@@ -42,7 +42,7 @@ CONTRACT = {
     "er_tuned": MEMORY,
     "er_ace_tuned": MEMORY,
     "gdumb": MEMORY,
-    "pa": dict(rows=100),
+    "pa": {},
     "ledger_plda": dict(kernel=dict(features=64, bandwidth=0.7, shrinkage=0.1, prior_rows=2, rank=16)),
 }
 STATIC = {"static_knn", "static_linear"}
@@ -259,11 +259,10 @@ def test_bad_input_is_refused_in_one_line_and_changes_nothing(name, s, pairs):
     assert_refused("length 16", system.correct, np.eye(9, dtype=np.float32)[0], 0)
     for label in (-1, C, 1.5, np.nan, "card", None):
         assert_refused("class id", system.correct, X[0], label)
+    for labels in (y[:-1], y[:, None], np.append(y[:-1], -1), np.append(y[:-1], C), y.astype(float), 0):
+        assert_refused("class id", system.fit, X, labels, s.classes)
     after = [teach(one, pairs[10:40]).predict(s.queries) for one in (system, fresh)]
     np.testing.assert_array_equal(*after)
-    for labels in (y[:-1], y[:, None], np.append(y[:-1], -1), np.append(y[:-1], C), y.astype(float)):
-        assert_refused("class id", fresh.fit, X, labels, s.classes)
-    assert_refused("call fit first", fresh.predict, s.queries)
 
 
 @pytest.mark.parametrize("name, clue", [("substrat", "did you mean 'substrate'"), ("", "ledger_plda"), (None, "klda")])

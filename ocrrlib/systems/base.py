@@ -64,12 +64,11 @@ class System:
         InputError
             If a row is not a finite unit vector, or a label is missing or not a class id.
         """
-        self.fitted, X, y = False, self._rows(X), np.asarray(y)
-        if y.shape != X.shape[:1] or len(y) and not (
-            y.dtype.kind in "iu" and 0 <= y.min() and y.max() < len(classes)
-        ):
+        X, y = self._rows(X), np.asarray(y)
+        if y.shape != X.shape[:1] or y.size and (y.dtype.kind not in "iu" or y.min() < 0 or y.max() >= len(classes)):
             raise InputError(f"fit needs one class id from 0 to {len(classes) - 1} for each of the {len(X)} rows")
-        self.dim, self.n_classes, self.seen = X.shape[-1], len(classes), np.isin(np.arange(len(classes)), y)
+        self.fitted, self.dim, self.n_classes = False, X.shape[-1], len(classes)  # half fitted is not fitted
+        self.seen = np.isin(np.arange(len(classes)), y)
         self._fit(X, y.astype(np.int64, copy=False))
         self.fitted = True
         return self

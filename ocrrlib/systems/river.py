@@ -98,10 +98,10 @@ class RiverLogReg(System):
 
 
 @shared(keep=1)
-def aggressive_pass(X, y, n_classes, seed, C, rows=None):
-    """Weights (C, d + 1) after one pass over the rows in random order, or over the first ``rows`` in that order."""
+def aggressive_pass(X, y, n_classes, seed, C):
+    """Weights (C, d + 1) after one pass over the rows in random order."""
     W, seen = np.zeros((n_classes, X.shape[1] + 1)), np.zeros(n_classes, bool)
-    for row in np.random.default_rng(seed).permutation(len(y))[:rows]:
+    for row in np.random.default_rng(seed).permutation(len(y)):
         seen[y[row]] = True
         aggressive_step(W, seen, X[row], y[row], C)
     return W
@@ -125,16 +125,14 @@ class PassiveAggressive(System):
     ----------
     C : float
         The longest step; 1 by river's default.
-    rows : int, optional
-        At most so many initial rows, drawn at random, are learnt, each once; all without it.
     """
 
-    def __init__(self, seed=0, C=1.0, rows=None):
+    def __init__(self, seed=0, C=1.0):
         super().__init__(seed)
-        self.C, self.rows = C, rows
+        self.C = C
 
     def _fit(self, X, y):
-        self.W = aggressive_pass(X, y, self.n_classes, self.seed, self.C, self.rows).copy()
+        self.W = aggressive_pass(X, y, self.n_classes, self.seed, self.C).copy()
 
     def _scores(self, X):
         return X.astype(np.float64) @ self.W[:, :-1].T + self.W[:, -1]
