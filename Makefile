@@ -38,7 +38,6 @@ NOTEBOOKS := $(basename $(notdir $(wildcard notebooks/[0-9]*.ipynb)))
 EXECUTED := $(NOTEBOOKS:%=$(NB)/%.ipynb)
 
 .DEFAULT_GOAL := help
-.DELETE_ON_ERROR:
 .PHONY: help paper notebooks site html arxiv lora scale compute beyond tune leaderboard check test test-slow verify lab \
 	bench embed clean settings active
 
@@ -81,6 +80,9 @@ $(eval $(call made,09_beyond,,beyond_anytime beyond_front beyond_recovery,$(addp
 	corrections out_of_scope search statistics target tuning variance)))
 $(eval $(call made,10_streams,,$(addprefix streams_,asked digits drift encoder known late new order scope wrong),\
 	table_stream_differences table_streams))
+
+# A stopped or failed notebook leaves published files as they are.
+.PRECIOUS: $(foreach name,$(NOTEBOOKS),$(made.$(name)))
 
 paper/ocrr.pdf: paper/ocrr.md paper/references.bib $(foreach name,$(NOTEBOOKS),$(made.$(name))) \
 		$(wildcard paper/template.*) paper/build.py

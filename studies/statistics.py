@@ -48,7 +48,7 @@ def measure(results):
     for key, run in results.groupby(RUN, sort=False, observed=True):
         step, made = run["step"].to_numpy(), run["corrections"].to_numpy()
         row = dict(zip(RUN, key))
-        allowed = int(pick("policy", row["policy"], POLICIES).coins(row["seed"], step[-1]).sum())
+        allowed = int(pick("policy", row["policy"], POLICIES).draws(row["seed"], step[-1]).sum())
         row |= {axis: run[f"{axis}_acc"].iloc[-1] for axis in AXES} | {"corrections": made[-1], "allowed": allowed}
         for way, at, span in (("steps", step, step[-1]), ("corrections", made, allowed)):
             row |= {f"{axis}_over_{way}": area(at, run[f"{axis}_acc"].to_numpy(), span) for axis in AXES}

@@ -289,10 +289,10 @@ def test_fresh_rows_of_a_study_replace_published_ones_and_the_others_stay(tmp_pa
     monkeypatch.setattr(runs, "_path", lambda name, out=tmp_path: out / f"{name}.parquet")
 
     def write(*rows, **more):
-        return publish_study("growth", pd.DataFrame(rows, columns=["system", "n", "us"]), ["system", "n"], tmp_path, **more)
+        return publish_study("growth", pd.DataFrame(rows, columns=["system", "entries", "us"]), tmp_path, **more)
 
     write(("substrate", 1000, 1.0), ("substrate", 100, 2.0), keep=False)
-    joined = write(("substrate", 1000, 3.0), ("hnsw", 100, 4.0), timed=True)
+    joined = write(("substrate", 1000, 3.0), ("hnsw", 100, 4.0))
     assert joined.to_numpy().tolist() == [["hnsw", 100, 4.0], ["substrate", 100, 2.0], ["substrate", 1000, 3.0]]
     about = read_results(tmp_path / "growth.parquet").attrs["about"]
     assert about.keys() == {"protocol", "machine", "libraries", "date"} and about["libraries"]["numpy"] == np.__version__

@@ -69,7 +69,7 @@ def test_an_area_lies_between_the_extremes_of_its_curve(curve, more):
 @pytest.mark.parametrize("policy", POLICIES)
 def test_corrections_count_up_to_those_that_the_policy_allows_in_that_run(policy):
     found = statistics.measure(checkpoints([0, 500], [0, 0], [0.2, 0.2], policy=policy, seed=7))
-    assert found["allowed"].item() == POLICIES[policy].coins(7, 500).sum()
+    assert found["allowed"].item() == POLICIES[policy].draws(7, 500).sum()
     assert found["novel_over_corrections"].item() == pytest.approx(0.2)
 
 

@@ -95,7 +95,7 @@ def test_cells_change_the_scenario_as_they_say_and_the_usual_cell_is_the_usual_r
 def test_the_share_of_wrong_entries_is_that_of_rows_stored_with_a_wrong_label(name):
     s = scenario_of(Cell("", 0, **QUICK))
     system = make(name).fit(s.X_initial, s.y_initial, s.classes)
-    told = replace(POLICIES["oracle"], wrong=0.5).told(s)
+    told = replace(POLICIES["oracle"], wrong=0.5).labels(s)
     for x, y in zip(s.X_stream, told.tolist()):
         system.correct(x, y)
     kept = {x.tobytes() for x in system.entries.X}
@@ -117,7 +117,7 @@ def test_wrong_late_and_asked_policies_reach_the_stream_and_all_ways_of_asking_c
     rng, n = np.random.default_rng(0), 137
     for policy in settings:
         gate = policy.gate(n)
-        asked = sum(gate.asks(p) for p in rng.dirichlet(np.ones(4), n)) if gate else policy.coins(3, n).sum()
+        asked = sum(gate.asks(p) for p in rng.dirichlet(np.ones(4), n)) if gate else policy.draws(3, n).sum()
         assert asked == round(policy.p * n)
 
 
