@@ -209,7 +209,7 @@ class SubstrateHNSW(Substrate):
         try:
             from hnswlib import Index
         except ModuleNotFoundError:
-            raise InputError("SubstrateHNSW needs hnswlib, which is not installed: pip install hnswlib") from None
+            raise InputError("SubstrateHNSW needs hnswlib, which is not installed: pip install chroma-hnswlib") from None
         super()._fit(X, y)
         self.index = Index("ip", self.dim)
         self.index.init_index(max(1, len(X)), M=self.M, ef_construction=self.ef_construction, random_seed=self.seed)
@@ -247,7 +247,9 @@ class SubstrateHNSW(Substrate):
         return lambda rows: self._scores(Q[rows])
 
     def storage(self):
-        return Storage(bytes=self.entries.nbytes + self.index.index_file_size(), entries=self.entries.size)
+        index = self.index.__getstate__()[0]  # header, rows and links, as in the index's own file
+        links = 96 + 4 * self.entries.size + index["data_level0"].nbytes + index["link_lists"].nbytes
+        return Storage(bytes=self.entries.nbytes + links, entries=self.entries.size)
 
 
 class KNNLM(LinearHead):
