@@ -12,7 +12,9 @@ import re
 import sys
 import tarfile
 import tempfile
+import traceback
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 
 import jinja2
@@ -32,24 +34,21 @@ NO_PROSE = (
 DECIMAL = r"(?<![\w.-])\d[\d,]*\.\d+|(?<![\w.])\.\d+"
 
 
-class Values:
-    """Values by their dotted keys, for Jinja2; keeps note of those that were shown."""
+def keys(entries, used):
+    """The class of dotted keys in the source, for Jinja2: one that is shown is noted, and gives its value's text."""
 
-    def __init__(self, entries, used, prefix=""):
-        self._entries, self._used, self._prefix = entries, used, prefix
+    class Key(jinja2.Undefined):
+        def __getattr__(self, name):
+            return Key(name=f"{self._undefined_name}.{name}")
 
-    def __getattr__(self, name):
-        key = self._prefix + name
-        if key in self._entries:
-            self._used.add(key)
-            return self._entries[key]["text"]
-        if any(known.startswith(f"{key}.") for known in self._entries):
-            return Values(self._entries, self._used, f"{key}.")
-        close = get_close_matches(key, self._entries, n=1)
-        raise InputError(f"unknown value {key!r}{f' (did you mean {close[0]!r}?)' if close else ''}")
+        def __str__(self):
+            if (key := self._undefined_name) not in entries:
+                close = get_close_matches(key, entries, n=1)
+                raise InputError(f"unknown value {key!r}{f' (did you mean {close[0]!r}?)' if close else ''}")
+            used.add(key)
+            return entries[key]["text"]
 
-    def __str__(self):
-        raise InputError(f"unknown value {self._prefix[:-1]!r}: it is the beginning of others")
+    return Key
 
 
 def read_table(folder, name, columns=None, size=None, long=False):
@@ -87,16 +86,14 @@ def expand(source):
         raise InputError(f"{source}, line {line}: {match[0]} is typed by hand: let a notebook write it, or set it as code")
     # Braces of pandoc's attributes are not Jinja2's.
     marks = dict(comment_start_string="{{#", comment_end_string="#}}", block_start_string="{%%", block_end_string="%%}")
-    jinja = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False, **marks)
-    jinja.globals = {key.split(".")[0]: None for key in entries}
-    jinja.globals = {first: getattr(Values(entries, used), first) for first in jinja.globals}
+    jinja = jinja2.Environment(undefined=keys(entries, used), keep_trailing_newline=True, autoescape=False, **marks)
+    jinja.globals = {"table": partial(read_table, source.parent / "tables")}
     try:
-        made = jinja.from_string(text).render(table=lambda *args, **how: read_table(source.parent / "tables", *args, **how))
-    except jinja2.TemplateError as error:
-        raise InputError(f"{source}: {error.message}") from error
-    except InputError as error:
-        name = str(error).split("'")[1]
-        raise InputError(f"{source}, line {1 + text[: max(0, text.find(name))].count(chr(10))}: {error}") from error
+        made = jinja.from_string(text).render()
+    except (jinja2.TemplateError, InputError) as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        line = next(frame.lineno for frame in frames if frame.filename == "<template>" or frame.filename == "<unknown>")
+        raise InputError(f"{source}, line {line}: {error}") from error
     if unused := sorted(entries.keys() - used):
         raise InputError(f"{source}: value {unused[0]!r} is never used: use it, or drop it from its notebook")
     return made
@@ -140,7 +137,7 @@ def pdf(paper, **options):
         If Typst fails or warns, with what it says.
     """
     with tempfile.TemporaryDirectory() as folder:
-        for name, content in ({"paper.typ": document.typst(paper).encode()} | _figures(paper)).items():
+        for name, content in _files(paper, "paper.typ", document.typst).items():
             (Path(folder) / name).parent.mkdir(exist_ok=True)
             (Path(folder) / name).write_bytes(content)
         # Only Typst's own fonts, and no date: the same bytes everywhere.
@@ -159,15 +156,15 @@ def bundle(paper):
     packed = io.BytesIO()
     with gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=0) as compressed:
         with tarfile.open(fileobj=compressed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-            for name, content in sorted(({"ocrr.tex": document.latex(paper).encode()} | _figures(paper)).items()):
+            for name, content in sorted(_files(paper, "ocrr.tex", document.latex).items()):
                 about = tarfile.TarInfo(name)  # time, owner and mode are the same everywhere
                 about.size = len(content)
                 archive.addfile(about, io.BytesIO(content))
     return packed.getvalue()
 
 
-def _figures(paper):
-    return {document.file_name(id): path.read_bytes() for id, path in paper.figures.items()}
+def _files(paper, name, write):
+    return {name: write(paper).encode()} | {image: path.read_bytes() for image, path in paper.images.items()}
 
 
 def main():
