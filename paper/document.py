@@ -144,7 +144,8 @@ def number(tree):
 def arrange(table):
     """Set a table in place: numbers to the right and in one line, wide heads broken into lines.
 
-    Columns of running text get their relative width; rows that a new group begins with, the class ``group``.
+    Columns of running text get their relative width, their cells the class ``text``; rows that a new group begins with,
+    the class ``group``.
     """
     (_, _, options), _, columns, (_, heads), bodies, _ = table["c"]
     head, *rows = [row[1] for row in [*heads, *bodies[0][3]]]
@@ -160,6 +161,8 @@ def arrange(table):
                 _set(row[c], [re.sub(r"^-(?=\d)", "−", plain(row[c])).replace(" ", SPACE)])
         elif width > TEXT:  # long cells count for more: it is they that make rows high
             columns[c][1] = node("ColWidth", round(math.hypot(*map(len, column)) / len(rows) ** 0.5))
+            for row in rows:
+                row[c][0][1].append("text")
         if total > WIDE and len(plain(head[c])) > width + 2:  # signs stay with their neighbours
             text = re.sub(r" (?=[%→±])|(?<=[→±]) ", SPACE, plain(head[c]))
             _set(head[c], textwrap.wrap(text, max(width, *map(len, text.split(" "))), break_on_hyphens=False))
@@ -212,20 +215,24 @@ def _typst_table(table):
 
 def _latex_table(table):
     id, size, long, caption, aligns, widths, head, rows, gaps = _parts(table)
-    total = sum(filter(None, widths))
-    kinds = [rf">{{\raggedright\arraybackslash}}p{{{0.6 * width / total:.3f}\linewidth}}" if width else align[0]
-             for align, width in zip(aligns, widths)]  # fmt: skip
-    columns, caption = f"{{@{{}}{''.join(kinds)}@{{}}}}\n", ["\\caption{", caption, f"}}\\label{{{id}}}"]
+    running = list(filter(None, widths))
+    parts = [width and width * len(running) / sum(running) for width in widths]
+    columns = "".join(f"R{{{part:.3f}}}" if part else align[0] for align, part in zip(aligns, parts))
+    caption = ["\\caption{", caption, f"}}\\label{{{id}}}"]
     heads = [[_raw("latex", rf"\head{{{a[0]}}}{{"), *cell, _raw("latex", "}")] for a, cell in zip(aligns, head)]
     top, body = _row(heads, "\\toprule\n", " & ", " \\\\\n\\midrule\n"), []
     for row, gap in zip(rows, gaps):
         body += ["\\addlinespace\n" * gap, *_row(row, "", " & ", " \\\\\n")]
+    kind = ("xltabular" if long else "tabularx") if running else "longtable" if long else "tabular"
+    # About 100 characters fill a line; a table that needs more is made so wide, then shrunk.
+    beside = sum(max(map(len, map(plain, column))) for column, width in zip(zip(*rows), widths) if not width)
+    wide = f"{{{max(1, (beside + 30 * len(running)) / 100):.2f}\\linewidth}}" if running else ""
+    start = f"\\begin{{{kind}}}{wide}{{@{{}}{columns}@{{}}}}\n"
     if long:
-        start = ["\\begingroup", LATEX_SIZES[size], f"\\begin{{longtable}}{columns}", *caption, "\\\\\n", *top]
         again = ["\\endfirsthead\n", *top, "\\endhead\n\\bottomrule\n\\endfoot\n"]
-        return [*start, *again, *body, "\\end{longtable}\n\\endgroup"]
-    start = ["\\begin{table}\n\\centering\n", *caption, LATEX_SIZES[size], f"\\fit{{\\begin{{tabular}}{columns}"]
-    return [*start, *top, *body, "\\bottomrule\n\\end{tabular}}\n\\end{table}"]
+        return [f"\\FloatBarrier\n{{{LATEX_SIZES[size]}", start, *caption, "\\\\\n", *top, *again, *body, f"\\end{{{kind}}}}}"]
+    start = ["\\begin{table}\n\\centering\n", *caption, LATEX_SIZES[size], "\\fit{", start]
+    return [*start, *top, *body, f"\\bottomrule\n\\end{{{kind}}}}}\n\\end{{table}}"]
 
 
 # --- the formats
