@@ -94,8 +94,8 @@ def expand(source):
         frames = traceback.extract_tb(error.__traceback__)
         line = next(frame.lineno for frame in frames if frame.filename == "<template>" or frame.filename == "<unknown>")
         raise InputError(f"{source}, line {line}: {error}") from error
-    if unused := sorted(entries.keys() - used):
-        raise InputError(f"{source}: value {unused[0]!r} is never used: use it, or drop it from its notebook")
+    for key in sorted(entries.keys() - used):
+        raise InputError(f"{source}: value {key!r} is never used: use it, or drop it from {entries[key]['notebook']}")
     return made
 
 
