@@ -20,7 +20,6 @@ NUMBER = r"[+\-−]?\d[\d.,]*"
 NUMERIC = re.compile(rf"({NUMBER}( [±→–] {NUMBER})?( \(\d+/\d+\))?(\s?%)?)|never|–|—|")
 TEXT = 45  # characters from which on a column is running text, set in several lines
 WIDE = 80  # characters from which on a table's heads are broken into lines
-LATEX_SIZES = {"normal": r"\small", "small": r"\footnotesize", "tiny": r"\scriptsize"}
 SPACE = "\N{NO-BREAK SPACE}"
 
 
@@ -187,52 +186,29 @@ def _groups(words):
     return rows
 
 
-def _parts(table):
-    """A table's id, size, whether it may break between rows, its caption; columns' aligns and widths; head, rows, gaps."""
-    (id, _, options), (_, caption), columns, (_, heads), bodies, _ = table["c"]
-    options, rows = dict(options), [*heads, *bodies[0][3]]
-    head, *cells = [[inlines(cell[4]) for cell in row[1]] for row in rows]
-    aligns = ["right" if align["t"] == "AlignRight" else "left" for align, _ in columns]
-    gaps = ["group" in row[0][1] for row in rows[1:]]
-    widths = [width.get("c") for _, width in columns]
-    return id, options["size"], options.get("long") == "yes", inlines(caption), aligns, widths, head, cells, gaps
+def _table(element, typst):
+    """A table's markup in Typst, or in LaTeX, and its cells' inline elements between."""
+    (id, _, options), (_, caption), columns, (_, [head]), [(*_, rows)], _ = element["c"]
+    size, long, caption = dict(options)["size"], ["long", "yes"] in options, inlines(caption)
+    sides = ["right" if align["t"] == "AlignRight" else "left" for align, _ in columns]
+    widths = [width.get("c") for _, width in columns]  # of running text only
 
+    def line(row, start, between, end):
+        return [start, *[part for cell in row[1] for part in (between, inlines(cell[4]))][1:], end]
 
-def _row(cells, start, between, end):
-    return [start, *[part for cell in cells for part in (between, cell)][1:], end]
+    def body(gap, *marks):
+        return [part for row in rows for part in (gap * ("group" in row[0][1]), *line(row, *marks))]
 
-
-def _typst_table(table):
-    id, size, long, caption, aligns, widths, head, rows, gaps = _parts(table)
-    columns = ", ".join(f"{width}fr" if width else "auto" for width in widths)
-    parts = ["#figure(kind: ", '"long"' if long else "table", ", caption: [", caption, f'], booktabs(name: "{id}", ']
-    parts += [f'size: "{size}", long: {str(long).lower()}, columns: ({columns},), align: ({", ".join(aligns)},), ']
-    parts += ["head: (", *_row(head, "[", "], [", "],),\n")]
-    for row, gap in zip(rows, gaps):
-        parts += ["gap,\n" * gap, *_row(row, "[", "], [", "],\n")]
-    return [*parts, f")) <{id}>"]
-
-
-def _latex_table(table):
-    id, size, long, caption, aligns, widths, head, rows, gaps = _parts(table)
-    running = list(filter(None, widths))
-    parts = [width and width * len(running) / sum(running) for width in widths]
-    columns = "".join(f"R{{{part:.3f}}}" if part else align[0] for align, part in zip(aligns, parts))
-    caption = ["\\caption{", caption, f"}}\\label{{{id}}}"]
-    heads = [[_raw("latex", rf"\head{{{a[0]}}}{{"), *cell, _raw("latex", "}")] for a, cell in zip(aligns, head)]
-    top, body = _row(heads, "\\toprule\n", " & ", " \\\\\n\\midrule\n"), []
-    for row, gap in zip(rows, gaps):
-        body += ["\\addlinespace\n" * gap, *_row(row, "", " & ", " \\\\\n")]
-    kind = ("xltabular" if long else "tabularx") if running else "longtable" if long else "tabular"
-    # About 100 characters fill a line; a table that needs more is made so wide, then shrunk.
-    beside = sum(max(map(len, map(plain, column))) for column, width in zip(zip(*rows), widths) if not width)
-    wide = f"{{{max(1, (beside + 30 * len(running)) / 100):.2f}\\linewidth}}" if running else ""
-    start = f"\\begin{{{kind}}}{wide}{{@{{}}{columns}@{{}}}}\n"
-    if long:
-        again = ["\\endfirsthead\n", *top, "\\endhead\n\\bottomrule\n\\endfoot\n"]
-        return [f"\\FloatBarrier\n{{{LATEX_SIZES[size]}", start, *caption, "\\\\\n", *top, *again, *body, f"\\end{{{kind}}}}}"]
-    start = ["\\begin{table}\n\\centering\n", *caption, LATEX_SIZES[size], "\\fit{", start]
-    return [*start, *top, *body, f"\\bottomrule\n\\end{{{kind}}}}}\n\\end{{table}}"]
+    if typst:
+        places = ", ".join(f"{width}fr" if width else "auto" for width in widths)
+        start = f'booktabs(name: "{id}", size: "{size}", long: {str(long).lower()}, columns: ({places},), align: ('
+        top = ["#figure(kind: ", '"long"' if long else "table", ", caption: [", caption, "], ", start, ", ".join(sides)]
+        return [*top, ",), head: ", *line(head, "([", "], [", "],),\n"), *body("gap,\n", "[", "], [", "],\n"), f")) <{id}>"]
+    texts = list(filter(None, widths))
+    places = [f"T{{{width * len(texts) / sum(texts):.3f}}}" if width else side[0].upper() for side, width in zip(sides, widths)]
+    start = f"\\set{'long' * long}{'text' if texts else 'table'}{{{''.join(places)}}}{{{size}}}{{"
+    top = [start, caption, f"\\label{{{id}}}}}{{", *line(head, "\\head{", "} & \\head{", "} \\\\"), "}{\n"]
+    return [*top, *body("\\addlinespace\n", "", " & ", " \\\\\n"), "}"]
 
 
 # --- the formats
@@ -269,7 +245,7 @@ def typst(paper):
             alt = json.dumps(plain(words), ensure_ascii=False)
             return [_raw("typst", f'#image("{name}", width: {dict(options)["width"]}, alt: {alt})')]
         if kind == "Table":
-            return [*flush * (["long", "yes"] in content[0][2]), _joined("typst", _typst_table(element))]
+            return [*flush * (["long", "yes"] in content[0][2]), _joined("typst", _table(element, True))]
         if kind == "Div" and content[0][0] == "refs":
             return [_joined("typst", ["#entry[", inlines(e["c"][1]), f"] <{e['c'][0][0]}>"]) for e in content[1]]
         return None
@@ -280,7 +256,7 @@ def typst(paper):
 
 def latex(paper):
     """The paper in LaTeX; it expects its images by their names."""
-    return _write(paper, lambda e: [_joined("latex", _latex_table(e))] if e["t"] == "Table" else None, "latex")
+    return _write(paper, lambda e: [_joined("latex", _table(e, False))] if e["t"] == "Table" else None, "latex")
 
 
 def _raw(format, text, kind="RawInline"):
