@@ -233,19 +233,17 @@ def html(paper):
 
 def typst(paper):
     """The paper in Typst's markup; it expects its images by their names."""
-    flush = [_raw("typst", "#place.flush()", "RawBlock")]  # all floats that still wait for a place come first
-    here = [_raw("typst", "#set figure(placement: none)", "RawBlock")]  # tables upon tables: they need not float
 
     def visit(element):
         kind, content = element["t"], element.get("c")
-        if kind == "Header" and content[0] == 1:
-            return [*flush, *here * ("appendix" in content[1][1]), element]
+        if kind == "Header" and "appendix" in content[1][1]:  # tables upon tables: they need not float
+            return [_raw("typst", "#set figure(placement: none)", "RawBlock"), element]
         if kind == "Image":
             (_, _, options), words, (name, _) = content
             alt = json.dumps(plain(words), ensure_ascii=False)
             return [_raw("typst", f'#image("{name}", width: {dict(options)["width"]}, alt: {alt})')]
         if kind == "Table":
-            return [*flush * (["long", "yes"] in content[0][2]), _joined("typst", _table(element, True))]
+            return [_joined("typst", _table(element, True))]
         if kind == "Div" and content[0][0] == "refs":
             return [_joined("typst", ["#entry[", inlines(e["c"][1]), f"] <{e['c'][0][0]}>"]) for e in content[1]]
         return None
