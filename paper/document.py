@@ -6,8 +6,7 @@ import re
 import shutil
 import subprocess
 import textwrap
-from collections import Counter
-from dataclasses import dataclass
+from collections import Counter, namedtuple
 from pathlib import Path
 
 import pypandoc
@@ -21,28 +20,17 @@ NUMERIC = re.compile(rf"({NUMBER}( [±→–] {NUMBER})?( \(\d+/\d+\))?(\s?%)?)|
 TEXT = 45  # characters from which on a column is running text, set in several lines
 WIDE = 80  # characters from which on a table's heads are broken into lines
 SPACE = "\N{NO-BREAK SPACE}"
-
-
-@dataclass
-class Document:
-    """Pandoc's tree, and the images in it: the path of each by its name in the tree."""
-
-    tree: dict
-    images: dict
+Document = namedtuple("Document", "tree images")  # pandoc's tree; the path of each image by its name in it
 
 
 def pandoc(text, *arguments):
     """What pandoc makes of ``text``, whatever the user's own settings of pandoc are.
 
-    Raises
-    ------
-    InputError
-        With what pandoc says, if it fails or warns: of a reference or citation without a target, too.
+    InputError with what it says if it fails or warns: of a reference or citation without a target, too.
     """
     # The one that pypandoc brings along: its own search prefers a newer one, wherever that comes from.
     program = shutil.which("pandoc", path=Path(pypandoc.__file__).with_name("files"))
-    command = [program, "--data-dir", TEMPLATES, "--wrap=none", *arguments]
-    run = subprocess.run(command, input=text.encode(), capture_output=True)
+    run = subprocess.run([program, "--data-dir", TEMPLATES, *arguments], input=text.encode(), capture_output=True)
     if run.returncode or run.stderr:
         raise InputError(f"pandoc: {run.stderr.decode().strip()}")
     return run.stdout.decode()
@@ -54,7 +42,7 @@ def parse(text, folder):
     names = number(tree)
 
     def settle(element):
-        """A link in place of a reference to something numbered; an image by its name, as wide as the text by default."""
+        """A link in place of a reference to a numbered thing; an image by its name, by default as wide as the text."""
         kind, content = element["t"], element.get("c")
         if kind == "Cite" and (id := content[0][0]["citationId"]) in names:
             return [node("Link", ["", ["reference"], []], [node("Str", names[id])], [f"#{id}", ""])]
@@ -66,7 +54,6 @@ def parse(text, folder):
             target[0] = f"figures/{path.name}"
             images[target[0]] = path
             options += [] if "width" in dict(options) else [["width", "100%"]]
-        return None
 
     options = ["--citeproc", "-M", "link-citations=true", "--bibliography", folder / "references.bib"]
     tree = json.loads(pandoc(json.dumps(walk(tree, settle)), "-f", "json", "-t", "json", *options))
@@ -137,15 +124,8 @@ def number(tree):
     return names
 
 
-# --- tables
-
-
 def arrange(table):
-    """Set a table in place: numbers to the right and in one line, wide heads broken into lines.
-
-    Columns of running text get their relative width, their cells the class ``text``; rows that a new group begins with,
-    the class ``group``.
-    """
+    """Set a table in place: numbers to the right, heads in lines, text by relative width; rows of new groups marked."""
     (_, _, options), _, columns, (_, heads), bodies, _ = table["c"]
     head, *rows = [row[1] for row in [*heads, *bodies[0][3]]]
     words = [[plain(row[c]) for row in rows] for c in range(len(head))]
@@ -203,19 +183,18 @@ def _table(element, typst):
         places = ", ".join(f"{width}fr" if width else "auto" for width in widths)
         start = f'booktabs(name: "{id}", size: "{size}", long: {str(long).lower()}, columns: ({places},), align: ('
         top = ["#figure(kind: ", '"long"' if long else "table", ", caption: [", caption, "], ", start, ", ".join(sides)]
-        return [*top, ",), head: ", *line(head, "([", "], [", "],),\n"), *body("gap,\n", "[", "], [", "],\n"), f")) <{id}>"]
-    texts = list(filter(None, widths))
-    places = [f"T{{{width * len(texts) / sum(texts):.3f}}}" if width else side[0].upper() for side, width in zip(sides, widths)]
+        top += [",), head: ", *line(head, "([", "], [", "],),\n")]
+        return [*top, *body("gap,\n", "[", "], [", "],\n"), f")) <{id}>"]
+    texts = [width for width in widths if width]
+    part = len(texts) / (sum(texts) or 1)
+    places = [f"T{{{width * part:.3f}}}" if width else side[0].upper() for width, side in zip(widths, sides)]
     start = f"\\set{'long' * long}{'text' if texts else 'table'}{{{''.join(places)}}}{{{size}}}{{"
     top = [start, caption, f"\\label{{{id}}}}}{{", *line(head, "\\head{", "} & \\head{", "} \\\\"), "}{\n"]
     return [*top, *body("\\addlinespace\n", "", " & ", " \\\\\n"), "}"]
 
 
-# --- the formats
-
-
 def html(paper):
-    """The paper as one HTML page, images within."""
+    """The paper as one HTML page, images within, in bytes."""
 
     def visit(element):
         if element["t"] == "Image":
@@ -224,11 +203,11 @@ def html(paper):
         if element["t"] == "Table":  # its caption stays where it is while it scrolls
             (id, _, options), caption, *rest = element["c"]
             bare = node("Table", ["", [], options], [None, []], *rest)
-            return [node("Figure", [id, ["table"], []], caption, [node("Div", ["", ["scroll"], [["tabindex", "0"]]], [bare])])]
-        return None
+            box = node("Div", ["", ["scroll"], [["tabindex", "0"]]], [bare])
+            return [node("Figure", [id, ["table"], []], caption, [box])]
 
-    options = ["--toc", "--toc-depth=3", "--section-divs", "--mathml", "--embed-resources", "--shift-heading-level-by=1"]
-    return _write(paper, visit, "html", *options)
+    options = "--toc --toc-depth=3 --section-divs --mathml --embed-resources --shift-heading-level-by=1"
+    return _write(paper, visit, "html", *options.split()).encode()
 
 
 def typst(paper):
@@ -237,16 +216,15 @@ def typst(paper):
     def visit(element):
         kind, content = element["t"], element.get("c")
         if kind == "Header" and "appendix" in content[1][1]:  # tables upon tables: they need not float
-            return [_raw("typst", "#set figure(placement: none)", "RawBlock"), element]
+            return [node("RawBlock", "typst", "#set figure(placement: none)"), element]
         if kind == "Image":
             (_, _, options), words, (name, _) = content
             alt = json.dumps(plain(words), ensure_ascii=False)
-            return [_raw("typst", f'#image("{name}", width: {dict(options)["width"]}, alt: {alt})')]
+            return [node("RawInline", "typst", f'#image("{name}", width: {dict(options)["width"]}, alt: {alt})')]
         if kind == "Table":
-            return [_joined("typst", _table(element, True))]
+            return [_joined("typst", _table(element, typst=True))]
         if kind == "Div" and content[0][0] == "refs":
             return [_joined("typst", ["#entry[", inlines(e["c"][1]), f"] <{e['c'][0][0]}>"]) for e in content[1]]
-        return None
 
     # Without smart quotes: after a digit Typst would make a prime of an apostrophe.
     return _write(paper, visit, "typst-citations-smart")
@@ -254,19 +232,16 @@ def typst(paper):
 
 def latex(paper):
     """The paper in LaTeX; it expects its images by their names."""
-    return _write(paper, lambda e: [_joined("latex", _table(e, False))] if e["t"] == "Table" else None, "latex")
-
-
-def _raw(format, text, kind="RawInline"):
-    return node(kind, format, text)
+    return _write(paper, lambda e: [_joined("latex", _table(e, typst=False))] if e["t"] == "Table" else None, "latex")
 
 
 def _joined(format, parts):
     """One paragraph of markup (strings) and of inline elements (lists)."""
-    return node("Para", [w for part in parts for w in ([_raw(format, part)] if isinstance(part, str) else part)])
+    marked = [[node("RawInline", format, part)] if isinstance(part, str) else part for part in parts]
+    return node("Para", [inline for part in marked for inline in part])
 
 
 def _write(paper, visit, writer, *arguments):
     suffix = {"html": "html", "latex": "tex"}.get(writer, "typ")
-    options = ["--standalone", "--template", TEMPLATES / f"template.{suffix}", "--syntax-highlighting=none"]
+    options = ["--wrap=none", "--standalone", "--syntax-highlighting=none", f"--template={TEMPLATES}/template.{suffix}"]
     return pandoc(json.dumps(walk(paper.tree, visit)), "-f", "json", "-t", writer, *options, *arguments)

@@ -10,12 +10,13 @@ import math
 import re
 import sys
 from dataclasses import dataclass
+from difflib import get_close_matches
 from numbers import Integral
 from pathlib import Path
 
 import pandas as pd
 
-from ocrrlib.errors import InputError, pick
+from ocrrlib.errors import InputError
 from ocrrlib.files import ROOT, write_text
 from ocrrlib.metrics import summarise
 
@@ -84,6 +85,14 @@ def read(folder=FOLDER):
     return entries
 
 
+def show(key, entries):
+    """A value's text by its key; InputError if there is none."""
+    if key not in entries:
+        close = get_close_matches(key, entries, n=1)
+        raise InputError(f"unknown value {key!r}{f' (did you mean {close[0]!r}?)' if close else ''}")
+    return entries[key]["text"]
+
+
 def systems():
     """Markdown table of six systems on Banking77, every mistake corrected: means over seeds of the published runs."""
     results = pd.read_parquet(ROOT / "data/results/beyond.parquet")
@@ -107,7 +116,7 @@ def refresh(text):
     """
     entries = read()
     value = r"(<!--{(.+?)}-->).*?(<!---->)"
-    text = re.sub(value, lambda m: m[1] + pick("value", m[2], entries)["text"] + m[3], text)
+    text = re.sub(value, lambda m: m[1] + show(m[2], entries) + m[3], text)
     return re.sub(r"(?s)(<!-- systems -->\n).*?(<!-- /systems -->)", lambda m: f"{m[1]}{systems()}\n{m[2]}", text)
 
 
