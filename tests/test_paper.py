@@ -24,14 +24,13 @@ title: A small paper
 author: Ada Example
 abstract: |
   The abstract says {{ accuracy }}.
-date: November 2026
 lang: en-GB
 ---
 
 # Start {#sec:start}
 
 Prose says {{ accuracy }} and {{cost.append}}, as @smith2020 did [@jones-2021, p. 3.5]. Look at @fig:curves, @tbl:small
-and @sec:deeper; more is in @sec:more.[^note]
+and @sec:deeper; more is in @sec:more, after @sec:start, in @sec:last.[^note]
 
 [^note]: A note, with {{loss}}.
 
@@ -52,8 +51,6 @@ Maths $x = 0.5$, `code 0.5`, Section 5.1, <https://example.org/0.5>, Qwen2.5 and
 
 # More {#sec:more .appendix}
 
-See @sec:last and @sec:start.
-
 {{ table("claims", size="tiny", long=true) }}
 
 ## Last {#sec:last}
@@ -69,15 +66,11 @@ SMALL = """\
 
 : The caption that the notebook wrote, of @fig:curves.
 """
-WORDS = "said of the systems that were compared, in so many words that a cell must break its lines"
-ROWS = 90
 CLAIMS = "| Section | Claim | Printed | Found |\n|:---|:---|:---|:---|\n"
-CLAIMS += "".join(f"| {n // 10} | Claim {n} is {WORDS} {WORDS} | {WORDS} | {n / 100} |\n" for n in range(ROWS))
+CLAIMS += "".join(f"| {n // 10} | Claim {n} is {'said, ' * 30} | {'so and ' * 12} | {n / 100} |\n" for n in range(90))
 CLAIMS += "\n: All claims.\n"
-BIBLIOGRAPHY = """\
-@article{smith2020, author = {Smith, Anna}, title = {One Thing}, journal = {Things}, year = {2020}}
-@book{jones-2021, author = {Jones, Bo}, title = {Another Thing}, publisher = {Things}, year = {2021}}
-"""
+BIBLIOGRAPHY = "@book{smith2020, author = {Smith, Anna}, title = {One Thing}, year = {2020}}\n"
+BIBLIOGRAPHY += "@book{jones-2021, author = {Jones, Bo}, title = {Another Thing}, year = {2021}}\n"
 NUMBERS = {"sec:start": "Section 1", "sec:deeper": "Section 1.1", "sec:more": "Appendix A", "sec:last": "Appendix A.1"}
 NUMBERS |= {"fig:curves": "Figure 1", "fig:bars": "Figure 2", "tbl:small": "Table 1", "tbl:claims": "Table 2"}
 NAMES = {"pdf": "ocrr.pdf", "html": "ocrr.html", "arxiv": "ocrr-arxiv.tar.gz"}
@@ -102,15 +95,9 @@ def paper(source):
     return parse(expand(source), source.parent)
 
 
-@pytest.fixture
-def page(paper):
-    return html(paper).decode()
-
-
 def change(source, old, new):
-    text = source.read_text(encoding="utf-8")
-    write_text(source, text.replace(old, new, 1))
-    return 1 + text[: text.index(old)].count("\n")
+    write_text(source, SOURCE.replace(old, new))
+    return 1 + SOURCE[: SOURCE.index(old)].count("\n")
 
 
 @pytest.mark.parametrize(
@@ -121,7 +108,6 @@ def change(source, old, new):
         ("abstract says", "abstract says {{nothing}} and", "unknown value 'nothing'"),
         ("Prose says", "Prose says {{accuracy} and", "unexpected '}'"),
         ("Prose says", "Prose says 0.5 and", "0.5 is typed by hand"),
-        ("Prose says", "Prose says **.5** and", ".5 is typed by hand"),
         ("abstract says", "abstract says −12.5 % and", "12.5 is typed by hand"),
         ("Curves that", "Curves at 0.5 that", "0.5 is typed by hand"),
         ('table("small"', 'table("smal"', "unknown table 'smal'"),
@@ -173,15 +159,15 @@ def test_a_table_that_cannot_be_set_is_named_with_a_way_out(source, table, said)
         build(source, formats=["pdf"])
 
 
-def test_values_are_filled_in_everywhere(paper, page):
-    text = re.sub(r"<[^>]*>", "", page)
+def test_values_are_filled_in_everywhere(paper):
+    text = re.sub(r"<[^>]*>", "", html(paper).decode())
     for shown in ("The abstract says 0.892.", "Prose says 0.892 and 3.8\xa0", "end at 0.892", "with −0.5\xa0MB"):
         marked = shown.replace("\xa0", "~")
         assert shown in text and marked in typst(paper) and marked in latex(paper)
 
 
-def test_numbers_and_references_are_the_same_in_all_formats(paper, page):
-    bundled, printed = latex(paper), typst(paper)
+def test_numbers_and_references_are_the_same_in_all_formats(paper):
+    bundled, printed, page = latex(paper), typst(paper), html(paper).decode()
     for id, name in NUMBERS.items():
         shown, marked = name.replace(" ", "\xa0"), name.replace(" ", "~")
         assert f'<a href="#{id}" class="reference">{shown}</a>' in page
@@ -196,17 +182,19 @@ def test_numbers_and_references_are_the_same_in_all_formats(paper, page):
             assert rf"\textbf{{{marked}:}}" in bundled and f"#strong[{marked}:]" in printed
 
 
-def test_columns_are_chosen_numbers_set_to_the_right_and_long_tables_whole(paper, page):
+def test_columns_are_chosen_numbers_set_to_the_right_and_long_tables_whole(paper):
+    page = html(paper).decode()
     table = re.search(r'id="tbl:small".*?</figure>', page, re.DOTALL)[0]
     heads = re.findall(r'<th style="text-align: (\w+);">(.*?)</th>', table)
     assert heads == [("left", "System"), ("right", "MB, start → end"), ("right", "Accuracy")]
     assert "<code>one_head</code>" in table and "0.893\xa0±\xa00.024" in table and "−12.50" in table
     assert r"\settable{LRR}" in latex(paper) and "align: (left, right, right,)" in typst(paper)
-    assert all(f"Claim {n} is said" in text for text in (page, latex(paper)) for n in range(ROWS))
+    assert all(f"Claim {n} is said" in text for text in (page, latex(paper)) for n in range(90))
     assert len(pdf(paper, format="png", ppi=10)) > 4
 
 
-def test_the_page_asks_for_nothing_outside_and_can_be_read_by_everybody(page):
+def test_the_page_asks_for_nothing_outside_and_can_be_read_by_everybody(paper):
+    page = html(paper).decode()
     made = BeautifulSoup(page, "html.parser")
     assert not made.find_all(["link", "script", "iframe", "object", "embed", "base"])
     assert not re.search(r"@import|url\(", page)
@@ -221,10 +209,9 @@ def test_the_page_asks_for_nothing_outside_and_can_be_read_by_everybody(page):
 @pytest.mark.slow
 @pytest.mark.skipif(not find(), reason="no Chromium is installed")
 def test_on_a_phone_tables_scroll_within_their_boxes(source):
-    path = build(source, formats=["html"])["html"]
     with browser() as tab:
         tab.show(width=400, height=700)
-        tab.open(path.as_uri())
+        tab.open(build(source, formats=["html"])["html"].as_uri())
         assert tab.errors == [] and all(url.startswith(("file:", "data:")) for url in tab.requests)
         assert tab.run("document.documentElement.scrollWidth") == 400
         assert tab.run("(e => e.scrollWidth > e.clientWidth)(document.querySelector('[id=\"tbl:claims\"] .scroll'))")
@@ -233,10 +220,8 @@ def test_on_a_phone_tables_scroll_within_their_boxes(source):
 def test_the_bytes_depend_on_nothing_but_the_inputs(source, tmp_path):
     first = build(source, tmp_path / "out", list(NAMES))
     home = tmp_path / "home"
-    (home / "pandoc").mkdir(parents=True)
-    (home / "pandoc/default.csl").write_text("no style")
-    settings = {"SOURCE_DATE_EPOCH": "1", "TZ": "Asia/Kathmandu", "LC_ALL": "C", "PYTHONPATH": str(ROOT)}
-    settings |= {"HOME": str(home), "XDG_DATA_HOME": str(home)}
+    write_text(home / "pandoc/default.csl", "no style")
+    settings = {"TZ": "Asia/Kathmandu", "LC_ALL": "C", "PYTHONPATH": ROOT, "HOME": home, "XDG_DATA_HOME": home}
     program = f"from paper.build import build; build({str(source)!r}, 'new', {list(NAMES)})"
     subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=os.environ | settings, check=True)
     for format, name in NAMES.items():
@@ -258,8 +243,8 @@ def test_every_font_is_in_the_pdf_and_the_archive_compiles(real, source, tmp_pat
     with tarfile.open(paths["arxiv"]) as packed:
         packed.extractall(tmp_path / "tex", filter="data")
     for _ in range(2):
-        command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "ocrr.tex"]
-        run = subprocess.run(command, cwd=tmp_path / "tex", capture_output=True, text=True, errors="replace")
+        command = "pdflatex -interaction=nonstopmode -halt-on-error ocrr.tex"
+        run = subprocess.run(command.split(), cwd=tmp_path / "tex", capture_output=True, text=True, errors="replace")
         assert run.returncode == 0, run.stdout[-3000:]
     log = (tmp_path / "tex/ocrr.log").read_text(errors="replace")
     assert not re.search(r"undefined|multiply|Overfull \\hbox \(\d\d|Float too large", log)
