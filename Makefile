@@ -83,7 +83,7 @@ $(eval $(call made,10_streams,,$(addprefix streams_,asked digits drift encoder k
 	table_stream_differences table_streams))
 
 paper/ocrr.pdf: paper/ocrr.md paper/references.bib $(foreach name,$(NOTEBOOKS),$(made.$(name))) \
-		$(wildcard paper/template.*) paper/build.py
+		$(wildcard paper/template.*) paper/build.py paper/document.py
 	@$(PY) -m paper.build --formats pdf
 	@$(PY) -m paper.values README.md
 
