@@ -16,6 +16,7 @@ from functools import cache as once
 from pathlib import Path
 
 import joblib
+from joblib.externals.loky import get_reusable_executor
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
@@ -128,9 +129,11 @@ def _workers(jobs, dask=None):
             yield
     else:
         # Arrays are sent, not mapped: maps of a killed parent would stay in memory.
-        here = dict(backend="loky", n_jobs=jobs, inner_max_num_threads=1, max_nbytes=None, idle_worker_timeout=20)
-        with joblib.parallel_config(**here):
-            yield
+        with joblib.parallel_config(backend="loky", n_jobs=jobs, inner_max_num_threads=1, max_nbytes=None):
+            try:
+                yield
+            finally:
+                get_reusable_executor().shutdown(kill_workers=True)
 
 
 def check_scheduler(address):
