@@ -18,10 +18,10 @@ from sklearn.neural_network import MLPClassifier
 import ocrrlib
 from ocrrlib import own
 from ocrrlib.errors import InputError
-from ocrrlib.evaluation import interval
+
 from ocrrlib.files import ROOT
 from ocrrlib.own import evaluate
-from ocrrlib.own_system import as_system
+from ocrrlib.own import as_system
 from ocrrlib.policies import Policy
 from ocrrlib.scenario import make_scenario
 from ocrrlib.systems import make

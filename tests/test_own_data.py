@@ -16,7 +16,7 @@ from ocrrlib.datasets import Texts
 from ocrrlib.embeddings import halve, widen
 from ocrrlib.errors import InputError
 from ocrrlib.own import evaluate
-from ocrrlib.own_data import _drawn, read_data
+from ocrrlib.own_data import _draw as _drawn, read_data
 
 WORDS = ("invoice paid twice", "router is off", "parcel never came", "password expired")
 TABLE = pd.DataFrame(
