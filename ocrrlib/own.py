@@ -113,8 +113,8 @@ def _key(*parts):
     installed = (*installed, str(Path(__file__).parent))  # ``run_tasks`` covers this package and versions
     files = {str(getattr(module, "__file__", None)) for module in list(sys.modules.values())}
     try:
-        yours = sorted(file for file in files if file.endswith(".py") and not file.startswith(installed))
-        texts = [Path(file).read_bytes() for file in yours]
+        yours = [Path(name) for name in sorted(files) if name.endswith(".py") and not name.startswith(installed)]
+        texts = [path.read_bytes() for path in yours if path.is_file()]
         return hashlib.sha256(cloudpickle.dumps((parts, texts))).hexdigest()
     except Exception:  # whatever cannot be pickled or read
         return None

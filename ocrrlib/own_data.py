@@ -24,7 +24,7 @@ def _read_csv(path):
         separator = max(",;\t", key=file.readline(100_000).count)
     frame = pd.read_csv(path, sep=separator, dtype=str, keep_default_na=False, encoding="utf-8-sig")
     if not isinstance(frame.index, pd.RangeIndex):
-        raise InputError("its rows have more fields than its header: quote texts with separators")
+        raise pd.errors.ParserError("rows have more fields than the header: quote texts with separators")
     return frame
 
 
@@ -33,7 +33,7 @@ def _read_npz(path):
         return dict(arrays)
 
 
-_read_json_lines = partial(pd.read_json, lines=True, dtype=False, convert_dates=False, encoding="utf-8-sig")
+_read_json_lines = partial(pd.read_json, lines=True, dtype=False, encoding="utf-8-sig")
 READERS = {".csv": _read_csv, ".tsv": _read_csv, ".jsonl": _read_json_lines, ".parquet": pd.read_parquet}
 READERS |= {".npz": _read_npz, ".safetensors": load_file}
 
