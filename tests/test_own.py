@@ -23,7 +23,7 @@ from ocrrlib.own import as_system, evaluate
 from ocrrlib.policies import Policy
 from ocrrlib.scenario import make_scenario
 from ocrrlib.systems import make
-from ocrrlib.systems.base import Storage
+from ocrrlib.systems.base import Storage, TextSystem
 
 QUIET = dict(progress=False, resume=False)
 SKLEARN = {
@@ -182,7 +182,7 @@ def test_global_draws_are_repeated(tiny):
         (dict(system=linear_model.LogisticRegression()), "OneVsRestClassifier"),
         (dict(system=type("Held", (Means,), {"__deepcopy__": lambda self, memo: 1 / 0})()), "Held cannot be copied"),
         (dict(system="substrat"), "unknown system.*substrate"),
-        (dict(system="lora"), "sentences"),
+        (dict(system=TextSystem()), "sentences"),
         (dict(seeds=5), "seeds"),
         (dict(seeds="0-99999999999"), "seeds"),
         (dict(policy="orcale"), "policy"),
