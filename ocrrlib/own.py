@@ -7,6 +7,7 @@ import inspect
 import random
 import sys
 import sysconfig
+import time
 from pathlib import Path
 
 import cloudpickle
@@ -31,6 +32,7 @@ WAYS += "partial_fit, a river classifier, or a class or a function of the seed t
 # Passes of scikit-learn classifiers with max_iter over the initial rows. The step size of SGDClassifier and its kin
 # shrinks with every row: after more passes they hardly learn new classes.
 PASSES, LINEAR_PASSES = 30, 5
+STARTED = time.time()
 
 
 def evaluate(
@@ -108,14 +110,16 @@ def evaluate(
 
 
 def _key(*parts):
-    """SHA-256 of the pickle of ``parts`` and the text of all loaded modules of yours; None if they have none."""
+    """SHA-256 of the pickle of ``parts`` and the text of all loaded modules of yours; None if that is not known."""
     installed = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     installed = (*installed, str(Path(__file__).parent))  # ``run_tasks`` covers this package and versions
     files = {str(getattr(module, "__file__", None)) for module in list(sys.modules.values())}
     try:
         yours = [Path(name) for name in sorted(files) if name.endswith(".py") and not name.startswith(installed)]
-        texts = [path.read_bytes() for path in yours if path.is_file()]
-        return hashlib.sha256(cloudpickle.dumps((parts, texts))).hexdigest()
+        yours = [path for path in yours if path.is_file()]
+        if any(path.stat().st_mtime > STARTED for path in yours):
+            return None  # what is loaded is perhaps not what stands there
+        return hashlib.sha256(cloudpickle.dumps((parts, [path.read_bytes() for path in yours]))).hexdigest()
     except Exception:  # whatever cannot be pickled or read
         return None
 

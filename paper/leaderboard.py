@@ -26,8 +26,7 @@ CAPTION = (
 def contributed(path):
     """Rows of a contributed system, as ``Evaluation.to_csv`` writes them; ``InputError`` if they are not such."""
     try:
-        rows = pd.read_csv(path, dtype=dict.fromkeys(NAMES, str))[COLUMNS]
-        rows = rows.astype(dict.fromkeys(METRICS, float))
+        rows = pd.read_csv(path, dtype=dict.fromkeys(NAMES, str))[COLUMNS].astype(dict.fromkeys(METRICS, float))
         for value in pd.unique(rows[NAMES].to_numpy().ravel()):
             check_name("name", value)
         if rows.empty or not rows[NUMBERS].ge(0).all(axis=None) or rows[METRICS[:-1]].gt(1).any(axis=None):
@@ -49,12 +48,13 @@ def leaderboard(folder=CONTRIBUTED):
     runs = pd.concat(runs + [contributed(path) for path in sorted(folder.glob("[!.]*.csv"))])
     blocks = []
     for place, own in runs.groupby(CELL, sort=False):
-        block, (*where, every) = ranking(own), place
+        block = ranking(own)
         within = block.groupby("collapsed")["anytime novel"].rank(ascending=False, method="min").astype(int)
-        block.insert(0, "rank", within + block["collapsed"] * (~block["collapsed"]).sum())
-        for column, value in zip((*CELL[:-1], "draw", "cap", "every"), (*where, "fresh", "", every)):
-            block.insert(block.columns.get_loc("rank"), column, value)
-        blocks.append(block)
+        ranks = within + block["collapsed"] * (~block["collapsed"]).sum()
+        cell = pd.DataFrame(dict(zip(CELL, place)), index=block.index).assign(rank=ranks)
+        cell.insert(5, "draw", "fresh")
+        cell.insert(6, "cap", "")
+        blocks.append(cell.join(block))
     return pd.concat(blocks, ignore_index=True)
 
 
