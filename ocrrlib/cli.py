@@ -19,12 +19,9 @@ plain = dict(no_args_is_help=True, add_completion=False, rich_markup_mode=None, 
 app, ledgers = typer.Typer(**plain), typer.Typer(**plain, help="Write, verify and show ledgers in files.")
 app.add_typer(ledgers, name="ledger")
 
-SYSTEMS = "Names in `ocrr systems`, or module:name of your own, from the current folder."
 Dataset = Annotated[str, typer.Option("--dataset", "-d", help="A name in `ocrr datasets`.")]
-Encoder = Annotated[str, typer.Option(help="Embeds texts: a model's name or folder, tfidf-svd, or module:name.")]
 PolicyName = Annotated[str, typer.Option("--policy", "-p", help="oracle, random50 or random10.")]
 File = Annotated[Path, typer.Argument(help="The ledger's file.")]
-MINILM = "all-MiniLM-L6-v2"
 
 
 def _named(name):
@@ -44,13 +41,13 @@ def _named(name):
 @app.command("compare", help="Differences of the first system to each other one, on the same streams.")
 def evaluate(
     context: typer.Context,
-    systems: Annotated[list[str], typer.Argument(help=SYSTEMS)],
+    systems: Annotated[list[str], typer.Argument(help="Names in `ocrr systems`, or module:name in this folder.")],
     dataset: Dataset = "banking77",
     data: Annotated[Path | None, typer.Option(help="Your data: a file of texts or vectors, with labels.")] = None,
     text: Annotated[str, typer.Option(help="Column of the texts in --data.")] = "text",
     label: Annotated[str, typer.Option(help="Column of the labels in --data.")] = "label",
     split: Annotated[str | None, typer.Option(help="Column of --data with train or test; else a quarter.")] = None,
-    encoder: Encoder = MINILM,
+    encoder: Annotated[str, typer.Option(help="A model's name or folder, or module:name.")] = "all-MiniLM-L6-v2",
     seeds: Annotated[str, typer.Option("--seeds", "-s", help="Seeds, as 0,1,2 or 0-4.")] = "0-9",
     policy: PolicyName = "oracle",
     held_out: Annotated[int | None, typer.Option(help="Held-out classes; by default 10, at most a quarter.")] = None,
@@ -63,25 +60,27 @@ def evaluate(
     """Evaluate systems one after the other, and print each result as soon as it is there."""
     from ocrrlib import own, own_data
 
+    if context.info_name == "compare" and len(systems) < 2:
+        raise InputError("there is nothing to compare: give two systems or more")
     given, options = list(map(_named, systems)), dict(encoder=_named(encoder), progress=sys.stderr.isatty())
     if data is not None:
         dataset = own_data.read_data(data, text, label, split, **options)
         del options["encoder"]
     options |= dict(seeds=seeds, policy=policy, held_out=held_out, every=every, jobs=jobs, name=name)
-    compares, first = context.info_name == "compare", None
+    first = None
     for system in given:
         found = own.evaluate(system, dataset, **options)
         if out is not None:
             found.to_csv(out / f"{found.name}.csv", source)
-        if not compares:
+        if context.info_name == "run":
             typer.echo(f"{found.name} on {found.cell['dataset']}, {policy}, {len(found.runs)} seeds")
             typer.echo(found.summary.round(3).to_string(index=False))
-            continue
-        typer.echo(repr(found))
-        if first:
-            typer.echo(f"{first.name} minus {found.name}:")
+        elif first is None:
+            first = found
+            typer.echo(repr(first))
+        else:
+            typer.echo(f"{found!r}\n{first.name} minus {found.name}:")
             typer.echo(first.against(found).round(3).to_string(index=False))
-        first = first or found
 
 
 @app.command()
@@ -107,7 +106,6 @@ def ledger_write(
     file: File,
     system: Annotated[str, typer.Argument(help="A system that keeps a ledger: substrate, ledger_plda.")] = "substrate",
     dataset: Dataset = "banking77",
-    encoder: Encoder = MINILM,
     seed: Annotated[int, typer.Option(help="Seed of the stream.")] = 0,
     policy: PolicyName = "oracle",
 ):
@@ -115,7 +113,7 @@ def ledger_write(
     from ocrrlib import embeddings, ledger, policies, scenario, stream, systems
 
     kept, chosen = systems.make(system, seed), pick("policy", policy, policies.POLICIES)
-    drawn = scenario.make_scenario(embeddings.load(dataset, encoder), seed, cap=None)
+    drawn = scenario.make_scenario(embeddings.load(dataset), seed, cap=None)
     list(stream.run_stream(kept, drawn, chosen))
     if not isinstance(getattr(kept, "entries", None), ledger.Ledger):
         raise InputError(f"{system} keeps no ledger: give substrate or ledger_plda")

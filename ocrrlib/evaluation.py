@@ -43,6 +43,7 @@ def interval(values):
 
 
 def _intervals(runs):
+    """``interval`` of each metric, a row each."""
     return pd.DataFrame([{"metric": metric} | interval(runs[metric]) for metric in METRICS])
 
 
@@ -130,9 +131,8 @@ class Evaluation:
         mine, theirs = (one.runs.set_index("seed")[METRICS] for one in (self, other))
         gaps = (mine - theirs).dropna()  # seeds that both have
         if where[0] != where[1] or gaps.empty:
-            raise InputError(f"{self!r} and {other!r} have no stream in common: evaluate both on the same data and seeds")
-        counts = {"higher": (gaps > 0).sum(), "lower": (gaps < 0).sum()}
-        return _intervals(gaps).assign(**{name: count.to_numpy() for name, count in counts.items()})
+            raise InputError(f"{self!r} and {other!r} have no stream in common: evaluate them on the same")
+        return _intervals(gaps).assign(higher=(gaps > 0).sum().to_numpy(), lower=(gaps < 0).sum().to_numpy())
 
     def plot(self):
         """Accuracies over the stream (mean and SD over seeds), and the final ones among all published systems."""

@@ -70,8 +70,8 @@ def markdown(table):
         text |= {"Collapsed": block["collapsed"].map({True: "collapsed", False: ""})}
         text |= {name: _half(block, name) for name in METRICS[2:-1]}
         text |= {"corrections": block["corrections"].map("{:.0f}".format)}
-        text = pd.DataFrame(text | {"Seeds": block["seeds"], "Source": block["source"]})
-        blocks.append(f"{heading}\n\n{text.rename(columns=str.capitalize).to_markdown(index=False, disable_numparse=True)}")
+        text = pd.DataFrame(text | {"Seeds": block["seeds"], "Source": block["source"]}).rename(columns=str.capitalize)
+        blocks.append(f"{heading}\n\n{text.to_markdown(index=False, disable_numparse=True)}")
     return "\n\n".join(blocks) + "\n"
 
 
