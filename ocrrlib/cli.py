@@ -6,6 +6,7 @@ Exit status: 0; 1 for a broken ledger; 2 for input that cannot be used; 3 for an
 import importlib
 import json
 import sys
+import traceback
 from pathlib import Path
 from typing import Annotated
 
@@ -18,23 +19,9 @@ plain = dict(no_args_is_help=True, add_completion=False, rich_markup_mode=None, 
 app, ledgers = typer.Typer(**plain), typer.Typer(**plain, help="Write, verify and show ledgers in files.")
 app.add_typer(ledgers, name="ledger")
 
-SYSTEM = "A name in `ocrr systems`, or module:name of your own, from the current folder."
-System = Annotated[str, typer.Argument(help=SYSTEM)]
 Dataset = Annotated[str, typer.Option("--dataset", "-d", help="A name in `ocrr datasets`.")]
-Data = Annotated[Path | None, typer.Option(help="Your data: .csv, .tsv, .jsonl, .parquet, .npz or .safetensors.")]
-Text = Annotated[str, typer.Option(help="Column of the texts in --data.")]
-Label = Annotated[str, typer.Option(help="Column of the labels in --data.")]
-Split = Annotated[str | None, typer.Option(help="Column of --data with train or test; else a quarter is drawn.")]
-Encoder = Annotated[str, typer.Option(help="Embeds texts: a model's name or folder, tfidf-svd, or module:name.")]
-Seeds = Annotated[str, typer.Option("--seeds", "-s", help="Seeds, as 0,1,2 or 0-4.")]
 PolicyName = Annotated[str, typer.Option("--policy", "-p", help="oracle, random50 or random10.")]
-HeldOut = Annotated[int | None, typer.Option(help="Held-out classes; by default 10, at most a quarter.")]
-Every = Annotated[int, typer.Option(help="Stream items between two checkpoints.")]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Worker processes; results are the same.")]
-Name = Annotated[str | None, typer.Option(help="Name of the system in results.")]
-AsJSON = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
 File = Annotated[Path, typer.Argument(help="The ledger's file.")]
-MINILM = "all-MiniLM-L6-v2"
 
 
 def _named(name):
@@ -50,77 +37,50 @@ def _named(name):
         raise InputError(f"cannot import {name} ({error}): give module:name of a module in this folder") from error
 
 
-def _evaluate(systems, dataset, data, text, label, split, encoder, **options):
-    """Evaluations of systems on the same data, each as soon as it is there."""
-    from ocrrlib import own, own_data
-
-    systems, encoder, shown = list(map(_named, systems)), {"encoder": _named(encoder)}, sys.stderr.isatty()
-    if data is not None:
-        dataset, encoder = own_data.read_data(data, text, label, split, **encoder, progress=shown), {}
-    for system in systems:
-        yield own.evaluate(system, dataset, progress=shown, **encoder, **options)
-
-
-def _print(frame, as_json):
-    text = frame.to_json(orient="records", lines=True).rstrip() if as_json else frame.round(3).to_string(index=False)
-    typer.echo(text)
-
-
-@app.command()
-def run(
-    systems: Annotated[list[str], typer.Argument(help=SYSTEM)],
+@app.command("run", help="Evaluate systems; after a stop, the same command goes on where it was.")
+@app.command("compare", help="Differences of the first system to each other one, on the same streams.")
+def evaluate(
+    context: typer.Context,
+    systems: Annotated[list[str], typer.Argument(help="Names in `ocrr systems`, or module:name in this folder.")],
     dataset: Dataset = "banking77",
-    data: Data = None,
-    text: Text = "text",
-    label: Label = "label",
-    split: Split = None,
-    encoder: Encoder = MINILM,
-    seeds: Seeds = "0-4",
+    data: Annotated[Path | None, typer.Option(help="Your data: a file of texts or vectors, with labels.")] = None,
+    text: Annotated[str, typer.Option(help="Column of the texts in --data.")] = "text",
+    label: Annotated[str, typer.Option(help="Column of the labels in --data.")] = "label",
+    split: Annotated[str | None, typer.Option(help="Column of --data with train or test; else a quarter.")] = None,
+    encoder: Annotated[str, typer.Option(help="A model's name or folder, or module:name.")] = "all-MiniLM-L6-v2",
+    seeds: Annotated[str, typer.Option("--seeds", "-s", help="Seeds, as 0,1,2 or 0-4.")] = "0-9",
     policy: PolicyName = "oracle",
-    held_out: HeldOut = None,
-    every: Every = 50,
-    jobs: Jobs = 1,
-    name: Name = None,
+    held_out: Annotated[int | None, typer.Option(help="Held-out classes; by default 10, at most a quarter.")] = None,
+    every: Annotated[int, typer.Option(min=1, help="Stream items between two checkpoints.")] = 50,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Worker processes; results are the same.")] = 1,
+    name: Annotated[str | None, typer.Option(help="Name of the system in results.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for one CSV of leaderboard rows per system.")] = None,
     source: Annotated[str, typer.Option(help="In these rows, whose result it is: a name or a link.")] = "own run",
-    as_json: AsJSON = False,
 ):
-    """Evaluate systems: ocrr run ncm my_module:MyClassifier --data tickets.csv --text body --label queue
+    """Evaluate systems one after the other, and print each result as soon as it is there."""
+    from ocrrlib import own, own_data
 
-    After a stop, the same command goes on where it was.
-    """
-    options = dict(seeds=seeds, policy=policy, held_out=held_out, every=every, jobs=jobs, name=name)
-    for one in _evaluate(systems, dataset, data, text, label, split, encoder, **options):
+    if context.info_name == "compare" and len(systems) < 2:
+        raise InputError("there is nothing to compare: give two systems or more")
+    given, options = list(map(_named, systems)), dict(encoder=_named(encoder), progress=sys.stderr.isatty())
+    if data is not None:
+        dataset = own_data.read_data(data, text, label, split, **options)
+        del options["encoder"]
+    options |= dict(seeds=seeds, policy=policy, held_out=held_out, every=every, jobs=jobs, name=name)
+    first = None
+    for system in given:
+        found = own.evaluate(system, dataset, **options)
         if out is not None:
-            one.to_csv(out / f"{one.name}.csv", source)
-        if not as_json:
-            typer.echo(f"{one.name} on {one.cell['dataset']}, {policy}, {len(one.runs)} seeds")
-        _print(one.summary.assign(system=one.name) if as_json else one.summary, as_json)
-
-
-@app.command()
-def compare(
-    first: System,
-    second: System,
-    dataset: Dataset = "banking77",
-    data: Data = None,
-    text: Text = "text",
-    label: Label = "label",
-    split: Split = None,
-    encoder: Encoder = MINILM,
-    seeds: Seeds = "0-9",
-    policy: PolicyName = "oracle",
-    held_out: HeldOut = None,
-    every: Every = 50,
-    jobs: Jobs = 1,
-    as_json: AsJSON = False,
-):
-    """Differences between two systems on the same streams, seed by seed: ocrr compare ledger_plda substrate"""
-    options = dict(seeds=seeds, policy=policy, held_out=held_out, every=every, jobs=jobs)
-    one, other = _evaluate([first, second], dataset, data, text, label, split, encoder, **options)
-    if not as_json:
-        typer.echo(f"{one!r}\n{other!r}\n{one.name} minus {other.name}:")
-    _print(one.against(other), as_json)
+            found.to_csv(out / f"{found.name}.csv", source)
+        if context.info_name == "run":
+            typer.echo(f"{found.name} on {found.cell['dataset']}, {policy}, {len(found.runs)} seeds")
+            typer.echo(found.summary.round(3).to_string(index=False))
+        elif first is None:
+            first = found
+            typer.echo(repr(first))
+        else:
+            typer.echo(f"{found!r}\n{first.name} minus {found.name}:")
+            typer.echo(first.against(found).round(3).to_string(index=False))
 
 
 @app.command()
@@ -129,7 +89,7 @@ def systems():
     from ocrrlib.systems import SYSTEMS
 
     for name, entry in SYSTEMS.items():
-        typer.echo(f"{name:<24} {getattr(entry, 'about', '')}".rstrip())
+        typer.echo(f"{name:<24} {entry.about}")
 
 
 @app.command()
@@ -146,7 +106,6 @@ def ledger_write(
     file: File,
     system: Annotated[str, typer.Argument(help="A system that keeps a ledger: substrate, ledger_plda.")] = "substrate",
     dataset: Dataset = "banking77",
-    encoder: Encoder = MINILM,
     seed: Annotated[int, typer.Option(help="Seed of the stream.")] = 0,
     policy: PolicyName = "oracle",
 ):
@@ -154,7 +113,7 @@ def ledger_write(
     from ocrrlib import embeddings, ledger, policies, scenario, stream, systems
 
     kept, chosen = systems.make(system, seed), pick("policy", policy, policies.POLICIES)
-    drawn = scenario.make_scenario(embeddings.load(dataset, encoder), seed, cap=None)
+    drawn = scenario.make_scenario(embeddings.load(dataset), seed, cap=None)
     list(stream.run_stream(kept, drawn, chosen))
     if not isinstance(getattr(kept, "entries", None), ledger.Ledger):
         raise InputError(f"{system} keeps no ledger: give substrate or ledger_plda")
@@ -166,7 +125,7 @@ def ledger_write(
 def ledger_verify(
     file: File,
     head: Annotated[str | None, typer.Option(help="The head as noted elsewhere; else a cut tail goes unseen.")] = None,
-    as_json: AsJSON = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
 ):
     """Walk a ledger's chain; exit status 1 if an entry was changed, removed, inserted or reordered."""
     from ocrrlib import ledger
@@ -177,7 +136,7 @@ def ledger_verify(
     except InputError as error:
         if not file.is_file():
             raise
-        fault, told = error, f"{error}"
+        fault, told = error, str(error)
     else:
         size, newest, fault = found.size, found.head.hex(), found.verify(head=head)
         covered = "no head was given: a cut tail or a full rewrite would not show"
@@ -200,12 +159,15 @@ def ledger_show(file: File, last: Annotated[int, typer.Option(min=0, help="Entri
 
 
 def main(arguments=None):
-    """Run a command; an error is one line on stderr."""
+    """Run a command; input that cannot be used is one line on stderr, an error in your code its traceback."""
     try:
         app(arguments)
-    except (InputError, OSError, RuntimeError) as error:  # RuntimeError: from code of the user's own
+    except (InputError, OSError) as error:
         typer.echo("error: " + " ".join(str(error).split()), err=True)
-        sys.exit(3 if isinstance(error, RuntimeError) else 2)
+        sys.exit(2)
+    except Exception:
+        traceback.print_exc()
+        sys.exit(3)
 
 
 if __name__ == "__main__":

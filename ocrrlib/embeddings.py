@@ -86,13 +86,14 @@ def halve(X, row="row {} of the embeddings".format):
     Raises
     ------
     InputError
-        If a row is zero or has a NaN or infinity.
+        If a row is zero, has a NaN or infinity, or is too long to be normalised.
     """
     X = np.asarray(X, np.float64)
-    lengths = np.linalg.norm(X, axis=1, keepdims=True)
+    with np.errstate(over="ignore", invalid="ignore"):
+        lengths = np.linalg.norm(X, axis=1, keepdims=True)
     bad = np.flatnonzero(~(np.isfinite(lengths) & (lengths > 0)))
     if len(bad):
-        raise InputError(f"{row(bad[0])} is zero or not finite: check the encoder and its input")
+        raise InputError(f"{row(bad[0])} is zero, not finite or too long to be normalised: fix or drop it")
     return (X / lengths).astype(np.float16)
 
 

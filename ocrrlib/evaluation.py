@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from scipy.special import stdtrit
 
 from ocrrlib import __version__
 from ocrrlib.datasets import DATASETS
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.errors import InputError
-from ocrrlib.files import write_text
-from ocrrlib.files import data_folder
-from ocrrlib.metrics import RUN
+from ocrrlib.files import data_folder, write_text
+from ocrrlib.metrics import RUN, final
 from ocrrlib.own_data import check_name
 from ocrrlib.stream import EVERY
 
@@ -25,37 +25,26 @@ FLOOR, DROP = "static_linear", 0.05  # collapsed: original accuracy so far below
 
 
 def finals(curve):
-    """Final and anytime accuracies of runs; anytime is the mean over stream steps, by trapezoids.
-
-    Parameters
-    ----------
-    curve : DataFrame
-        One row per checkpoint, as in the published results.
-
-    Returns
-    -------
-    DataFrame
-        One row per run: ``metrics.RUN``, then ``METRICS``.
-    """
+    """One row per run of a curve: ``metrics.RUN`` and ``METRICS``; *anytime* is the mean over stream steps."""
     run = curve.groupby(RUN, sort=False, observed=True)
-    last = run.tail(1).rename(columns={"novel_acc": "novel", "original_acc": "original"}).reset_index(drop=True)
+    last = final(curve).rename(columns={"novel_acc": "novel", "original_acc": "original"})
     for axis in ("novel", "original"):
-        area = run["step"].diff() * (curve[f"{axis}_acc"] + run[f"{axis}_acc"].shift()) / 2
+        area = run["step"].diff() * (curve[f"{axis}_acc"] + run[f"{axis}_acc"].shift()) / 2  # trapezoids
         last[f"anytime {axis}"] = area.groupby(run.ngroup()).sum().to_numpy() / last["step"]
     return last[RUN + METRICS]
 
 
 def interval(values):
     """Mean, standard deviation (n - 1) and 95 % t interval of values, one per seed; NaN for a single one."""
-    from scipy.stats import t  # slow to import
-
-    values = np.asarray(values, float)
-    n, mean = len(values), float(values.mean())
-    sd = float(values.std(ddof=1)) if n > 1 else np.nan
-    if n > 1 and np.ptp(values) <= 1e-12 * np.abs(values).max():  # rounding
-        sd = 0.0
-    half = t.ppf(0.975, n - 1) * sd / np.sqrt(n) if n > 1 else np.nan
+    n, mean = len(values), float(np.mean(values))
+    sd = float(np.std(values, ddof=1)) if n > 1 else np.nan
+    half = stdtrit(max(n - 1, 1), 0.975) * sd / np.sqrt(n)
     return {"mean": mean, "sd": sd, "low": mean - half, "high": mean + half, "n": n}
+
+
+def _intervals(runs):
+    """``interval`` of each metric, a row each."""
+    return pd.DataFrame([{"metric": metric} | interval(runs[metric]) for metric in METRICS])
 
 
 def ranking(runs):
@@ -74,11 +63,9 @@ def ranking(runs):
     """
     rows = []
     for (system, source), own in runs.groupby(["system", "source"]):
-        row = {"system": system, "source": source, "seeds": len(own)}
-        for metric in METRICS:
-            found = interval(own[metric])
-            row |= {metric: found["mean"], f"{metric} low": found["low"], f"{metric} high": found["high"]}
-        rows.append(row)
+        rows.append({"system": system, "source": source, "seeds": len(own)})
+        for metric, found in _intervals(own).set_index("metric").iterrows():
+            rows[-1] |= {metric: found["mean"], f"{metric} low": found["low"], f"{metric} high": found["high"]}
     table = pd.DataFrame(rows)
     floor = table.loc[(table["system"] == FLOOR) & (table["source"] == PUBLISHED), "original"].max()  # NaN of none
     table["collapsed"] = np.round(table["original"] - (floor - DROP), 12) < 0
@@ -94,16 +81,9 @@ def published_runs():
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Evaluation:
-    """What a system reached.
+    """What the system ``name`` reached.
 
-    Attributes
-    ----------
-    name : str
-        Name of the system.
-    curve : DataFrame
-        One row per checkpoint, with the columns of the published results.
-    cell : dict
-        Where it was evaluated: ``CELL``.
+    ``curve`` has one row per checkpoint, with the columns of the published results; ``cell`` says where: ``CELL``.
     """
 
     name: str
@@ -115,18 +95,13 @@ class Evaluation:
         """One row per seed, see ``finals``."""
         return finals(self.curve)
 
-    @functools.cached_property
+    @property
     def summary(self):
         """One row per metric: ``mean``, ``sd``, ``low`` and ``high`` (95 % t interval; NaN for one seed), ``n``."""
-        return pd.DataFrame([{"metric": metric} | interval(self.runs[metric]) for metric in METRICS])
+        return _intervals(self.runs)
 
     def compared(self):
-        """This system among all published ones of its cell, over the seeds that both have.
-
-        Returns
-        -------
-        DataFrame
-            As ``ranking``; ``own`` marks this system.
+        """``ranking`` of this system, marked ``own``, among all published ones of its cell, over the seeds of both.
 
         Raises
         ------
@@ -135,25 +110,17 @@ class Evaluation:
         """
         cell, published = {name: self.cell[name] for name in CELL if name != "fingerprint"}, published_runs()
         published = published[(published[list(cell)] == pd.Series(cell)).all(axis=1)]
-        shared = set(published["seed"]) & set(self.runs["seed"])
-        if not shared:
-            known = f"seeds {published['seed'].min()} to {published['seed'].max()}" if len(published) else "nothing"
-            raise InputError(
-                f"{known} published for {', '.join(map(str, cell.values()))}: compare on {' or '.join(DATASETS)} by "
-                f"{DEFAULT_ENCODER}, {HELD_OUT} classes held out, a checkpoint every {EVERY} items, a published policy"
-            )
         both = pd.concat([self.runs.assign(source=OWN), published])
-        table = ranking(both[both["seed"].isin(shared)])
-        return table.assign(own=table["source"] == OWN)
+        both = both[both["seed"].isin(self.runs["seed"]) & both["seed"].isin(published["seed"])]
+        if both.empty:
+            known = f"{' or '.join(DATASETS)} by {DEFAULT_ENCODER}, {HELD_OUT} classes, every {EVERY}, seeds 0 to 19"
+            raise InputError(f"nothing is published for {self!r} with {cell}: compare on {known}")
+        return ranking(both).assign(own=lambda table: table["source"] == OWN)
 
     def against(self, other):
-        """Differences to another system on the same streams, paired by seed.
+        """``summary`` of the differences to another system on the same streams, seed by seed.
 
-        Returns
-        -------
-        DataFrame
-            One row per metric: ``summary`` of the differences, and in how many seeds this system is ``higher`` or
-            ``lower``.
+        ``higher`` and ``lower`` count the seeds in which this system is that.
 
         Raises
         ------
@@ -161,17 +128,11 @@ class Evaluation:
             If dataset, policy, held-out classes or checkpoints differ, or no seed is in both.
         """
         where = [[one.cell[name] for name in ("dataset", "policy", "held_out", "every")] for one in (self, other)]
-        pairs = self.runs.merge(other.runs, on="seed", suffixes=("", " other"))
-        if where[0] != where[1] or pairs.empty:
-            raise InputError(
-                f"{self.name} on {where[0]} and {other.name} on {where[1]} have no stream in common: evaluate both on "
-                "the same data, policy and seeds"
-            )
-        gaps = {metric: pairs[metric] - pairs[f"{metric} other"] for metric in METRICS}
-        return pd.DataFrame(
-            {"metric": metric} | interval(gap) | {"higher": (gap > 0).sum(), "lower": (gap < 0).sum()}
-            for metric, gap in gaps.items()
-        )
+        mine, theirs = (one.runs.set_index("seed")[METRICS] for one in (self, other))
+        gaps = (mine - theirs).dropna()  # seeds that both have
+        if where[0] != where[1] or gaps.empty:
+            raise InputError(f"{self!r} and {other!r} have no stream in common: evaluate them on the same")
+        return _intervals(gaps).assign(higher=(gaps > 0).sum().to_numpy(), lower=(gaps < 0).sum().to_numpy())
 
     def plot(self):
         """Accuracies over the stream (mean and SD over seeds), and the final ones among all published systems."""
@@ -198,17 +159,7 @@ class Evaluation:
     def rows(self, source=OWN, date=None):
         """Rows of the leaderboard, one per seed.
 
-        Parameters
-        ----------
-        source : str
-            Whose result it is: a name or a link.
-        date : str, optional
-            Date of the result as YYYY-MM-DD; by default today.
-
-        Raises
-        ------
-        InputError
-            If the source is not plain text.
+        ``source`` says whose result it is, by name or link; ``date`` is YYYY-MM-DD, by default today.
         """
         check_name("source", source)
         rows = self.runs.assign(**self.cell, source=source, version=__version__, date=date or time.strftime("%Y-%m-%d"))

@@ -1,36 +1,38 @@
-"""Your system, data or encoder on the benchmark, beside all published systems."""
+"""Your system on the benchmark: an object of your own, of scikit-learn or of river, or a name in the registry."""
 
+import copy
+import functools
 import hashlib
+import inspect
 import random
 import sys
 import sysconfig
 import time
-import traceback
-from contextlib import contextmanager
 from pathlib import Path
 
 import cloudpickle
 import numpy as np
 import pandas as pd
 
-from ocrrlib import __version__
-from ocrrlib.datasets import DATASETS, load_texts
-from ocrrlib.embeddings import Embedded, load
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.errors import InputError, pick
 from ocrrlib.evaluation import HELD_OUT, Evaluation
 from ocrrlib.experiments import parse_seeds
 from ocrrlib.files import cache_folder
-from ocrrlib.own_data import READERS, check_name, encoded, encoder_name, read_data
-from ocrrlib.own_system import as_system, title_of
+from ocrrlib.own_data import check_name, load_any
 from ocrrlib.policies import POLICIES, Policy
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import EVERY, run_stream
-from ocrrlib.systems import SYSTEMS
-from ocrrlib.systems.base import TextSystem
+from ocrrlib.systems import make
+from ocrrlib.systems.base import Storage, System, TextSystem
 from ocrrlib.tasks import Task, run_tasks
 
-_STARTED = time.time()
+WAYS = "give an object with fit(X, y, classes), predict(X) and correct(x, y), a scikit-learn classifier with "
+WAYS += "partial_fit, a river classifier, or a class or a function of the seed that makes one"
+# Passes of scikit-learn classifiers with max_iter over the initial rows. The step size of SGDClassifier and its kin
+# shrinks with every row: after more passes they hardly learn new classes.
+PASSES, LINEAR_PASSES = 30, 5
+STARTED = time.time()
 
 
 def evaluate(
@@ -71,8 +73,6 @@ def evaluate(
         Name of the system in results.
     jobs, dask : int, str, optional
         Worker processes, or the address of a Dask scheduler; results are the same.
-    progress : bool
-        Whether a bar counts the seeds.
     resume : bool
         Whether to read seeds that an earlier, stopped call finished from the cache: those with the same data,
         options, versions and text of your own loaded modules.
@@ -89,121 +89,175 @@ def evaluate(
     >>> evaluate("ncm", seeds=[0], policy="random10", progress=False)
     <ncm on banking77, random10, 1 seeds: novel 0.767, original 0.850, anytime novel 0.642, ...>
     """
-    seeds = parse_seeds(seeds)
+    seeds, title = parse_seeds(seeds), name or title_of(system)
     policy = policy if isinstance(policy, Policy) else pick("policy", policy, POLICIES)
     if POLICIES.get(policy.name, policy) != policy:
         raise InputError(f"policy {policy.name!r} is a published one with other settings: give yours another name")
-    for what, number in (("every", every), ("jobs", jobs)):
-        if not (isinstance(number, (int, np.integer)) and number >= 1):
-            raise InputError(f"{what} {number!r} is out of range: give a number from 1 up")
-    title = title_of(system) if name is None else name
+    if every < 1:
+        raise InputError(f"every {every!r} is out of range: give a number from 1 up")
     check_name("system", title)
-    if isinstance(system, str):
-        sentences = pick("system", system, SYSTEMS).reads == "sentences"
-    else:
-        with _placed():  # refuse what cannot be used before any data are read
-            sentences = isinstance(as_system(system), TextSystem)
-    data = _sentences(dataset, encoder) if sentences else _vectors(dataset, encoder)
-    held_out = n_held_out(held_out, data)
-    options = system, encoder if isinstance(encoder, str) else None, policy, held_out, int(every)
+    sentences = isinstance(as_system(system), TextSystem)  # refuses what cannot be used before any data are read
+    data = load_any(dataset, encoder, sentences)
+    held_out = min(HELD_OUT, max(1, len(data.classes) // 4)) if held_out is None else held_out
+    options = system, encoder if isinstance(encoder, str) else None, policy, held_out, every
     key = _key(data.fingerprint, options) if resume else None
-    if key is None and (jobs > 1 or dask):
-        _check_sendable(title, options)
-    where = f"{title} on {data.dataset}, seed"
-    tasks = [Task({"run": f"{where} {seed}", "key": key}, (data, options, seed)) for seed in seeds]
-    runs = run_tasks(_run, tasks, jobs, key and cache_folder() / "own", progress, dask)
+    tasks = [Task({"run": f"{title} on {data.dataset}, seed {seed}"}, (data, seed, *options)) for seed in seeds]
+    runs = run_tasks(_run, tasks, jobs, key and cache_folder() / "own" / key[:32], progress, dask)
     cell = {"dataset": data.dataset, "encoder": data.encoder, "policy": policy.name}
-    checkpoints = [cell | {"seed": seed, "system": title} | one for seed, run in zip(seeds, runs) for one in run]
-    cell |= {"fingerprint": data.fingerprint, "held_out": held_out, "every": int(every)}
-    return Evaluation(title, pd.DataFrame(checkpoints), cell)
+    curve = [cell | {"seed": seed, "system": title} | row for seed, rows in zip(seeds, runs) for row in rows]
+    cell |= {"fingerprint": data.fingerprint, "held_out": held_out, "every": every}
+    return Evaluation(title, pd.DataFrame(curve), cell)
 
 
-def n_held_out(given, data):
-    """Number of held-out classes of a dataset: 10, at most a quarter, unless given."""
-    n = len(data.classes)
-    held_out = min(HELD_OUT, max(1, n // 4)) if given is None else given
-    if not (isinstance(held_out, (int, np.integer)) and 0 < held_out < n):
-        raise InputError(f"held_out {held_out!r} is out of range: hold out 1 to {n - 1} of {n} classes")
-    return int(held_out)
-
-
-def _check_sendable(title, options):
+def _key(*parts):
+    """SHA-256 of the pickle of ``parts`` and the text of all loaded modules of yours; None if that is not known."""
+    installed = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    installed = (*installed, str(Path(__file__).parent))  # ``run_tasks`` covers this package and versions
+    files = {str(getattr(module, "__file__", None)) for module in list(sys.modules.values())}
     try:
-        cloudpickle.dumps(options)
-    except Exception as error:  # each kind of object has its own way to fail
-        raise InputError(f"{title} cannot be sent to other processes ({error}): give jobs=1") from error
-
-
-def _vectors(data, encoder):
-    """A dataset as vectors, by the encoder."""
-    if isinstance(data, Embedded):
-        if encoder not in (DEFAULT_ENCODER, data.encoder):
-            raise InputError(f"{data.dataset} is embedded by {data.encoder!r} already: leave the encoder out")
-        return data
-    if isinstance(data, str) and data in DATASETS:
-        if isinstance(encoder, str):
-            return load(data, encoder)
-        texts = load_texts(data)
-        rows = np.split(encoded(texts.train + texts.test, encoder), [len(texts.train)])
-        y = [np.searchsorted(texts.classes, labels) for labels in (texts.train_labels, texts.test_labels)]
-        return Embedded(data, encoder_name(encoder), texts.classes, rows[0], y[0], rows[1], y[1])
-    if isinstance(data, str) and Path(data).suffix.lower() not in READERS:
-        pick("dataset", data, DATASETS | {f"a file in {', '.join(READERS)}": None})
-    return read_data(data, encoder=encoder)
-
-
-def _sentences(data, encoder):
-    """A published dataset as sentences, for systems that read these."""
-    from ocrrlib.embeddings import load_sentences
-
-    if not (isinstance(data, str) and data in DATASETS):
-        raise InputError(f"a system that reads sentences runs on {' or '.join(DATASETS)} only: give one of these")
-    return load_sentences(data, encoder)
-
-
-def _key(fingerprint, options):
-    """Key of an evaluation's finished seeds in the cache; None where it cannot be known what makes them.
-
-    It covers data, versions, the pickle of system and options, and the text of this package and of all loaded modules
-    that are not installed. A module that was edited since this process started is perhaps not the one that runs.
-    """
-    libraries = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
-    loaded = {str(getattr(module, "__file__", None)) for module in list(sys.modules.values())}
-    files = {Path(name) for name in loaded if name.endswith(".py") and not name.startswith(libraries)}
-    versions = [getattr(sys.modules.get(name), "__version__", "") for name in ("numpy", "sklearn", "river", "torch")]
-    digest = hashlib.sha256(repr((fingerprint, __version__, sys.version, versions)).encode())
-    try:
-        digest.update(cloudpickle.dumps(options))
-        for path in sorted(files.union(Path(__file__).parent.rglob("*.py"))):
-            if path.stat().st_mtime > _STARTED:
-                return None
-            digest.update(path.read_bytes())
+        yours = [Path(name) for name in sorted(files) if name.endswith(".py") and not name.startswith(installed)]
+        yours = [path for path in yours if path.is_file()]
+        if any(path.stat().st_mtime > STARTED for path in yours):
+            return None  # what is loaded is perhaps not what stands there
+        return hashlib.sha256(cloudpickle.dumps((parts, [path.read_bytes() for path in yours]))).hexdigest()
     except Exception:  # whatever cannot be pickled or read
         return None
-    return digest.hexdigest()
 
 
-def _run(data, options, seed):
+def _run(data, seed, system, encoder, policy, held_out, every):
     """Checkpoints of one seed."""
-    system, encoder, policy, held_out, every = options
     scenario = make_scenario(data, seed, cap=None, held_out=held_out)
     random.seed(seed)
     np.random.seed(seed)
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(seed)
-    with _placed():
-        return [one.scalars for one in run_stream(as_system(system, seed, encoder), scenario, policy, every)]
+    return [one.scalars for one in run_stream(as_system(system, seed, encoder), scenario, policy, every)]
 
 
-@contextmanager
-def _placed():
-    """Errors of a system as RuntimeError in one line, with the innermost line that is not a library's."""
-    try:
-        yield
-    except InputError:
-        raise
-    except Exception as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        yours = [one for one in frames if not {"site-packages", "ocrrlib"} & set(Path(one.filename).parts)] or frames
-        place = f"{yours[-1].filename}, line {yours[-1].lineno}"
-        raise RuntimeError(f"{type(error).__name__}: {error} ({place})") from error
+def title_of(thing):
+    """A short name of a system: that of its class or function."""
+    name = thing if isinstance(thing, str) else getattr(thing, "__name__", type(thing).__name__)
+    return name if name.isidentifier() else "own_system"
+
+
+def as_system(thing, seed=0, encoder=None):
+    """A fresh system from what ``evaluate`` takes; ``InputError`` if it cannot be used as one.
+
+    ``encoder`` is for names in the registry whose systems read sentences.
+    """
+    if isinstance(thing, str):
+        return make(thing, seed, encoder)
+    if inspect.isclass(thing) or inspect.isroutine(thing) or isinstance(thing, functools.partial):
+        taken = inspect.signature(thing).parameters.values()
+        named = [one.name for one in taken if one.name in ("seed", "random_state")]
+        needed = [one for one in taken if one.default is one.empty and one.kind < one.VAR_POSITIONAL]
+        takes_seed = needed and not inspect.isclass(thing)
+        thing = thing(**{named[0]: seed}) if named else thing(seed) if takes_seed else thing()
+    else:
+        try:
+            thing = copy.deepcopy(thing)
+        except Exception as error:  # each kind of object has its own way to fail
+            raise InputError(f"{title_of(thing)} cannot be copied ({error}): give a function that makes it") from error
+    if isinstance(thing, System):
+        thing.seed = seed
+        return thing
+    for adapter in (Own, River, Sklearn):
+        if all(callable(getattr(thing, method, None)) for method in adapter.methods):
+            return adapter(thing, seed)
+    raise InputError(f"{title_of(thing)} cannot be used as a system: {WAYS}")
+
+
+class Own:
+    """An object with the three methods; the other adapters replace what differs."""
+
+    methods = ("fit", "predict", "correct")
+
+    def __init__(self, model, seed):
+        self.model, self.seed = model, seed
+
+    def fit(self, X, y, classes):
+        self.n_classes = len(classes)
+        self.model.fit(X, y, classes)
+        return self
+
+    def predict(self, X):
+        given, last = np.asarray(self._answers(X)), self.n_classes - 1
+        if given.shape != (len(X),) or given.dtype.kind not in "iu" or not ((given >= -1) & (given <= last)).all():
+            raise InputError(
+                f"{title_of(self.model)}.predict must give class ids ({len(X)},), integers from 0 to {last} or -1; "
+                f"it gave {given.dtype} of shape {given.shape}, as {given.ravel()[:3]}"
+            )
+        return given.astype(np.int64)
+
+    def _answers(self, X):
+        return self.model.predict(X)
+
+    def correct(self, x, y):
+        self.model.correct(x, y)
+
+    def storage(self):
+        """What the object's own ``storage`` reports; 0 bytes without one."""
+        return self.model.storage() if hasattr(self.model, "storage") else Storage(bytes=0)
+
+
+class River(Own):
+    """A river classifier; it learns the initial rows one by one, in random order."""
+
+    methods = ("learn_one", "predict_one")
+
+    def __init__(self, model, seed):
+        if not getattr(model, "_multiclass", True):
+            raise InputError(f"{title_of(model)} is for two classes: give river.multiclass.OneVsRestClassifier of it")
+        seeded = hasattr(model, "_get_params") and "seed" in model._get_params()
+        super().__init__(model.clone({"seed": seed}) if seeded else model, seed)
+
+    def fit(self, X, y, classes):
+        self.n_classes = len(classes)
+        for row in np.random.default_rng(self.seed).permutation(len(y)):
+            self.correct(X[row], int(y[row]))
+        return self
+
+    def _answers(self, X):
+        answers = [self.model.predict_one(dict(enumerate(x))) for x in X.tolist()]
+        return np.array([-1 if answer is None else answer for answer in answers], int)
+
+    def correct(self, x, y):
+        self.model.learn_one(dict(enumerate(x.tolist())), y)
+
+
+class Sklearn(Own):
+    """A scikit-learn classifier with ``partial_fit``; a class without a row yet is never the answer."""
+
+    methods = ("partial_fit", "predict")
+
+    def __init__(self, model, seed):
+        super().__init__(model, seed)
+        params = model.get_params() if hasattr(model, "get_params") else {}
+        if seeded := [name for name in params if name.split("__")[-1] == "random_state"]:
+            model.set_params(**dict.fromkeys(seeded, seed))
+        linear = any(cls.__name__ == "BaseSGDClassifier" for cls in type(model).__mro__)
+        self.passes = min(params.get("max_iter") or 1, LINEAR_PASSES if linear else PASSES)
+
+    def fit(self, X, y, classes):
+        self.n_classes, self.met, rng = len(classes), np.unique(y), np.random.default_rng(self.seed)
+        for _ in range(self.passes):
+            order = rng.permutation(len(y))
+            self._learn(X[order], y[order])
+        return self
+
+    def _learn(self, X, y):
+        with np.errstate(all="ignore"):  # variance and prior of classes without a row are zero
+            self.model.partial_fit(X, y, classes=np.arange(self.n_classes))
+
+    def _answers(self, X):
+        names = ("predict_joint_log_proba", "decision_function", "predict_proba")
+        score = next((getattr(self.model, name) for name in names if hasattr(self.model, name)), None)
+        if score is None or self.n_classes < 3:  # of two classes there may be one score
+            return self.model.predict(X)
+        with np.errstate(all="ignore"):
+            scores = np.asarray(score(X))[:, self.met]
+        return self.met[np.where(np.isnan(scores), -np.inf, scores).argmax(axis=1)]
+
+    def correct(self, x, y):
+        self.met = np.union1d(self.met, y)
+        self._learn(x[None], np.array([y]))

@@ -10,10 +10,10 @@ from ocrrlib.errors import InputError
 from ocrrlib.evaluation import CELL, DROP, FLOOR, METRICS, PUBLISHED, published_runs, ranking
 from ocrrlib.files import ROOT, write_text
 from ocrrlib.own_data import check_name
-from paper.style import cell_title
 from ocrrlib.stream import EVERY
 
 CONTRIBUTED = ROOT / "data/results/leaderboard"
+NAMES, NUMBERS = ["system", "source", "version", "date", *CELL[:4]], ["held_out", "every", "seed", *METRICS]
 COLUMNS = ["system", "source", *CELL, "seed", *METRICS, "version", "date"]
 CAPTION = (
     "Published and contributed systems, best first by *anytime novel*: novel accuracy, averaged over the stream. "
@@ -24,34 +24,22 @@ CAPTION = (
 
 
 def contributed(path):
-    """Rows of a contributed system, as ``Evaluation.to_csv`` writes them, checked.
-
-    Raises
-    ------
-    InputError
-        If the file is not such a table: its columns, its names, or a value out of range.
-    """
+    """Rows of a contributed system, as ``Evaluation.to_csv`` writes them; ``InputError`` if they are not such."""
     try:
-        frame = pd.read_csv(path, dtype={"version": str, "source": str, "system": str, "dataset": str})
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} is not a table ({error}): write it with Evaluation.to_csv") from error
-    if list(frame.columns) != COLUMNS or frame.isna().any(axis=None) or frame.empty:
-        raise InputError(f"{path}: give the columns {', '.join(COLUMNS)}, and a value in each")
-    for name in ("system", "source", "dataset", "encoder", "policy", "version", "date"):
-        for value in frame[name].unique():
-            check_name(f"{path}: {name}", value)
-    numbers = frame[["held_out", "every", "seed", *METRICS]]
-    if not all(kind.kind in "iuf" for kind in numbers.dtypes) or (numbers < 0).any(axis=None):
-        raise InputError(f"{path}: held_out, every, seed and metrics must be numbers from 0 up")
-    if (frame[METRICS[:-1]] > 1).any(axis=None):
-        raise InputError(f"{path}: accuracies must be at most 1")
-    if frame.duplicated([*CELL, "system", "seed"]).any() or (frame["source"] == PUBLISHED).any():
-        raise InputError(f"{path}: give each seed of a cell once, and a source other than {PUBLISHED!r}")
-    return frame
+        rows = pd.read_csv(path, dtype=dict.fromkeys(NAMES, str))[COLUMNS].astype(dict.fromkeys(METRICS, float))
+        for value in pd.unique(rows[NAMES].to_numpy().ravel()):
+            check_name("name", value)
+        if rows.empty or not rows[NUMBERS].ge(0).all(axis=None) or rows[METRICS[:-1]].gt(1).any(axis=None):
+            raise ValueError("there are no rows, negative numbers or accuracies above 1")
+        if rows.duplicated([*CELL, "system", "seed"]).any() or (rows["source"] == PUBLISHED).any():
+            raise ValueError(f"a seed is there twice, or the source is {PUBLISHED!r}")
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path}: {error}: write it with Evaluation.to_csv") from error
+    return rows
 
 
 def leaderboard(folder=CONTRIBUTED):
-    """One row per cell and system: the cell, ``rank``, then as ``own.ranking``; equals have equal ranks."""
+    """One row per cell and system: the cell, ``rank``, then as ``ranking``; equals have equal ranks."""
     published = published_runs().copy()
     published[METRICS] = published[METRICS].map(lambda value: round(value, 6))  # as contributed rows are
     datasets = published[["dataset", "encoder"]].drop_duplicates().itertuples(index=False)
@@ -63,9 +51,10 @@ def leaderboard(folder=CONTRIBUTED):
         block = ranking(own)
         within = block.groupby("collapsed")["anytime novel"].rank(ascending=False, method="min").astype(int)
         ranks = within + block["collapsed"] * (~block["collapsed"]).sum()
-        cell = dict(zip(CELL, place)) | {"draw": "fresh", "cap": ""}
-        names = ("dataset", "fingerprint", "encoder", "policy", "held_out", "draw", "cap", "every")
-        blocks.append(pd.DataFrame({name: [cell[name]] * len(block) for name in names}).assign(rank=ranks).join(block))
+        cell = pd.DataFrame(dict(zip(CELL, place)), index=block.index).assign(rank=ranks)
+        cell.insert(5, "draw", "fresh")
+        cell.insert(6, "cap", "")
+        blocks.append(cell.join(block))
     return pd.concat(blocks, ignore_index=True)
 
 
@@ -73,24 +62,22 @@ def markdown(table):
     """The same for readers: a heading and a table for each cell."""
     blocks = [f"# Leaderboard\n\n{CAPTION}"]
     for (dataset, _, encoder, policy, held_out, every), block in table.groupby(CELL, sort=False):
-        often = "" if every == EVERY else f" every {every} stream items"
         title = DATASETS[dataset].title if dataset in DATASETS else dataset
+        often = "" if every == EVERY else f" every {every} stream items"
         heading = f"## {title}, {policy.replace('random', 'random-')}\n\n"
         heading += f"{encoder}, {held_out} classes held out, all test rows{often}"
-        text = {"Rank": block["rank"], "System": block["system"], "Novel": _half(block, "novel")}
-        text |= {"Original": _half(block, "original")}
+        text = {"Rank": block["rank"], "System": block["system"]} | {name: _half(block, name) for name in METRICS[:2]}
         text |= {"Collapsed": block["collapsed"].map({True: "collapsed", False: ""})}
-        text |= {name.capitalize(): _half(block, name) for name in METRICS[2:]}
-        text |= {"Seeds": block["seeds"], "Source": block["source"]}
-        blocks.append(f"{heading}\n\n{pd.DataFrame(text).to_markdown(index=False, disable_numparse=True)}")
+        text |= {name: _half(block, name) for name in METRICS[2:-1]}
+        text |= {"corrections": block["corrections"].map("{:.0f}".format)}
+        text = pd.DataFrame(text | {"Seeds": block["seeds"], "Source": block["source"]}).rename(columns=str.capitalize)
+        blocks.append(f"{heading}\n\n{text.to_markdown(index=False, disable_numparse=True)}")
     return "\n\n".join(blocks) + "\n"
 
 
 def _half(block, name):
-    """Mean ± half the interval; the mean alone for corrections and for one seed."""
+    """Mean ± half the interval; the mean alone for one seed."""
     halves = (block[f"{name} high"] - block[f"{name} low"]) / 2
-    if name == "corrections":
-        return [f"{mean:.0f}" for mean in block[name]]
     return [f"{mean:.3f}" + ("" if pd.isna(half) else f" ± {half:.3f}") for mean, half in zip(block[name], halves)]
 
 

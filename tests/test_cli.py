@@ -1,4 +1,4 @@
-"""The command line: each command once, errors in one line with the exit status that stands for them."""
+"""The command line: each command once, errors with the exit status that stands for them."""
 
 import io
 import json
@@ -9,10 +9,9 @@ from contextlib import redirect_stderr, redirect_stdout
 
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 from ocrrlib import ledger
-from ocrrlib.cli import app, main
+from ocrrlib.cli import main
 from ocrrlib.datasets import DATASETS
 from ocrrlib.files import ROOT
 from ocrrlib.own import evaluate
@@ -57,21 +56,14 @@ def ocrr(*arguments):
     return ended.value.code, out.getvalue(), err.getvalue()
 
 
-def test_run_prints_a_summary_of_each_system_as_evaluate_gives_it(vectors):
-    status, out, err = ocrr("run", "ncm", "mine:Mine", "--data", vectors, "--seeds", "0-1", "-p", "random50")
-    assert (status, err) == (0, "")
-    assert "ncm on vectors, random50, 2 seeds" in out and "Mine on vectors" in out
-    status, out, _ = ocrr("run", "ncm", "--data", vectors, "--seeds", "0-1", "-p", "random50", "--json")
-    rows = pd.DataFrame(map(json.loads, out.splitlines())).set_index("metric")
-    wanted = evaluate("ncm", vectors, "0-1", "random50", progress=False).summary.set_index("metric")
-    pd.testing.assert_series_equal(rows["mean"], wanted["mean"], atol=1e-9)
-
-
-def test_run_writes_rows_of_the_leaderboard(vectors, here):
-    more = ("--held-out", "2", "--every", "5", "--name", "mine", "--out", "rows", "--source", "Ada")
-    status, _, _ = ocrr("run", "mine:Mine", "--data", vectors, "--seeds", "3", *more)
-    (row,) = pd.read_csv(here / "rows/mine.csv").to_dict("records")
-    assert status == 0 and (row["system"], row["source"], row["held_out"], row["every"]) == ("mine", "Ada", 2, 5)
+def test_run_prints_a_summary_of_each_system_and_writes_rows_of_the_leaderboard(vectors, here):
+    options = ("--seeds", "0-1", "-p", "random50", "--held-out", "2", "--every", "5", "--out", "rows", "--source", "A")
+    status, out, err = ocrr("run", "ncm", "mine:Mine", "--data", vectors, *options)
+    assert (status, err) == (0, "") and "Mine on vectors" in out
+    wanted = evaluate("ncm", vectors, "0-1", "random50", held_out=2, every=5, progress=False)
+    assert f"ncm on vectors, random50, 2 seeds\n{wanted.summary.round(3).to_string(index=False)}\n" in out
+    row = pd.read_csv(here / "rows/Mine.csv").to_dict("records")[0]
+    assert (row["system"], row["source"], row["held_out"], row["every"]) == ("Mine", "A", 2, 5)
 
 
 def test_your_texts_columns_and_encoder(here):
@@ -82,11 +74,9 @@ def test_your_texts_columns_and_encoder(here):
     assert status == 0 and "ncm on tickets" in out
 
 
-def test_compare_prints_differences(vectors):
-    status, out, _ = ocrr("compare", "slda", "ncm", "--data", vectors, "--seeds", "0-2")
-    assert status == 0 and "slda minus ncm" in out and "higher" in out
-    status, out, _ = ocrr("compare", "ncm", "ncm", "--data", vectors, "--seeds", "0-2", "--json")
-    assert {json.loads(line)["mean"] for line in out.splitlines()} == {0}
+def test_compare_prints_differences_to_the_first(vectors):
+    status, out, _ = ocrr("compare", "slda", "ncm", "mine:Mine", "--data", vectors, "--seeds", "0-2")
+    assert status == 0 and "slda minus ncm" in out and "slda minus Mine" in out and "higher" in out
 
 
 def test_systems_and_datasets_are_listed():
@@ -94,16 +84,10 @@ def test_systems_and_datasets_are_listed():
     assert [line.split()[0] for line in ocrr("datasets")[1].splitlines()] == list(DATASETS)
 
 
-@pytest.mark.parametrize("command", ["", "run", "compare", "systems", "datasets", "ledger", "ledger write"])
-def test_every_command_has_help(command):
-    result = CliRunner().invoke(app, [*command.split(), "--help"])
-    assert result.exit_code == 0 and "Usage" in result.output
-
-
 def test_help_imports_nothing_slow():
     code = "import sys; from ocrrlib.cli import main\ntry: main(['--help'])\nfinally: print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert not {"numpy", "pandas", "torch", "joblib", "rich"} & set(done.stdout.split())
+    assert "Usage" in done.stdout and not {"numpy", "pandas", "torch", "joblib", "rich"} & set(done.stdout.split())
 
 
 @pytest.mark.parametrize(
@@ -115,6 +99,7 @@ def test_help_imports_nothing_slow():
         (("run", "ncm", "--seeds", "x"), "seeds"),
         (("run", "ncm", "--data", "none.csv"), "none.csv"),
         (("run", "none:model"), "none:model"),
+        (("compare", "ncm"), "two systems"),
         (("run", "mine:model"), "mine:model"),
         (("run", "../mine.py:Mine"), "mine.py:Mine"),
         (("ledger", "write", "x.sqlite", "ncm"), "ledger"),
@@ -128,18 +113,9 @@ def test_what_cannot_be_used_is_one_line_and_status_2(arguments, clue):
     assert pd.Series([err]).str.contains(clue).all()
 
 
-def test_an_error_in_your_code_is_one_line_with_its_place_and_status_3(vectors):
+def test_an_error_in_your_code_is_its_traceback_and_status_3(vectors):
     status, _, err = ocrr("run", "mine:Broken", "--data", vectors, "--seeds", "0")
-    assert status == 3 and err.count("\n") == 1 and "KeyError: 'here'" in err and "mine.py, line 14" in err
-
-
-def test_a_full_disk_is_one_line(vectors, monkeypatch):
-    def full(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("ocrrlib.files.os.replace", full)
-    status, _, err = ocrr("run", "ncm", "--data", vectors, "--seeds", "0", "--out", "rows")
-    assert status == 2 and "No space left" in err and err.count("\n") == 1
+    assert status == 3 and "KeyError: 'here'" in err and 'mine.py", line 14' in err
 
 
 def test_a_ledger_is_written_extended_verified_and_shown(here):
@@ -148,14 +124,13 @@ def test_a_ledger_is_written_extended_verified_and_shown(here):
     head = out.split("head ")[1][:64]
     assert status == 0 and "8873 entries added" in out and head == ledger.read(here / "a.sqlite").head.hex()
     assert "0 entries added" in ocrr(*write)[1]
-    assert ocrr("ledger", "verify", "a.sqlite")[:2] == (
-        0,
-        "a.sqlite: 8873 entries, unbroken (no head was given: a cut tail or a full rewrite would not show)\n",
-    )
+    status, out, _ = ocrr("ledger", "verify", "a.sqlite")
+    assert status == 0 and "8873 entries, unbroken (no head was given" in out
     assert "the head is the newest" in ocrr("ledger", "verify", "a.sqlite", "--head", head)[1]
     assert ocrr("ledger", "show", "a.sqlite", "--last", 2)[1].count("\n") == 3
     status, out, _ = ocrr("ledger", "verify", "a.sqlite", "--head", "0" * 63 + "1", "--json")
     assert status == 1 and json.loads(out) == {"entries": 8873, "head": head, "fault": "entry 8873: truncated"}
+    assert ocrr("ledger", "verify", "a.sqlite", "--head", "x")[0] == 2
     damage = "import sqlite3; b = sqlite3.connect('a.sqlite'); b.execute({!r}); b.commit()"
     for statement, verdict in (
         ("UPDATE entries SET label = 5 WHERE place = 8800", "entry 8800: changed"),
@@ -166,8 +141,8 @@ def test_a_ledger_is_written_extended_verified_and_shown(here):
         assert status == 1 and verdict in out
 
 
-def test_the_module_runs_as_a_command(vectors):
-    command = [sys.executable, "-m", "ocrrlib", "run", "mine:Mine", "--data", str(vectors), "--seeds", "0-1", "-j", "2"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+def test_the_module_runs_as_a_command_in_several_processes(vectors):
+    options = ["--data", str(vectors), "--seeds", "0-1", "-j", "2"]
+    command = [sys.executable, "-m", "ocrrlib.cli", "run", "mine:Mine", *options]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)})
     assert done.returncode == 0 and "Mine on vectors" in done.stdout, done.stderr

@@ -100,7 +100,7 @@ def test_rows_are_unit_multiples_of_two_to_the_minus_24_whatever_is_around_them(
 
 @pytest.mark.parametrize("value", [0.0, np.nan, np.inf, 1e300])
 def test_a_row_that_is_zero_or_not_finite_is_refused_by_its_text(value):
-    with np.errstate(over="ignore"), pytest.raises(InputError, match="text 1 .'pin'. is zero or not finite"):
+    with np.errstate(over="ignore"), pytest.raises(InputError, match="text 1 .'pin'. is zero, not finite or too long"):
         encode(["card", "pin"], lambda texts: [[1.0, 1], [value, value]])
 
 

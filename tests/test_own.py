@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 from conftest import Means
 from river import linear_model, multiclass, naive_bayes, neighbors
-from sklearn.cluster import MiniBatchKMeans
-from sklearn.linear_model import LogisticRegression, SGDClassifier, SGDRegressor
+from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.naive_bayes import BernoulliNB, GaussianNB
 from sklearn.neural_network import MLPClassifier
 
@@ -20,14 +19,12 @@ from ocrrlib import own
 from ocrrlib.errors import InputError
 from ocrrlib.evaluation import interval
 from ocrrlib.files import ROOT
-from ocrrlib.own import evaluate
-from ocrrlib.own_system import as_system
+from ocrrlib.own import as_system, evaluate
 from ocrrlib.policies import Policy
 from ocrrlib.scenario import make_scenario
 from ocrrlib.systems import make
-from ocrrlib.systems.base import Storage
+from ocrrlib.systems.base import Storage, TextSystem
 
-NCM = type(make("ncm"))
 QUIET = dict(progress=False, resume=False)
 SKLEARN = {
     "sgd": SGDClassifier(),
@@ -36,26 +33,15 @@ SKLEARN = {
     "mlp": MLPClassifier(hidden_layer_sizes=(32,), learning_rate_init=0.02),
 }
 RIVER = {
-    "gaussian, river": naive_bayes.GaussianNB(),
     "neighbours": neighbors.KNNClassifier(),
     "one against the rest": multiclass.OneVsRestClassifier(linear_model.LogisticRegression()),
 }
-ALL = SKLEARN | RIVER | {"own": Means(), "registry": make("ncm"), "class": NCM, "lambda": lambda: Means()}
-
-
-@pytest.fixture(scope="module")
-def published():
-    return pd.read_parquet(ROOT / "data/results/beyond.parquet")
+ALL = SKLEARN | RIVER | {"own": Means(), "registry": make("ncm"), "class": Means, "lambda": lambda: Means()}
 
 
 @pytest.fixture(scope="module")
 def ncm(banking):
     return evaluate("ncm", banking, seeds=[0, 3], **QUIET)
-
-
-@pytest.fixture(scope="module")
-def s(tiny):
-    return make_scenario(tiny, 0, held_out=4, cap=None)
 
 
 @pytest.fixture
@@ -64,7 +50,8 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "cache/own"
 
 
-def test_registry_name_gives_the_published_rows_exactly(ncm, published):
+def test_registry_name_gives_the_published_rows_exactly(ncm):
+    published = pd.read_parquet(ROOT / "data/results/beyond.parquet")
     own = published.query("dataset == 'banking77' and policy == 'oracle' and system == 'ncm' and seed in [0, 3]")
     pd.testing.assert_frame_equal(ncm.curve, own[list(ncm.curve)].reset_index(drop=True), check_exact=True)
 
@@ -80,7 +67,7 @@ def test_finals_are_the_last_checkpoint_and_the_mean_over_the_stream(ncm):
 
 def test_interval_is_that_of_students_t_and_nan_for_one_value():
     assert interval([1.0, 2.0, 3.0]) == pytest.approx(dict(mean=2, sd=1, low=-0.484138, high=4.484138, n=3), abs=1e-6)
-    assert np.isnan(interval([1.0])["low"]) and interval([0.1 + 0.2, 0.3])["sd"] == 0
+    assert np.isnan(interval([1.0])["low"])
 
 
 def test_compared_ranks_it_beside_its_published_twin_over_shared_seeds(banking, ncm):
@@ -95,20 +82,17 @@ def test_compared_ranks_it_beside_its_published_twin_over_shared_seeds(banking, 
 
 
 def test_compared_refuses_seeds_and_cells_that_are_not_published(banking, tiny):
-    with pytest.raises(InputError, match="seeds 0 to 19 published"):
-        evaluate("ncm", banking, seeds=[20], **QUIET).compared()
-    for result in (evaluate("ncm", tiny, [0], **QUIET), evaluate("ncm", banking, [0], every=300, **QUIET)):
-        with pytest.raises(InputError, match="nothing published for"):
-            result.compared()
+    for data, options in ((banking, dict(seeds=[20])), (tiny, dict(seeds=[0])), (banking, dict(seeds=[0], every=300))):
+        with pytest.raises(InputError, match="nothing is published for .*seeds 0 to 19"):
+            evaluate("ncm", data, **options, **QUIET).compared()
 
 
 def test_against_pairs_by_seed(tiny):
     one, other = evaluate("slda", tiny, [2, 0, 1], **QUIET), evaluate("ncm", tiny, [0, 1, 5], **QUIET)
     table = one.against(other).set_index("metric")
-    gaps = one.runs.set_index("seed")["original"] - other.runs.set_index("seed")["original"]
-    assert table.at["original", "mean"] == pytest.approx(gaps[[0, 1]].mean()) and (table["n"] == 2).all()
+    gaps = (one.runs.set_index("seed")["original"] - other.runs.set_index("seed")["original"])[[0, 1]]
+    assert table.at["original", "mean"] == pytest.approx(gaps.mean()) and (table["n"] == 2).all()
     assert table.at["original", "higher"] == (gaps > 0).sum()
-    assert (one.against(one)["mean"] == 0).all()
     for stranger in (evaluate("ncm", tiny, [7], **QUIET), evaluate("ncm", tiny, [0], "random10", **QUIET)):
         with pytest.raises(InputError, match="no stream in common"):
             one.against(stranger)
@@ -122,32 +106,27 @@ def test_plot_shows_the_curve_and_the_published_systems(ncm, tiny):
 
 @pytest.mark.parametrize("name", ALL)
 def test_it_streams_learns_new_classes_and_stays_as_given(name, tiny):
-    before = repr(vars(ALL[name])) if hasattr(ALL[name], "__dict__") else ""
+    before = repr(vars(ALL[name])) if name != "lambda" else ""
     first, again = (evaluate(ALL[name], tiny, "0-1", **QUIET) for _ in range(2))
     assert first.summary["mean"][0] > 0.5
     pd.testing.assert_frame_equal(first.curve, again.curve)
-    assert before == (repr(vars(ALL[name])) if hasattr(ALL[name], "__dict__") else "")
+    assert before == (repr(vars(ALL[name])) if name != "lambda" else "")
 
 
 @pytest.mark.parametrize("name", SKLEARN)
-def test_a_class_without_a_row_is_masked_until_it_is_corrected(name, s):
+def test_a_class_without_a_row_is_masked_until_it_is_corrected(name, tiny):
+    s = make_scenario(tiny, 0, held_out=4, cap=None)
     system, new = as_system(SKLEARN[name]).fit(s.X_initial, s.y_initial, s.classes), int(s.y_stream[0])
     assert set(system.predict(s.queries).tolist()) <= set(s.y_initial.tolist())
     for row in np.tile(s.X_stream[s.y_stream == new], (4, 1)):
         system.correct(row, new)
     assert system.predict(s.X_stream[:1]).tolist() == [new]
     assert set(system.predict(s.queries).tolist()) <= {*s.y_initial.tolist(), new}
-
-
-@pytest.mark.parametrize("name", SKLEARN)
-def test_with_all_classes_met_the_answer_is_the_classifiers_own(name, tiny):
-    system = as_system(SKLEARN[name]).fit(tiny.X_train, tiny.y_train, tiny.classes)
-    np.testing.assert_array_equal(system.predict(tiny.X_test), system.model.predict(tiny.X_test))
+    everything = as_system(SKLEARN[name]).fit(tiny.X_train, tiny.y_train, tiny.classes)
+    np.testing.assert_array_equal(everything.predict(tiny.X_test), everything.model.predict(tiny.X_test))
 
 
 class Counting(Means):
-    """Remembers how often instances were fitted, and that no seed sees another's."""
-
     def fit(self, X, y, classes):
         assert self.fits == 0, "not a fresh copy"
         super().fit(X, y, classes)
@@ -178,8 +157,7 @@ class Seeded(Means):
         (SGDClassifier, lambda system: (system.model.random_state, 5)),
         (SGDClassifier(random_state=1), lambda system: (system.model.random_state, 5)),
         (make("er", 9), lambda system: (system.seed, 5)),
-        (NCM, lambda system: (system.seed, 5)),
-        (multiclass.OneVsRestClassifier(linear_model.LogisticRegression()), lambda system: (system.seed, 5)),
+        (RIVER["one against the rest"], lambda system: (system.seed, 5)),
     ],
 )
 def test_the_seed_is_passed_on_where_it_is_taken(given, found):
@@ -192,56 +170,40 @@ def test_global_draws_are_repeated(tiny):
             super().fit(X, y, classes)
             self.sums += np.random.normal(size=self.sums.shape)
 
-    first, again = (evaluate(Noisy(), tiny, [0, 1], **QUIET).curve for _ in range(2))
-    pd.testing.assert_frame_equal(first, again)
-    assert evaluate(Noisy(), tiny, [1], **QUIET).curve.equals(first[first["seed"] == 1].reset_index(drop=True))
-
-
-@pytest.mark.parametrize(
-    "thing, clue",
-    [
-        (LogisticRegression(), "LogisticRegression cannot be used"),
-        (SGDRegressor(), "SGDRegressor.partial_fit must take .*classes"),
-        (MiniBatchKMeans(), "MiniBatchKMeans.partial_fit must take .*classes"),
-        (linear_model.LogisticRegression(), "OneVsRestClassifier"),
-        (None, "NoneType cannot be used"),
-        (type("Half", (Means,), {"fit": lambda self, X, y: None})(), r"fit must take \(X, y, classes\)"),
-        (type("Held", (Means,), {"__deepcopy__": lambda self, memo: 1 / 0})(), "Held cannot be copied"),
-        (type("Needs", (Means,), {"__init__": lambda self, rows, k: None}), "Needs needs rows, k"),
-        (type("Two", (Means,), {"__init__": lambda self, seed, k: None}), "Two needs seed, k"),
-        ("substrat", "unknown system.*substrate"),
-    ],
-)
-def test_what_cannot_be_a_system_is_refused_before_data_are_read(thing, clue):
-    with pytest.raises(InputError, match=clue) as caught:
-        evaluate(thing, "missing.csv", **QUIET)
-    assert "\n" not in str(caught.value)
+    both, one = evaluate(Noisy(), tiny, [0, 1], **QUIET).curve, evaluate(Noisy(), tiny, [1], **QUIET).curve
+    assert one.equals(both[both["seed"] == 1].reset_index(drop=True))
 
 
 @pytest.mark.parametrize(
     "options, clue",
     [
+        (dict(system=LogisticRegression()), "LogisticRegression cannot be used"),
+        (dict(system=naive_bayes.GaussianNB), "unknown dataset"),  # the system itself is fine
+        (dict(system=linear_model.LogisticRegression()), "OneVsRestClassifier"),
+        (dict(system=type("Held", (Means,), {"__deepcopy__": lambda self, memo: 1 / 0})()), "Held cannot be copied"),
+        (dict(system="substrat"), "unknown system.*substrate"),
+        (dict(system=TextSystem()), "sentences"),
         (dict(seeds=5), "seeds"),
-        (dict(seeds="3-x"), "seeds"),
+        (dict(seeds="0-99999999999"), "seeds"),
         (dict(policy="orcale"), "policy"),
         (dict(policy=Policy("oracle", 0.5)), "policy 'oracle'"),
         (dict(every=0), "every"),
-        (dict(jobs=0), "jobs"),
-        (dict(held_out=12), "held_out"),
-        (dict(held_out=0), "held_out"),
         (dict(name="<b>"), "name"),
         (dict(name="a\nb"), "name"),
-        (dict(name=" "), "name"),
-        (dict(encoder="tfidf-svd"), "leave the encoder out"),
-        (dict(dataset="bankin77"), "dataset"),
-        (dict(dataset="rows.txt"), "dataset"),
-        (dict(dataset="rows.csv"), "rows.csv"),
-        (dict(system="lora"), "sentences"),
+        (dict(dataset="bankin77"), "unknown dataset"),
+        (dict(dataset="rows.txt"), "rows.txt: not a file"),
     ],
 )
-def test_options_out_of_range_are_refused(options, clue, tiny):
-    with pytest.raises(InputError, match=clue):
-        evaluate(**dict(system="ncm", dataset=tiny) | options)
+def test_what_cannot_be_used_is_refused_before_anything_runs(options, clue):
+    with pytest.raises(InputError, match=clue) as caught:
+        evaluate(**dict(system="ncm", dataset="missing") | options)
+    assert "\n" not in str(caught.value)
+
+
+def test_options_that_do_not_fit_the_data_are_refused(tiny):
+    for options, clue in (({"jobs": 0}, "jobs"), ({"held_out": 12}, "hold out 12"), ({"encoder": "x"}, "encoder")):
+        with pytest.raises(InputError, match=clue):
+            evaluate("ncm", tiny, **options, **QUIET)
 
 
 @pytest.mark.parametrize(
@@ -249,8 +211,8 @@ def test_options_out_of_range_are_refused(options, clue, tiny):
     [
         (lambda X: np.zeros((len(X), 1), int), "shape"),
         (lambda X: ["card"] * len(X), "<U4"),
-        (lambda X: np.full(len(X), np.nan), "with NaN"),
-        (lambda X: np.full(len(X), 12), "12 to 12"),
+        (lambda X: np.full(len(X), np.nan), "nan"),
+        (lambda X: np.full(len(X), 12), "12 12"),
         (lambda X: np.full(len(X), -2), "-2"),
         (lambda X: None, "object"),
     ],
@@ -265,27 +227,10 @@ class Failing(Means):
         raise KeyError("no such thing")
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_an_error_in_a_system_names_seed_file_and_line(jobs, tiny):
-    with pytest.raises(RuntimeError, match="Failing on tiny, seed 0: KeyError: .*test_own.py, line "):
-        evaluate(Failing(), tiny, [0], jobs=jobs, **QUIET)
-
-
-class Held(Means):
-    """Cannot be pickled."""
-
-    def __init__(self):
-        super().__init__()
-        self.lines = (line for line in ())
-
-    def __deepcopy__(self, memo):
-        return Means()
-
-
-def test_what_cannot_be_pickled_is_not_kept_and_refused_in_several_processes(tiny, cache):
-    assert len(evaluate(Held(), tiny, [0, 1], progress=False).runs) == 2 and not list(cache.rglob("*.json"))
-    with pytest.raises(InputError, match="Held cannot be sent"):
-        evaluate(Held(), tiny, [0, 1], jobs=2, **QUIET)
+def test_an_error_in_a_system_names_the_seed(tiny):
+    with pytest.raises(RuntimeError, match="Failing on tiny, seed 0.*no such thing") as caught:
+        evaluate(Failing(), tiny, [0], **QUIET)
+    assert isinstance(caught.value.__cause__, KeyError)
 
 
 def test_any_number_of_jobs_gives_the_same(tiny):
@@ -294,12 +239,8 @@ def test_any_number_of_jobs_gives_the_same(tiny):
         pd.testing.assert_frame_equal(one, many)
 
 
-def test_a_quarter_of_few_classes_is_held_out_and_ten_of_many(tiny, banking):
-    assert own.n_held_out(None, tiny) == 3 and own.n_held_out(None, banking) == 10
-
-
 KILLED = """
-import os, sys
+import sys
 import ocrrlib
 from mine import Mine
 
@@ -338,7 +279,7 @@ def test_resume_after_a_kill_equals_an_uninterrupted_run_and_an_edit_starts_anew
         command = [sys.executable, "-c", KILLED.format(path=str(vectors)), str(stop)]
         return subprocess.run(command, env=os.environ | more, capture_output=True, text=True)
 
-    killed, resumed, whole = run(2, "one"), run(-1, "one"), run(-1, "other", "1")
+    killed, resumed, whole = run(2, "one"), run(-1, "one", "1"), run(-1, "other")
     assert killed.returncode == 9 and killed.stdout == ""
     assert resumed.stdout == whole.stdout and resumed.stdout.count("\n") > 9, resumed.stderr + whole.stderr
     assert (resumed.stderr.strip(), whole.stderr.strip()) == ("1", "3")
@@ -347,13 +288,23 @@ def test_resume_after_a_kill_equals_an_uninterrupted_run_and_an_edit_starts_anew
     assert edited.stderr.strip() == "3" and edited.stdout != whole.stdout
 
 
+class Unpicklable(Means):
+    def __init__(self):
+        super().__init__()
+        self.lines = (line for line in ())
+
+    def __deepcopy__(self, memo):
+        return Means()
+
+
 def test_finished_seeds_are_kept_by_all_that_decides_them(tiny, cache):
     counts = []
     for options in ({}, {}, {"every": 10}, {"policy": "random50"}, {"held_out": 4}, {"system": "ncm_cosine"}):
         evaluate(**dict(system="ncm", dataset=tiny, seeds=[0, 1], progress=False) | options)
         counts.append(len(list(cache.rglob("*.json"))))
     assert counts == [2, 2, 4, 6, 8, 10]
-    evaluate("ncm", tiny, [2], progress=False, resume=False)
+    evaluate("ncm", tiny, [2], **QUIET)
+    evaluate(Unpicklable(), tiny, [0, 1], progress=False)
     assert len(list(cache.rglob("*.json"))) == 10
 
 
@@ -366,5 +317,3 @@ def test_importing_the_package_is_quick_and_names_are_there():
     code = "import sys, ocrrlib; assert 'pandas' not in sys.modules; ocrrlib.evaluate, ocrrlib.read_data"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
     assert {"evaluate", "Evaluation", "read_data", "as_system"} <= set(dir(ocrrlib))
-    with pytest.raises(AttributeError, match="write_card"):
-        ocrrlib.write_card

@@ -95,7 +95,7 @@ def test_the_core_reads_data_of_ones_own_and_runs_a_grid(core, tmp_path):
         np.savez("vectors.npz", X=data.X_train, y=data.y_train)
         read_data("vectors.npz")
         runs = [Run("banking77", "all-MiniLM-L6-v2", "random10", 0, "ncm", thin=20)]
-        frame, _ = sweep(runs, {"banking77": load("banking77")}, progress=False)
+        frame = sweep(runs, {"banking77": load("banking77")}, progress=False)
         assert CACHE.is_relative_to(files.cache_folder()) and len(frame) > 1
     """
     run(core | {"OCRR_CACHE_DIR": str(tmp_path / "cache")}, program, tmp_path)
