@@ -14,12 +14,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from ocrrlib.datasets import DATASETS, load_texts
-from ocrrlib.encoders import DEFAULT_ENCODER, LEXICAL_ENCODER, load_encoder, name_of, revision, slug
-from ocrrlib.errors import InputError, pick
-from ocrrlib.files import atomic, cache_folder, data_folder, installed
+from ocrrlib.encoders import DEFAULT_ENCODER, load_encoder, revision, slug
+from ocrrlib.files import InputError, atomic, cache_folder, data_folder, installed, pick
 
 FOLDER = data_folder() / "embeddings"
-BLOCK = 2**16  # rows computed at once in float64
+BLOCK = 2**16  # rows to compute at once in float64
 _WAY_OUT = "restore it, or make it again with `make embed`"
 
 
@@ -27,16 +26,8 @@ _WAY_OUT = "restore it, or make it again with `make embed`"
 class Embedded:
     """A dataset as vectors.
 
-    Attributes
-    ----------
-    X_train, X_test : (n, d) float32
-        Unit rows as made by ``widen``.
-    y_train, y_test : (n,) int64
-        Class ids, positions in ``classes``.
-    classes : tuple of str
-        Class names, sorted.
-    origin : dict
-        Hashes of the raw files, revision of the encoder.
+    ``X_train``, ``X_test`` are (n, d) float32 unit rows as made by ``widen``, ``y_train``, ``y_test`` (n,) int64
+    class ids, positions in the sorted ``classes``; ``origin`` has hashes of the raw files and the encoder's revision.
     """
 
     dataset: str
@@ -62,37 +53,26 @@ class Sentences(Embedded):
 
     @property
     def fingerprint(self):
-        return sentences_fingerprint(self.dataset, self.encoder)
-
-
-def sentences_fingerprint(dataset, backbone):
-    """SHA-256 over the pinned files of a dataset and the revision of a backbone; needs no texts."""
-    pinned = [dataset, pick("dataset", dataset, DATASETS).files, backbone, revision(backbone)]
-    return hashlib.sha256(json.dumps(pinned, sort_keys=True).encode()).hexdigest()
+        """SHA-256 over the pinned files of the dataset and the revision of the backbone."""
+        pinned = [self.dataset, DATASETS[self.dataset].files, self.encoder, revision(self.encoder)]
+        return hashlib.sha256(json.dumps(pinned, sort_keys=True).encode()).hexdigest()
 
 
 def load_sentences(dataset, backbone):
     """The ``Sentences`` of a dataset; raises as ``load_texts`` does."""
     texts = load_texts(dataset)
-    rows = {"X_train": np.array(texts.train), "X_test": np.array(texts.test)} | texts.ids
-    return Sentences(dataset, backbone, texts.classes, **rows)
+    return Sentences(dataset, backbone, texts.classes, np.array(texts.train), X_test=np.array(texts.test), **texts.ids)
 
 
-def halve(X, row="row {} of the embeddings".format):
+def halve(X):
     """Rows X (n, d) of any length but zero as unit rows in float16, the form in files.
 
-    ``row`` names a row in an error, from its number.
-
-    Raises
-    ------
-    InputError
-        If a row is zero or has a NaN or infinity.
+    Raises ``InputError`` if a row is zero or has a NaN or infinity.
     """
     X = np.asarray(X, np.float64)
     lengths = np.linalg.norm(X, axis=1, keepdims=True)
-    bad = np.flatnonzero(~(np.isfinite(lengths) & (lengths > 0)))
-    if len(bad):
-        raise InputError(f"{row(bad[0])} is zero or not finite: check the encoder and its input")
+    if len(bad := np.flatnonzero(~(np.isfinite(lengths) & (lengths > 0)))):
+        raise InputError(f"row {bad[0]} of the embeddings is zero or not finite: check the encoder and its input")
     return (X / lengths).astype(np.float16)
 
 
@@ -111,47 +91,11 @@ def encode(sentences, encoder, model=None, progress=False):
     """Embeddings of sentences, (n, d) float16 unit rows.
 
     ``encoder`` is a name, loaded already as ``model`` or not, or a function from a list of sentences to rows (n, d).
-    With ``progress``, a named encoder shows percentage and time left.
-
-    Raises
-    ------
-    InputError
-        If the encoder cannot be used, or does not give one finite row other than zero for each sentence.
-    """
-    sentences = list(sentences)
-    if callable(encoder):
-        rows = encoder(sentences)
-    else:
-        rows = (model or load_encoder(encoder)).encode(sentences, batch_size=64, show_progress_bar=progress)
-    rows = np.asarray(rows)
-    if rows.ndim != 2 or len(rows) != len(sentences) or rows.dtype.kind not in "fiu":
-        gave = f"{rows.dtype} of shape {rows.shape} for {len(sentences)} texts"
-        raise InputError(f"encoder {name_of(encoder)} gave {gave}: give one row of numbers for each")
-
-    def text(place):
-        return f"the embedding of text {place} ({sentences[place][:40]!r})"
-
-    starts = range(0, max(len(sentences), 1), BLOCK)
-    return np.concatenate([halve(rows[start : start + BLOCK], lambda i: text(start + i)) for start in starts])
-
-
-def encode_once(sentences, encoder, fitted_on=(), progress=False):
-    """``encode``, kept in the cache folder under revision and texts; a function is called every time.
-
-    ``fitted_on`` are the training sentences of the lexical encoder.
+    Raises ``InputError`` if the encoder cannot be used, or gives a row that is zero or not finite.
     """
     if callable(encoder):
-        return encode(sentences, encoder)
-    fitted_on = list(fitted_on) if encoder == LEXICAL_ENCODER else []
-    key = hashlib.sha256(json.dumps([revision(encoder), list(sentences), fitted_on]).encode()).hexdigest()
-    path = cache_folder() / "embeddings" / f"{slug(encoder)}.{key[:32]}.npy"
-    try:
-        return np.load(path)
-    except (OSError, ValueError, EOFError):  # not there, or damaged
-        rows = encode(sentences, encoder, load_encoder(encoder, fitted_on), progress)
-    with atomic(path) as temporary:
-        np.save(temporary, rows)
-    return rows
+        return halve(encoder(sentences))
+    return halve((model or load_encoder(encoder)).encode(sentences, batch_size=64, show_progress_bar=progress))
 
 
 def path_of(dataset, encoder, folder=FOLDER):
@@ -159,20 +103,15 @@ def path_of(dataset, encoder, folder=FOLDER):
     return Path(folder) / f"{dataset}.{slug(encoder)}.safetensors"
 
 
-def _content(dataset, encoder, texts, rows):
-    """Tensors and description of a dataset, from the embeddings of its training and test sentences in a row."""
-    tensors = dict(zip(("X_train", "X_test"), np.split(rows, [len(texts.train)]))) | texts.ids
-    sources = DATASETS[dataset].files if dataset in DATASETS else {}
-    origin = {"sources": sources, "revision": "a function" if callable(encoder) else revision(encoder)}
-    return tensors, {"dataset": dataset, "encoder": name_of(encoder), "classes": texts.classes, "origin": origin}
-
-
-def embed(dataset, encoder=DEFAULT_ENCODER, folder=FOLDER, texts=None, progress=True):
+def embed(dataset, encoder=DEFAULT_ENCODER, folder=FOLDER):
     """Encode a dataset by a named encoder, keep the result in its file, and return it as read back."""
-    texts = texts or load_texts(dataset)
+    texts = load_texts(dataset)
     model = load_encoder(encoder, texts.train)
-    parts = [encode(sentences, encoder, model, progress) for sentences in (texts.train, texts.test)]
-    save(*_content(dataset, encoder, texts, np.concatenate(parts)), path_of(dataset, encoder, folder))
+    parts = {"X_train": texts.train, "X_test": texts.test}
+    tensors = {name: encode(part, encoder, model, progress=True) for name, part in parts.items()} | texts.ids
+    origin = {"sources": DATASETS[dataset].files, "revision": revision(encoder)}
+    about = {"dataset": dataset, "encoder": encoder, "classes": texts.classes, "origin": origin}
+    save(tensors, about, path_of(dataset, encoder, folder))
     return read(path_of(dataset, encoder, folder))
 
 
@@ -190,13 +129,7 @@ def _assemble(tensors, about):
 
 
 def read(path):
-    """Read a file that ``save`` wrote and check it.
-
-    Raises
-    ------
-    InputError
-        If the file is damaged or its content does not match its fingerprint.
-    """
+    """Read a file that ``save`` wrote; raises ``InputError`` if it is damaged or its fingerprint differs."""
     try:
         with safe_open(path, "numpy") as handle:
             about = json.loads(handle.metadata()["about"])
@@ -213,31 +146,25 @@ def read(path):
 def load(dataset, encoder=DEFAULT_ENCODER, folder=FOLDER):
     """The embeddings of a dataset, from their file or, where there is none, encoded now.
 
-    Raises
-    ------
-    InputError
-        If the dataset is unknown, the file is damaged or made from other texts, or encoding
-        needs something that is not installed.
+    Raises ``InputError`` if the dataset is unknown, its file is damaged or made from other texts, or encoding needs
+    something that is not installed.
     """
     files = pick("dataset", dataset, DATASETS).files
-    if callable(encoder) or installed() and not path_of(dataset, encoder, folder).exists():
-        texts = load_texts(dataset)
-        rows = encode_once(texts.train + texts.test, encoder, texts.train, progress=True)
-        return _assemble(*_content(dataset, encoder, texts, rows))
+    if installed() and not path_of(dataset, encoder, folder).exists():
+        folder = cache_folder() / "embeddings"
     path = path_of(dataset, encoder, folder)
     if not path.exists():
         return embed(dataset, encoder, folder)
     data = read(path)
     if (data.dataset, data.origin.get("sources")) != (dataset, files):
-        raise InputError(f"{path} was not made from the pinned texts of {dataset}: make it again with `make embed`")
+        raise InputError(f"{path} was not made from the pinned texts of {dataset}: {_WAY_OUT}")
     return data
 
 
 def recheck(data, texts, rows=64):
     """Encode every so-many-th sentence again; the smallest cosine to the embedding in the file."""
-    pick_train = np.linspace(0, len(texts.train) - 1, rows).astype(int)
-    pick_test = np.linspace(0, len(texts.test) - 1, rows).astype(int)
+    train, test = (np.linspace(0, len(part) - 1, rows).astype(int) for part in (texts.train, texts.test))
     model = load_encoder(data.encoder, texts.train)
-    sentences = [texts.train[i] for i in pick_train] + [texts.test[i] for i in pick_test]
-    kept = np.concatenate([data.X_train[pick_train], data.X_test[pick_test]])
+    sentences = [texts.train[i] for i in train] + [texts.test[i] for i in test]
+    kept = np.concatenate([data.X_train[train], data.X_test[test]])
     return float(np.einsum("nd,nd->n", widen(encode(sentences, data.encoder, model)), kept).min())

@@ -17,10 +17,9 @@ from ocrrlib import __version__
 from ocrrlib.datasets import DATASETS, load_texts
 from ocrrlib.embeddings import Embedded, load
 from ocrrlib.encoders import DEFAULT_ENCODER
-from ocrrlib.errors import InputError, pick
 from ocrrlib.evaluation import HELD_OUT, Evaluation
 from ocrrlib.experiments import parse_seeds
-from ocrrlib.files import cache_folder
+from ocrrlib.files import InputError, cache_folder, pick
 from ocrrlib.own_data import READERS, check_name, encoded, encoder_name, read_data
 from ocrrlib.own_system import as_system, title_of
 from ocrrlib.policies import POLICIES, Policy

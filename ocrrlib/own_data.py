@@ -15,7 +15,7 @@ from safetensors.numpy import load_file
 from ocrrlib.datasets import DATASETS
 from ocrrlib.embeddings import BLOCK, Embedded, halve, widen
 from ocrrlib.encoders import DEFAULT_ENCODER, load_encoder
-from ocrrlib.errors import InputError, pick
+from ocrrlib.files import InputError, pick
 
 PARTS = {"train": False, "0": False, "false": False, "test": True, "1": True, "true": True}
 HEADER = 100_000  # characters in which the header of a CSV file must end

@@ -6,7 +6,7 @@ import inspect
 
 import numpy as np
 
-from ocrrlib.errors import InputError
+from ocrrlib.files import InputError
 from ocrrlib.systems import make
 from ocrrlib.systems.base import Storage, System
 

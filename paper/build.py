@@ -18,8 +18,7 @@ from pathlib import Path
 import jinja2
 import typst
 
-from ocrrlib.errors import InputError, pick
-from ocrrlib.files import ROOT, atomic
+from ocrrlib.files import ROOT, InputError, atomic, pick
 from paper import document, values
 
 SUFFIXES = {"pdf": ".pdf", "html": ".html", "arxiv": "-arxiv.tar.gz"}

@@ -5,8 +5,7 @@ import math
 from dataclasses import dataclass
 from numbers import Integral
 
-from ocrrlib.errors import InputError
-from ocrrlib.files import ROOT, write_text
+from ocrrlib.files import ROOT, InputError, write_text
 
 FOLDER = ROOT / "paper/values"
 

@@ -9,7 +9,7 @@ import pooch
 import pytest
 
 from ocrrlib.datasets import DATASETS, Dataset, Texts, fetch, load_texts
-from ocrrlib.errors import InputError
+from ocrrlib.files import InputError
 
 CONTENT = b"what is my balance?\n"
 TINY = Dataset(

@@ -14,8 +14,7 @@ from conftest import rows
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ocrrlib.errors import InputError
-from ocrrlib.files import ROOT
+from ocrrlib.files import ROOT, InputError
 from ocrrlib.ledger import GENESIS, Fault, Ledger, entry_hash, read, write
 
 D = 6

@@ -17,9 +17,8 @@ from sklearn.neural_network import MLPClassifier
 
 import ocrrlib
 from ocrrlib import own
-from ocrrlib.errors import InputError
 from ocrrlib.evaluation import interval
-from ocrrlib.files import ROOT
+from ocrrlib.files import ROOT, InputError
 from ocrrlib.own import evaluate
 from ocrrlib.own_system import as_system
 from ocrrlib.policies import Policy

@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 from ocrrlib import own
 from ocrrlib.datasets import Texts
 from ocrrlib.embeddings import halve, widen
-from ocrrlib.errors import InputError
+from ocrrlib.files import InputError
 from ocrrlib.own import evaluate
 from ocrrlib.own_data import _drawn, read_data
 

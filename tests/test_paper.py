@@ -15,8 +15,7 @@ import pytest
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from ocrrlib.errors import InputError
-from ocrrlib.files import ROOT
+from ocrrlib.files import ROOT, InputError
 from paper import values
 from paper.values import Value
 from paper import render

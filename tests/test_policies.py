@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ocrrlib.errors import InputError
+from ocrrlib.files import InputError
 from ocrrlib.policies import CONFUSIONS, POLICIES, UNCERTAINTIES, Gate, Policy
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream

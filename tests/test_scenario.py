@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ocrrlib.errors import InputError
+from ocrrlib.files import InputError
 from ocrrlib.scenario import PAPER_CAP, make_scenario, shuffled
 
 

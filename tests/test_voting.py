@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ocrrlib.errors import InputError
+from ocrrlib.files import InputError
 from ocrrlib.voting import RULES, vote
 
 
