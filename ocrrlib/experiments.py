@@ -93,11 +93,8 @@ def grid(experiment, encoder=DEFAULT_ENCODER, seeds=None, profile="paper"):
     Raises ``InputError`` if a name is unknown or a seed out of range.
     """
     plan = pick("experiment", experiment, EXPERIMENTS)
-    size = dict(pick("profile", profile, PROFILES))
-    if profile == "quick":
-        size["thin"] *= plan.slower
-    else:
-        size["cap"] = plan.cap
+    size = pick("profile", profile, PROFILES)
+    size = size | ({"thin": size["thin"] * plan.slower} if profile == "quick" else {"cap": plan.cap})
     return [
         Run(dataset, encoder, policy, seed, system, draw=plan.draw, **size)
         for dataset in plan.datasets

@@ -22,8 +22,7 @@ def pick(kind, name, options):
     """Return ``options[name]``; otherwise raise an ``InputError`` that lists the names of this kind."""
     if name in options:
         return options[name]
-    close = get_close_matches(str(name), list(options), n=1)
-    hint = f" (did you mean {close[0]!r}?)" if close else ""
+    hint = "".join(f" (did you mean {close!r}?)" for close in get_close_matches(str(name), list(options), n=1))
     raise InputError(f"unknown {kind} {name!r}{hint}; there are: {', '.join(options)}")
 
 

@@ -68,21 +68,17 @@ def _checked(X, y):
 
 
 class Fault(NamedTuple):
-    """The first broken entry: its place, None for the class names, and how.
+    """The first broken entry."""
 
-    ``changed``, ``removed`` (just before this place), ``inserted``, ``reordered``, or ``truncated`` (the chain does
-    not reach the head that was kept elsewhere).
-    """
-
-    position: int | None
-    kind: str
+    position: int | None  # None for the class names
+    kind: str  # changed, removed (just before), inserted, reordered, or truncated (the head is not reached)
 
     def __str__(self):
         return f"{'names of the classes' if self.position is None else f'entry {self.position}'}: {self.kind}"
 
 
 class Ledger(Entries):
-    """Entries that can only be appended, each bound to the one before: X (n, d) finite float32, y (n,) class ids.
+    """Entries that can only be appended, each bound to the one before, from X (n, d) finite, y (n,) class ids.
 
     ``ids``, ``previous`` and ``hashes`` list of each entry its place at the time of writing, the hash of the entry
     before and its own; ``classes`` and ``names`` are class names and their digest, where it was read from a file.
@@ -112,10 +108,7 @@ class Ledger(Entries):
         self.hashes.append(entry_hash(self.ids[-1], label, x, self.previous[-1]))
 
     def append(self, x, y):
-        """Add an entry, x (d,) finite, y a class id, and extend the chain.
-
-        Raises ``InputError`` if it is not such an entry; the ledger stays as it was.
-        """
+        """Add an entry, x (d,) finite, y a class id; if it is none, raise ``InputError`` and change nothing."""
         (x,), (y,) = _checked([x], [y])
         if x.shape != self._X.shape[1:]:
             raise InputError(f"an embedding of length {len(x)} does not fit a ledger of length {self._X.shape[1]}")
@@ -186,13 +179,10 @@ def _opened(path, mode):
 
 
 def write(ledger, path, classes):
-    """Write a ledger to an SQLite file, or add its new entries to it; on disk when this returns.
+    """Write a ledger to an SQLite file, or add its new entries; return their number once they are on disk.
 
-    The file is made if there is none; else ``ledger`` must continue the one in it, with the same class names
-    ``classes``. Returns the number of entries added.
-
-    Raises ``InputError`` if the file holds something else or cannot be written, or a label has no name; nothing is
-    written then.
+    Raises ``InputError``, and writes nothing, if the file holds another ledger, other class names or something else,
+    if it cannot be written, or if a label has no name.
     """
     path, about = Path(path), (FORMAT, ledger.X.shape[1], names_hash(classes))
     if ledger.size and ledger.y.max() >= len(classes):
@@ -233,8 +223,7 @@ def read(path):
     check("table about", [list(map(type, row)) for row in about] == [[int, int, bytes]])
     ((format, dim, digest),) = about
     check("table about", format == FORMAT and 0 < dim <= WIDEST)
-    named = all(type(name) is str and label == place for place, (label, name) in enumerate(names))
-    check("names of the classes", named)
+    check("names of the classes", all(type(name) is str and i == label for i, (label, name) in enumerate(names)))
     for place, row in enumerate(rows):
         check(f"entry {place}", list(map(type, row)) == _TYPES and len(row[3]) == 4 * dim)
     places, ids, labels, blobs, previous, hashes = map(list, zip(*rows)) if rows else ([] for _ in _TYPES)

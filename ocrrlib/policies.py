@@ -11,10 +11,6 @@ GOLDEN = (5**0.5 - 1) / 2  # its multiples, modulo 1, are spread evenly
 DECIMALS = 9  # uncertainties this close are equal: BLAS rounds differently in batches of different size
 
 
-def _margin(p):
-    return np.subtract(*np.sort(p)[-2:])
-
-
 def _entropy(p):
     p = p[p > 0]
     return -np.sum(p * np.log(p))
@@ -37,7 +33,8 @@ def _nearest(scenario, classes, draws):
     return classes[distances.argmin(axis=1)[np.searchsorted(classes, scenario.y_stream)]]
 
 
-UNCERTAINTIES = {"margin": _margin, "entropy": _entropy}  # of one row, from its class probabilities (C,)
+# Of one row, from its class probabilities (C,).
+UNCERTAINTIES = {"margin": lambda p: np.subtract(*np.sort(p)[-2:]), "entropy": _entropy}
 CONFUSIONS = {"uniform": _uniform, "nearest": _nearest}  # the class that a wrong correction names
 
 

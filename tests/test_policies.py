@@ -122,15 +122,6 @@ def test_wrong_labels_nest_over_rates(confusion, low, high, s):
         assert (many != s.y_stream).all()
 
 
-def test_wrong_labels_come_at_their_rate_and_from_all_classes(banking):
-    s = make_scenario(banking, 0)
-    for rate in (0.1, 0.4):
-        assert abs(np.mean(replace(ORACLE, wrong=rate).labels(s) != s.y_stream) - rate) < 0.04
-    told = replace(ORACLE, wrong=1.0).labels(s)
-    assert len(set(told)) == 77
-    assert not np.array_equal(told, replace(ORACLE, wrong=1.0).labels(make_scenario(banking, 1)))
-
-
 def test_nearest_confusion_names_the_class_with_the_closest_mean(banking):
     s = make_scenario(banking, 0)
     told = replace(ORACLE, wrong=1.0, confusion="nearest").labels(s)
