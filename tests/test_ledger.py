@@ -143,6 +143,13 @@ def test_the_first_entry_out_of_order_is_named(n, order):
     assert holding([items[i] for i in permutation]).verify() == expected
 
 
+def test_a_ledger_owns_its_entries_and_overwrites_none():
+    X, y = rows(4, D, 0), np.arange(4)
+    ledger = Ledger(X, y)
+    X[:], y[:] = 0, 0
+    assert ledger.verify() is None and not hasattr(ledger, "overwrite")
+
+
 NO_ROW = [np.ones(D - 1), np.ones((1, D)), 1.0, np.full(D, np.nan), np.full(D, 1e300), ["a"] * D]
 NO_LABEL = [1.0, "a", None, [0, 1], -1, 2**63]
 
