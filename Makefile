@@ -85,7 +85,7 @@ $(eval $(call made,10_streams,,$(addprefix streams_,asked digits drift encoder k
 .PRECIOUS: $(foreach name,$(NOTEBOOKS),$(made.$(name)))
 
 paper/ocrr.pdf: paper/ocrr.md paper/references.bib $(foreach name,$(NOTEBOOKS),$(made.$(name))) \
-		$(wildcard paper/template.*) paper/build.py
+		$(wildcard paper/template.*) paper/build.py paper/document.py
 	@$(PY) -m paper.build --formats pdf
 	@$(PY) -m paper.values README.md
 

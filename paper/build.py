@@ -12,7 +12,8 @@ import re
 import sys
 import tarfile
 import tempfile
-from difflib import get_close_matches
+import traceback
+from functools import partial
 from pathlib import Path
 
 import jinja2
@@ -21,44 +22,32 @@ import typst
 from ocrrlib.files import ROOT, InputError, atomic, pick
 from paper import document, values
 
-SUFFIXES = {"pdf": ".pdf", "html": ".html", "arxiv": "-arxiv.tar.gz"}
 # A number with decimals is a result, which a notebook must write, but in code, maths, attributes, citations, places.
 NO_PROSE = (
     r"^---\n(?s:.*?)^abstract:|^```(?s:.*?)^```$|`[^`\n]+`|\$\$(?s:.+?)\$\$|\$[^$\n]+\$|\{\{.*?\}\}|\{[#.][^{}]*\}|"
-    r"\]\([^)]*\)|https?://\S+|\[[^\[\]]*@(?!fig:|tbl:|sec:)[^\[\]]*\]|(?:§+|\b(?:[Ss]ection|[Tt]able|[Ff]igure|[Aa]ppendix)s?)"
+    r"\]\([^)]*\)|https?://\S+|\[[^\[\]]*@(?!fig:|tbl:|sec:)[^\[\]]*\]|"
+    r"(?:§+|\b(?:[Ss]ection|[Tt]able|[Ff]igure|[Aa]ppendix)s?)"
     r"\s*(?:[A-Z]\b|\d)[\d.]*(?:(?:, | and |–)§?(?:[A-Z]\b|\d)[\d.]*)*"
 )
 DECIMAL = r"(?<![\w.-])\d[\d,]*\.\d+|(?<![\w.])\.\d+"
 
 
-class Values:
-    """Values by their dotted keys, for Jinja2; keeps note of those that were shown."""
+def keys(entries, used):
+    """The class of dotted keys in the source, for Jinja2: one that is shown is noted, and gives its value's text."""
 
-    def __init__(self, entries, used, prefix=""):
-        self._entries, self._used, self._prefix = entries, used, prefix
+    class Key(jinja2.Undefined):
+        def __getattr__(self, name):
+            return Key(name=f"{self._undefined_name}.{name}")
 
-    def __getattr__(self, name):
-        key = self._prefix + name
-        if key in self._entries:
-            self._used.add(key)
-            return self._entries[key]["text"]
-        if any(known.startswith(f"{key}.") for known in self._entries):
-            return Values(self._entries, self._used, f"{key}.")
-        close = get_close_matches(key, self._entries, n=1)
-        raise InputError(f"unknown value {key!r}{f' (did you mean {close[0]!r}?)' if close else ''}")
+        def __str__(self):
+            used.add(self._undefined_name)
+            return values.show(self._undefined_name, entries)
 
-    def __str__(self):
-        raise InputError(f"unknown value {self._prefix[:-1]!r}: it is the beginning of others")
+    return Key
 
 
 def read_table(folder, name, columns=None, size=None, long=False):
-    """A table of ``paper/tables`` as pandoc Markdown, with the columns that are asked for, in their order.
-
-    Raises
-    ------
-    InputError
-        If there is no such table or column.
-    """
+    """A table of ``paper/tables`` as pandoc Markdown, with the columns named; InputError if one is unknown."""
     path = folder / f"{name}.md"
     if not path.is_file():
         raise InputError(f"unknown table {name!r}: a notebook must write it")
@@ -67,63 +56,48 @@ def read_table(folder, name, columns=None, size=None, long=False):
     heads = {head: place for place, head in enumerate(rows[0])}
     places = [pick(f"column of {name}", column, heads) for column in columns or rows[0]]
     lines = [f"| {' | '.join(row[place] for place in places)} |" for row in rows]
-    about = f"{f' size={size}' if size else ''}{' long=yes' if long else ''}"
-    return "\n".join(["", *lines, "", f": {' '.join(caption.split())} {{#tbl:{name}{about}}}", ""])
+    about = f"#tbl:{name}" + (f" size={size}" if size else "") + " long=yes" * long
+    return "\n".join(["", *lines, "", f": {' '.join(caption.split())} {{{about}}}", ""])
 
 
 def expand(source):
     """The Markdown at ``source`` with its values and tables in.
 
-    Raises
-    ------
-    InputError
-        If a value or table is unknown, a value is never used, or a result is typed by hand.
+    InputError if a value or table is unknown, a value is never used, or a result is typed by hand.
     """
     text, entries, used = source.read_text(encoding="utf-8"), values.read(source.parent / "values"), set()
     typed = re.sub(NO_PROSE, lambda match: re.sub(r"[^\n]", " ", match[0]), text, flags=re.MULTILINE)
     for match in re.finditer(DECIMAL, typed):
         line = 1 + typed.count("\n", 0, match.start())
-        raise InputError(f"{source}, line {line}: {match[0]} is typed by hand: let a notebook write it, or set it as code")
+        raise InputError(f"{source}, line {line}: {match[0]} is typed by hand: a notebook must write it, or it is code")
     # Braces of pandoc's attributes are not Jinja2's.
     marks = dict(comment_start_string="{{#", comment_end_string="#}}", block_start_string="{%%", block_end_string="%%}")
-    jinja = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False, **marks)
-    jinja.globals = {key.split(".")[0]: None for key in entries}
-    jinja.globals = {first: getattr(Values(entries, used), first) for first in jinja.globals}
+    jinja = jinja2.Environment(undefined=keys(entries, used), keep_trailing_newline=True, autoescape=False, **marks)
+    jinja.globals = {"table": partial(read_table, source.parent / "tables")}
     try:
-        made = jinja.from_string(text).render(table=lambda *args, **how: read_table(source.parent / "tables", *args, **how))
-    except jinja2.TemplateError as error:
-        raise InputError(f"{source}: {error.message}") from error
-    except InputError as error:
-        name = str(error).split("'")[1]
-        raise InputError(f"{source}, line {1 + text[: max(0, text.find(name))].count(chr(10))}: {error}") from error
-    if unused := sorted(entries.keys() - used):
-        raise InputError(f"{source}: value {unused[0]!r} is never used: use it, or drop it from its notebook")
+        made = jinja.from_string(text).render()
+    except (jinja2.TemplateError, InputError) as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        line = next(frame.lineno for frame in frames if frame.filename in ("<template>", "<unknown>"))
+        raise InputError(f"{source}, line {line}: {error}") from error
+    for key in sorted(entries.keys() - used):
+        raise InputError(f"{source}: value {key!r} is never used: use it, or drop it from {entries[key]['notebook']}")
     return made
 
 
 def build(source=ROOT / "paper/ocrr.md", out=None, formats=("pdf",)):
-    """Write the paper in each of ``formats`` into the folder ``out``; nothing if anything is wrong.
+    """Write the paper in formats of ``pdf``, ``html`` and ``arxiv``, or nothing if anything is wrong; the path of each.
 
     Parameters
     ----------
     source : Markdown file; ``values/``, ``tables/`` and ``references.bib`` lie beside it.
     out : folder, by default the source's own.
-    formats : of ``pdf``, ``html`` and ``arxiv``.
-
-    Returns
-    -------
-    dict from format to the path written: ``<out>/<source's name>.pdf``, ``.html``, ``-arxiv.tar.gz``.
-
-    Raises
-    ------
-    InputError
-        If something is wrong in the source, or a format is unknown.
     """
-    makers = {"pdf": pdf, "html": lambda paper: document.html(paper).encode(), "arxiv": bundle}
-    chosen = {name: pick("format", name, makers) for name in formats}
-    paper = document.parse(expand(Path(source)), Path(source).parent)
-    made = {name: make(paper) for name, make in chosen.items()}
-    paths = {name: Path(out or Path(source).parent) / f"{Path(source).stem}{SUFFIXES[name]}" for name in made}
+    makers = {"pdf": (pdf, ".pdf"), "html": (document.html, ".html"), "arxiv": (bundle, "-arxiv.tar.gz")}
+    chosen, source = {name: pick("format", name, makers) for name in formats}, Path(source)
+    paper = document.parse(expand(source), source.parent)
+    made = {name: make(paper) for name, (make, _) in chosen.items()}
+    paths = {name: Path(out or source.parent) / f"{source.stem}{suffix}" for name, (_, suffix) in chosen.items()}
     for name, path in paths.items():
         with atomic(path) as temporary:
             temporary.write_bytes(made[name])
@@ -131,15 +105,9 @@ def build(source=ROOT / "paper/ocrr.md", out=None, formats=("pdf",)):
 
 
 def pdf(paper, **options):
-    """The paper as PDF, in bytes; with ``format="png", ppi=100`` its pages as images.
-
-    Raises
-    ------
-    InputError
-        If Typst fails or warns, with what it says.
-    """
+    """The paper as PDF, in bytes; with ``format="png", ppi=100`` its pages. InputError if Typst fails or warns."""
     with tempfile.TemporaryDirectory() as folder:
-        for name, content in ({"paper.typ": document.typst(paper).encode()} | _figures(paper)).items():
+        for name, content in _files(paper, "paper.typ", document.typst).items():
             (Path(folder) / name).parent.mkdir(exist_ok=True)
             (Path(folder) / name).write_bytes(content)
         # Only Typst's own fonts, and no date: the same bytes everywhere.
@@ -156,17 +124,16 @@ def pdf(paper, **options):
 def bundle(paper):
     """What arXiv takes: ``ocrr.tex`` and figures as a gzipped tar archive, in bytes."""
     packed = io.BytesIO()
-    with gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=0) as compressed:
-        with tarfile.open(fileobj=compressed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-            for name, content in sorted(({"ocrr.tex": document.latex(paper).encode()} | _figures(paper)).items()):
-                about = tarfile.TarInfo(name)  # time, owner and mode are the same everywhere
-                about.size = len(content)
-                archive.addfile(about, io.BytesIO(content))
-    return packed.getvalue()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for name, content in sorted(_files(paper, "ocrr.tex", document.latex).items()):
+            about = tarfile.TarInfo(name)  # time, owner and mode are the same everywhere
+            about.size = len(content)
+            archive.addfile(about, io.BytesIO(content))
+    return gzip.compress(packed.getvalue(), mtime=0)
 
 
-def _figures(paper):
-    return {document.file_name(id): path.read_bytes() for id, path in paper.figures.items()}
+def _files(paper, name, write):
+    return {name: write(paper).encode()} | {image: path.read_bytes() for image, path in paper.images.items()}
 
 
 def main():

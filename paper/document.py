@@ -1,13 +1,12 @@
-"""The paper as pandoc's tree: numbered, its references resolved and its citations set; and in each format's markup."""
+"""The paper as pandoc's tree: numbered, with references, citations and tables set; and in each format's markup."""
 
-import base64
 import json
 import math
 import re
 import shutil
 import subprocess
 import textwrap
-from dataclasses import dataclass, field
+from collections import Counter, namedtuple
 from pathlib import Path
 
 import pypandoc
@@ -16,41 +15,22 @@ from ocrrlib.files import InputError
 
 TEMPLATES = Path(__file__).resolve().parent
 READER = "markdown-raw_tex-raw_html-raw_attribute"  # what is raw would show in one format only
-KINDS = {"fig": "Figure", "tbl": "Table", "sec": "Section"}
 NUMBER = r"[+\-−]?\d[\d.,]*"
 NUMERIC = re.compile(rf"({NUMBER}( [±→–] {NUMBER})?( \(\d+/\d+\))?(\s?%)?)|never|–|—|")
 TEXT = 45  # characters from which on a column is running text, set in several lines
 WIDE = 80  # characters from which on a table's heads are broken into lines
-LATEX_SIZES = {"normal": r"\small", "small": r"\footnotesize", "tiny": r"\scriptsize"}
 SPACE = "\N{NO-BREAK SPACE}"
-
-
-@dataclass
-class Document:
-    """Pandoc's tree; paths of figures and (kind, number) of all that is numbered, by id; the first appendix' id."""
-
-    tree: dict
-    figures: dict = field(default_factory=dict)
-    numbers: dict = field(default_factory=dict)
-    appendix: str = ""
-
-    def name(self, id):
-        """What a figure, table or section is called, such as ``Table 3``."""
-        return SPACE.join(self.numbers[id])
+Document = namedtuple("Document", "tree images")  # pandoc's tree; the path of each image by its name in it
 
 
 def pandoc(text, *arguments):
     """What pandoc makes of ``text``, whatever the user's own settings of pandoc are.
 
-    Raises
-    ------
-    InputError
-        With what pandoc says, if it fails or warns: of a reference or citation without a target, too.
+    InputError with what it says if it fails or warns: of a reference or citation without a target, too.
     """
     # The one that pypandoc brings along: its own search prefers a newer one, wherever that comes from.
     program = shutil.which("pandoc", path=Path(pypandoc.__file__).with_name("files"))
-    command = [program, "--data-dir", TEMPLATES, "--wrap=none", *arguments]
-    run = subprocess.run(command, input=text.encode(), capture_output=True)
+    run = subprocess.run([program, "--data-dir", TEMPLATES, *arguments], input=text.encode(), capture_output=True)
     if run.returncode or run.stderr:
         raise InputError(f"pandoc: {run.stderr.decode().strip()}")
     return run.stdout.decode()
@@ -58,17 +38,29 @@ def pandoc(text, *arguments):
 
 def parse(text, folder):
     """The document in Markdown text; its figures and ``references.bib`` are found from ``folder``."""
-    paper = Document(json.loads(pandoc(text, "-f", READER, "-t", "json")))
-    _number(paper, folder)
-    tree = walk(paper.tree, lambda element: _reference(paper, element))
-    blocks, heading = tree["blocks"], node("Header", 1, ["references", ["unnumbered"], []], [node("Str", "References")])
-    place = next((i for i, b in enumerate(blocks) if b["t"] == "Header" and "appendix" in b["c"][1][1]), len(blocks))
-    blocks[place:place] = [heading, node("Div", ["refs", [], []], [])]
+    tree, images = json.loads(pandoc(text, "-f", READER, "-t", "json")), {}
+    names = number(tree)
+
+    def settle(element):
+        """A link in place of a reference to a numbered thing; an image by its name, by default as wide as the text."""
+        kind, content = element["t"], element.get("c")
+        if kind == "Cite" and (id := content[0][0]["citationId"]) in names:
+            return [node("Link", ["", ["reference"], []], [node("Str", names[id])], [f"#{id}", ""])]
+        if kind == "Image":
+            (_, _, options), _, target = content
+            path = folder / target[0]
+            if not (path.is_file() and path.with_suffix(".png").is_file()):
+                raise InputError(f"figure {path} or its .png is missing: the notebooks make it")
+            target[0] = f"figures/{path.name}"
+            images[target[0]] = path
+            options += [] if "width" in dict(options) else [["width", "100%"]]
+
     options = ["--citeproc", "-M", "link-citations=true", "--bibliography", folder / "references.bib"]
-    tree = json.loads(pandoc(json.dumps(tree), "-f", "json", "-t", "json", *options))
+    tree = json.loads(pandoc(json.dumps(walk(tree, settle)), "-f", "json", "-t", "json", *options))
     # Set citations are text; left as they are, writers would set them in their own way.
-    paper.tree = walk(tree, lambda element: element["c"][1] if element["t"] == "Cite" else None)
-    return paper
+    tree = walk(tree, lambda element: element["c"][1] if element["t"] == "Cite" else None)
+    walk(tree, lambda element: arrange(element) if element["t"] == "Table" else None)
+    return Document(tree, images)
 
 
 def node(kind, *content):
@@ -105,91 +97,62 @@ def plain(part):
     return " " if part["t"] in ("Space", "SoftBreak", "LineBreak") else plain(part.get("c"))
 
 
-def _number(paper, folder):
-    """Number sections, figures and tables in order, as LaTeX and Typst do."""
-    counts, sections = {"fig": 0, "tbl": 0}, []
+def number(tree):
+    """Number sections, figures and tables in order, in headings and captions; what each is called, by its id."""
+    names, counts, sections = {}, Counter(), []
 
-    def count(element):
-        nonlocal sections
+    def visit(element):
         kind, content = element["t"], element.get("c")
         if kind == "Header" and "unnumbered" not in content[1][1]:
-            level, (id, classes, _), _ = content
-            if "appendix" in classes and not paper.appendix:
-                sections, paper.appendix = [], id
-            sections = (sections + [0] * level)[:level]
+            level, (id, classes, _), words = content
+            if "appendix" in classes and not counts["Appendix"]:
+                counts["Appendix"] = 1
+                sections.clear()
+            sections[:] = (sections + [0] * level)[:level]
             sections[-1] += 1
-            first = chr(64 + sections[0]) if paper.appendix else str(sections[0])
-            paper.numbers[id] = ("Appendix" if paper.appendix else KINDS["sec"], ".".join([first, *map(str, sections[1:])]))
-        elif kind in ("Figure", "Table") and (kind_of := (id := content[0][0]).split(":")[0]) in counts:
-            counts[kind_of] += 1
-            paper.numbers[id] = (KINDS[kind_of], str(counts[kind_of]))
-            if kind == "Figure":
-                paper.figures[id] = folder / _figure(element)[1][2][0]
-                if not paper.figures[id].with_suffix(".png").is_file():
-                    raise InputError(f"figure {paper.figures[id]} or its .png is missing: the notebooks make it")
+            first = chr(64 + sections[0]) if counts["Appendix"] else sections[0]
+            place = ".".join(map(str, [first, *sections[1:]]))
+            names[id] = f"{'Appendix' if counts['Appendix'] else 'Section'}{SPACE}{place}"
+            words[:0] = [node("Str", f"{place}\N{EM SPACE}")]
+        elif kind in ("Figure", "Table"):
+            (id, *_), (_, caption), *_ = content
+            counts[kind] += 1
+            names[id] = f"{kind}{SPACE}{counts[kind]}"
+            caption[0]["c"][:0] = [node("Strong", [node("Str", f"{names[id]}:")]), node("Space")]
 
-    walk(paper.tree["blocks"], count)
-
-
-def _reference(paper, element):
-    """A link in place of a reference to something numbered."""
-    id = element["c"][0][0]["citationId"] if element["t"] == "Cite" else None
-    if id in paper.numbers:
-        return [node("Link", ["", ["reference"], []], [node("Str", paper.name(id))], [f"#{id}", ""])]
+    walk(tree["blocks"], visit)
+    return names
 
 
-@dataclass
-class Table:
-    """A table, ready to be set: cells are inline elements, ``text`` the relative widths of columns of running text.
-
-    ``aligns`` are ``left``, ``right`` or ``center``, one per column; ``gaps`` the rows that a new group begins with;
-    a ``long`` table may break between rows, others stand on one page.
-    """
-
-    id: str
-    size: str
-    long: bool
-    caption: list
-    aligns: list
-    head: list
-    rows: list
-    text: dict
-    gaps: set
-
-    @classmethod
-    def of(cls, element):
-        """The table that a ``Table`` of pandoc's tree describes; columns of numbers are set to the right."""
-        (id, _, attributes), (_, caption), columns, (_, heads), bodies, _ = element["c"]
-        head, *rows = [[inlines(cell[4]) for cell in row[1]] for row in [*heads, *bodies[0][3]]]
-        words = [[plain(row[c]) for row in rows] for c in range(len(head))]
-        numeric = [all(map(NUMERIC.fullmatch, column)) and re.search(r"\d", "".join(column)) for column in words]
-        rows = [[_in_one_line(cell) if right else cell for cell, right in zip(row, numeric)] for row in rows]
-        widths = [max(map(len, column), default=0) for column in words]
-        total = sum(max(width, len(plain(cell))) + 2 for width, cell in zip(widths, head))
-        if total > WIDE:
-            head = [_broken(cell, width) for cell, width in zip(head, widths)]
-        options = dict(attributes)
-        # Long cells count for more: it is they that make rows high.
-        text = {c: round(math.hypot(*map(len, words[c])) / len(rows) ** 0.5) for c, w in enumerate(widths) if w > TEXT}
-        aligns = ["right" if right or column[0]["t"] == "AlignRight" else "left" for right, column in zip(numeric, columns)]
-        size = options.get("size") or ("normal" if total <= WIDE else "small")
-        return cls(id, size, options.get("long") == "yes", inlines(caption), aligns, head, rows, text, _groups(words))
+def arrange(table):
+    """Set a table in place: numbers to the right, heads in lines, text by relative width; rows of new groups marked."""
+    (_, _, options), _, columns, (_, heads), bodies, _ = table["c"]
+    head, *rows = [row[1] for row in [*heads, *bodies[0][3]]]
+    words = [[plain(row[c]) for row in rows] for c in range(len(head))]
+    widths = [max(map(len, column), default=0) for column in words]
+    total = sum(max(width, len(plain(cell))) + 2 for width, cell in zip(widths, head))
+    options += [] if dict(options).get("size") else [["size", "normal" if total <= WIDE else "small"]]
+    for c, (column, width) in enumerate(zip(words, widths)):
+        columns[c][1] = node("ColWidthDefault")
+        if all(map(NUMERIC.fullmatch, column)) and re.search(r"\d", "".join(column)):
+            columns[c][0] = node("AlignRight")
+            for row in rows:
+                _set(row[c], [re.sub(r"^-(?=\d)", "−", plain(row[c])).replace(" ", SPACE)])
+        elif width > TEXT:  # long cells count for more: it is they that make rows high
+            columns[c][1] = node("ColWidth", round(math.hypot(*map(len, column)) / len(rows) ** 0.5))
+            for row in rows:
+                row[c][0][1].append("text")
+        if total > WIDE and len(plain(head[c])) > width + 2:  # signs stay with their neighbours
+            text = re.sub(r" (?=[%→±])|(?<=[→±]) ", SPACE, plain(head[c]))
+            _set(head[c], textwrap.wrap(text, max(width, *map(len, text.split(" "))), break_on_hyphens=False))
+    for r in _groups(words):
+        bodies[0][3][r][0][1].append("group")
 
 
-def _in_one_line(cell):
-    """A number with a real minus sign in place of a hyphen, and nothing to break a line at."""
-    if any(inline["t"] not in ("Str", "Space") for inline in cell):
-        return cell
-    return [node("Str", re.sub(r"^-(?=\d)", "−", plain(cell)).replace(" ", SPACE))]
-
-
-def _broken(cell, width):
-    """A head's words in lines hardly longer than ``width`` or its longest word; signs stay with their neighbours."""
-    if any(inline["t"] not in ("Str", "Space") for inline in cell) or len(plain(cell)) <= width + 2:
-        return cell
-    words = re.sub(r" (?=[%→±])|(?<=[→±]) ", SPACE, plain(cell))
-    lines = textwrap.wrap(words, max(width, *map(len, words.split(" "))), break_on_hyphens=False)
-    return [inline for line in lines for inline in (node("LineBreak"), node("Str", line))][1:]
+def _set(cell, lines):
+    """Put lines of words into a cell; one with markup stays."""
+    if all(inline["t"] in ("Str", "Space") for inline in inlines(cell[4])):
+        cell[4] = [node("Plain", [part for line in lines for part in (node("LineBreak"), node("Str", line))][1:])]
 
 
 def _groups(words):
@@ -203,164 +166,82 @@ def _groups(words):
     return rows
 
 
-# --- the formats
+def _table(element, typst):
+    """A table's markup in Typst, or in LaTeX, and its cells' inline elements between."""
+    (id, _, options), (_, caption), columns, (_, [head]), [(*_, rows)], _ = element["c"]
+    size, long, caption = dict(options)["size"], ["long", "yes"] in options, inlines(caption)
+    sides = ["right" if align["t"] == "AlignRight" else "left" for align, _ in columns]
+    widths = [width.get("c") for _, width in columns]  # of running text only
+
+    def line(row, start, between, end):
+        return [start, *[part for cell in row[1] for part in (between, inlines(cell[4]))][1:], end]
+
+    def body(gap, *marks):
+        return [part for row in rows for part in (gap * ("group" in row[0][1]), *line(row, *marks))]
+
+    if typst:
+        places = ", ".join(f"{width}fr" if width else "auto" for width in widths)
+        start = f'booktabs(name: "{id}", size: "{size}", long: {str(long).lower()}, columns: ({places},), align: ('
+        top = ["#figure(kind: ", '"long"' if long else "table", ", caption: [", caption, "], ", start, ", ".join(sides)]
+        top += [",), head: ", *line(head, "([", "], [", "],),\n")]
+        return [*top, *body("gap,\n", "[", "], [", "],\n"), f")) <{id}>"]
+    texts = [width for width in widths if width]
+    part = len(texts) / (sum(texts) or 1)
+    places = [f"T{{{width * part:.3f}}}" if width else side[0].upper() for width, side in zip(widths, sides)]
+    start = f"\\set{'long' * long}{'text' if texts else 'table'}{{{''.join(places)}}}{{{size}}}{{"
+    top = [start, caption, f"\\label{{{id}}}}}{{", *line(head, "\\head{", "} & \\head{", "} \\\\"), "}{\n"]
+    return [*top, *body("\\addlinespace\n", "", " & ", " \\\\\n"), "}"]
 
 
 def html(paper):
-    """The paper as one HTML page, images within."""
+    """The paper as one HTML page, images within, in bytes."""
 
     def visit(element):
-        kind, content = element["t"], element.get("c")
-        if kind == "Header":  # one below the title, which is the page's only heading of the first level
-            number = [node("Str", f"{paper.numbers[content[1][0]][1]} ")] if content[1][0] in paper.numbers else []
-            return [node("Header", content[0] + 1, content[1], number + walk(content[2], visit))]
-        if kind in ("Figure", "Table") and content[0][0] in paper.numbers:
-            id, (short, caption) = content[0][0], content[1]
-            label = [node("Strong", [node("Str", f"{paper.name(id)}:")]), node("Space")]
-            content[1] = [short, [node("Plain", label + walk(inlines(caption), visit))]]
-            if kind == "Figure":
-                png = base64.b64encode(paper.figures[id].with_suffix(".png").read_bytes()).decode()
-                _figure(element)[1][2][0] = f"data:image/png;base64,{png}"
-                return [element]
-            table = Table.of(element)
-            for column, align in zip(content[2], table.aligns):
-                column[0], column[1] = node(f"Align{align.capitalize()}"), node("ColWidthDefault")
-            return [node("Div", ["", ["scroll"], []], [element])]
-        return None
+        if element["t"] == "Image":
+            about, words, (name, _) = element["c"]
+            return [node("Image", about, words, [str(paper.images[name].with_suffix(".png")), ""])]
+        if element["t"] == "Table":  # its caption stays where it is while it scrolls
+            (id, _, options), caption, *rest = element["c"]
+            bare = node("Table", ["", [], options], [None, []], *rest)
+            box = node("Div", ["", ["scroll"], [["tabindex", "0"]]], [bare])
+            return [node("Figure", [id, ["table"], []], caption, [box])]
 
-    copy = Document(json.loads(json.dumps(paper.tree)), paper.figures, paper.numbers, paper.appendix)
-    return _write(copy, visit, "html", "--toc", "--toc-depth=3", "--section-divs", "--mathml")
+    options = "--toc --toc-depth=3 --section-divs --mathml --embed-resources --shift-heading-level-by=1"
+    return _write(paper, visit, "html", *options.split()).encode()
 
 
 def typst(paper):
-    """The paper in Typst's markup; its figures are expected at ``file_name(id)``."""
-    flush = [node("RawBlock", "typst", "#place.flush()")]  # all floats that still wait for a place come first
+    """The paper in Typst's markup; it expects its images by their names."""
 
     def visit(element):
         kind, content = element["t"], element.get("c")
-        if kind == "Header":
-            number = paper.numbers.get(content[1][0])
-            label = [node("Str", f"{number[1]}\N{EM SPACE}")] if number else []
-            before = flush if content[0] == 1 else []
-            if content[1][0] == paper.appendix:  # tables upon tables: they need not float
-                before = [*flush, node("RawBlock", "typst", "#set figure(placement: none)")]
-            return [*before, node("Header", content[0], content[1], label + walk(content[2], visit))]
-        if kind == "Figure":
-            id, image, caption = _figure(element)
-            alt = json.dumps(plain(image[1]), ensure_ascii=False)
-            start = f'#figure(image("{file_name(id)}", width: {_width(image)}%, alt: {alt}), '
-            return [_joined("typst", [start, *_typst_caption(paper.name(id), caption), f") <{id}>"], visit)]
+        if kind == "Header" and "appendix" in content[1][1]:  # tables upon tables: they need not float
+            return [node("RawBlock", "typst", "#set figure(placement: none)"), element]
+        if kind == "Image":
+            (_, _, options), words, (name, _) = content
+            alt = json.dumps(plain(words), ensure_ascii=False)
+            return [node("RawInline", "typst", f'#image("{name}", width: {dict(options)["width"]}, alt: {alt})')]
         if kind == "Table":
-            table = Table.of(element)
-            start = f'#figure(kind: {chr(34)}long{chr(34) if table.long else ""}, ' if table.long else "#figure(kind: table, "
-            parts = [start, *_typst_caption(paper.name(table.id), table.caption), *_typst_table(table), f") <{table.id}>"]
-            return [*flush * table.long, _joined("typst", parts, visit)]
+            return [_joined("typst", _table(element, typst=True))]
         if kind == "Div" and content[0][0] == "refs":
-            return [_joined("typst", ["#entry[", inlines(e["c"][1]), f"] <{e['c'][0][0]}>"], visit) for e in content[1]]
-        return None
+            return [_joined("typst", ["#entry[", inlines(e["c"][1]), f"] <{e['c'][0][0]}>"]) for e in content[1]]
 
     # Without smart quotes: after a digit Typst would make a prime of an apostrophe.
     return _write(paper, visit, "typst-citations-smart")
 
 
-def _typst_caption(name, caption):
-    return [f"supplement: [{name}], caption: [", caption, "], "]
-
-
-def _typst_table(table):
-    columns = ", ".join(f"{table.text[c]}fr" if c in table.text else "auto" for c in range(len(table.head)))
-    long = "true" if table.long else "false"
-    parts = [f'booktabs(name: "{table.id}", size: "{table.size}", long: {long}, columns: ({columns},), align: (']
-    parts += [", ".join(table.aligns), ",), head: ("]
-    parts += [part for cell in table.head for part in ("[", cell, "], ")] + ["),\n"]
-    for number, row in enumerate(table.rows):
-        parts.append("gap,\n" if number in table.gaps else "")
-        parts += [part for cell in row for part in ("[", cell, "], ")] + ["\n"]
-    return [*parts, ")"]
-
-
 def latex(paper):
-    """The paper in LaTeX; its figures are expected at ``file_name(id)``."""
-
-    def visit(element):
-        kind, content = element["t"], element.get("c")
-        if kind == "Link" and "reference" in content[0][1]:
-            id = content[2][0][1:]
-            return [_raw("latex", rf"\hyperref[{id}]{{{paper.numbers[id][0]}~\ref*{{{id}}}}}")]
-        if kind == "Link" and content[2][0].startswith("#ref-"):
-            start = rf"\hyperlink{{cite.{content[2][0].removeprefix('#ref-')}}}{{"
-            return [_raw("latex", start), *walk(content[1], visit), _raw("latex", "}")]
-        if kind == "Header" and content[1][0] == "references":
-            return [node("RawBlock", "latex", r"\FloatBarrier")]  # the list of references brings its own heading
-        if kind == "Header" and content[0] == 1 and "Appendix" in paper.numbers.get(content[1][0], ()):
-            start = "\\FloatBarrier" + "\n\\appendix\n\\floatshere" * (content[1][0] == paper.appendix)
-            return [node("RawBlock", "latex", start), element]
-        if kind == "Figure":
-            id, image, caption = _figure(element)
-            start = f"\\begin{{figure}}\n\\centering\n\\includegraphics[width={_width(image) / 100:g}\\linewidth]"
-            end = f"}}\\label{{{id}}}\n\\end{{figure}}"
-            return [_joined("latex", [f"{start}{{{file_name(id)}}}\n\\caption{{", caption, end], visit)]
-        if kind == "Table":
-            return [_joined("latex", _latex_table(Table.of(element)), visit)]
-        if kind == "Div" and content[0][0] == "refs":
-            items = [(e["c"][0][0].removeprefix("ref-"), inlines(e["c"][1])) for e in content[1]]
-            entries = [_joined("latex", [rf"\bibitem[]{{{key}}} ", words], visit) for key, words in items]
-            return [_raw_block(r"\begin{thebibliography}{}"), *entries, _raw_block(r"\end{thebibliography}")]
-        return None
-
-    return _write(paper, visit, "latex")
+    """The paper in LaTeX; it expects its images by their names."""
+    return _write(paper, lambda e: [_joined("latex", _table(e, typst=False))] if e["t"] == "Table" else None, "latex")
 
 
-def _latex_table(table):
-    caption, total = ["\\caption{", table.caption, f"}}\\label{{{table.id}}}"], sum(table.text.values())
-    share = {c: 0.6 * width / total for c, width in table.text.items()}
-    kinds = [rf">{{\raggedright\arraybackslash}}p{{{share[c]:.3f}\linewidth}}" if c in share else align[0]
-             for c, align in enumerate(table.aligns)]  # fmt: skip
-    columns, gap = f"{{@{{}}{''.join(kinds)}@{{}}}}", "\\addlinespace\n"
-    heads = [part for c, cell in enumerate(table.head) for part in (" & " * bool(c), rf"\head{{{table.aligns[c][0]}}}{{", cell, "}")]
-    head, rows = ["\\toprule\n", *heads, " \\\\\n\\midrule\n"], []
-    for number, row in enumerate(table.rows):
-        rows.append(gap if number in table.gaps else "")
-        rows += [part for c, cell in enumerate(row) for part in (" & " * bool(c), cell)] + [" \\\\\n"]
-    size = LATEX_SIZES[table.size]
-    if table.long:
-        start = ["\\FloatBarrier\n\\begingroup", size, f"\\begin{{longtable}}{columns}\n", *caption, "\\\\\n"]
-        again = ["\\endfirsthead\n", *head, "\\endhead\n\\bottomrule\n\\endfoot\n"]
-        return [*start, *head, *again, *rows, "\\end{longtable}\n\\endgroup"]
-    start = ["\\begin{table}\n\\centering\n", *caption, size, f"\\fit{{\\begin{{tabular}}{columns}\n"]
-    return [*start, *head, *rows, "\\bottomrule\n\\end{tabular}}\n\\end{table}"]
-
-
-def file_name(id):
-    """Where a figure's file lies beside the paper."""
-    return f"figures/{id.split(':')[1]}.pdf"
-
-
-def _raw(format, text):
-    return node("RawInline", format, text)
-
-
-def _raw_block(text):
-    return node("RawBlock", "latex", text)
-
-
-def _joined(format, parts, visit):
+def _joined(format, parts):
     """One paragraph of markup (strings) and of inline elements (lists)."""
-    return node("Para", [w for p in parts for w in ([_raw(format, p)] if isinstance(p, str) else walk(p, visit))])
-
-
-def _figure(element):
-    """A figure's id, its image's content (attributes, words, target), and its caption as inline elements."""
-    (id, *_), (_, caption), blocks = element["c"]
-    return id, inlines(blocks)[0]["c"], inlines(caption)
-
-
-def _width(image):
-    """A figure's width in percent of the text's."""
-    return float(dict(image[0][2]).get("width", "100%").rstrip("%"))
+    marked = [[node("RawInline", format, part)] if isinstance(part, str) else part for part in parts]
+    return node("Para", [inline for part in marked for inline in part])
 
 
 def _write(paper, visit, writer, *arguments):
     suffix = {"html": "html", "latex": "tex"}.get(writer, "typ")
-    options = ["--standalone", "--template", TEMPLATES / f"template.{suffix}", "--syntax-highlighting=none"]
+    options = ["--wrap=none", "--standalone", "--syntax-highlighting=none", f"--template={TEMPLATES}/template.{suffix}"]
     return pandoc(json.dumps(walk(paper.tree, visit)), "-f", "json", "-t", writer, *options, *arguments)

@@ -16,9 +16,10 @@ from studies.check import commit
 PUBLISHED = published_runs()
 
 
-def test_a_sample_drawn_from_the_commit_comes_out_as_published():
-    chosen = draw(PUBLISHED, commit(), seconds=60)
-    assert len(chosen) > 10
+@pytest.mark.parametrize("half", [0, 1])
+def test_a_sample_drawn_from_the_commit_comes_out_as_published(half):
+    chosen = draw(PUBLISHED, commit(), seconds=60)[half::2]
+    assert len(chosen) > 5
     assert differing(chosen, jobs=1, progress=False) == []
 
 

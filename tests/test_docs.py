@@ -84,6 +84,7 @@ def here(tmp_path, monkeypatch):
     monkeypatch.setenv("OCRR_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("MPLBACKEND", "agg")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.delitem(sys.modules, "mine", raising=False)  # of another test
     return tmp_path
 
 

@@ -11,6 +11,7 @@ from slim import closure, installed_bytes, names, only, run
 
 from ocrrlib.files import ROOT
 
+pytestmark = pytest.mark.slow
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CORE = closure(PROJECT["dependencies"])
 BOUND = 450e6  # bytes that the core may take
@@ -82,7 +83,7 @@ def test_an_installed_core_evaluates_from_an_empty_folder_as_the_checkout_does(c
 def test_the_core_reads_data_of_ones_own_and_runs_a_grid(core, tmp_path):
     program = """if True:
         import numpy as np
-        from ocrrlib import home
+        from ocrrlib import files
         from ocrrlib.embeddings import load
         from ocrrlib.experiments import Run
         from ocrrlib.own_data import read_data
@@ -95,7 +96,7 @@ def test_the_core_reads_data_of_ones_own_and_runs_a_grid(core, tmp_path):
         read_data("vectors.npz")
         runs = [Run("banking77", "all-MiniLM-L6-v2", "random10", 0, "ncm", thin=20)]
         frame, _ = sweep(runs, {"banking77": load("banking77")}, progress=False)
-        assert CACHE.is_relative_to(home.cache_folder()) and len(frame) > 1
+        assert CACHE.is_relative_to(files.cache_folder()) and len(frame) > 1
     """
     run(core | {"OCRR_CACHE_DIR": str(tmp_path / "cache")}, program, tmp_path)
     found = sorted(path.name for path in tmp_path.iterdir())

@@ -64,7 +64,7 @@ STEADY = [name for name in AUTHORS if name != "river_logreg"]  # its own course 
 def computed(banking, tmp_path_factory):
     """Run now: checkpoints by (system, seed), each a frame with the step as index."""
     runs = [run for run in grid("full_sweep") if run.dataset == "banking77" and run.policy == "oracle"]
-    results, _ = sweep(runs, {"banking77": banking}, jobs=2, cache=tmp_path_factory.mktemp("runs"), progress=False)
+    results = sweep(runs, {"banking77": banking}, jobs=2, cache=tmp_path_factory.mktemp("runs"), progress=False)
     return {key: frame.set_index("step") for key, frame in results.groupby(["system", "seed"])}
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
@@ -111,9 +111,10 @@ def test_fisher_counted_1726_of_32768_for_darwins_maize():
     assert statistics.flip_p(DARWIN) == 1726 / 32768
 
 
-@given(st.lists(st.tuples(ACCURACY, ACCURACY), min_size=2, max_size=9))
-def test_the_p_value_of_flips_is_that_of_scipys_permutation_test(pairs):
-    d = np.subtract(*np.array(pairs).T).round(4)
+@settings(max_examples=25)
+@given(st.lists(st.integers(-40, 40), min_size=2, max_size=9))
+def test_the_p_value_of_flips_is_that_of_scipys_permutation_test(numbers):
+    d = np.array(numbers) / 64  # sums are exact: SciPy takes those that differ by rounding for different
     theirs = stats.permutation_test((d,), np.mean, permutation_type="samples", n_resamples=np.inf)
     assert statistics.flip_p(d) == pytest.approx(theirs.pvalue) and statistics.flip_p(d) == statistics.flip_p(
         -d

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ocrrlib.files import InputError
+from ocrrlib.files import ROOT, InputError
 from paper import values
 from paper.values import Value
 
@@ -77,3 +77,17 @@ def test_a_text_is_the_rounded_number_with_thousands_a_minus_sign_and_a_unit(num
     whole = shown.lstrip("−").partition(".")[0]
     assert ("," in whole) == (abs(rounded) >= 10_000)
     assert len(shown.partition(".")[2]) == digits
+
+
+def test_the_readme_shows_the_values_and_systems_of_today():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert values.refresh(text) == text
+    assert all(f"|`{name}`|" in text for name in values.INTRODUCED)
+
+
+def test_a_stale_value_and_table_are_replaced_and_an_unknown_key_is_named():
+    stale = "<!--{claims.total}-->1<!---->\n<!-- systems -->\n<!-- /systems -->"
+    fresh = values.refresh(stale)
+    assert f"-->{values.read()['claims.total']['text']}<!--" in fresh and "|`slda`|" in fresh
+    with pytest.raises(InputError, match="claims.totl"):
+        values.refresh("<!--{claims.totl}-->1<!---->")

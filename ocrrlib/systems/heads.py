@@ -183,6 +183,10 @@ class StaticLinear(LinearHead):
             p[:, self.known] = softmax(logits)
         return p
 
+    def watch(self, Q):
+        answers = super().watch(Q)(np.arange(len(Q)))  # for good: nothing changes them
+        return lambda rows: answers[rows]
+
     def _correct(self, x, y):
         """The point of this baseline: it does not learn."""
 

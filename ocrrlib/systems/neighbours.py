@@ -9,6 +9,8 @@ from ocrrlib.systems.base import TEMPERATURE, Storage, System, softmax
 from ocrrlib.systems.heads import LinearHead
 from ocrrlib.voting import vote
 
+AHEAD = 8  # queries that are answered at once where one is asked about
+
 
 def shares(sims, slots, entries, n_classes, temperature, nearest=False):
     """Softmax over the neighbours' cosines, summed per class; all zero where nothing is stored.
@@ -77,6 +79,18 @@ class Neighbours(System):
 
     def _chances(self, found):
         return shares(*found, self.entries, self.n_classes, self.temperature)
+
+    def watch(self, Q):
+        """Answers change with what is written only, so queries after a single one are answered along with it."""
+        answer, answers, written = super().watch(Q), np.empty(len(Q), np.int64), np.full(len(Q), -1)
+
+        def answered(rows):
+            if (written[rows] != self.entries.writes).any():
+                asked = np.arange(rows[0], min(rows[0] + AHEAD, len(Q))) if len(rows) == 1 else rows
+                answers[asked], written[asked] = answer(asked), self.entries.writes
+            return answers[rows]
+
+        return answered
 
     def storage(self):
         return Storage(bytes=self.entries.nbytes, entries=self.entries.size)
@@ -195,7 +209,7 @@ class SubstrateHNSW(Substrate):
         try:
             from hnswlib import Index
         except ModuleNotFoundError:
-            raise InputError("SubstrateHNSW needs hnswlib, which is not installed: pip install hnswlib") from None
+            raise InputError("SubstrateHNSW needs hnswlib, which is not installed: pip install chroma-hnswlib") from None
         super()._fit(X, y)
         self.index = Index("ip", self.dim)
         self.index.init_index(max(1, len(X)), M=self.M, ef_construction=self.ef_construction, random_seed=self.seed)
@@ -233,7 +247,9 @@ class SubstrateHNSW(Substrate):
         return lambda rows: self._scores(Q[rows])
 
     def storage(self):
-        return Storage(bytes=self.entries.nbytes + self.index.index_file_size(), entries=self.entries.size)
+        index = self.index.__getstate__()[0]  # header, rows and links, as in the index's own file
+        links = 96 + 4 * self.entries.size + index["data_level0"].nbytes + index["link_lists"].nbytes
+        return Storage(bytes=self.entries.nbytes + links, entries=self.entries.size)
 
 
 class KNNLM(LinearHead):

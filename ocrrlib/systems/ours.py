@@ -7,8 +7,6 @@ from ocrrlib.systems.gaussians import PLDA, KernelLDA
 from ocrrlib.systems.heads import train_head
 from ocrrlib.systems.neighbours import Substrate, shares
 
-AHEAD = 8  # queries that are answered at once where one is asked about
-
 
 class StandingScores:
     """A model's scores of fixed features (q, D), computed again only under classes that changed since."""
@@ -136,18 +134,6 @@ class LedgerPLDA(Substrate):
 
     def _chances(self, p):
         return p
-
-    def watch(self, Q):
-        """Answers change with corrections only, so queries after a single one are answered along with it."""
-        answer, answers, written = super().watch(Q), np.empty(len(Q), np.int64), np.full(len(Q), -1)
-
-        def answered(rows):
-            if (written[rows] != self.entries.size).any():
-                asked = np.arange(rows[0], min(rows[0] + AHEAD, len(Q))) if len(rows) == 1 else rows
-                answers[asked], written[asked] = answer(asked), self.entries.size
-            return answers[rows]
-
-        return answered
 
     def storage(self):
         """Ledger and models as they are held; the head, like all heads, as published: 4 bytes a parameter."""
