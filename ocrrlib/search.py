@@ -85,7 +85,7 @@ def _block_top_k(Q, X, born, k):
     best = rough
     if n >= GROUPS * 2 and k <= GROUPS:  # k groups reach the k-th best of their bests, so k entries do
         best = rough[:, : n - n % GROUPS].reshape(m, -1, GROUPS).max(axis=1)
-    if k < best.shape[1]:
+    if k <= best.shape[1]:
         bound = np.partition(best, -k, axis=1)[:, -k]
         rows, slots = np.divmod(np.flatnonzero(rough >= (bound - SLACK * Q.shape[1])[:, None]), n)
     else:
