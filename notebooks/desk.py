@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 
 from ocrrlib.embeddings import encode, widen
 from ocrrlib.encoders import load_encoder
-from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import EXPERIMENTS
+from ocrrlib.files import InputError, pick
 from ocrrlib.ledger import Ledger
 from paper import style
 from ocrrlib.scenario import make_scenario

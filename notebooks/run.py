@@ -19,9 +19,8 @@ from traitlets.config import Config
 from ocrrlib.datasets import DATASETS, load_texts
 from ocrrlib.embeddings import embed, path_of
 from ocrrlib.encoders import load_encoder
-from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import PROFILES, parse_seeds
-from ocrrlib.files import ROOT
+from ocrrlib.files import ROOT, InputError, pick
 from ocrrlib.tasks import check_scheduler
 from studies.scale import LIVE, cells, check_memory
 

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from ocrrlib.errors import InputError, pick
+from ocrrlib.files import InputError, pick
 
 # Everything else is imported where it is used, so that `ocrr --help` is quick.
 plain = dict(no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)

@@ -1,7 +1,6 @@
 """The datasets as text: sources, pinned files, parsers.
 
-Set ``OCRR_DATA_DIR`` to a folder with ``<dataset>/<file>`` to work without a
-network; otherwise pooch downloads each file once into the user's cache.
+Without a network: set ``OCRR_DATA_DIR`` to a folder with ``<dataset>/<file>``.
 """
 
 import csv
@@ -13,8 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ocrrlib.errors import InputError, pick
-from ocrrlib.files import sha256
+from ocrrlib.files import InputError, pick, sha256
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ class Texts:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A dataset: pinned files with SHA-256, licence, citation, parser."""
+    """A dataset: pinned files, licence, citation, parser."""
 
     name: str
     title: str
@@ -53,24 +51,18 @@ class Dataset:
 
 
 def _banking77(paths):
-    def rows(name):
+    def pairs(name):
         with open(paths[name], newline="", encoding="utf-8") as handle:
-            pairs = [(row["text"], row["category"]) for row in csv.DictReader(handle)]
-        return [text for text, _ in pairs], [label for _, label in pairs]
+            return [(row["text"], row["category"]) for row in csv.DictReader(handle)]
 
-    return Texts(*rows("train.csv"), *rows("test.csv"))
+    return Texts(*map(list, (*zip(*pairs("train.csv")), *zip(*pairs("test.csv")))))
 
 
 def _clinc150(paths):
     # The "plus" variant: out-of-scope sentences are a 151st class of their own.
-    with open(paths["data_oos_plus.json"], encoding="utf-8") as handle:
-        parts = json.load(handle)
-
-    def rows(*names):
-        pairs = [pair for name in names for pair in parts[name]]
-        return [text for text, _ in pairs], [label for _, label in pairs]
-
-    return Texts(*rows("train", "oos_train"), *rows("test", "oos_test"))
+    parts = json.loads(paths["data_oos_plus.json"].read_text(encoding="utf-8"))
+    train, test = parts["train"] + parts["oos_train"], parts["test"] + parts["oos_test"]
+    return Texts(*map(list, (*zip(*train), *zip(*test))))
 
 
 DATASETS = {
@@ -93,55 +85,35 @@ DATASETS = {
         url="https://raw.githubusercontent.com/clinc/oos-eval/828f8093932c8fe6ca7936c3d2e52903b1c523de/data",
         files={"data_oos_plus.json": "bfcca9ae515623541dc1983c94c4ed7cae9d26b42ae47d74b972e51bb6f7a21f"},
         licence="CC-BY-3.0",
-        citation="Larson et al. (2019), An evaluation dataset for intent classification "
-        "and out-of-scope prediction, EMNLP-IJCNLP",
+        citation="Larson et al. (2019), An evaluation dataset for intent classification and out-of-scope prediction, "
+        "EMNLP-IJCNLP",
         parse=_clinc150,
     ),
 }
 
 
 def fetch(dataset, name):
-    """Path of one raw file, checked: from ``OCRR_DATA_DIR`` or downloaded once.
+    """Path of one raw file, in ``OCRR_DATA_DIR`` or downloaded once.
 
-    Raises
-    ------
-    InputError
-        If the file is absent, differs from its SHA-256, or cannot be downloaded.
+    Raises ``InputError`` if it is missing, differs from its SHA-256, or cannot be downloaded.
     """
     import pooch  # slow to import, seldom needed
 
-    folder = os.environ.get("OCRR_DATA_DIR")
-    expected = dataset.files[name]
-    if folder:
-        path = Path(folder) / dataset.name / name
-        if not path.is_file():
-            raise InputError(f"{path} is missing: OCRR_DATA_DIR must hold {dataset.name}/{name} from {dataset.url}")
-        if sha256(path) != expected:
-            raise InputError(f"{path} is not the published file (SHA-256 differs): fetch it again from {dataset.url}")
-        return path
+    given, digest = os.environ.get("OCRR_DATA_DIR"), dataset.files[name]
+    path = Path(given or pooch.os_cache("ocrr")) / dataset.name / name
     try:
-        fetched = pooch.retrieve(
-            url=f"{dataset.url}/{name}",
-            known_hash=f"sha256:{expected}",
-            fname=name,
-            path=pooch.os_cache("ocrr") / dataset.name,
-            downloader=pooch.HTTPDownloader(timeout=10),
-        )
+        if not given:
+            downloader = pooch.HTTPDownloader(timeout=10)
+            pooch.retrieve(f"{dataset.url}/{name}", f"sha256:{digest}", name, path.parent, downloader=downloader)
+        elif sha256(path) != digest:
+            raise ValueError("its SHA-256 differs")
     except (OSError, ValueError) as error:  # requests' errors are OSErrors; a wrong hash is a ValueError
-        raise InputError(
-            f"could not download {dataset.name}/{name} ({type(error).__name__}): connect to the network, or set "
-            f"OCRR_DATA_DIR to a folder that holds {dataset.name}/{name} from {dataset.url}"
-        ) from error
-    return Path(fetched)
+        way_out = f"set OCRR_DATA_DIR to a folder with {dataset.name}/{name} from {dataset.url}, or go online"
+        raise InputError(f"cannot use {path} ({error if given else type(error).__name__}): {way_out}") from error
+    return path
 
 
 def load_texts(name):
-    """Sentences and labels of a dataset by name.
-
-    Raises
-    ------
-    InputError
-        If the dataset is unknown or one of its files is not available.
-    """
+    """Sentences and labels of a dataset by name; raises ``InputError`` as ``pick`` and ``fetch`` do."""
     dataset = pick("dataset", name, DATASETS)
     return dataset.parse({file: fetch(dataset, file) for file in dataset.files})

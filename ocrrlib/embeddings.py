@@ -15,8 +15,7 @@ from safetensors.numpy import save_file
 
 from ocrrlib.datasets import DATASETS, load_texts
 from ocrrlib.encoders import DEFAULT_ENCODER, LEXICAL_ENCODER, load_encoder, name_of, revision, slug
-from ocrrlib.errors import InputError, pick
-from ocrrlib.files import atomic, cache_folder, data_folder, installed
+from ocrrlib.files import InputError, atomic, cache_folder, data_folder, installed, pick
 
 FOLDER = data_folder() / "embeddings"
 BLOCK = 2**16  # rows computed at once in float64

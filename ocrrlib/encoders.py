@@ -8,8 +8,7 @@ import socket
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from ocrrlib.errors import InputError
-from ocrrlib.files import sha256
+from ocrrlib.files import InputError, sha256
 
 DEFAULT_ENCODER = "all-MiniLM-L6-v2"
 LEXICAL_ENCODER = "tfidf-svd"

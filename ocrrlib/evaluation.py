@@ -11,8 +11,7 @@ from scipy.special import stdtrit
 from ocrrlib import __version__
 from ocrrlib.datasets import DATASETS
 from ocrrlib.encoders import DEFAULT_ENCODER
-from ocrrlib.errors import InputError
-from ocrrlib.files import data_folder, write_text
+from ocrrlib.files import InputError, data_folder, write_text
 from ocrrlib.metrics import RUN, final
 from ocrrlib.own_data import check_name
 from ocrrlib.stream import EVERY

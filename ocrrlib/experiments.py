@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 
 from ocrrlib.encoders import DEFAULT_ENCODER
-from ocrrlib.errors import InputError, pick
+from ocrrlib.files import InputError, pick
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import PAPER_CAP
 from ocrrlib.systems import BUDGETS, SYSTEMS
@@ -42,17 +42,7 @@ class Experiment:
     rows: bool = False  # whether it is kept which test rows were right
 
 
-FULL_SWEEP = (
-    "static_knn",
-    "static_linear",
-    "online_linear",
-    "ewc",
-    "a_gem",
-    "lwf",
-    "knn_lm",
-    "river_logreg",
-    "substrate",
-)
+FULL_SWEEP = tuple("static_knn static_linear online_linear ewc a_gem lwf knn_lm river_logreg substrate".split())
 BOUNDED = tuple(f"bounded_{eviction}_{budget}" for eviction in ("reservoir", "fifo") for budget in BUDGETS)
 LORAS = ("lora", "lora_no_dropout", "lora_epochs_5", "lora_epochs_10", "lora_replay", "lora_replay_summed")
 ONLINE = ("online_linear_tuned", "pa", "ncm", "ncm_cosine", "slda", "slda_frozen", "slda_shrunk", "klda", "rls")
@@ -61,22 +51,15 @@ OURS = "ledger_plda"
 CROSSED = ("substrate", "slda", OURS)  # whose spread over seeds is taken apart
 VARIANTS = ("substrate", "substrate_count_only", "substrate_no_recency", "substrate_k1", "substrate_sumsim")
 
+BOTH, STORAGE = ("banking77", "clinc150"), ("substrate", "online_linear", "a_gem", "river_logreg", *BOUNDED)
+WIDER = dict(seeds=tuple(range(20)), cap=None, rows=True)
+
 EXPERIMENTS = {
-    "full_sweep": Experiment(("banking77", "clinc150"), tuple(POLICIES), FULL_SWEEP, "fresh"),
-    "storage_pareto": Experiment(
-        ("banking77",), ("oracle",), ("substrate", "online_linear", "a_gem", "river_logreg", *BOUNDED), "continued"
-    ),
+    "full_sweep": Experiment(BOTH, tuple(POLICIES), FULL_SWEEP, "fresh"),
+    "storage_pareto": Experiment(("banking77",), ("oracle",), STORAGE, "continued"),
     "lora": Experiment(("banking77",), ("oracle",), LORAS, "continued", slower=5),
     "vote_ablation": Experiment(("banking77",), ("oracle",), VARIANTS, "continued"),
-    "beyond": Experiment(
-        ("banking77", "clinc150"),
-        tuple(POLICIES),
-        (*FULL_SWEEP, *ONLINE, *REPLAYS, OURS),
-        "fresh",
-        seeds=tuple(range(20)),
-        cap=None,
-        rows=True,
-    ),
+    "beyond": Experiment(BOTH, tuple(POLICIES), (*FULL_SWEEP, *ONLINE, *REPLAYS, OURS), "fresh", **WIDER),
 }
 
 PUBLISHED_ONLY = ("lora", "beyond")  # too long for `make paper`, which shows their published results
@@ -85,50 +68,33 @@ PUBLISHED_ONLY = ("lora", "beyond")  # too long for `make paper`, which shows th
 PROFILES = {"paper": dict(cap=PAPER_CAP, thin=1), "quick": dict(cap=60, thin=24)}
 
 
-def _from(part):
-    """The integers that ``3`` or ``0-4`` stands for."""
-    ends = re.fullmatch(r"\s*(\d+)\s*-\s*(\d+)\s*", part)
-    first, last = map(int, ends.groups() if ends else (part, part))
-    if not first <= last < first + MOST_SEEDS:
-        raise ValueError(part)
-    return range(first, last + 1)
-
-
 def parse_seeds(seeds):
     """Seeds as a tuple of integers, from ``"0,1,2"``, ``"0-4"`` or a sequence.
 
-    Raises
-    ------
-    InputError
-        If there is none, one twice, or one that is not an integer from 0 up.
+    Raises ``InputError`` if there is none, one twice, or one that is not an integer from 0 up.
     """
-    parts = seeds.split(",") if isinstance(seeds, str) else seeds
     try:
-        numbers = tuple(
-            number for part in parts for number in (_from(part) if isinstance(part, str) else (operator.index(part),))
-        )
+        parts = seeds.split(",") if isinstance(seeds, str) else map(operator.index, seeds)
+        spans = [[int(end) for end in str(part).split("-")] for part in parts]
+        if any(len(span) > 2 or span[-1] - span[0] not in range(MOST_SEEDS) for span in spans):
+            raise ValueError
+        numbers = tuple(number for span in spans for number in range(span[0], span[-1] + 1))
+        if not numbers or max(numbers) >= 2**32 or len(set(numbers)) < len(numbers):
+            raise ValueError
     except (TypeError, ValueError):
-        way_out = f"give them as 0,1,2 or, lowest first, as 0-2, at most {MOST_SEEDS:,} of them"
-        raise InputError(f"seeds {seeds!r} are not a list of integers: {way_out}") from None
-    if not numbers or min(numbers) < 0 or max(numbers) >= 2**32 or len(set(numbers)) < len(numbers):
-        raise InputError(f"seeds {seeds!r} are out of range: give different integers from 0 to {2**32 - 1}")
+        way_out = f"from 0 to {2**32 - 1}, as 0,1,2 or, at most {MOST_SEEDS:,} of them, as 0-2"
+        raise InputError(f"seeds {seeds!r} cannot be used: give different integers {way_out}") from None
     return numbers
 
 
 def grid(experiment, encoder=DEFAULT_ENCODER, seeds=None, profile="paper"):
     """All runs of an experiment, in the order of its result file; by default with its own seeds.
 
-    Raises
-    ------
-    InputError
-        If a name is unknown or a seed out of range.
+    Raises ``InputError`` if a name is unknown or a seed out of range.
     """
     plan = pick("experiment", experiment, EXPERIMENTS)
-    size = dict(pick("profile", profile, PROFILES))
-    if profile == "quick":
-        size["thin"] *= plan.slower
-    else:
-        size["cap"] = plan.cap
+    size = pick("profile", profile, PROFILES)
+    size = size | ({"thin": size["thin"] * plan.slower} if profile == "quick" else {"cap": plan.cap})
     return [
         Run(dataset, encoder, policy, seed, system, draw=plan.draw, **size)
         for dataset in plan.datasets

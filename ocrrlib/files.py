@@ -1,4 +1,4 @@
-"""Files that are never half-written, and their fingerprints."""
+"""Files that are never half-written, where they stand, and the error of bad input."""
 
 import glob
 import hashlib
@@ -7,14 +7,23 @@ import shutil
 import tempfile
 import time
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
-
-import pooch
-
-from ocrrlib.errors import InputError
 
 ROOT = Path(__file__).resolve().parent.parent  # the checkout: data, figures and build folders stand here
 PACKAGED = Path(__file__).resolve().parent / "data"  # in an installed wheel only
+
+
+class InputError(ValueError):
+    """Bad input, named in one line with the way out; nothing was changed or lost."""
+
+
+def pick(kind, name, options):
+    """Return ``options[name]``; otherwise raise an ``InputError`` that lists the names of this kind."""
+    if name in options:
+        return options[name]
+    hint = "".join(f" (did you mean {close!r}?)" for close in get_close_matches(str(name), list(options), n=1))
+    raise InputError(f"unknown {kind} {name!r}{hint}; there are: {', '.join(options)}")
 
 
 def installed():
@@ -29,41 +38,32 @@ def data_folder():
 
 def cache_folder():
     """Folder for files that can be made again: ``OCRR_CACHE_DIR``, else in the checkout or the user's cache."""
+    import pooch  # slow to import
+
     default = pooch.os_cache("ocrr") if installed() else ROOT / "build/cache"
     return Path(os.environ.get("OCRR_CACHE_DIR") or default)
 
 
 @contextmanager
 def atomic(path):
-    """Yield a temporary path of the same name; sync it to disk and move it into place only on success.
+    """Yield a temporary path; sync it to disk and move it into place on success only.
 
-    Raises
-    ------
-    InputError
-        If the folder or the file cannot be written, as on a full disk.
+    Raises ``InputError`` if the file cannot be written, as on a full disk.
     """
     path = Path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _remove_leftovers(path)
-        folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix="~"))
-        try:
-            yield folder / path.name
-            _sync(folder / path.name)
-            os.replace(folder / path.name, path)
+        for left in path.parent.glob(f".{glob.escape(path.name)}.*~"):  # by a killed write
+            if time.time() - left.stat().st_mtime > 3600:
+                shutil.rmtree(left, ignore_errors=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.", suffix="~") as folder:
+            yield (temporary := Path(folder) / path.name)
+            _sync(temporary)
+            os.replace(temporary, path)
             _sync(path.parent)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
     except OSError as error:
         way_out = "make room, or choose a folder that can be written"
         raise InputError(f"cannot write {path}: {error.strerror or error}; {way_out}") from error
-
-
-def _remove_leftovers(path):
-    """Remove what killed writes of this file left an hour ago or earlier."""
-    for folder in path.parent.glob(f".{glob.escape(path.name)}.*~"):
-        if time.time() - folder.stat().st_mtime > 3600:
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _sync(path):

@@ -6,6 +6,7 @@ a head that was kept elsewhere: ``verify(head)``.
 """
 
 import hashlib
+import re
 import sqlite3
 import struct
 from contextlib import closing, contextmanager
@@ -14,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ocrrlib.errors import InputError
+from ocrrlib.files import InputError
 from ocrrlib.search import Entries
 
 GENESIS = bytes(32)  # the hash before the first entry
@@ -58,52 +59,30 @@ def _checked(X, y):
     try:
         with np.errstate(over="ignore"):  # too large for float32 is infinite, and refused
             X, y = np.asarray(X, np.float32), np.asarray(y)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"a ledger holds embeddings, (n, d) numbers: {error}") from None
-    if X.ndim != 2 or y.shape != X.shape[:1]:
-        raise InputError(f"a ledger holds rows (n, d) and class ids (n,); got shapes {X.shape} and {y.shape}")
-    if not np.isfinite(X).all():
-        raise InputError("an embedding has NaN or infinite values: remove or fix it, a hash over it would vouch for it")
-    if len(y) and not (y.dtype.kind in "iu" and 0 <= y.min() and y.max() < 2**63):
-        raise InputError("class ids are whole numbers from 0 up")
-    return X, y.astype(np.int64)
+        ids = not y.size or y.dtype.kind in "iu" and 0 <= y.min() and y.max() < 2**63
+        if X.ndim == 2 and y.shape == X.shape[:1] and np.isfinite(X).all() and ids:
+            return X, y.astype(np.int64)
+    except (TypeError, ValueError):  # no numbers
+        pass
+    raise InputError("a ledger holds rows (n, d) of finite numbers and class ids (n,), whole numbers from 0 up")
 
 
 class Fault(NamedTuple):
-    """The first broken entry: its place, None for the class names, and how.
+    """The first broken entry."""
 
-    ``changed``, ``removed`` (just before this place), ``inserted``, ``reordered``, or ``truncated`` (the chain does
-    not reach the head that was kept elsewhere).
-    """
-
-    position: int | None
-    kind: str
+    position: int | None  # None for the class names
+    kind: str  # changed, removed (just before), inserted, reordered, or truncated (the head is not reached)
 
     def __str__(self):
         return f"{'names of the classes' if self.position is None else f'entry {self.position}'}: {self.kind}"
 
 
 class Ledger(Entries):
-    """Entries that can only be appended, each bound to the one before.
+    """Entries that can only be appended, each bound to the one before, from X (n, d) finite, y (n,) class ids.
 
-    Parameters
-    ----------
-    X : (n, d) float32
-        First embeddings, finite.
-    y : (n,) int
-        Their class ids, from 0 up.
-
-    Attributes
-    ----------
-    ids, previous, hashes : list
-        Of each entry: its place at the time of writing, the hash of the entry before, its own hash.
-    classes, names : tuple of str, bytes; or None
-        Class names and their digest, where the ledger was read from a file.
-
-    Raises
-    ------
-    InputError
-        If rows are not finite or labels are not class ids.
+    ``ids``, ``previous`` and ``hashes`` list of each entry its place at the time of writing, the hash of the entry
+    before and its own; ``classes`` and ``names`` are class names and their digest, where it was read from a file.
+    Raises ``InputError`` if rows are not finite or labels are not class ids.
     """
 
     classes = names = None
@@ -117,26 +96,19 @@ class Ledger(Entries):
     @classmethod
     def from_chain(cls, X, y, ids, previous, hashes, classes=None, names=None):
         """Entries and hashes as found elsewhere, nothing computed again, so that ``verify`` can judge them."""
-        ledger = cls(np.empty((0, np.shape(X)[1])), [])
+        ledger = cls(X[:0], [])
         Entries.__init__(ledger, X, y)
         ledger.ids, ledger.previous, ledger.hashes = ids, previous, hashes
         ledger.classes, ledger.names = classes, names
         return ledger
 
     def _link(self, x, label):
-        before, id = self.hashes[-1] if self.hashes else GENESIS, len(self.hashes)
-        self.ids.append(id)
-        self.previous.append(before)
-        self.hashes.append(entry_hash(id, label, x, before))
+        self.previous.append(self.hashes[-1] if self.hashes else GENESIS)
+        self.ids.append(len(self.ids))
+        self.hashes.append(entry_hash(self.ids[-1], label, x, self.previous[-1]))
 
     def append(self, x, y):
-        """Add an entry, x (d,) finite, y a class id, and extend the chain.
-
-        Raises
-        ------
-        InputError
-            If it is not such an entry; the ledger stays as it was.
-        """
+        """Add an entry, x (d,) finite, y a class id; if it is none, raise ``InputError`` and change nothing."""
         (x,), (y,) = _checked([x], [y])
         if x.shape != self._X.shape[1:]:
             raise InputError(f"an embedding of length {len(x)} does not fit a ledger of length {self._X.shape[1]}")
@@ -156,22 +128,11 @@ class Ledger(Entries):
     def verify(self, head=None):
         """Walk the chain and return the first ``Fault``, or None if all is as written.
 
-        Parameters
-        ----------
-        head : bytes or str, optional
-            A head of this ledger that was kept elsewhere, 32 bytes or 64 hexadecimal digits. Without it a cut tail
-            or a rewrite of the whole chain goes unnoticed.
-
-        Raises
-        ------
-        InputError
-            If the head is no hash.
+        ``head`` is a head of this ledger that was kept elsewhere, 32 bytes or 64 hexadecimal digits. Without it a cut
+        tail or a rewrite of the whole chain goes unnoticed. Raises ``InputError`` if it is no hash.
         """
-        try:
-            head = bytes.fromhex(head) if isinstance(head, str) else head
-        except ValueError:
-            head = b""
-        if head is not None and not (isinstance(head, bytes) and len(head) == len(GENESIS)):
+        head = head.hex() if isinstance(head, bytes) else head
+        if head is not None and not re.fullmatch("[0-9a-fA-F]{64}", str(head)):
             raise InputError("the head is no hash: give 64 hexadecimal digits, or the 32 bytes that they stand for")
         if self.names is not None and self.names != names_hash(self.classes):
             return Fault(None, "changed")
@@ -184,21 +145,19 @@ class Ledger(Entries):
                 return self._broken_link(place)
             before = own
         known = {GENESIS, *self.hashes}
-        if head is None or head in known or self.names and head in {_sealed(self.names, one) for one in known}:
-            return None
-        return Fault(self.size, "truncated")
+        known |= {_sealed(self.names, one) for one in known} if self.names else set()
+        return None if head is None or bytes.fromhex(head) in known else Fault(self.size, "truncated")
 
     def _broken_link(self, place):
         """Why the entry at ``place``, intact in itself, does not follow the one before it."""
         wanted, chain, later = self.previous[place], [GENESIS, *self.hashes[:place]], self.hashes[place + 1 :]
-        if self.hashes[place] in chain or self.hashes[place] in later:
-            return Fault(place, "inserted")  # a copy
-        if wanted in later:
+        copied = self.hashes.count(self.hashes[place]) > 1
+        if wanted in later and not copied:
             return Fault(place, "reordered")
-        if later and self.previous[place + 1] == chain[-1]:
-            return Fault(place, "inserted")  # unknown to the next one
-        if wanted in chain:
-            return Fault(chain.index(wanted), "inserted")  # all from there to here
+        if copied or later and self.previous[place + 1] == chain[-1]:  # unknown to the next one
+            return Fault(place, "inserted")
+        if wanted in chain:  # all from there to here
+            return Fault(chain.index(wanted), "inserted")
         return Fault(place, "removed")
 
 
@@ -210,8 +169,8 @@ def _opened(path, mode):
             base.execute("PRAGMA synchronous = EXTRA")  # as FULL, and the folder once the journal is gone
             base.execute("BEGIN IMMEDIATE" if mode == "rwc" else "BEGIN")
             found = [sql for (sql,) in base.execute("SELECT sql FROM sqlite_master ORDER BY name")]
-            if found not in ([], _SCHEMA.split(";\n")):
-                raise InputError(f"{path} is a database but no ledger, or its tables were changed: choose another file")
+            if found != _SCHEMA.split(";\n") and (found or mode == "rw"):
+                raise InputError(f"{path} holds no ledger, or its tables were changed: choose another file")
             yield base, bool(found)
             base.execute("COMMIT")
     except sqlite3.Error as error:
@@ -220,23 +179,10 @@ def _opened(path, mode):
 
 
 def write(ledger, path, classes):
-    """Write a ledger to a file, or add its new entries to it; on disk when this returns.
+    """Write a ledger to an SQLite file, or add its new entries; return their number once they are on disk.
 
-    Parameters
-    ----------
-    ledger : Ledger
-        A new ledger, or the continuation of the one in the file.
-    path : path
-        An SQLite file; made if there is none.
-    classes : sequence of str
-        Class names, the same each time.
-
-    Returns the number of entries added.
-
-    Raises
-    ------
-    InputError
-        If the file holds something else or cannot be written, or a label has no name; nothing is written.
+    Raises ``InputError``, and writes nothing, if the file holds another ledger, other class names or something else,
+    if it cannot be written, or if a label has no name.
     """
     path, about = Path(path), (FORMAT, ledger.X.shape[1], names_hash(classes))
     if ledger.size and ledger.y.max() >= len(classes):
@@ -262,34 +208,26 @@ def write(ledger, path, classes):
 def read(path):
     """The ledger in a file, with its ``classes``, as it stands there: ``verify`` finds what was changed.
 
-    Raises
-    ------
-    InputError
-        If the file is missing, is no ledger, or was changed so that it cannot be read.
+    Raises ``InputError`` if the file is missing, is no ledger, or was changed so that it cannot be read.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise InputError(f"{path} is missing: give a file that ocrrlib.ledger.write made")
-    with _opened(path, "rw") as (base, exists):  # "rw", as SQLite first undoes a write that was killed
-        if not exists:
-            raise InputError(f"{path} is empty: write a ledger to it first")
-        about = base.execute("SELECT * FROM about").fetchall()
-        names = base.execute("SELECT * FROM classes ORDER BY label").fetchall()
-        rows = base.execute("SELECT * FROM entries ORDER BY place").fetchall()
+    with _opened(Path(path), "rw") as (base, _):  # "rw", as SQLite first undoes a write that was killed
+        about, names, rows = (
+            base.execute(f"SELECT * FROM {table}").fetchall()
+            for table in ("about", "classes ORDER BY label", "entries ORDER BY place")
+        )
 
     def check(part, whole):
         if not whole:
             raise InputError(f"{path}: {part} changed since it was written: restore it from a copy")
 
-    check("table about", [list(map(type, row)) for row in about] == [[int, int, bytes]] and about[0][0] == FORMAT)
-    dim = about[0][1]
-    check("table about", 0 < dim <= WIDEST)
-    numbered = all(type(name) is str and label == place for place, (label, name) in enumerate(names))
-    check("names of the classes", numbered)
+    check("table about", [list(map(type, row)) for row in about] == [[int, int, bytes]])
+    ((format, dim, digest),) = about
+    check("table about", format == FORMAT and 0 < dim <= WIDEST)
+    check("names of the classes", all(type(name) is str and i == label for i, (label, name) in enumerate(names)))
     for place, row in enumerate(rows):
         check(f"entry {place}", list(map(type, row)) == _TYPES and len(row[3]) == 4 * dim)
     places, ids, labels, blobs, previous, hashes = map(list, zip(*rows)) if rows else ([] for _ in _TYPES)
     X, classes = np.frombuffer(b"".join(blobs), "<f4").reshape(-1, dim), tuple(name for _, name in names)
-    ledger = Ledger.from_chain(X, labels, ids, previous, hashes, classes, about[0][2])
+    ledger = Ledger.from_chain(X, labels, ids, previous, hashes, classes, digest)
     check("places of entries", places == list(range(len(rows))) or ledger.verify())
     return ledger

@@ -35,9 +35,7 @@ def summarise(results):
     for axis in ("novel", "original"):
         columns[axis] = groups[f"{axis}_acc"].mean()
         columns[f"{axis}_std"] = groups[f"{axis}_acc"].std(ddof=0)
-    columns["corrections"] = groups["corrections"].mean()
-    columns["stored_entries"] = groups["stored_entries"].mean()
-    columns["storage_bytes"] = groups["storage_bytes"].mean()
+    columns |= {name: groups[name].mean() for name in ("corrections", "stored_entries", "storage_bytes")}
     for level in LEVELS:
         columns[f"to_{level}"] = groups[f"to_{level}"].mean()
         columns[f"to_{level}_reached"] = groups[f"to_{level}"].count()

@@ -15,10 +15,9 @@ import numpy as np
 import pandas as pd
 
 from ocrrlib.encoders import DEFAULT_ENCODER
-from ocrrlib.errors import InputError, pick
 from ocrrlib.evaluation import HELD_OUT, Evaluation
 from ocrrlib.experiments import parse_seeds
-from ocrrlib.files import cache_folder
+from ocrrlib.files import InputError, cache_folder, pick
 from ocrrlib.own_data import check_name, load_any
 from ocrrlib.policies import POLICIES, Policy
 from ocrrlib.scenario import make_scenario

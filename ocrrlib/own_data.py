@@ -14,7 +14,7 @@ from safetensors.numpy import load_file
 from ocrrlib.datasets import DATASETS
 from ocrrlib.embeddings import BLOCK, Embedded, encode_once, halve, load, load_sentences, widen
 from ocrrlib.encoders import DEFAULT_ENCODER, as_encoder, name_of
-from ocrrlib.errors import InputError, pick
+from ocrrlib.files import InputError, pick
 
 PARTS = {"train": False, "0": False, "false": False, "test": True, "1": True, "true": True}
 

@@ -5,15 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ocrrlib.errors import InputError, pick
+from ocrrlib.files import InputError, pick
 
 GOLDEN = (5**0.5 - 1) / 2  # its multiples, modulo 1, are spread evenly
 DECIMALS = 9  # uncertainties this close are equal: BLAS rounds differently in batches of different size
-
-
-def _margin(p):
-    second, first = np.sort(p)[-2:] if len(p) > 1 else (0.0, p[0])
-    return second - first
 
 
 def _entropy(p):
@@ -38,7 +33,8 @@ def _nearest(scenario, classes, draws):
     return classes[distances.argmin(axis=1)[np.searchsorted(classes, scenario.y_stream)]]
 
 
-UNCERTAINTIES = {"margin": _margin, "entropy": _entropy}  # of one row, from its class probabilities (C,)
+# Of one row, from its class probabilities (C,).
+UNCERTAINTIES = {"margin": lambda p: np.subtract(*np.sort(p)[-2:]), "entropy": _entropy}
 CONFUSIONS = {"uniform": _uniform, "nearest": _nearest}  # the class that a wrong correction names
 
 
@@ -46,27 +42,13 @@ CONFUSIONS = {"uniform": _uniform, "nearest": _nearest}  # the class that a wron
 class Policy:
     """Correction policy; ``dataclasses.replace`` changes one setting at a time.
 
-    Attributes
-    ----------
-    p : float
-        Probability that a mistake is corrected, one Bernoulli draw per stream position.
-        With ``exact`` or ``ask``, the share of the stream that is asked about.
-    wrong : float
-        Share of stream positions where a correction names a wrong class.
-    confusion : str
-        Choice of the wrong class, a name in ``CONFUSIONS``.
-    delay : int
-        Stream items between a mistake and its correction; the last corrections come at the end of the stream.
-    ask : str or None
-        Ask about the items of highest uncertainty, a name in ``UNCERTAINTIES``, instead of at random. A question
-        whose answer was right already is spent all the same.
-    exact : bool
-        Ask about exactly ``round(p * n)`` random items: the baseline of ``ask``.
+    A mistake is corrected with probability ``p``, one Bernoulli draw per stream position. With ``exact``,
+    ``round(p * n)`` random items are asked about instead; with ``ask``, a name in ``UNCERTAINTIES``, as many of the
+    most uncertain ones. A question whose answer was right already is spent all the same. A share ``wrong`` of the
+    corrections names a wrong class, chosen by ``confusion``, a name in ``CONFUSIONS``. A correction comes ``delay``
+    stream items after its mistake, the last ones at the end of the stream.
 
-    Raises
-    ------
-    InputError
-        If a number is out of range or a name unknown.
+    Raises ``InputError`` if a number is out of range or a name unknown.
     """
 
     name: str
@@ -81,11 +63,8 @@ class Policy:
         pick("confusion", self.confusion, CONFUSIONS)
         if self.ask is not None:
             pick("way of asking", self.ask, UNCERTAINTIES)
-        for name in ("p", "wrong"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise InputError(f"{name} {getattr(self, name)!r} is out of range: give a share from 0 to 1")
-        if not (isinstance(self.delay, (int, np.integer)) and self.delay >= 0):
-            raise InputError(f"delay {self.delay!r} is out of range: give a number of stream items from 0 up")
+        if not (0 <= self.p <= 1 and 0 <= self.wrong <= 1 and self.delay in range(2**31)):
+            raise InputError(f"{self} is out of range: give p and wrong from 0 to 1, a whole delay from 0 up")
 
     def draws(self, seed, n):
         """Stream positions that are corrected if wrong, (n,) bool; the same for all systems, nested over ``p``."""
@@ -102,18 +81,11 @@ class Policy:
         """Labels that corrections name, (n,) int64: the true ones but for a share ``wrong``.
 
         Drawn per position, so that all systems get the same, nested over rates.
-
-        Raises
-        ------
-        InputError
-            If there is only one class to name.
         """
         y = scenario.y_stream
         if not self.wrong:
             return y
         classes = np.union1d(scenario.y_initial, y)
-        if len(classes) < 2:
-            raise InputError("a wrong correction needs a second class to name: give a scenario with more classes")
         uniform, draws = np.random.default_rng([scenario.seed, 5]).random((len(y), 2)).T
         return np.where(uniform < self.wrong, CONFUSIONS[self.confusion](scenario, classes, draws), y)
 

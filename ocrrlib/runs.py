@@ -19,9 +19,8 @@ import pyarrow.parquet as pq
 from ocrrlib.embeddings import load_sentences
 from ocrrlib.embeddings import load
 from ocrrlib.encoders import DEFAULT_ENCODER
-from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import EXPERIMENTS, check_runs, grid
-from ocrrlib.files import ROOT, atomic
+from ocrrlib.files import ROOT, InputError, atomic, pick
 from ocrrlib.metrics import RUN
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import make_scenario

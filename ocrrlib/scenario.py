@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ocrrlib.errors import InputError, pick
+from ocrrlib.files import InputError, pick
 
 # After the held-out classes, the authors' full sweep makes a new generator from the seed ("fresh"), their other
 # experiments continue the same one.
@@ -17,20 +17,10 @@ PAPER_CAP = 400  # test rows per axis in the authors' code; the paper does not m
 class Scenario:
     """One draw of the benchmark; arrays are read-only.
 
-    Attributes
-    ----------
-    classes : tuple of str
-        Names of all classes; a class id is a position in it.
-    held_out : (h,) int64
-        Ids of the novel classes, first met in the stream.
-    X_initial, y_initial
-        Training rows of the known classes, in file order.
-    X_stream, y_stream
-        Training rows of the held-out classes, shuffled.
-    X_novel, y_novel
-        Test rows of the held-out classes.
-    X_original, y_original
-        Test rows of the known classes.
+    ``classes`` are the names of all classes, a class id is a position there; ``held_out`` (h,) the ids of the novel
+    ones. ``X_initial`` (n, d), ``y_initial`` (n,) are the training rows of the known classes, in file order;
+    ``stream``, those of the held-out classes, shuffled; ``novel`` and ``original``, the test rows of the held-out and
+    the known classes.
     """
 
     dataset: str
@@ -63,36 +53,16 @@ class Scenario:
 def make_scenario(data, seed, draw="fresh", cap=PAPER_CAP, held_out=10, thin=1):
     """Draw a scenario from an embedded dataset.
 
-    Parameters
-    ----------
-    data : Embedded
-        The dataset.
-    seed : int
-        Seed of every draw, from 0 up.
-    draw : str
-        A name in ``DRAWS``: the generator after the held-out classes are drawn.
-    cap : int or None
-        Test rows per axis at most, drawn at random; None for all.
-    held_out : int
-        Number of held-out classes.
-    thin : int
-        Keep every ``thin``-th training row.
+    ``seed`` decides every draw, ``draw``, a name in ``DRAWS``, the generator once ``held_out`` classes are drawn.
+    ``cap`` limits the test rows per axis, drawn at random; None keeps all. Every ``thin``-th training row is kept.
 
-    Raises
-    ------
-    InputError
-        If the draw is unknown or a number is out of range.
+    Raises ``InputError`` if the draw is unknown or a number is out of range.
     """
-    renew = pick("draw", draw, DRAWS)
-    n_classes = len(data.classes)
-    if not (isinstance(seed, (int, np.integer)) and seed >= 0):
-        raise InputError(f"seed {seed!r} is out of range: give an integer from 0 up")
-    if not 0 < held_out < n_classes:
-        raise InputError(f"cannot hold out {held_out} of {n_classes} classes: give 1 to {n_classes - 1}")
-    if cap is not None and cap < 1:
-        raise InputError(f"a cap of {cap} test rows is too small: give at least 1, or None for all")
-    if thin < 1:
-        raise InputError(f"thin {thin} is out of range: give 1 for all training rows, n for every n-th")
+    renew, n_classes = pick("draw", draw, DRAWS), len(data.classes)
+    whole = isinstance(seed, (int, np.integer)) and seed >= 0
+    if not (whole and 0 < held_out < n_classes and thin >= 1 and (cap is None or cap >= 1)):
+        given = f"seed {seed!r}, held_out {held_out}, cap {cap} or thin {thin}"
+        raise InputError(f"{given} is out of range: seed from 0, held_out 1 to {n_classes - 1}, cap and thin from 1")
 
     rng = np.random.default_rng(seed)
     held = rng.choice(n_classes, held_out, replace=False)

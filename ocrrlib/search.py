@@ -14,6 +14,7 @@ BLOCK = 256  # queries searched at once
 GROUPS = 256  # groups of entries whose best cosines bound the k-th best
 DEPTH = 30  # neighbours searched for at first, so that systems with fewer share that search
 CACHED = 2**24  # bytes of entries that fit a processor's cache
+SLACK = 2.0**-22  # times the dimension: upper bound on the difference of two float32 dot products of unit rows
 
 
 def _grown(array, n):
@@ -26,12 +27,8 @@ def _grown(array, n):
 class Entries:
     """Labelled embeddings in one growing block of memory.
 
-    Attributes
-    ----------
-    X, y, born : (n, d) float32, (n,) int64, (n,) int64
-        Embeddings, class ids, and the number of writes before each: higher is newer.
-    size, writes : int
-        Entries stored; writes so far, overwritten entries included.
+    ``X`` (n, d) float32 are embeddings, ``y`` (n,) int64 class ids, ``born`` (n,) int64 the number of writes before
+    each: higher is newer. ``size`` entries are stored after ``writes`` writes, overwritten entries included.
     """
 
     def __init__(self, X, y):
@@ -67,7 +64,7 @@ class Entries:
 
 
 class Buffer(Entries):
-    """Entries that can be overwritten; ``born`` and ``writes`` as in ``Entries``."""
+    """Entries that can be overwritten."""
 
     def __init__(self, X, y, born, writes):
         super().__init__(X, y)
@@ -78,39 +75,21 @@ class Buffer(Entries):
         self._write(slot, x, y)
 
 
-def rounding_slack(d):
-    """Upper bound on the difference of two float32 dot products of unit rows of length ``d``."""
-    return d * 2.0**-22
-
-
-def _rough_cosines(Q, X):
-    """Cosines in float32, (m, n): they find candidates, float64 decides between them."""
-    if len(Q) == 1 and X.nbytes > CACHED:
-        return np.einsum("nd,d->n", X, Q[0])[None]  # BLAS reads main memory at half the rate for one query
-    return Q @ X.T
-
-
-def _kth_best(rows, values, k, m):
-    """The k-th highest of the values of each of ``m`` rows, -inf where a row has fewer."""
-    order = np.lexsort((-values, rows))
-    first, end = np.searchsorted(rows[order], [np.arange(m), np.arange(1, m + 1)])
-    kth = values[order][np.minimum(first + k, end) - 1]
-    return np.where(first + k <= end, kth, -np.inf)
-
-
 def _block_top_k(Q, X, born, k):
+    """``top_k`` of one block: float32 finds candidates, float64 decides between them."""
     m, n = len(Q), len(X)
-    rough = _rough_cosines(Q, X)
-    slack = rounding_slack(Q.shape[1])
-    bound = np.full(m, -np.inf)
-    if n >= GROUPS * 2 and k <= GROUPS:
-        width = n // GROUPS
-        best = rough[:, : GROUPS * width].reshape(m, width, GROUPS).max(axis=1)
-        bound = np.partition(best, GROUPS - k, axis=1)[:, GROUPS - k]  # k groups reach it, so k entries do
-    rows, slots = np.divmod(np.flatnonzero(rough >= (bound - slack)[:, None]), n)
-    near = rough[rows, slots]
-    likely = near >= _kth_best(rows, near, k, m)[rows] - slack
-    rows, slots = rows[likely], slots[likely]
+    if m == 1 and X.nbytes > CACHED:
+        rough = np.einsum("nd,d->n", X, Q[0])[None]  # BLAS reads main memory at half the rate for one query
+    else:
+        rough = Q @ X.T
+    best = rough
+    if n >= GROUPS * 2 and k <= GROUPS:  # k groups reach the k-th best of their bests, so k entries do
+        best = rough[:, : n - n % GROUPS].reshape(m, -1, GROUPS).max(axis=1)
+    if k <= best.shape[1]:
+        bound = np.partition(best, -k, axis=1)[:, -k]
+        rows, slots = np.divmod(np.flatnonzero(rough >= (bound - SLACK * Q.shape[1])[:, None]), n)
+    else:
+        rows, slots = np.divmod(np.arange(m * n), n)
     sims = np.einsum("id,id->i", Q[rows].astype(np.float64), X[slots].astype(np.float64))
     order = np.lexsort((-born[slots], -sims, rows))
     rows, slots, sims = rows[order], slots[order], sims[order]
@@ -123,25 +102,10 @@ def _block_top_k(Q, X, born, k):
 
 
 def top_k(Q, X, born, k):
-    """The ``k`` entries most similar to each query.
+    """The ``k`` entries X (n, d) most similar to each query Q (m, d), both float32 unit rows.
 
-    Parameters
-    ----------
-    Q : (m, d) float32
-        Queries, unit rows.
-    X : (n, d) float32
-        Entries, unit rows.
-    born : (n,) int64
-        Birth numbers; of equal cosines the newest comes first.
-    k : int
-        Neighbours wanted.
-
-    Returns
-    -------
-    sims : (m, k) float64
-        Cosines, best first; -inf where there are fewer than ``k`` entries.
-    slots : (m, k) int64
-        Their rows in ``X``; -1 where there are fewer.
+    Of equal cosines the one with the highest birth number, ``born`` (n,), comes first. Returns cosines (m, k) float64,
+    best first, and their rows in ``X``, (m, k) int64; -inf and -1 where there are fewer than ``k`` entries.
     """
     sims, slots = np.full((len(Q), k), -np.inf), np.full((len(Q), k), -1)
     if len(X):
@@ -155,26 +119,15 @@ _first_top_k = shared(keep=2)(top_k)
 
 
 class StandingQueries:
-    """The neighbours of fixed queries, brought up to date whenever they are asked for.
+    """The neighbours of fixed queries Q (q, d), brought up to date whenever they are asked for.
 
     A query's list holds every entry from its ``floor`` up: the cosine of the worst entry that it ever had to drop.
-    An overwritten entry leaves the list; a query is searched again only if fewer than ``k`` are left.
-
-    Parameters
-    ----------
-    Q : (q, d) float32
-        Queries, unit rows.
-    entries : Entries
-        Entries to search; they may change at any time.
-    k : int
-        Neighbours wanted.
-    spare : int
-        Neighbours kept beyond ``k``, for entries that are overwritten.
+    An overwritten entry leaves the list; a query is searched again only if fewer than ``k`` are left, of which
+    ``spare`` more are kept. ``entries`` may change at any time.
     """
 
     def __init__(self, Q, entries, k, spare=0):
         self.Q, self.entries, self.k, self.depth = Q, entries, k, k + spare
-        self.slack = rounding_slack(Q.shape[1])
         sims, slots = _first_top_k(Q, entries.X, entries.born, max(self.depth, DEPTH))
         self.sims, self.slots = sims[:, : self.depth].copy(), slots[:, : self.depth].copy()
         self.floor = self.sims[:, -1].copy()  # -inf while the list holds every entry
@@ -192,7 +145,7 @@ class StandingQueries:
         self.upto[ids] = entries.writes
         new = entries.since(upto)
         rows = entries.X[new] if overwritten else entries.X[upto:]
-        near = self.Q[ids] @ rows.T >= (self.floor[ids] - self.slack)[:, None]
+        near = self.Q[ids] @ rows.T >= (self.floor[ids] - SLACK * self.Q.shape[1])[:, None]
         touched, came = near.any(axis=1), near.any(axis=0)
         if overwritten:
             gone = entries.born[self.slots[ids]] >= upto

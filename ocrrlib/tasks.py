@@ -20,15 +20,13 @@ from joblib.externals.loky import get_reusable_executor
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
-from ocrrlib.errors import InputError
-from ocrrlib.files import write_text
-from ocrrlib.files import cache_folder
+from ocrrlib.files import InputError, cache_folder, write_text
 
 CACHE = cache_folder() / "runs"
 PATIENCE = 10  # seconds that a Dask scheduler has to answer
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "torch", "river", "transformers", "peft", "hnswlib", "chroma-hnswlib")
 # What a result does not hang on: how runs are named, spread over workers, kept, checked and asked for.
-AROUND = ("experiments.py", "runs.py", "tasks.py", "check.py", "own.py", "cli.py", "metrics.py", "files.py", "errors.py")
+AROUND = ("experiments.py", "runs.py", "tasks.py", "check.py", "own.py", "cli.py", "metrics.py", "files.py")
 
 
 @dataclass(frozen=True)

@@ -2,30 +2,7 @@
 
 import numpy as np
 
-from ocrrlib.errors import pick
-
-
-def _first_met(tied, labels, sims):
-    return tied.argmax(axis=1)
-
-
-def _smallest_id(tied, labels, sims):
-    return np.where(tied, labels, np.iinfo(np.int64).max).argmin(axis=1)
-
-
-def _most_similar(tied, labels, sims):
-    sims = np.where(tied, sims, -np.inf)
-    return _smallest_id(sims == sims.max(axis=1, keepdims=True), labels, sims)
-
-
-# Tie-break between the labels with the most votes; neighbours come best first, newest first among equals.
-RULES = {
-    "full": _first_met,
-    "no_recency": _most_similar,
-    "count_only": _first_met,
-    "count_by_id": _smallest_id,
-    "sumsim": _first_met,
-}
+RULES = ("full", "no_recency", "count_only", "sumsim")
 
 
 def vote(sims, labels, margin=0.05, rule="full"):
@@ -42,16 +19,9 @@ def vote(sims, labels, margin=0.05, rule="full"):
     rule : str
         ``full``: most votes, then highest cosine, then newest entry.
         ``no_recency``: most votes, then highest cosine, then smallest class id.
-        ``count_only``: most votes, then the label met first, as a counting dictionary does.
-        ``count_by_id``: most votes, then the smallest class id.
+        ``count_only``: most votes, then the label met first, as a counting dictionary does; the same as ``full``.
         ``sumsim``: no margin band; the largest sum of cosines over all k.
-
-    Raises
-    ------
-    InputError
-        If the rule is unknown.
     """
-    decide = pick("vote rule", rule, RULES)
     if not sims.shape[1]:
         return np.full(len(sims), -1, np.int64)
     present = labels >= 0
@@ -60,4 +30,9 @@ def vote(sims, labels, margin=0.05, rule="full"):
     same = labels[:, :, None] == labels[:, None, :]
     votes = np.where(band, (weights[:, :, None] * same).sum(axis=1), -np.inf)
     tied = votes == votes.max(axis=1, keepdims=True)
-    return labels[np.arange(len(labels)), decide(tied, labels, sims)]
+    chosen = tied.argmax(axis=1)  # the first one met has the highest cosine and is the newest
+    if rule == "no_recency":
+        near = np.where(tied, sims, -np.inf)
+        ids = np.where(near == near.max(axis=1, keepdims=True), labels, np.iinfo(np.int64).max)
+        chosen = ids.argmin(axis=1)
+    return labels[np.arange(len(labels)), chosen]

@@ -19,8 +19,7 @@ from pathlib import Path
 import jinja2
 import typst
 
-from ocrrlib.errors import InputError, pick
-from ocrrlib.files import ROOT, atomic
+from ocrrlib.files import ROOT, InputError, atomic, pick
 from paper import document, values
 
 # A number with decimals is a result, which a notebook must write, but in code, maths, attributes, citations, places.

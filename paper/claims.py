@@ -8,8 +8,7 @@ import pandas as pd
 import simpleeval
 import yaml
 
-from ocrrlib.errors import InputError
-from ocrrlib.files import ROOT
+from ocrrlib.files import ROOT, InputError
 from paper.style import PALETTE, WIDTH
 from paper.tables import Table
 

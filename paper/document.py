@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pypandoc
 
-from ocrrlib.errors import InputError
+from ocrrlib.files import InputError
 
 TEMPLATES = Path(__file__).resolve().parent
 READER = "markdown-raw_tex-raw_html-raw_attribute"  # what is raw would show in one format only

@@ -6,9 +6,8 @@ import pandas as pd
 
 from ocrrlib.datasets import DATASETS
 from ocrrlib.embeddings import load
-from ocrrlib.errors import InputError
 from ocrrlib.evaluation import CELL, DROP, FLOOR, METRICS, PUBLISHED, published_runs, ranking
-from ocrrlib.files import ROOT, write_text
+from ocrrlib.files import ROOT, InputError, write_text
 from ocrrlib.own_data import check_name
 from ocrrlib.stream import EVERY
 

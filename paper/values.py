@@ -16,8 +16,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from ocrrlib.errors import InputError
-from ocrrlib.files import ROOT, write_text
+from ocrrlib.files import ROOT, InputError, write_text
 from ocrrlib.metrics import summarise
 
 FOLDER = ROOT / "paper/values"

@@ -8,8 +8,7 @@ import subprocess
 import sys
 
 from ocrrlib.check import differing, draw, published_runs, undeclared
-from ocrrlib.errors import InputError, pick
-from ocrrlib.files import ROOT
+from ocrrlib.files import ROOT, InputError, pick
 from ocrrlib.systems import SYSTEMS as NAMED
 
 NAMES = dict.fromkeys(("SECONDS", "SAMPLE", "SEED", "SYSTEMS", "ALL", "JOBS"))

@@ -8,12 +8,12 @@ from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from ocrrlib.embeddings import load
+from ocrrlib.embeddings import load_sentences
 from ocrrlib.encoders import DEFAULT_ENCODER
-from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import FULL_SWEEP, ONLINE, OURS, PROFILES, REPLAYS
+from ocrrlib.files import InputError, pick
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import make_scenario
-from ocrrlib.embeddings import load_sentences
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import SYSTEMS, make
 from studies.scale import Cell, check_memory, timed

@@ -13,8 +13,8 @@ import psutil
 from threadpoolctl import threadpool_limits
 
 from ocrrlib.embeddings import load
-from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import PROFILES, SEEDS, parse_seeds
+from ocrrlib.files import InputError, pick
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import make_scenario
 from ocrrlib.search import top_k

@@ -13,7 +13,7 @@ from scipy.integrate import cumulative_trapezoid
 from statsmodels.duration.survfunc import SurvfuncRight
 from statsmodels.stats.multitest import multipletests
 
-from ocrrlib.errors import InputError, pick
+from ocrrlib.files import InputError, pick
 from ocrrlib.metrics import LEVELS, RUN, corrections_to, final
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import make_scenario

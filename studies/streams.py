@@ -15,8 +15,8 @@ import pandas as pd
 
 from ocrrlib.embeddings import Embedded, halve, load, widen
 from ocrrlib.encoders import DEFAULT_ENCODER, LEXICAL_ENCODER
-from ocrrlib.errors import pick
 from ocrrlib.experiments import OURS, PROFILES, parse_seeds
+from ocrrlib.files import pick
 from ocrrlib.policies import CONFUSIONS, POLICIES, UNCERTAINTIES, Policy
 from ocrrlib.scenario import make_scenario, shuffled
 from ocrrlib.search import top_k

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from ocrrlib.errors import InputError, pick
 from ocrrlib.experiments import OURS
+from ocrrlib.files import InputError, pick
 from ocrrlib.metrics import final
 from studies.statistics import AXES, CELL, LEVEL, REFERENCE, by_seed, differences
 

@@ -17,8 +17,8 @@ from scipy import stats
 
 from ocrrlib.embeddings import load
 from ocrrlib.encoders import DEFAULT_ENCODER
-from ocrrlib.errors import pick
 from ocrrlib.experiments import EXPERIMENTS, OURS
+from ocrrlib.files import pick
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream

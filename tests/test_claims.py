@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from ocrrlib.errors import InputError
+from ocrrlib.files import InputError
 from paper import claims
 from paper.claims import VERDICTS, check, read
 

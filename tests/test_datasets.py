@@ -9,7 +9,7 @@ import pooch
 import pytest
 
 from ocrrlib.datasets import DATASETS, Dataset, Texts, fetch, load_texts
-from ocrrlib.errors import InputError
+from ocrrlib.files import InputError
 
 CONTENT = b"what is my balance?\n"
 TINY = Dataset(
@@ -46,11 +46,6 @@ def files_below(folder):
     return [path for path in folder.rglob("*") if not path.is_dir()]
 
 
-def one_line(caught):
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
-
-
 def test_files_come_from_the_data_dir_where_one_is_set(folder):
     assert fetch(TINY, "a.txt") == folder / "tiny" / "a.txt"
     assert load_texts("tiny").train == [CONTENT.decode()]
@@ -60,11 +55,9 @@ def test_files_come_from_the_data_dir_where_one_is_set(folder):
 def test_a_missing_or_changed_file_in_the_data_dir_is_named_with_its_source(folder, content):
     path = folder / "tiny" / "a.txt"
     path.unlink() if content is None else path.write_bytes(content)
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=f"{path}.*OCRR_DATA_DIR.*tiny/a.txt from {TINY.url}") as caught:
         load_texts("tiny")
-    message, clue = one_line(caught), "OCRR_DATA_DIR" if content is None else "SHA-256"
-    assert str(path) in message and TINY.url in message and clue in message
-    assert content is None or path.read_bytes() == content
+    assert "\n" not in str(caught.value) and (content is None or path.read_bytes() == content)
 
 
 def test_an_unknown_dataset_lists_those_that_exist():
@@ -74,11 +67,9 @@ def test_an_unknown_dataset_lists_those_that_exist():
 
 @pytest.mark.parametrize("name", DATASETS)
 def test_without_a_network_the_error_names_the_file_and_the_data_dir(downloads, no_network, name):
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=f"OCRR_DATA_DIR.*{name}/.*{DATASETS[name].url}") as caught:
         load_texts(name)
-    message, first = one_line(caught), next(iter(DATASETS[name].files))
-    assert f"{name}/{first}" in message and "OCRR_DATA_DIR" in message and DATASETS[name].url in message
-    assert files_below(downloads) == []
+    assert "\n" not in str(caught.value) and files_below(downloads) == []
 
 
 def downloader(content, failure=None):
@@ -126,14 +117,9 @@ def test_banking77_is_read_in_file_order_with_quotes_and_newlines(tmp_path):
 
 def test_clinc150_appends_out_of_scope_rows_as_a_class_of_their_own_and_skips_validation(tmp_path):
     path = tmp_path / "data_oos_plus.json"
-    parts = {  # not in the order in which they are read
-        "oos_test": [["who won?", "oos"]],
-        "oos_val": [["never", "oos"]],
-        "oos_train": [["sing", "oos"], ["why", "oos"]],
-        "val": [["nor this", "timer"]],
-        "test": [["book it", "book_hotel"]],
-        "train": [["set a timer", "timer"], ["a room", "book_hotel"]],
-    }
+    parts = {"oos_test": [["who won?", "oos"]], "oos_train": [["sing", "oos"], ["why", "oos"]]}
+    parts |= {"oos_val": [["never", "oos"]], "val": [["nor this", "timer"]], "test": [["book it", "book_hotel"]]}
+    parts["train"] = [["set a timer", "timer"], ["a room", "book_hotel"]]
     path.write_text(json.dumps(parts))
     texts = DATASETS["clinc150"].parse({"data_oos_plus.json": path})
     assert texts.train == ["set a timer", "a room", "sing", "why"]
@@ -144,8 +130,7 @@ def test_clinc150_appends_out_of_scope_rows_as_a_class_of_their_own_and_skips_va
 
 @pytest.mark.parametrize("name, dataset", DATASETS.items())
 def test_every_dataset_is_pinned_licensed_and_cited(name, dataset):
-    assert dataset.name == name and dataset.title
-    assert dataset.url.startswith("https://") and re.search(r"/[0-9a-f]{40}(/|$)", dataset.url)
+    assert dataset.name == name and dataset.title and dataset.licence.startswith("CC-BY-")
+    assert re.search(r"^https://.*/[0-9a-f]{40}(/|$)", dataset.url)
     assert dataset.files and all(re.fullmatch("[0-9a-f]{64}", digest) for digest in dataset.files.values())
-    assert re.fullmatch(r"CC-BY-\d\.\d", dataset.licence)
     assert re.search(r"\(\d{4}\), .+, .+", dataset.citation)  # authors (year), title, venue

@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from notebooks.desk import CHOICES, DAMAGES, NONE, Desk, DeskView, table
-from ocrrlib.errors import InputError
-from ocrrlib.files import ROOT
+from ocrrlib.files import ROOT, InputError
 from ocrrlib.policies import POLICIES
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import make

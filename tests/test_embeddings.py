@@ -18,7 +18,7 @@ from ocrrlib.embeddings import (
     sentences_fingerprint, widen,
 )  # fmt: skip
 from ocrrlib.encoders import DEFAULT_ENCODER, LEXICAL_ENCODER, as_encoder, load_backbone, load_encoder, slug
-from ocrrlib.errors import InputError
+from ocrrlib.files import InputError
 from ocrrlib.scenario import make_scenario
 
 # Rows, classes and fingerprint (its beginning) of the committed files.

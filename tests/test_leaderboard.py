@@ -3,9 +3,8 @@
 import pandas as pd
 import pytest
 
-from ocrrlib.errors import InputError
 from ocrrlib.evaluation import CELL, PUBLISHED, Evaluation
-from ocrrlib.files import ROOT
+from ocrrlib.files import ROOT, InputError
 from ocrrlib.own import evaluate
 from paper.leaderboard import COLUMNS, contributed, leaderboard, main, markdown
 

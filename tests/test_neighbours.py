@@ -6,7 +6,7 @@ from conftest import rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ocrrlib.errors import InputError
+from ocrrlib.files import InputError
 from ocrrlib.search import top_k
 from ocrrlib.systems import make
 from ocrrlib.systems.neighbours import EVICTIONS, KNNLM, Bounded, Reservoir, SubstrateHNSW

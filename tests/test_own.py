@@ -16,9 +16,8 @@ from sklearn.neural_network import MLPClassifier
 
 import ocrrlib
 from ocrrlib import own
-from ocrrlib.errors import InputError
 from ocrrlib.evaluation import interval
-from ocrrlib.files import ROOT
+from ocrrlib.files import ROOT, InputError
 from ocrrlib.own import as_system, evaluate
 from ocrrlib.policies import Policy
 from ocrrlib.scenario import make_scenario

@@ -10,7 +10,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from ocrrlib.embeddings import halve, widen
-from ocrrlib.errors import InputError
+from ocrrlib.files import InputError
 from ocrrlib.own import evaluate
 from ocrrlib.own_data import read_data
 

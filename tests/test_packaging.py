@@ -131,7 +131,7 @@ def test_the_core_evaluates_compares_and_has_the_command_line(core, tmp_path):
 def test_what_needs_an_extra_says_which(core, tmp_path, needs, extra):
     program = f"""if True:
         from ocrrlib import encoders, systems
-        from ocrrlib.errors import InputError
+        from ocrrlib.files import InputError
         try:
             {needs}
         except InputError as error:

@@ -10,8 +10,7 @@ import tarfile
 import pytest
 from bs4 import BeautifulSoup
 
-from ocrrlib.errors import InputError
-from ocrrlib.files import ROOT, write_text
+from ocrrlib.files import ROOT, InputError, write_text
 from paper import values
 from paper.build import build, expand, pdf
 from paper.document import html, latex, parse, typst

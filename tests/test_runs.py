@@ -13,9 +13,8 @@ import pandas as pd
 import pytest
 
 from ocrrlib import files, runs, tasks
-from ocrrlib.errors import InputError
 from ocrrlib.experiments import EXPERIMENTS, PROFILES, Run, check_runs, grid, parse_seeds
-from ocrrlib.files import ROOT, atomic, write_text
+from ocrrlib.files import ROOT, InputError, atomic, write_text
 from ocrrlib.metrics import RUN, final
 from ocrrlib.runs import checkpoints, publish_study, published, read_results, right_answers, run_grid, sweep
 from ocrrlib.tasks import Task, run_tasks

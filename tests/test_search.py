@@ -62,20 +62,6 @@ def test_one_query_at_a_time_finds_the_same_whether_or_not_the_entries_fit_a_cac
         assert_same([np.concatenate(part) for part in zip(*each)], brute_force(Q, X, born, 7))
 
 
-@pytest.mark.parametrize("n", [GROUPS, 4 * GROUPS])
-def test_top_k_tells_apart_what_float32_cannot(n):
-    rng = np.random.default_rng(0)
-    base = rows(1, 48, 0).astype(np.float64)
-    X = (base + rng.integers(-3, 4, (n, 48)) * UNIT).astype(np.float32)
-    Q = (base + rng.integers(-3, 4, (20, 48)) * UNIT).astype(np.float32)
-    assert_same(top_k(Q, X, np.arange(n), 5), brute_force(Q, X, np.arange(n), 5))
-
-
-def test_no_queries_have_no_neighbours():
-    sims, slots = top_k(rows(0, 4, 0), rows(5, 4, 1), np.arange(5), 3)
-    assert sims.shape == slots.shape == (0, 3)
-
-
 @st.composite
 def histories(draw):
     """Entries to begin with, and what happens to them: writes, and questions in between."""

@@ -11,7 +11,7 @@ from statsmodels.formula.api import ols
 from statsmodels.stats.anova import anova_lm
 from statsmodels.stats.multitest import multipletests
 
-from ocrrlib.errors import InputError
+from ocrrlib.files import InputError
 from ocrrlib.metrics import RUN, summarise
 from ocrrlib.policies import POLICIES
 from ocrrlib.runs import published

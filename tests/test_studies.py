@@ -7,9 +7,8 @@ import pandas as pd
 import pytest
 
 from ocrrlib.embeddings import load
-from ocrrlib.errors import InputError
 from ocrrlib.experiments import EXPERIMENTS, OURS
-from ocrrlib.files import ROOT
+from ocrrlib.files import ROOT, InputError
 from ocrrlib.policies import POLICIES, UNCERTAINTIES
 from ocrrlib.scenario import make_scenario
 from studies.target import noninferiority

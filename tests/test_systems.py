@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from conftest import assert_watched_equals_predicted, rows
 
-from ocrrlib.errors import InputError
+from ocrrlib.files import InputError
 from ocrrlib.scenario import make_scenario
 from ocrrlib.systems import SYSTEMS, make
 from ocrrlib.systems.base import Storage

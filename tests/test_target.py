@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from ocrrlib.errors import InputError
 from ocrrlib.experiments import OURS
+from ocrrlib.files import InputError
 from studies.statistics import accuracies, measure, resampled_cells
 from studies.target import (
     DROP,

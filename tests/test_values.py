@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ocrrlib.errors import InputError
-from ocrrlib.files import ROOT
+from ocrrlib.files import ROOT, InputError
 from paper import values
 from paper.values import Value
 

@@ -6,7 +6,7 @@ To add a system, write one class in a file of this package and one row below.
 import importlib
 from dataclasses import dataclass, field
 
-from ocrrlib.errors import InputError, pick
+from ocrrlib.files import InputError, pick
 
 
 @dataclass(frozen=True)

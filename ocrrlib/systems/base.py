@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ocrrlib.errors import InputError
+from ocrrlib.files import InputError
 
 TEMPERATURE = 0.1  # of a softmax over cosines and scores of their size, as in ``knn_lm``
 DECIMALS = 9  # scores this close are equal: BLAS rounds differently in batches of different size

@@ -3,7 +3,7 @@
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ocrrlib.errors import pick
+from ocrrlib.files import pick
 from ocrrlib.shared import shared
 from ocrrlib.systems.base import TEMPERATURE, Storage, System, class_sums, is_known
 

@@ -9,7 +9,7 @@ from peft import LoraConfig, get_peft_model
 from torch.nn.functional import cross_entropy
 
 from ocrrlib.encoders import DEFAULT_ENCODER, load_backbone, load_tokeniser
-from ocrrlib.errors import InputError
+from ocrrlib.files import InputError
 from ocrrlib.shared import shared
 from ocrrlib.systems.base import Storage, TextSystem
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ocrrlib.errors import InputError, pick
+from ocrrlib.files import InputError, pick
 from ocrrlib.ledger import Ledger
 from ocrrlib.search import Buffer, Entries, StandingQueries, top_k
 from ocrrlib.systems.base import TEMPERATURE, Storage, System, softmax
