@@ -19,7 +19,7 @@ d.TUNE := published
 $(foreach name,$(OUTCOME) $(OTHER),$(eval $(name) = $(d.$(name))))
 SET := $(strip $(foreach name,$(OUTCOME),$(if $(filter-out $(d.$(name)),$($(name))),$(name)=$($(name)))))
 space := $() $()
-O := $(if $(SET),build/variants/$(subst /,--,$(subst $(space),_,$(SET)))/)
+O := $(if $(SET),build/variants/$(subst =,-,$(subst /,--,$(subst $(space),_,$(SET))))/)
 NB := $(if $(O),$(O)notebooks,build/notebooks)
 
 # An active conda or Binder environment is used as it is; otherwise .venv is made from the lock.
@@ -38,7 +38,7 @@ NOTEBOOKS := $(basename $(notdir $(wildcard notebooks/[0-9]*.ipynb)))
 EXECUTED := $(NOTEBOOKS:%=$(NB)/%.ipynb)
 
 .DEFAULT_GOAL := help
-.PHONY: help paper notebooks site html arxiv lora scale compute beyond tune leaderboard check test test-slow verify lab \
+.PHONY: help paper notebooks site arxiv lora scale compute beyond tune leaderboard check test test-slow verify lab \
 	bench embed clean settings active
 
 help:  ## list the targets
@@ -92,12 +92,10 @@ paper/ocrr.pdf: paper/ocrr.md paper/references.bib $(foreach name,$(NOTEBOOKS),$
 arxiv: paper  ## pack the paper for arXiv: LaTeX, figures, references
 	@$(PY) -m paper.build --formats arxiv --out build
 
-html: notebooks  ## every executed notebook as one HTML file, in build/html
-	@$(PY) -m nbconvert --log-level WARN --to html --output-dir build/html $(EXECUTED)
-
-site: paper html  ## build the pages that show all of it, into build/site
-	@$(PY) -m paper.build --formats html --out build
-	@$(PY) -m sphinx -q -W -b html docs build/site
+site: paper  ## build the pages that show all of it, into build/site; each notebook as one HTML file in build/html
+	@$(PY) -m paper.build --formats html
+	@$(PY) -m sphinx -W --keep-going -q -b html docs build/site
+	@echo build/site/index.html
 
 # What takes long or measures time is shown as published; these run it anew, and go on where they were stopped.
 lora: settings  ## run LoRA anew (hours on a CPU)

@@ -16,7 +16,6 @@ from functools import cache as once
 from pathlib import Path
 
 import joblib
-from joblib.externals.loky import get_reusable_executor
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
@@ -128,10 +127,7 @@ def _workers(jobs, dask=None):
     else:
         # Arrays are sent, not mapped: maps of a killed parent would stay in memory.
         with joblib.parallel_config(backend="loky", n_jobs=jobs, inner_max_num_threads=1, max_nbytes=None):
-            try:
-                yield
-            finally:
-                get_reusable_executor().shutdown(kill_workers=True)
+            yield
 
 
 def check_scheduler(address):

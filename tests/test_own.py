@@ -200,7 +200,7 @@ def test_what_cannot_be_used_is_refused_before_anything_runs(options, clue):
 
 
 def test_options_that_do_not_fit_the_data_are_refused(tiny):
-    for options, clue in (({"jobs": 0}, "jobs"), ({"held_out": 12}, "hold out 12"), ({"encoder": "x"}, "encoder")):
+    for options, clue in (({"jobs": 0}, "jobs"), ({"held_out": 12}, "held_out 12"), ({"encoder": "x"}, "encoder")):
         with pytest.raises(InputError, match=clue):
             evaluate("ncm", tiny, **options, **QUIET)
 

@@ -1,0 +1,105 @@
+"""The build: notebooks are prose first and short; a quick build makes its targets; a failure leaves none and is named."""
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import nbformat
+import papermill
+import pytest
+
+from notebooks.run import check, execute
+from ocrrlib.files import ROOT, InputError
+
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+QUICK = ("PROFILE=quick", "SEEDS=0", "BEYOND_SEEDS=0,1", "JOBS=2")
+
+
+def make(*words):
+    """Run make in the checkout with this environment."""
+    settings = os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.run(["make", "--no-print-directory", *words], cwd=ROOT, capture_output=True, text=True, env=settings)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_is_prose_first_with_short_cells_without_outputs_and_usual_parameters(path):
+    cells = nbformat.read(path, as_version=4).cells
+    code = [cell for cell in cells if cell.cell_type == "code"]
+    assert cells[0].cell_type == "markdown" and code[0].metadata.tags == ["parameters"]
+    assert not any(cell.outputs or cell.execution_count for cell in code)
+    assert all(len(cell.source.splitlines()) <= 20 for cell in code)
+    defaults = dict(re.findall(r"^d\.(\w+) := ([^$\n]+)$", MAKEFILE, re.MULTILINE))
+    for name, about in papermill.inspect_notebook(path).items():
+        assert name not in defaults or about["default"].strip('"') == defaults[name], name
+
+
+def test_a_quick_build_makes_what_is_asked_for_and_what_it_needs_and_nothing_again(tmp_path):
+    figure, out = f"{tmp_path}/figures/fig1_storage_pareto.pdf", f"O={tmp_path}/"
+    done = make(*QUICK, out, figure)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {path.stem for path in tmp_path.glob("notebooks/*.ipynb")} == {"02_full_sweep", "03_storage_pareto"}
+    assert {path.stem for path in tmp_path.glob("data/results/*")} == {"full_sweep", "storage_pareto"}
+    assert "/54 [" in done.stderr  # a bar for long work
+    again = make(*QUICK, out, "-n", figure)
+    assert "03_storage_pareto" not in again.stdout
+    (tmp_path / "figures/fig2_recovery.png").unlink()
+    assert "02_full_sweep" in make(*QUICK, out, "-n", figure.replace("fig1_storage_pareto.pdf", "fig2_recovery.png")).stdout
+
+
+@pytest.mark.slow
+def test_every_notebook_runs_and_makes_all_that_its_rule_names(tmp_path):
+    done = make("-j2", *QUICK, f"O={tmp_path}/", "notebooks")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {path.stem for path in tmp_path.glob("notebooks/*.ipynb")} == {path.stem for path in NOTEBOOKS}
+    made = {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.suffix in (".pdf", ".tex", ".json")}
+    published = [*ROOT.glob("figures/*.pdf"), *ROOT.glob("paper/tables/*.tex"), *ROOT.glob("paper/values/*.json")]
+    assert {path.relative_to(ROOT) for path in published} <= made
+    for path in tmp_path.glob("paper/values/*.json"):  # the same numbers are quoted, whatever they are
+        assert json.loads(path.read_text()).keys() == json.loads((ROOT / path.relative_to(tmp_path)).read_text()).keys()
+    names = re.findall(r"[\w/.]+\.(?:pdf|png|csv|md|tex|json|parquet)\b", make("-n", "-B", "-p", "notebooks").stdout)
+    assert {str(path.relative_to(ROOT)) for path in published} <= set(names)
+
+
+def small(folder, *sources):
+    notebook = nbformat.v4.new_notebook()
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    notebook.cells = [nbformat.v4.new_code_cell("N = 1", metadata={"tags": ["parameters"]})]
+    notebook.cells += [nbformat.v4.new_code_cell(source) for source in sources]
+    nbformat.write(notebook, folder / "small.ipynb")
+    return folder / "small.ipynb"
+
+
+def test_a_failing_cell_is_named_and_leaves_no_target(tmp_path):
+    target = tmp_path / "executed/small.ipynb"
+    target.parent.mkdir()
+    target.write_text("of an earlier run")
+    with pytest.raises(InputError, match=r"small.ipynb, cell 3: RuntimeError: no luck"):
+        execute(small(tmp_path, "assert N == '2'", "raise RuntimeError('no luck')"), {"N": "2", "M": "3"}, target)
+    assert not any(target.parent.iterdir())
+
+
+@pytest.mark.parametrize(
+    "word, said",
+    [
+        ("PROFILE=fast", "unknown profile 'fast'"),
+        ("SEEDS=0,x", "integers"),
+        ("SEEDS=0-99999999999", "at most"),
+        ("JOBS=0", "JOBS=0 is out of range"),
+        ("LORA=fresh", "unknown value of LORA"),
+        ("SCALES=5k", "unknown part of the scale experiment '5k'"),
+        ("DASK=nowhere", "no Dask scheduler answers at nowhere"),
+        ("SEDS=1", "unknown parameter 'SEDS' .*'SEEDS'"),
+    ],
+)
+def test_a_parameter_that_cannot_be_used_is_refused_in_one_line(word, said):
+    with pytest.raises(InputError, match=said) as caught:
+        check(dict([word.split("=", 1)]))
+    assert "\n" not in str(caught.value)
+
+
+def test_only_published_settings_write_published_files():
+    assert "build/variants/SEEDS-0_PROFILE-quick/notebooks" in make("-n", "SEEDS=0", "PROFILE=quick", "notebooks").stdout
+    assert "build/variants" not in make("-n", "JOBS=1", "notebooks").stdout and Path(ROOT / "paper/ocrr.pdf").exists()
