@@ -18,10 +18,10 @@ from ocrrlib.encoders import load_encoder
 from ocrrlib.experiments import EXPERIMENTS
 from ocrrlib.files import InputError, pick
 from ocrrlib.ledger import Ledger
-from paper import style
 from ocrrlib.scenario import make_scenario
 from ocrrlib.search import top_k
 from ocrrlib.systems import make
+from paper import style
 
 CHOICES = EXPERIMENTS["beyond"].systems
 NONE = "–"  # no further system

@@ -5,7 +5,7 @@ that must be declared: raise the system's ``version`` in the registry and run it
 """
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 
 import pandas as pd

@@ -1,7 +1,6 @@
 """The paper's experiments as grids of runs."""
 
 import operator
-import re
 from dataclasses import dataclass
 
 from ocrrlib.encoders import DEFAULT_ENCODER

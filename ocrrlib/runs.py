@@ -16,8 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ocrrlib.embeddings import load_sentences
-from ocrrlib.embeddings import load
+from ocrrlib.embeddings import load, load_sentences
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.experiments import EXPERIMENTS, check_runs, grid
 from ocrrlib.files import ROOT, InputError, atomic, pick

@@ -5,11 +5,11 @@ from html import escape
 
 import pandas as pd
 
-from studies.costs import REFERENCE
 from ocrrlib.experiments import OURS
 from ocrrlib.files import write_text
 from ocrrlib.metrics import LEVELS, summarise
 from paper.style import POLICY_TITLES, title_of
+from studies.costs import REFERENCE
 
 SETTING = ["classes", "noise"]  # of synthetic data
 FOUND = ["exact_acc", "hnsw_acc", "exact_acc_k1", "hnsw_acc_k1", "recall", "agreement"]

@@ -7,8 +7,7 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
-from ocrrlib.embeddings import load
-from ocrrlib.embeddings import load_sentences
+from ocrrlib.embeddings import load, load_sentences
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.experiments import FULL_SWEEP, ONLINE, OURS, PROFILES, REPLAYS
 from ocrrlib.files import InputError, pick

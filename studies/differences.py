@@ -5,8 +5,8 @@ import pandas as pd
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from studies.streams import SETTING
 from studies.statistics import area, differences, t_intervals
+from studies.streams import SETTING
 
 RUN = ["study", "dataset", "encoder", "system", "seed", *SETTING]
 PAIR = ["study", "system", "setting", "metric", "seed"]

@@ -295,4 +295,6 @@ def after_stream(dataset, encoder, seed, profile="paper", k=5):
 def after_streams(datasets, encoder, seeds=SEEDS, profile="paper", jobs=1):
     """The same for several datasets and seeds, as a table."""
     plan = [(name, encoder, seed, profile) for name in datasets for seed in parse_seeds(seeds)]
-    return pd.DataFrame(sum(run_tasks(after_stream, [Task({"ledger": one}, one) for one in plan], jobs, None, False), []))
+    return pd.DataFrame(
+        sum(run_tasks(after_stream, [Task({"ledger": one}, one) for one in plan], jobs, None, False), [])
+    )

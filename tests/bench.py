@@ -1,4 +1,4 @@
-"""Speed and memory of the whole, measured in one go: `make bench` writes build/bench.json (3 minutes on two idle cores)."""
+"""Speed and memory of the whole, in one go: `make bench` writes build/bench.json (3 minutes on two idle cores)."""
 
 import json
 import os

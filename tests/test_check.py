@@ -84,7 +84,9 @@ def test_renaming_and_rewording_leave_the_check_green(edited):
     assert done.returncode == 0 and "2 published runs repeated, all exact" in done.stdout
 
 
-@pytest.mark.parametrize("words, said", [(["SYSTEMS=sld"], "unknown system 'sld'"), (["SAMPEL=3"], "unknown parameter")])
+@pytest.mark.parametrize(
+    "words, said", [(["SYSTEMS=sld"], "unknown system 'sld'"), (["SAMPEL=3"], "unknown parameter")]
+)
 def test_settings_that_cannot_be_are_one_line(words, said):
     done = subprocess.run([sys.executable, "-m", "studies.check", *words], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 1 and said in done.stderr and done.stderr.count("\n") == 1

@@ -153,7 +153,9 @@ def test_klda_is_slda_on_the_features():
     _, _, W, b = batch_lda(Z, y, lambda S: 0.8 * S + ridge * np.eye(30))
     np.testing.assert_allclose(system.W, W, rtol=1e-7, atol=1e-10)
     seen = np.isin(np.arange(CLASSES), y)
-    np.testing.assert_array_equal(system.predict(Q), np.where(seen, lift(Q, *system.drawn) @ W.T + b, -np.inf).argmax(axis=1))
+    np.testing.assert_array_equal(
+        system.predict(Q), np.where(seen, lift(Q, *system.drawn) @ W.T + b, -np.inf).argmax(axis=1)
+    )
 
 
 def test_classes_with_the_same_rows_tie_and_the_lower_id_wins_in_any_batch():

@@ -14,8 +14,18 @@ from hypothesis.extra import numpy as arrays
 from ocrrlib import embeddings, files
 from ocrrlib.datasets import DATASETS, load_texts
 from ocrrlib.embeddings import (
-    Sentences, embed, encode, encode_once, halve, load, load_sentences, path_of, read, recheck, save,
-    sentences_fingerprint, widen,
+    Sentences,
+    encode,
+    encode_once,
+    halve,
+    load,
+    load_sentences,
+    path_of,
+    read,
+    recheck,
+    save,
+    sentences_fingerprint,
+    widen,
 )  # fmt: skip
 from ocrrlib.encoders import DEFAULT_ENCODER, LEXICAL_ENCODER, as_encoder, load_backbone, load_encoder, slug
 from ocrrlib.files import InputError

@@ -9,8 +9,8 @@ import pytest
 from conftest import assert_watched_equals_predicted
 from test_systems import assert_refused, teach
 
-from ocrrlib.encoders import load_backbone, load_tokeniser
 from ocrrlib.embeddings import Embedded
+from ocrrlib.encoders import load_backbone, load_tokeniser
 from ocrrlib.scenario import make_scenario
 from ocrrlib.systems import SYSTEMS, make
 from ocrrlib.systems.base import Storage

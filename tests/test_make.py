@@ -1,4 +1,4 @@
-"""The build: notebooks are prose first and short; a quick build makes its targets; a failure leaves none and is named."""
+"""The build: notebooks have prose first and short cells; a quick build makes its targets; failures are named."""
 
 import json
 import os
@@ -21,7 +21,9 @@ QUICK = ("PROFILE=quick", "SEEDS=0", "BEYOND_SEEDS=0,1", "JOBS=2")
 def make(*words):
     """Run make in the checkout with this environment."""
     settings = os.environ | {"PYTHONPATH": str(ROOT)}
-    return subprocess.run(["make", "--no-print-directory", *words], cwd=ROOT, capture_output=True, text=True, env=settings)
+    return subprocess.run(
+        ["make", "--no-print-directory", *words], cwd=ROOT, capture_output=True, text=True, env=settings
+    )
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -46,7 +48,10 @@ def test_a_quick_build_makes_what_is_asked_for_and_what_it_needs_and_nothing_aga
     again = make(*QUICK, out, "-n", figure)
     assert "03_storage_pareto" not in again.stdout
     (tmp_path / "figures/fig2_recovery.png").unlink()
-    assert "02_full_sweep" in make(*QUICK, out, "-n", figure.replace("fig1_storage_pareto.pdf", "fig2_recovery.png")).stdout
+    assert (
+        "02_full_sweep"
+        in make(*QUICK, out, "-n", figure.replace("fig1_storage_pareto.pdf", "fig2_recovery.png")).stdout
+    )
 
 
 @pytest.mark.slow
@@ -101,5 +106,7 @@ def test_a_parameter_that_cannot_be_used_is_refused_in_one_line(word, said):
 
 
 def test_only_published_settings_write_published_files():
-    assert "build/variants/SEEDS-0_PROFILE-quick/notebooks" in make("-n", "SEEDS=0", "PROFILE=quick", "notebooks").stdout
+    assert (
+        "build/variants/SEEDS-0_PROFILE-quick/notebooks" in make("-n", "SEEDS=0", "PROFILE=quick", "notebooks").stdout
+    )
     assert "build/variants" not in make("-n", "JOBS=1", "notebooks").stdout and Path(ROOT / "paper/ocrr.pdf").exists()

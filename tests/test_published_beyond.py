@@ -1,4 +1,4 @@
-"""Published artefacts of the wider comparison and of harder streams are those that their notebooks make, byte for byte."""
+"""Published artefacts of the wider comparison and of harder streams are those that their notebooks make, byte by byte."""
 
 import json
 import re
@@ -11,8 +11,8 @@ import pytest
 
 from ocrrlib.experiments import OURS
 from ocrrlib.files import ROOT
-from paper.values import Value, read
 from paper.streams import QUOTED, Difference
+from paper.values import Value, read
 
 # Differences of which the paper says that the seeds cannot tell them from 0; of the others it says which way they go.
 CANNOT_TELL = set(
@@ -55,7 +55,12 @@ def streams(tmp_path_factory):
 def test_figures_tables_and_values_of_harder_streams_are_the_published_ones(streams):
     made = assert_published(streams[0])
     studies = ("wrong", "late", "asked", "drift", "new", "known", "scope", "order", "encoder", "digits")
-    assert made >= {*(f"streams_{study}" for study in studies), "table_streams", "table_stream_differences", "10_streams"}
+    assert made >= {
+        *(f"streams_{study}" for study in studies),
+        "table_streams",
+        "table_stream_differences",
+        "10_streams",
+    }
 
 
 def test_the_advice_claims_only_effects_whose_interval_leaves_out_0(streams):

@@ -197,7 +197,9 @@ def test_results_come_in_the_order_of_their_tasks_and_each_key_is_done_once(jobs
     assert len(list(tmp_path.rglob("*.json"))) == 3
 
 
-@pytest.mark.parametrize("x, kind, said", [(5, InputError, "{'x': 5}: 5 is odd"), (7, RuntimeError, "{'x': 7}: no seven")])
+@pytest.mark.parametrize(
+    "x, kind, said", [(5, InputError, "{'x': 5}: 5 is odd"), (7, RuntimeError, "{'x': 7}: no seven")]
+)
 def test_a_failing_task_is_named_and_finished_ones_stay(tmp_path, x, kind, said):
     with pytest.raises(kind, match=f"run failed: {said}"):
         run_tasks(square, [Task({"x": 2}, (2,)), Task({"x": x}, (x,))], 1, tmp_path, progress=False)
@@ -205,7 +207,8 @@ def test_a_failing_task_is_named_and_finished_ones_stay(tmp_path, x, kind, said)
 
 
 @pytest.mark.parametrize(
-    "how, said", [(dict(jobs=0), "0 jobs .*at least 1"), (dict(dask="tcp://127.0.0.1:1"), "no Dask scheduler answers at tcp")]
+    "how, said",
+    [(dict(jobs=0), "0 jobs .*at least 1"), (dict(dask="tcp://127.0.0.1:1"), "no Dask scheduler answers at tcp")],
 )
 def test_workers_that_cannot_be_are_refused(how, said, monkeypatch):
     monkeypatch.setattr(tasks, "PATIENCE", 0.5)
@@ -248,7 +251,9 @@ def test_seeds_are_read_from_text_and_sequences(given):
     assert parse_seeds(given) == (0, 1, 2)
 
 
-@pytest.mark.parametrize("given", ["a", "2-0", "0-1-2", "", "0,,1", "0,0", "0-2,1", "-1", str(2**32), "0-99999999999", None])
+@pytest.mark.parametrize(
+    "given", ["a", "2-0", "0-1-2", "", "0,,1", "0,0", "0-2,1", "-1", str(2**32), "0-99999999999", None]
+)
 def test_seeds_that_are_no_list_of_different_integers_are_refused(given):
     with pytest.raises(InputError, match="seeds .*integers"):
         parse_seeds(given)
@@ -274,7 +279,9 @@ def test_no_published_byte_names_code(name):
         assert set(frame.attrs["about"]["systems"]) == set(frame["system"])
 
 
-@pytest.mark.parametrize("damage", [lambda raw: raw[:-9], lambda raw: raw[:300] + b"\0\0\0" + raw[303:], lambda raw: b"x"])
+@pytest.mark.parametrize(
+    "damage", [lambda raw: raw[:-9], lambda raw: raw[:300] + b"\0\0\0" + raw[303:], lambda raw: b"x"]
+)
 def test_a_damaged_results_file_is_named(tmp_path, reference, damage):
     (tmp_path / "a.parquet").write_bytes(damage(reference[1]))
     with pytest.raises(InputError, match=r"a\.parquet is damaged"):
@@ -294,7 +301,9 @@ def test_fresh_rows_of_a_study_replace_published_ones_and_the_others_stay(tmp_pa
     joined = write(("substrate", 1000, 3.0), ("hnsw", 100, 4.0))
     assert joined.to_numpy().tolist() == [["hnsw", 100, 4.0], ["substrate", 100, 2.0], ["substrate", 1000, 3.0]]
     about = read_results(tmp_path / "growth.parquet").attrs["about"]
-    assert about.keys() == {"protocol", "machine", "libraries", "date"} and about["libraries"]["numpy"] == np.__version__
+    assert (
+        about.keys() == {"protocol", "machine", "libraries", "date"} and about["libraries"]["numpy"] == np.__version__
+    )
 
 
 def test_a_rerun_of_an_experiment_leaves_the_published_bytes(tmp_path):

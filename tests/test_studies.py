@@ -11,11 +11,11 @@ from ocrrlib.experiments import EXPERIMENTS, OURS
 from ocrrlib.files import ROOT, InputError
 from ocrrlib.policies import POLICIES, UNCERTAINTIES
 from ocrrlib.scenario import make_scenario
-from studies.target import noninferiority
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import SYSTEMS, make
 from studies import streams, tune, variance
 from studies.streams import Cell, drifting, keep_known, run_cell, run_studies, scenario_of
+from studies.target import noninferiority
 
 QUICK = dict(cap=60, thin=24)
 ARRAYS = [f"{axis}_{part}" for part in ("initial", "stream", "novel", "original") for axis in "Xy"]

@@ -209,7 +209,9 @@ class SubstrateHNSW(Substrate):
         try:
             from hnswlib import Index
         except ModuleNotFoundError:
-            raise InputError("SubstrateHNSW needs hnswlib, which is not installed: pip install chroma-hnswlib") from None
+            raise InputError(
+                "SubstrateHNSW needs hnswlib, which is not installed: pip install chroma-hnswlib"
+            ) from None
         super()._fit(X, y)
         self.index = Index("ip", self.dim)
         self.index.init_index(max(1, len(X)), M=self.M, ef_construction=self.ef_construction, random_seed=self.seed)
