@@ -12,7 +12,7 @@ from ocrrlib.check import differing, draw, published_runs, undeclared
 from ocrrlib.datasets import load_texts
 from ocrrlib.files import ROOT, InputError
 from ocrrlib.systems import SYSTEMS
-from studies.check import commit
+from studies.check import STUDIES, commit, differing_rows
 
 PUBLISHED = published_runs()
 
@@ -35,6 +35,12 @@ def test_one_run_of_every_dataset_and_system_comes_out_as_published(file):
         except InputError as error:
             pytest.skip(f"LoRA reads texts: {error}")
     assert differing(draw(runs, commit()), jobs=1, progress=False) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_row_of_a_study_drawn_from_the_commit_comes_out_as_published(name):
+    assert differing_rows(name, commit()) == []
 
 
 def test_samples_follow_from_the_salt_and_differ_between_commits():
