@@ -61,8 +61,6 @@ EXPERIMENTS = {
     "beyond": Experiment(BOTH, tuple(POLICIES), (*FULL_SWEEP, *ONLINE, *REPLAYS, OURS), "fresh", **WIDER),
 }
 
-PUBLISHED_ONLY = ("lora", "beyond")  # too long for `make paper`, which shows their published results
-
 # ``quick`` shows in seconds that everything works; its numbers mean nothing.
 PROFILES = {"paper": dict(cap=PAPER_CAP, thin=1), "quick": dict(cap=60, thin=24)}
 

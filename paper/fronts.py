@@ -33,29 +33,6 @@ def staircase(axes, front, **label):
     return np.column_stack([np.interp(along, range(len(x)), part) for part in (x, y)])
 
 
-def from_left(axes, shown, rows, room=0.06):
-    """Let the plane begin where it matters; what is further left stands on the edge as a small triangle.
-
-    Parameters
-    ----------
-    axes : matplotlib Axes
-        Of ``original`` and ``novel`` accuracy; its limits are set.
-    shown, rows : DataFrame
-        ``original`` and ``novel`` of the systems that must be seen, and of all.
-    """
-    low = max(-0.03, np.floor(20 * (shown["original"].min() - room)) / 20)
-    axes.set(xlim=(low, 1.0 + 0.03 * (1 - low)), ylim=(-0.03, 1.03))
-    beyond = rows[rows["original"] < low]
-    looks = dict(color="#707070", marker="<", s=16, zorder=3, clip_on=False)
-    if len(beyond):
-        axes.scatter(np.full(len(beyond), low), beyond["novel"], label="further left", **looks)
-
-
-def edged(axes, rows):
-    """Where the marks of all systems stand, (m, 2): none further left than the edge."""
-    return rows[["original", "novel"]].assign(original=rows["original"].clip(axes.get_xlim()[0])).to_numpy()
-
-
 def write_names(axes, marks, lines, labels):
     """Write names beside their marks, each where it hides least of marks, lines and other names.
 
