@@ -22,8 +22,6 @@ def vote(sims, labels, margin=0.05, rule="full"):
         ``count_only``: most votes, then the label met first, as a counting dictionary does; the same as ``full``.
         ``sumsim``: no margin band; the largest sum of cosines over all k.
     """
-    if not sims.shape[1]:
-        return np.full(len(sims), -1, np.int64)
     present = labels >= 0
     band = present if rule == "sumsim" else present & (sims >= sims[:, :1] - margin)
     weights = np.where(band, sims if rule == "sumsim" else 1.0, 0.0)

@@ -167,12 +167,6 @@ def test_fit_again_starts_afresh_and_a_pickled_system_goes_on(new, s):
         assert equal(learnt(system), learnt(fresh)) and system.storage() == fresh.storage()
 
 
-def test_empty_initial_set_is_coped_with(new, s):
-    system = new().fit(s.X_initial[:0], s.y_initial[:0], s.classes)
-    answers = teach(system, corrections(s, 2)).predict(s.queries)
-    assert (answers >= 0).all() and (answers < len(s.classes)).all() and system.storage().entries == 0
-
-
 def test_bad_input_is_refused_in_one_line_and_changes_nothing(new, s):
     assert_refused("call fit first", new().predict, s.queries)
     system = fit(new(), s)

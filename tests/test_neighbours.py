@@ -6,10 +6,9 @@ from conftest import rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ocrrlib.files import InputError
 from ocrrlib.search import top_k
 from ocrrlib.systems import make
-from ocrrlib.systems.neighbours import EVICTIONS, KNNLM, Bounded, Reservoir, SubstrateHNSW
+from ocrrlib.systems.neighbours import EVICTIONS, KNNLM, Bounded, SubstrateHNSW
 
 
 def algorithm_r(budget, seed, writes):
@@ -25,18 +24,8 @@ def algorithm_r(budget, seed, writes):
     return held
 
 
-@given(budget=st.integers(1, 40), seed=st.integers(0, 10**6), writes=st.integers(0, 200))
-def test_reservoir_equals_algorithm_r_draw_for_draw(budget, seed, writes):
-    eviction, held = Reservoir(budget, seed), {}
-    for write in range(writes):
-        slot = eviction.slot()
-        if slot is not None:
-            held[slot] = write
-    assert [held[slot] for slot in range(len(held))] == algorithm_r(budget, seed, writes)
-
-
 @pytest.mark.parametrize("eviction", EVICTIONS)
-@given(budget=st.integers(1, 30), initial=st.integers(0, 60), writes=st.integers(0, 60), seed=st.integers(0, 99))
+@given(budget=st.integers(1, 30), initial=st.integers(1, 60), writes=st.integers(0, 60), seed=st.integers(0, 99))
 @settings(max_examples=30)
 def test_initial_rows_and_corrections_stream_through_the_eviction_alike(eviction, budget, initial, writes, seed):
     n = initial + writes
@@ -49,12 +38,6 @@ def test_initial_rows_and_corrections_stream_through_the_eviction_alike(eviction
     assert found.tolist() == kept
     np.testing.assert_array_equal(system.entries.X, X[system.entries.y])
     np.testing.assert_array_equal(np.argsort(system.entries.born), np.argsort(system.entries.y))  # numbers are ages
-
-
-@pytest.mark.parametrize("bad, clue", [(dict(budget=0), "budget"), (dict(eviction="lru"), "reservoir, fifo")])
-def test_budgets_and_evictions_that_cannot_be_are_refused(bad, clue):
-    with pytest.raises(InputError, match=clue):
-        Bounded(**bad)
 
 
 @pytest.mark.parametrize("name", ["static_knn", "substrate", "bounded_fifo_100", "substrate_hnsw", "knn_lm"])
@@ -100,10 +83,9 @@ def test_approximate_search_finds_nearly_all_neighbours_and_repeats_for_the_same
     assert system.storage().bytes > system.entries.nbytes
 
 
-def test_queries_that_reach_few_entries_have_fewer_neighbours():
+def test_queries_that_reach_few_entries_are_searched_exactly():
     """Copies of one row link to each other alone, so that a search may end before it has k entries."""
-    X = np.repeat(rows(2, 8, 0), 60, axis=0)
-    system = SubstrateHNSW(M=2, ef_construction=5, ef=2).fit(X, np.repeat([0, 1], 60), range(2))
-    sims, slots = system._scores(X[::30])
-    assert ((slots >= 0) == np.isfinite(sims)).all() and (slots[:, 0] >= 0).all()
-    assert system.predict(X[[0, 119]]).tolist() == [0, 1]
+    X, Q = np.repeat(rows(2, 8, 0), 60, axis=0), rows(3, 8, 1)
+    system = SubstrateHNSW(k=70, M=2, ef_construction=5, ef=2).fit(X, np.repeat([0, 1], 60), range(2))
+    for found, exact in zip(system._scores(Q), top_k(Q, X, np.arange(120), 70)):
+        np.testing.assert_array_equal(found, exact)

@@ -20,17 +20,14 @@ class Storage:
     parameters: int = 0
 
 
+@dataclass(eq=False)
 class System:
     """A classifier that is fitted once and then corrected, one example at a time.
 
     A method implements ``_fit``, ``_correct``, ``storage`` and ``_scores``: scores (m, C) of rows, from which the
     best class and probabilities follow. It may replace ``_answer`` and ``_chances``, which turn scores into these
     (into which it turns the rows themselves if it has no scores), and ``_follow``, which scores fixed queries.
-
-    Parameters
-    ----------
-    seed : int
-        Seed of the method's random draws.
+    Its hyperparameters are fields of a dataclass.
 
     Attributes
     ----------
@@ -42,10 +39,9 @@ class System:
         Classes of which a row was met, initially or in a correction; only these are answered.
     """
 
+    seed: int = 0  #: of the method's random draws
     fitted, temperature = False, 1.0
-
-    def __init__(self, seed=0):
-        self.seed = seed
+    ahead = 8  # watched queries that are answered at once where one is asked about
 
     def fit(self, X, y, classes):
         """Set the initial state, from the known classes only; a second call starts afresh.
@@ -62,19 +58,23 @@ class System:
         Raises
         ------
         InputError
-            If a row is not a finite unit vector, or a label is missing or not a class id.
+            If there are no rows, one is not a finite unit vector, or a label is missing or not a class id.
         """
         X, y = self._rows(X), np.asarray(y)
-        if y.shape != X.shape[:1] or y.size and (y.dtype.kind not in "iu" or y.min() < 0 or y.max() >= len(classes)):
-            raise InputError(f"fit needs one class id from 0 to {len(classes) - 1} for each of the {len(X)} rows")
+        given = len(X) and y.shape == X.shape[:1] and y.dtype.kind in "iu"
+        if not (given and 0 <= y.min() and y.max() < len(classes)):
+            raise InputError(
+                f"fit needs rows, and one class id from 0 to {len(classes) - 1} for each; got {len(X)} rows"
+            )
         self.fitted, self.dim, self.n_classes = False, X.shape[-1], len(classes)  # half fitted is not fitted
+        self.corrections = 0
         self.seen = np.isin(np.arange(len(classes)), y)
         self._fit(X, y.astype(np.int64, copy=False))
         self.fitted = True
         return self
 
     def predict(self, X):
-        """Class ids (m,) of the rows X (m, d); -1 where the system has no answer at all.
+        """Class ids (m,) of the rows X (m, d).
 
         Raises
         ------
@@ -95,12 +95,11 @@ class System:
         if not (isinstance(y, (int, np.integer)) and 0 <= y < self.n_classes):
             raise InputError(f"label {y} is not a class id from 0 to {self.n_classes - 1}")
         self.seen[y] = True
+        self.corrections += 1
         self._correct(x, int(y))
 
     def probabilities(self, X):
         """Class probabilities (m, C) of the rows X (m, d), float64; zero for a class of which no row was met.
-
-        A row sums to 1, or to 0 where the system has no answer at all.
 
         Raises
         ------
@@ -116,10 +115,18 @@ class System:
     def watch(self, Q):
         """Answer fixed queries Q (q, d) repeatedly: a function from row numbers to class ids.
 
-        It must equal ``predict(Q[rows])`` at any time; systems with neighbours do less work for it.
+        It must equal ``predict(Q[rows])`` at any time. Answers change with corrections only, so queries after a
+        single one are answered along with it.
         """
-        scores = self._follow(Q)
-        return lambda rows: self._answer(scores(rows))
+        scores, answers, upto = self._follow(Q), np.empty(len(Q), np.int64), np.full(len(Q), -1)
+
+        def answered(rows):
+            if (upto[rows] != self.corrections).any():
+                asked = np.arange(rows[0], min(rows[0] + self.ahead, len(Q))) if len(rows) == 1 else rows
+                answers[asked], upto[asked] = self._answer(scores(asked)), self.corrections
+            return answers[rows]
+
+        return answered
 
     def watch_probabilities(self, Q):
         """The same for ``probabilities(Q[rows])``."""
@@ -173,11 +180,16 @@ class TextSystem(System):
 
 
 def class_sums(X, y, n_classes):
-    """Rows (n, d) added up by their classes (n,): (n_classes, d) float64."""
+    """Rows (n, d) added up by their classes (n,), (n_classes, d) float64, and the number of each, (n_classes,)."""
     sums = np.zeros((n_classes, X.shape[1]))
     for label in np.unique(y):
         sums[label] = X[y == label].sum(axis=0, dtype=np.float64)
-    return sums
+    return sums, np.bincount(y, minlength=n_classes)
+
+
+def class_means(sums, counts):
+    """Means (C, d) of classes, zero where there is no row."""
+    return sums / np.maximum(counts, 1)[:, None]
 
 
 def softmax(logits):
@@ -190,38 +202,21 @@ def softmax(logits):
 
 def softmax_seen(scores, seen):
     """Softmax of scores (m, C), used up, over the classes seen (C,) only; zero for the others."""
-    scores[:, ~seen] = -np.inf if seen.any() else 0
-    return softmax(scores) if seen.any() else scores
+    scores[:, ~seen] = -np.inf
+    return softmax(scores)
 
 
 def best_seen(scores, seen):
-    """The class with the highest score of each row, the lowest id of equal ones; -1 where none was seen.
-
-    Parameters
-    ----------
-    scores : (m, C) float64
-        Used up.
-    seen : (C,) bool
-        Classes that may be answered.
-    """
-    if not seen.any():
-        return np.full(len(scores), -1)
+    """The class seen (C,) with the highest score (m, C), used up, of each row; the lowest id of equal ones."""
     np.rint(np.multiply(scores, 10.0**DECIMALS, out=scores), out=scores)
-    if not seen.all():
-        scores[:, ~seen] = -np.inf
+    scores[:, ~seen] = -np.inf
     return scores.argmax(axis=1)
 
 
 def is_known(scatter, free, square=1.0):
     """Whether rows of one class are known to vary, beyond rounding.
 
-    Parameters
-    ----------
-    scatter : float
-        Sum of squared distances of rows to the mean of their class.
-    free : int
-        Degrees of freedom: rows, less the classes that have any.
-    square : float
-        Mean squared length of the rows.
+    ``scatter`` is the sum of squared distances of rows to the mean of their class, ``free`` its degrees of freedom
+    (rows, less the classes that have any), ``square`` the mean squared length of the rows.
     """
     return scatter > LEAST_SCATTER * free * square

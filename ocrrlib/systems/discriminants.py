@@ -1,63 +1,46 @@
 """Class means, streaming discriminants and recursive least squares: closed forms, updated exactly."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ocrrlib.files import pick
 from ocrrlib.shared import shared
-from ocrrlib.systems.base import TEMPERATURE, Storage, System, class_sums, is_known
+from ocrrlib.systems.base import TEMPERATURE, Storage, System, class_means, class_sums, is_known
 
 GROWTH = 1.5  # once rows are so many times those at the last inversion, the matrix is inverted anew
 BLOCK = 32  # rank-one terms that are kept beside the inverse before they are folded into it
 SAMPLE = 1000  # rows that the bandwidth of random features is taken from
 
-# The scatter (D, D) of some rows, its trace given, is shrunk towards so many times the identity.
-TARGETS = {
-    "identity": lambda rows, free, trace, d: max(rows, 1),
-    "variance": lambda rows, free, trace, d: trace / d if is_known(trace, free) else 1.0,
-}
 
-
+@dataclass(eq=False)
 class NCM(System):
     """Answers the class whose mean has the smallest Euclidean distance (Mensink et al. 2013).
 
-    Parameters
-    ----------
-    unit : bool
-        Whether means are scaled to length 1 first, so that the highest cosine decides (iCaRL, Rebuffi et al. 2017).
-        Raw means are short where a class is spread out, which favours such a class for far rows.
+    Raw means are short where a class is spread out, which favours such a class for far rows.
     """
 
+    unit: bool = (
+        False  #: whether means are scaled to length 1, so that the highest cosine decides (Rebuffi et al. 2017)
+    )
     temperature = TEMPERATURE
 
-    def __init__(self, seed=0, unit=False):
-        super().__init__(seed)
-        self.unit = unit
-
     def _fit(self, X, y):
-        self.sums, self.counts = class_sums(X, y, self.n_classes), np.bincount(y, minlength=self.n_classes)
-        self.means, self.half_squares = np.zeros_like(self.sums), np.zeros(self.n_classes)
-        for label in np.flatnonzero(self.counts):
-            self._derive(label)
-
-    def _derive(self, label):
-        mean = self.sums[label] / self.counts[label]
-        length = np.sqrt(np.einsum("d,d->", mean, mean))
-        if self.unit and length > 0:
-            mean, length = mean / length, 1.0
-        self.means[label], self.half_squares[label] = mean, length**2 / 2
+        self.sums, self.counts = class_sums(X, y, self.n_classes)
 
     def _scores(self, X):
         """Half the squared distance, without the part that is the same for all classes, negated."""
-        return X.astype(np.float64) @ self.means.T - self.half_squares
+        means = class_means(self.sums, self.counts)
+        squares = np.einsum("cd,cd->c", means, means)
+        if self.unit:
+            means, squares = means / np.sqrt(np.where(squares, squares, 1))[:, None], 1.0
+        return X.astype(np.float64) @ means.T - squares / 2
 
     def _correct(self, x, y):
         self.sums[y] += x
         self.counts[y] += 1
-        self._derive(y)
 
     def storage(self):
-        """Sums and counts; means are derived from them."""
         return Storage(self.sums.nbytes + self.counts.nbytes, parameters=self.sums.size)
 
 
@@ -91,22 +74,30 @@ def median_distance(X, seed):
     return float(np.sqrt(max(2 - 2 * np.quantile(cosines, 0.5, method="lower"), 0)) or 1.0) if len(cosines) else 1.0
 
 
+def ridge_of(shrinkage, target, counts, trace, d):
+    """Weight of the identity beside the scatter (d, d) of so many rows of each class (C,), whose trace is given."""
+    if target == "identity":
+        return shrinkage * counts.sum()
+    free = counts.sum() - np.count_nonzero(counts)
+    return shrinkage * (trace / d if is_known(trace, free) else 1.0)
+
+
 @shared(keep=3)
 def _initial(X, y, n_classes, shrinkage, target, *drawn):
     """Counts (C,), means (C, D), trace of the scatter, weight of the identity, inverse (D, D)."""
     Z = lift(X, *drawn)
-    counts, means = np.bincount(y, minlength=n_classes), class_sums(Z, y, n_classes)
-    means /= np.maximum(counts, 1)[:, None]
+    sums, counts = class_sums(Z, y, n_classes)
+    means = class_means(sums, counts)
     Z -= means[y]
     with threadpool_limits(1):  # so that sums are made in one order
         A = (1 - shrinkage) * (Z.T @ Z)
         trace = float(np.vdot(Z, Z))
-        free = len(y) - np.count_nonzero(counts)
-        ridge = shrinkage * TARGETS[target](len(y), free, trace, len(A))
+        ridge = ridge_of(shrinkage, target, counts, trace, len(A))
         A.flat[:: len(A) + 1] += ridge
         return counts, means, trace, ridge, np.linalg.inv(A)
 
 
+@dataclass(eq=False)
 class SLDA(System):
     """Gaussian classes with running means and one running covariance, shrunk: ``(1 - s) S / n + s I``.
 
@@ -118,30 +109,18 @@ class SLDA(System):
 
     Inverse and weights change by rank-one updates.  The n that multiplies s is the one at
     the last inversion; there is another when rows have become half as many again.
-
-    Parameters
-    ----------
-    shrinkage : float
-        s, above 0; 1e-4 in the source.
-    target : str
-        ``identity`` as in the source, or ``variance``: I times the mean variance (times 1 / n while rows of one
-        class are not known to vary).
-    updated : bool
-        Whether corrections change the covariance, or the means only; the source has both.
     """
 
+    shrinkage: float = 1e-4  #: s, above 0, as in the source
+    #: ``identity`` as in the source, or ``variance``: I times the mean variance (1 / n while that is not known)
+    target: str = "identity"
+    updated: bool = True  #: whether corrections change the covariance, as in the source, or the means only
     drawn = ()  # random features, in subclasses
-
-    def __init__(self, seed=0, shrinkage=1e-4, target="identity", updated=True):
-        super().__init__(seed)
-        pick("target", target, TARGETS)
-        self.shrinkage, self.target, self.updated = shrinkage, target, updated
 
     def _fit(self, X, y):
         state = _initial(X, y, self.n_classes, self.shrinkage, self.target, *self.drawn)
         counts, means, self.trace, self.ridge, self.inverse = state  # the inverse is shared: never written to
-        self.counts, self.means = counts.copy(), means.copy()
-        self.rows = self.inverted_at = len(y)
+        self.counts, self.means, self.inverted_at = counts.copy(), means.copy(), len(y)
         self.terms = np.zeros((0, self.means.shape[1]))
         self.W = self.means @ self.inverse
         self._weigh()
@@ -151,8 +130,8 @@ class SLDA(System):
 
     def _discriminants(self, Z):
         """Log-densities (m, C) of features (m, D), less what all classes have in common."""
-        rows = self.rows if self.updated else self.inverted_at  # that the covariance is of
-        return (Z @ self.W.T + self.b) * max(rows, 1)
+        rows = self.counts.sum() if self.updated else self.inverted_at  # that the covariance is of
+        return (Z @ self.W.T + self.b) * rows
 
     def _scores(self, X):
         return self._discriminants(lift(X, *self.drawn))
@@ -173,10 +152,9 @@ class SLDA(System):
             self.W[y] += move[y] * u
         self.means[y] += v / (n + 1)
         self.counts[y] += 1
-        self.rows += 1
         if len(self.terms) == BLOCK:
             self._fold()
-        if self.updated and self.rows >= GROWTH * self.inverted_at:
+        if self.updated and self.counts.sum() >= GROWTH * self.inverted_at:
             self._invert()
         self._weigh()
 
@@ -186,11 +164,10 @@ class SLDA(System):
 
     def _invert(self):
         self._fold()
-        free = self.rows - np.count_nonzero(self.counts)
-        ridge = self.shrinkage * TARGETS[self.target](self.rows, free, self.trace, len(self.inverse))
+        ridge = ridge_of(self.shrinkage, self.target, self.counts, self.trace, len(self.inverse))
         A = np.linalg.inv(self.inverse)
         A.flat[:: len(A) + 1] += ridge - self.ridge
-        self.inverse, self.ridge, self.inverted_at = np.linalg.inv(A), ridge, self.rows
+        self.inverse, self.ridge, self.inverted_at = np.linalg.inv(A), ridge, self.counts.sum()
         self.W = self.means @ self.inverse
 
     def storage(self):
@@ -199,24 +176,18 @@ class SLDA(System):
         return Storage(sum(part.nbytes for part in kept), parameters=learnt)
 
 
+@dataclass(eq=False)
 class KLDA(SLDA):
     """SLDA on random features of the rows, as in RanDumb (Prabhu et al. 2024) and KLDA (Momeni et al. 2025).
 
     Number of features, bandwidth (the median distance of rows) and shrinkage are this benchmark's
     own choice.  RanDumb's code has 10,000 features by default, a bandwidth by scikit-learn's
     "scale" rule and the shrinkage of an OAS estimate.
-
-    Parameters
-    ----------
-    features : int
-        Number of random features.
-    shrinkage, target
-        Of the covariance, as for ``SLDA``.
     """
 
-    def __init__(self, seed=0, features=2000, shrinkage=0.2, target="variance"):
-        super().__init__(seed, shrinkage, target)
-        self.features = features
+    features: int = 2000
+    shrinkage: float = 0.2
+    target: str = "variance"
 
     def _fit(self, X, y):
         self.drawn = draw_features(self.features, self.dim, median_distance(X, self.seed), self.seed)
@@ -231,29 +202,22 @@ class KLDA(SLDA):
         return Storage(lda.bytes + sum(part.nbytes for part in self.drawn), parameters=lda.parameters)
 
 
+@dataclass(eq=False)
 class RLS(System):
     """Recursive least squares, i.e. ridge regression on one-hot targets (as in ACIL, Zhuang et al. 2022).
 
     Weights are at any time those of the regression over all rows so far, initial and corrected. The source
     regresses on random features of the rows, after a ReLU (8192 by its code's default); here on the rows.
-
-    Parameters
-    ----------
-    ridge : float
-        Weight of the squared norm beside the sum of squared errors; 0.1 is the default of the source's code.
     """
 
+    ridge: float = 0.1  #: weight of the squared norm beside the sum of squared errors, as in the source's code
     temperature = TEMPERATURE
-
-    def __init__(self, seed=0, ridge=0.1):
-        super().__init__(seed)
-        self.ridge = ridge
 
     def _fit(self, X, y):
         X = X.astype(np.float64)
         with threadpool_limits(1):  # so that sums are made in one order
             self.inverse = np.linalg.inv(X.T @ X + self.ridge * np.eye(self.dim))
-            self.W = class_sums(X, y, self.n_classes) @ self.inverse
+            self.W = class_sums(X, y, self.n_classes)[0] @ self.inverse
 
     def _scores(self, X):
         return X.astype(np.float64) @ self.W.T

@@ -4,7 +4,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ocrrlib.shared import shared
-from ocrrlib.systems.base import class_sums, is_known
+from ocrrlib.systems.base import class_means, class_sums, is_known
 from ocrrlib.systems.discriminants import median_distance
 
 LEAST_VARIANCE = 1e-3  # of a direction within classes, as a share of the mean variance
@@ -31,11 +31,6 @@ class GaussianClasses:
         self._add(self.project(x[None])[0], y)
         self.changes.append(y)
 
-    @property
-    def seen(self):
-        """(C,) bool: classes that have a row."""
-        return self.counts > 0
-
     def scores(self, F, classes=slice(None)):
         """Log-densities (m, c), less a constant, of features (m, D) under some classes."""
         return F @ self.weights[classes].T + self.offset[classes]
@@ -51,22 +46,14 @@ def basis(X, y, n_classes, shrinkage):
 
     Where rows of one class are not known to vary, they are taken to vary like unit vectors at random.
 
-    Returns
-    -------
-    centre : (d,) float64
-        Mean of the class means.
-    P : (d, d) float64
-        Projection; rows are ``(X - centre) @ P``.
-    between : (d,) float64
-        Variance of class means along each coordinate, highest first; may be negative.
+    Returns the mean of the class means (d,), a projection P (d, d), so that rows are ``(X - centre) @ P``, and the
+    variance of class means along each coordinate (d,), highest first; it may be negative. All are float64.
     """
-    d, counts = X.shape[1], np.bincount(y, minlength=n_classes)
-    known, free = counts > 0, len(y) - np.count_nonzero(counts)
-    sums = class_sums(X, y, n_classes)
-    R = X - (sums / np.maximum(counts, 1)[:, None])[y]
+    d, (sums, counts) = X.shape[1], class_sums(X, y, n_classes)
+    R, known, free = X - class_means(sums, counts)[y], counts > 0, len(y) - np.count_nonzero(counts)
     with threadpool_limits(1):  # so that sums are made in one order
         scatter = np.vdot(R, R)
-    if not is_known(scatter, free, np.vdot(X, X) / max(len(X), 1)):
+    if not is_known(scatter, free, np.vdot(X, X) / len(X)):
         return np.zeros(d), np.sqrt(d) * np.eye(d), np.zeros(d)
     means = sums[known] / counts[known, None]
     centre = means.mean(axis=0)
@@ -89,12 +76,11 @@ def _plda_start(X, y, n_classes, shrinkage):
     centre, P, between = basis(X, y, n_classes, shrinkage)
     with threadpool_limits(1):
         Z = (X - centre) @ P
-    counts, sums, scatter = np.bincount(y, minlength=n_classes), class_sums(Z, y, n_classes), np.zeros(n_classes)
-    Z -= (sums / np.maximum(counts, 1)[:, None])[y]
+    sums, counts = class_sums(Z, y, n_classes)
+    Z -= class_means(sums, counts)[y]
+    scatter = np.zeros(n_classes)
     np.add.at(scatter, y, np.einsum("nd,nd->n", Z, Z) / Z.shape[1])
-    for array in (found := (centre, P, between, counts, sums, scatter)):
-        array.flags.writeable = False
-    return found
+    return centre, P, between, counts, sums, scatter
 
 
 class PLDA(GaussianClasses):
@@ -107,18 +93,14 @@ class PLDA(GaussianClasses):
 
     Parameters
     ----------
-    X, y : (n, d) float32, (n,) int
-        The rows that the basis is made from.
-    n_classes : int
-        Classes in all.
+    X, y, n_classes
+        The first rows (n, d) float32, their classes (n,), and the number of classes in all.
     shrinkage : float
         Of the covariance within classes towards a multiple of the identity.
     floor : float
         Least variance of class means along each coordinate, above 0: new classes may lie where known ones do not.
-    prior_rows : float
-        How many rows the common spread counts for against a class's own.
-    power : float
-        Power of the spread; 0 gives all classes the same.
+    prior_rows, power : float
+        How many rows the common spread counts for against a class's own, above 0; power of the spread, 0 for none.
     """
 
     def __init__(self, X, y, n_classes, shrinkage=0.1, floor=0.2, prior_rows=200, power=0.5):
@@ -137,17 +119,15 @@ class PLDA(GaussianClasses):
 
     def _add(self, f, y):
         n, z = self.counts[y], f[: len(self.between)]
-        if n:
-            off = z - self.sums[y] / n
-            self.scatter[y] += n / (n + 1) * (off @ off) / len(z)
+        off = z - self.sums[y] / max(n, 1)
+        self.scatter[y] += n / (n + 1) * (off @ off) / len(z)
         self.counts[y] += 1
         self.sums[y] += z
         self._derive(y)
 
     def _derive(self, y):
-        n, own = self.counts[y], self.prior_rows + self.scatter[y]
-        rows = self.prior_rows + n - 1  # that say how wide the class is; where none does, it is as wide as all
-        spread = (own / rows) ** self.power if rows else 1.0
+        n = self.counts[y]
+        spread = ((self.prior_rows + self.scatter[y]) / (self.prior_rows + n - 1)) ** self.power
         known = self.between / (n * self.between + 1)  # variance of the mean that is left
         mean, variance = known * self.sums[y], spread + known
         self.weights[y] = np.concatenate([mean / variance, -1 / variance / 2])
@@ -185,9 +165,9 @@ def _kernel_start(X, y, n_classes, frequencies):
 
     Eigenvectors of zero eigenvalues may be missing.
     """
-    F, counts = cosines_and_sines(X, frequencies), np.bincount(y, minlength=n_classes)
-    sums = class_sums(F, y, n_classes)
-    F -= (sums / np.maximum(counts, 1)[:, None])[y]
+    F = cosines_and_sines(X, frequencies)
+    sums, counts = class_sums(F, y, n_classes)
+    F -= class_means(sums, counts)[y]
     free, D = len(y) - np.count_nonzero(counts), F.shape[1]
     if not is_known(np.vdot(F, F), free):  # taken to vary like unit vectors at random
         return counts, sums, np.full(D, 1 / D), np.zeros((D, 0))
@@ -208,12 +188,10 @@ class KernelLDA(GaussianClasses):
 
     Parameters
     ----------
-    X, y : (n, d) float32, (n,) int
-        The first rows.
-    n_classes : int
-        Classes in all.
-    features : int
-        Random features, D, an even number.
+    X, y, n_classes
+        The first rows (n, d) float32, their classes (n,), and the number of classes in all.
+    features, seed : int
+        Number of random features, D, an even one, and the seed that they are drawn from.
     bandwidth : float
         Of the kernel, in median distances of the first rows.
     shrinkage : float
@@ -222,8 +200,6 @@ class KernelLDA(GaussianClasses):
         How many rows the mean of the first rows counts for against a class's own.
     rank : int
         Directions in which the covariance is kept.
-    seed : int
-        Of the features.
     """
 
     def __init__(self, X, y, n_classes, features, bandwidth, shrinkage, prior_rows, rank, seed=0):
@@ -231,7 +207,7 @@ class KernelLDA(GaussianClasses):
         self.frequencies = orthogonal_frequencies(features // 2, X.shape[1], width, seed)
         counts, sums, values, vectors = _kernel_start(X, y, n_classes, self.frequencies)
         super().__init__(counts, sums)
-        self.prior_rows, self.centre = prior_rows, sums.sum(axis=0) / max(len(y), 1)
+        self.prior_rows, self.centre = prior_rows, sums.sum(axis=0) / len(y)
         values, rank = (1 - shrinkage) * values + shrinkage * values.mean(), min(rank, vectors.shape[1], features - 1)
         self.base, self.U = float(1 / values[rank:].mean()), vectors[:, :rank].copy()
         self.gains = 1 / values[:rank] - self.base

@@ -2,6 +2,7 @@
 
 import warnings
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -144,61 +145,35 @@ class Training:
 training = shared(keep=1)(Training)  # variants go on from where the last one stopped
 
 
+@dataclass(eq=False)
 class LoRA(TextSystem):
-    """Reads sentences, not embeddings.
+    """Reads sentences, not embeddings."""
 
-    Parameters
-    ----------
-    backbone : str
-        The packaged default, a folder, or a name on the hub.
-    rank, alpha, dropout
-        Of the adapters, on all query and value projections.
-    epochs, fit_lr, weight_decay, batch
-        Initial training with AdamW.
-    max_length : int
-        Tokens of a sentence that are read.
-    lr : float
-        Step of plain SGD per correction, on adapters and head.
-    correct_with_dropout : bool
-        Whether a correction's step is taken in training mode, as in the paper.
-    replay : int
-        Remembered rows that join each correction; ``memory`` initial rows are remembered.
-    """
-
-    def __init__(
-        self,
-        seed=0,
-        backbone=DEFAULT_ENCODER,
-        *,
-        rank=8,
-        alpha=16,
-        dropout=0.05,
-        epochs=2,
-        fit_lr=2e-4,
-        weight_decay=1e-4,
-        batch=16,
-        max_length=64,
-        lr=5e-4,
-        correct_with_dropout=True,
-        replay=0,
-        memory=0,
-    ):
-        super().__init__(seed)
-        self.backbone, self.adapter, self.max_length = backbone, (rank, alpha, dropout), max_length
-        self.epochs, self.fitting = epochs, dict(lr=fit_lr, weight_decay=weight_decay, batch=batch)
-        self.lr, self.correct_with_dropout = lr, correct_with_dropout
-        self.replay, self.memory = replay, memory
-        self.device = "cuda" if torch.cuda.is_available() else "cpu"
+    backbone: str = DEFAULT_ENCODER  #: the packaged default, a folder, or a name on the hub
+    rank: int = 8  #: of the adapters, on all query and value projections
+    alpha: float = 16
+    dropout: float = 0.05
+    epochs: int = 2  #: of the initial training with AdamW
+    fit_lr: float = 2e-4
+    weight_decay: float = 1e-4
+    batch: int = 16
+    max_length: int = 64  #: tokens of a sentence that are read
+    lr: float = 5e-4  #: step of plain SGD per correction, on adapters and head
+    correct_with_dropout: bool = True  #: whether a correction's step is taken in training mode, as in the paper
+    replay: int = 0  #: remembered rows that join each correction
+    memory: int = 0  #: initial rows that are remembered
+    ahead = 1  # sentences cost as much together
 
     @one_thread()
     def _fit(self, X, y):
-        kind = (self.n_classes, self.seed, self.backbone, self.adapter, self.max_length)
+        adapter, device = (self.rank, self.alpha, self.dropout), "cuda" if torch.cuda.is_available() else "cpu"
+        kind = self.n_classes, self.seed, self.backbone, adapter, self.max_length
         try:
-            trained = training(X, y, *kind, **self.fitting, device=self.device).after(self.epochs)
+            trained = training(X, y, *kind, self.fit_lr, self.weight_decay, self.batch, device).after(self.epochs)
         except BaseException:
             training.forget()  # it may have stopped in the middle of an epoch
             raise
-        self.model = untrained(self.backbone, self.n_classes, self.seed, *self.adapter, self.device)
+        self.model = untrained(self.backbone, self.n_classes, self.seed, *adapter, device)
         self.model.load_state_dict(trained, strict=False)
         self.rng, self.steps = np.random.default_rng(self.seed), 0
         kept = self.rng.choice(len(X), min(self.memory, len(X)), replace=False)
@@ -235,7 +210,7 @@ class LoRA(TextSystem):
         with torch_seed(self.seed * 1_000_003 + self.steps):  # of the dropout, so that a run can be repeated
             for rows in by_length(lengths, np.arange(len(labels)), 8):
                 out = logits(self.model, tokens[rows], lengths[rows])
-                loss = cross_entropy(out, torch.tensor(labels[rows], device=self.device), reduction="sum")
+                loss = cross_entropy(out, torch.tensor(labels[rows], device=out.device), reduction="sum")
                 (loss / len(labels)).backward()
         with torch.no_grad():
             for p in learnt:

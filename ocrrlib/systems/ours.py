@@ -1,10 +1,12 @@
 """The proposed system: the substrate's ledger, read through two Gaussian models, a frozen head and its neighbours."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from ocrrlib.systems.base import Storage, best_seen, softmax, softmax_seen
+from ocrrlib.systems.base import Storage, best_seen, softmax_seen
 from ocrrlib.systems.gaussians import PLDA, KernelLDA
-from ocrrlib.systems.heads import train_head
+from ocrrlib.systems.heads import StaticLinear, Trained
 from ocrrlib.systems.neighbours import Substrate, shares
 
 
@@ -26,7 +28,8 @@ class StandingScores:
         return self.kept[rows]
 
 
-class LedgerPLDA(Substrate):
+@dataclass(eq=False, kw_only=True)
+class LedgerPLDA(Trained, Substrate):
     """A correction is appended to the ledger, as in ``substrate``; only reading differs.
 
     Three class distributions are averaged: PLDA, LDA on random kernel features, and the nearest entry of each
@@ -34,94 +37,55 @@ class LedgerPLDA(Substrate):
     then redistributes a share ``head_weight`` of the known classes' probability among them. The models learn
     entries when the next prediction asks for them.
 
-    Parameters
-    ----------
-    k : int
-        Neighbours.
-    neighbour_temperature : float
-        Of the softmax over their cosines.
-    neighbour_weight, kernel_weight : float
-        Shares of the neighbours and of the LDA on kernel features in the average; PLDA has the rest.
-    new_odds : float
-        Factor on the probability of each class first met in the stream.
-    head_weight : float
-        Share of the known classes' probability that the head redistributes.
-    model_temperature, kernel_temperature : float
-        Each model's log-densities are divided by this before the softmax, because both assume independent
-        coordinates and are therefore overconfident.
-    model, kernel : dict
-        Settings of ``PLDA`` and of ``KernelLDA``.
-    training
-        Of the head, as for ``ocrrlib.systems.heads.train``.
+    Log-densities are divided by temperatures before the softmax, because both models assume independent coordinates
+    and are therefore overconfident.
     """
 
-    def __init__(
-        self,
-        seed=0,
-        *,
-        k,
-        neighbour_temperature,
-        neighbour_weight,
-        kernel_weight,
-        new_odds,
-        head_weight,
-        model_temperature,
-        kernel_temperature,
-        model,
-        kernel,
-        **training,
-    ):
-        super().__init__(seed, k=k)
-        self.neighbour_temperature, self.neighbour_weight = neighbour_temperature, neighbour_weight
-        self.model_temperature, self.kernel_temperature = model_temperature, kernel_temperature
-        self.kernel_weight, self.head_weight, self.new_odds = kernel_weight, head_weight, new_odds
-        self.settings, self.training = (model, kernel), training
+    neighbour_temperature: float  #: of the softmax over the cosines of the ``k`` neighbours
+    neighbour_weight: float  #: share of the neighbours in the average
+    kernel_weight: float  #: share of the LDA on kernel features; PLDA has the rest
+    new_odds: float  #: factor on the probability of each class first met in the stream
+    head_weight: float  #: share of the known classes' probability that the head redistributes
+    model_temperature: float  #: of PLDA
+    kernel_temperature: float  #: of the LDA on kernel features
+    model: dict  #: settings of ``PLDA``
+    kernel: dict  #: settings of ``KernelLDA``
 
     def _fit(self, X, y):
         super()._fit(X, y)
-        self.known, ranks = np.unique(y, return_inverse=True)
-        self.is_known = np.isin(np.arange(self.n_classes), self.known).astype(np.float64)
-        if len(self.known):
-            self.W, self.b = train_head(X, ranks, len(self.known), self.seed, **self.training)
-        model, kernel = self.settings
-        self.model = PLDA(X, y, self.n_classes, **model)
-        self.kernel = KernelLDA(X, y, self.n_classes, seed=self.seed, **kernel)
+        self.head = StaticLinear(self.seed, **self.training).fit(X, y, range(self.n_classes))
+        self.is_known = self.seen.astype(np.float64)
+        data = X, y, self.n_classes
+        self.models = PLDA(*data, **self.model), KernelLDA(*data, seed=self.seed, **self.kernel)
         self.read = self.entries.size
 
     def _catch_up(self):
         """Let the models learn the entries written since they last looked."""
         for slot in range(self.read, self.entries.size):
-            for model in (self.model, self.kernel):
+            for model in self.models:
                 model.learn(self.entries.X[slot], int(self.entries.y[slot]))
         self.read = self.entries.size
 
-    def _head(self, X):
-        """Probabilities of the known classes, (m, C); zero for the others."""
-        p = np.zeros((len(X), self.n_classes))
-        if len(self.known):
-            p[:, self.known] = softmax(X @ self.W.T + self.b)
-        return p
-
     def _mix(self, scores, bent, p_head, found):
-        p = softmax_seen(scores / self.model_temperature, self.model.seen)
+        p = softmax_seen(scores / self.model_temperature, self.seen)
         p *= 1 - self.neighbour_weight - self.kernel_weight
-        p += self.kernel_weight * softmax_seen(bent / self.kernel_temperature, self.kernel.seen)
+        p += self.kernel_weight * softmax_seen(bent / self.kernel_temperature, self.seen)
         p += self.neighbour_weight * shares(
             *found, self.entries, self.n_classes, self.neighbour_temperature, nearest=True
         )
         given = self.head_weight * (p @ self.is_known)
         p *= np.where(self.is_known, 1 - self.head_weight, self.new_odds)
         p += given[:, None] * p_head
-        return p / p.sum(axis=1, keepdims=True) if self.seen.any() else p
+        return p / p.sum(axis=1, keepdims=True)
 
     def _scores(self, X):
         self._catch_up()
-        scores = [model.scores(model.project(X)) for model in (self.model, self.kernel)]
-        return self._mix(*scores, self._head(X), super()._scores(X))
+        scores = [model.scores(model.project(X)) for model in self.models]
+        return self._mix(*scores, self.head.probabilities(X), super()._scores(X))
 
     def _follow(self, Q):
-        neighbours, p_head = super()._follow(Q), self._head(Q)
-        standing = [StandingScores(model, model.project(Q)) for model in (self.model, self.kernel)]
+        neighbours, p_head = super()._follow(Q), self.head.probabilities(Q)
+        standing = [StandingScores(model, model.project(Q)) for model in self.models]
 
         def probabilities(rows):
             self._catch_up()
@@ -137,6 +101,6 @@ class LedgerPLDA(Substrate):
 
     def storage(self):
         """Ledger and models as they are held; the head, like all heads, as published: 4 bytes a parameter."""
-        head = self.W.size + self.b.size if len(self.known) else 0
-        models = self.model.nbytes + self.kernel.nbytes
-        return Storage(self.entries.nbytes + models + 4 * head, self.entries.size, head)
+        head = self.head.storage()
+        models = sum(model.nbytes for model in self.models)
+        return Storage(self.entries.nbytes + models + head.bytes, self.entries.size, head.parameters)

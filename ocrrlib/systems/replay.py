@@ -1,143 +1,129 @@
 """Replay: a linear head and a class-balanced memory, and step sizes tuned on a rehearsal among the known classes."""
 
 import copy
+from collections import deque
+from dataclasses import asdict, dataclass
 
 import numpy as np
+import pandas as pd
+from scipy.special import log_softmax
 
 from ocrrlib.shared import shared
-from ocrrlib.systems.base import Storage, best_seen, softmax
-from ocrrlib.systems.heads import LinearHead, OnlineLinear, train, train_head
+from ocrrlib.systems.base import Storage, best_seen
+from ocrrlib.systems.heads import LinearHead, OnlineLinear, residuals, train, train_head
 
 HELD_OUT = 10  # of the known classes, a quarter at most, are held out in a rehearsal
 TESTED = 4  # every so-many-th row of a class is a test row there
 
 
 class BalancedReservoir:
-    """Class-balancing reservoir sampling (Chrysakis and Moens 2020, algorithm 1).
+    """Rows by class-balancing reservoir sampling (Chrysakis and Moens 2020, algorithm 1).
 
     Once the memory is full, a row of a class that was never the largest takes the place of a
     random row of the largest class; a row of any other class is sampled against its own class.
 
     Attributes
     ----------
+    X, y : (budget, d) float32, (budget,) int64
+        The rows, of which the first ``size`` are filled, and their classes.
     places : list of list of int
         For each class, the slots that hold its rows.
+    met : (C,) int64
+        Rows of each class that were offered.
     """
 
-    def __init__(self, budget, n_classes, rng):
+    def __init__(self, budget, d, n_classes, rng):
+        self.X, self.y = np.zeros((budget, d), np.float32), np.zeros(budget, np.int64)
         self.budget, self.rng, self.size = budget, rng, 0
-        self.places, self.met = [[] for _ in range(n_classes)], [0] * n_classes
-        self.was_largest = [False] * n_classes
+        self.places, self.met = [[] for _ in range(n_classes)], np.zeros(n_classes, np.int64)
+        self.was_largest = np.zeros(n_classes, bool)
 
-    def slot(self, y):
-        """Where a row of class ``y`` goes, or None if it is not kept."""
+    def write(self, x, y):
+        """Offer a row (d,) of class ``y``; its slot, or None if it is not kept."""
         self.met[y] += 1
         own = self.places[y]
-        if self.size == self.budget and self.was_largest[y]:
-            place = int(self.rng.integers(0, self.met[y]))
-            return own[place] if place < len(own) else None  # kept with probability len(own) / met
         if self.size < self.budget:
             slot = self.size
             self.size += 1
+            own.append(slot)
+        elif self.was_largest[y]:
+            place = int(self.rng.integers(0, self.met[y]))
+            if place >= len(own):  # kept with probability len(own) / met
+                return None
+            slot = own[place]
         else:
-            largest = self._largest()
-            donor = self.places[largest[int(self.rng.integers(0, len(largest)))]]
+            largest = np.flatnonzero(self._largest())
+            donor = self.places[largest[self.rng.integers(0, len(largest))]]
             slot = donor.pop(int(self.rng.integers(0, len(donor))))
-        own.append(slot)
+            own.append(slot)
         if self.size == self.budget:
-            for label in self._largest():
-                self.was_largest[label] = True
+            self.was_largest |= self._largest()
+        self.X[slot], self.y[slot] = x, y
         return slot
 
     def _largest(self):
-        sizes = [len(slots) for slots in self.places]
-        top = max(sizes)
-        return [label for label, size in enumerate(sizes) if size == top]
+        sizes = np.array([len(slots) for slots in self.places])
+        return sizes == sizes.max()
 
 
 @shared(keep=4)
-def initial_memory(y, n_classes, budget, seed):
-    """Stream the initial rows through a new reservoir in file order.
-
-    Returns the row number in each slot (m,), and the reservoir.
-    """
-    reservoir = BalancedReservoir(budget, n_classes, np.random.default_rng([seed, 3]))
-    rows = np.full(min(budget, len(y)), -1)
-    for row, label in enumerate(y.tolist()):
-        slot = reservoir.slot(label)
-        if slot is not None:
-            rows[slot] = row
-    return rows, reservoir
+def initial_memory(X, y, n_classes, budget, seed):
+    """A memory that the initial rows have gone through in file order."""
+    memory = BalancedReservoir(budget, X.shape[1], n_classes, np.random.default_rng([seed, 3]))
+    for x, label in zip(X, y.tolist()):
+        memory.write(x, label)
+    return memory
 
 
+@dataclass(eq=False)
 class Replay(LinearHead):
     """The head is trained on the known classes; no class takes part in anything before its first row.
 
     Rows of weights of classes to come are zero, and their logits are left out of every softmax.
     Each correction moves the head by one SGD step and enters the memory; subclasses decide which comes first.
-
-    Parameters
-    ----------
-    memory : int
-        Rows kept at most.
-    memory_batch : int
-        Remembered rows that join a correction.
-    lr, epochs, fit_lr, weight_decay, batch
-        As for every head.
     """
 
+    memory: int = 1000  #: rows kept at most
+    memory_batch: int = 10  #: remembered rows that join a correction
     trainer = staticmethod(train_head)
 
-    def __init__(self, seed=0, memory=1000, memory_batch=10, **head):
-        super().__init__(seed, **head)
-        self.memory, self.memory_batch = memory, memory_batch
-
     def _fit(self, X, y):
-        rows, reservoir = initial_memory(y, self.n_classes, self.memory, self.seed)
-        self.reservoir = copy.deepcopy(reservoir)
+        self.held = copy.deepcopy(initial_memory(X, y, self.n_classes, self.memory, self.seed))
         self.rng = np.random.default_rng([self.seed, 4])
-        self.memory_X, self.memory_y = np.zeros((self.memory, self.dim), np.float32), np.zeros(self.memory, np.int64)
-        self.memory_X[: len(rows)], self.memory_y[: len(rows)] = X[rows], y[rows]
         self._train(X, y)
 
     def _train(self, X, y):
         """Train the head from scratch on the classes of these rows."""
         self.W, self.b = np.zeros((self.n_classes, self.dim)), np.zeros(self.n_classes)
-        self.room = np.empty_like(self.W)
         known, ranks = np.unique(y, return_inverse=True)
-        if len(known):
-            self.W[known], self.b[known] = self.trainer(X, ranks, len(known), self.seed, **self.training)
+        self.W[known], self.b[known] = self.trainer(X, ranks, len(known), self.seed, **self.training)
 
     def _answer(self, logits):
         return best_seen(logits, self.seen)
 
-    def _remember(self, x, y):
-        """Let one row enter the memory; its slot, or None."""
-        slot = self.reservoir.slot(y)
-        if slot is not None:
-            self.memory_X[slot], self.memory_y[slot] = x, y
-        return slot
-
     def _draw(self, n):
-        """``n`` different slots at random, all where there are fewer."""
-        return self.rng.choice(self.reservoir.size, min(n, self.reservoir.size), replace=False)
+        """``n`` different slots of the memory at random, all where there are fewer."""
+        return self.rng.choice(self.held.size, min(n, self.held.size), replace=False)
 
-    def _residuals(self, logits, y, among=None):
-        """Gradient of the mean cross-entropy with respect to the logits (m, C), used up, among some of the classes."""
+    def _loss(self, X, y, weight=1.0, among=None):
+        """A term of the loss, the weighted mean cross-entropy of rows among some classes, by default those seen.
+
+        Returns the rows (m, d) and its gradient with respect to their logits (m, C).
+        """
+        logits = self._scores(X)
         logits[:, ~(self.seen if among is None else among)] = -np.inf
-        residuals = softmax(logits)
-        residuals[np.arange(len(y)), y] -= 1
-        return residuals / len(y)
+        return X, residuals(logits, y) * (weight / len(y))
 
-    def _step(self, residuals, X):
-        """One SGD step along the gradient residuals^T X."""
-        residuals = self.lr * residuals
-        self.W -= np.matmul(residuals.T, X.astype(np.float64), out=self.room)
-        self.b -= residuals.sum(axis=0)
+    def _step(self, *terms):
+        """One SGD step on a sum of terms as from ``_loss``."""
+        X, R = (np.vstack(parts) for parts in zip(*terms))
+        R *= self.lr
+        self.W -= R.T @ X.astype(np.float64)
+        self.b -= R.sum(axis=0)
 
-    def storage(self):
-        head, stored = super().storage(), self.reservoir.size
-        return Storage(head.bytes + stored * (4 * self.dim + 8), entries=stored, parameters=head.parameters)
+    @property
+    def stored(self):
+        return self.held.size
 
 
 class ER(Replay):
@@ -149,16 +135,12 @@ class ER(Replay):
     """
 
     def _correct(self, x, y):
-        slots = self._draw(self.memory_batch)
-        X, labels = np.vstack([x[None], self.memory_X[slots]]), np.append(y, self.memory_y[slots])
-        residuals = self._residuals(self._scores(X), labels) * len(labels)
-        if len(slots):
-            residuals[0] /= 2
-            residuals[1:] /= 2 * len(slots)
-        self._step(residuals, X)
-        self._remember(x, y)
+        drawn = self._draw(self.memory_batch)
+        self._step(self._loss(x[None], [y], 0.5), self._loss(self.held.X[drawn], self.held.y[drawn], 0.5))
+        self.held.write(x, y)
 
 
+@dataclass(eq=False)
 class ERACE(Replay):
     """Replay with an asymmetric cross-entropy (Caccia et al. 2022, ER-ACE).
 
@@ -167,40 +149,29 @@ class ERACE(Replay):
     class and no gradient.  The batch is therefore the last ``recent`` corrections (10 new rows in the source), and
     a correction enters the memory before remembered rows are drawn.  Both means are added, as in the source; the
     rate of 0.1 is its code's default, beside which it tries 0.01 and 0.001 on each data set.
-
-    Parameters
-    ----------
-    recent : int
-        Corrections that make up a batch of new rows.
     """
 
-    def __init__(self, seed=0, recent=10, **replay):
-        super().__init__(seed, **replay)
-        self.recent = recent
+    recent: int = 10  #: corrections that make up a batch of new rows
 
     def _fit(self, X, y):
         super()._fit(X, y)
-        self.new_X, self.new_y = np.zeros((0, self.dim), np.float32), np.zeros(0, np.int64)
+        self.new = deque(maxlen=self.recent)
 
     def _correct(self, x, y):
-        self._remember(x, y)
-        self.new_X = np.vstack([self.new_X, x[None]])[-self.recent :]
-        self.new_y = np.append(self.new_y, y)[-self.recent :]
-        own = np.zeros(self.n_classes, bool)
-        own[self.new_y] = True
-        slots = self._draw(self.memory_batch)
-        old_X, old_y = self.memory_X[slots], self.memory_y[slots]
-        X, n = np.vstack([self.new_X, old_X]), len(self.new_y)
-        logits = self._scores(X)
-        residuals = [self._residuals(logits[:n], self.new_y, own), self._residuals(logits[n:], old_y)]
-        self._step(np.vstack(residuals), X)
+        self.held.write(x, y)
+        self.new.append((x.copy(), y))
+        X, labels = map(np.array, zip(*self.new))
+        own = np.isin(np.arange(self.n_classes), labels)
+        drawn = self._draw(self.memory_batch)
+        self._step(self._loss(X, labels, among=own), self._loss(self.held.X[drawn], self.held.y[drawn]))
 
-    def storage(self):
+    @property
+    def stored(self):
         """The last corrections are counted beside the memory, though most are in it."""
-        held, recent = super().storage(), len(self.new_y)
-        return Storage(held.bytes + recent * (4 * self.dim + 8), held.entries + recent, held.parameters)
+        return self.held.size + len(self.new)
 
 
+@dataclass(eq=False)
 class DERPP(Replay):
     """Dark experience replay: the logits of remembered rows are held to what they were (Buzzega et al. 2020, DER++).
 
@@ -210,82 +181,60 @@ class DERPP(Replay):
     logits from before it; initial rows have those of the trained head.  They are stored over all classes:
     as in the source, those of classes not seen by then, here zero, are held to like the others.
 
-    Parameters
-    ----------
-    alpha, beta : float
-        The source tunes them per data set and memory; 0.1 and 0.5, with a rate of 0.03 and 32
-        remembered rows, are its values for CIFAR-10 and 200 rows.
+    The source tunes ``alpha`` and ``beta`` per data set and memory; 0.1 and 0.5, with a rate of 0.03 and 32
+    remembered rows, are its values for CIFAR-10 and 200 rows.
     """
 
-    def __init__(self, seed=0, alpha=0.1, beta=0.5, **replay):
-        super().__init__(seed, **replay)
-        self.alpha, self.beta = alpha, beta
+    alpha: float = 0.1
+    beta: float = 0.5
 
     def _fit(self, X, y):
         super()._fit(X, y)
-        self.memory_logits = self._scores(self.memory_X).astype(np.float32)
+        self.logits = self._scores(self.held.X).astype(np.float32)
 
     def _correct(self, x, y):
         first, second = self._draw(self.memory_batch), self._draw(self.memory_batch)
-        X = np.vstack([x[None], self.memory_X[first], self.memory_X[second]])
-        new, old, older = np.split(self._scores(X), [1, 1 + len(first)])
-        answered = new[0].copy()  # the residuals use ``new`` up
-        residuals = [self._residuals(new, np.array([y]))]
-        if len(first):
-            drift = old - self.memory_logits[first]
-            residuals += [
-                self.alpha * 2 * drift / drift.size,
-                self.beta * self._residuals(older, self.memory_y[second]),
-            ]
-        self._step(np.vstack(residuals), X)
-        slot = self._remember(x, y)
+        X, answered = self.held.X[first], self._scores(x[None])[0]
+        drift = self._scores(X) - self.logits[first]
+        self._step(
+            self._loss(x[None], [y]),
+            (X, self.alpha * 2 * drift / drift.size),
+            self._loss(self.held.X[second], self.held.y[second], self.beta),
+        )
+        slot = self.held.write(x, y)
         if slot is not None:
-            self.memory_logits[slot] = answered
+            self.logits[slot] = answered
 
     def storage(self):
         held = super().storage()
         return Storage(held.bytes + held.entries * 4 * self.n_classes, held.entries, held.parameters)
 
 
+@dataclass(eq=False)
 class MIR(Replay):
     """Experience replay of those remembered rows that the correction alone would hurt most (Aljundi et al. 2019).
 
     Maximally interfered retrieval: of ``candidates`` random rows, the ``memory_batch`` are replayed whose loss would
     rise most by a step on the correction alone: 50 and 10, at a rate of 0.1, as in the source (0.05 for its permuted
     MNIST). Both means are added, as in its code.
-
-    Parameters
-    ----------
-    candidates : int
-        Remembered rows that are compared.
     """
 
-    def __init__(self, seed=0, candidates=50, **replay):
-        super().__init__(seed, **replay)
-        self.candidates = candidates
+    candidates: int = 50  #: remembered rows that are compared
 
     def _correct(self, x, y):
-        new = self._residuals(self._scores(x[None]), np.array([y]))
-        slots = self._draw(self.candidates)
-        X, labels = self.memory_X[slots].astype(np.float64), self.memory_y[slots]
-        self._remember(x, y)  # as in its code, after the draw: the correction is not its own interference
-        if not len(slots):
-            self._step(new, x[None])
-            return
-        before = self._scores(X)
-        after = before - self.lr * (X @ x + 1)[:, None] * new  # logits are linear in the step
-        rise = self._losses(after, labels) - self._losses(before, labels)
-        most = np.argsort(-np.round(rise, 12), kind="stable")[: self.memory_batch]
-        residuals = np.vstack([new, self._residuals(before[most], labels[most])])
-        self._step(residuals, np.vstack([x[None], X[most]]))
-
-    def _losses(self, logits, labels):
-        logits = logits[:, self.seen]
-        top = logits.max(axis=1)
-        own = np.cumsum(self.seen)[labels] - 1
-        return np.log(np.exp(logits - top[:, None]).sum(axis=1)) + top - logits[np.arange(len(labels)), own]
+        new = self._loss(x[None], [y])
+        drawn = self._draw(self.candidates)
+        X, labels = self.held.X[drawn], self.held.y[drawn]
+        self.held.write(x, y)  # as in its code, after the draw: the correction is not its own interference
+        logits = self._scores(X)
+        step = -self.lr * (X.astype(np.float64) @ x + 1)[:, None] * new[1]  # logits are linear in it
+        sure = log_softmax(np.where(self.seen, [logits + step, logits], -np.inf), axis=2)
+        after, before = sure[:, np.arange(len(labels)), labels]
+        most = np.argsort(np.round(after - before, 12), kind="stable")[: self.memory_batch]
+        self._step(new, self._loss(X[most], labels[most]))
 
 
+@dataclass(eq=False)
 class GDumb(Replay):
     """Keeps a balanced memory and trains a head from scratch on nothing else (Prabhu et al. 2020, GDumb).
 
@@ -293,58 +242,46 @@ class GDumb(Replay):
     trained after ``fit``, at the first row of a class, and after every ``every`` corrections since the last
     time.  Between these it does not change.  Memory and learner are those of the other replay
     systems, where the source has a sampler of its own and a network.
-
-    Parameters
-    ----------
-    every : int
-        Corrections from one training to the next.
     """
 
+    every: int = 25  #: corrections from one training to the next
     trainer = staticmethod(shared(keep=64)(train))  # streams of one start have their first memory in common
-
-    def __init__(self, seed=0, every=25, **replay):
-        super().__init__(seed, **replay)
-        self.every = every
 
     def _train(self, X, y):
         """Whatever it is given, it learns from the memory alone."""
-        stored, self.waiting = self.reservoir.size, 0
-        super()._train(self.memory_X[:stored], self.memory_y[:stored])
+        self.waiting = 0
+        super()._train(self.held.X[: self.held.size], self.held.y[: self.held.size])
 
     def _correct(self, x, y):
-        new = not self.reservoir.met[y]
-        self._remember(x, y)
+        new = not self.held.met[y]
+        self.held.write(x, y)
         self.waiting += 1
         if new or self.waiting == self.every:
             self._train(x, y)
 
 
-def rehearse(system, X, y, n_classes, seed):
+def rehearse(system, X, y, n_classes):
     """Mean of novel and original accuracy after a stream of held-out known classes, every mistake corrected.
 
     Only the initial rows X (n, d), y (n,) are used, so that nothing is known of the classes to come.
     """
-    rng = np.random.default_rng([seed, 6])
-    classes = np.unique(y)
+    rng, classes = np.random.default_rng([system.seed, 6]), np.unique(y)
     held = np.isin(y, rng.choice(classes, min(HELD_OUT, len(classes) // 4), replace=False))
     order = rng.permutation(len(y))
-    place = np.empty(len(y), np.int64)  # of a row among those of its class, in random order
-    for label in classes:
-        own = order[y[order] == label]
-        place[own] = np.arange(len(own))
-    tested = place % TESTED == TESTED - 1
+    place = pd.Series(order).groupby(y[order]).cumcount()  # among the rows of its class, in that order
+    tested = np.isin(np.arange(len(y)), order[place % TESTED == TESTED - 1])
     system.fit(X[~held & ~tested], y[~held & ~tested], range(n_classes))
     for row in order[(held & ~tested)[order]]:
         if system.predict(X[row : row + 1])[0] != y[row]:
             system.correct(X[row], int(y[row]))
     axes = [part for part in (held & tested, ~held & tested) if part.any()]
-    return float(np.mean([np.mean(system.predict(X[part]) == y[part]) for part in axes])) if axes else 0.0
+    return float(np.mean([np.mean(system.predict(X[part]) == y[part]) for part in axes] or 0.0))
 
 
 @shared(keep=4)
-def best_rate(cls, rates, X, y, n_classes, seed, **params):
-    """The rate at which ``cls(seed, lr=rate, **params)`` rehearses best, the lowest of equal ones."""
-    scores = [rehearse(cls(seed, lr=lr, **params), X, y, n_classes, seed) for lr in rates]
+def best_rate(cls, rates, X, y, n_classes, **params):
+    """The ``lr`` at which ``cls(**params)`` rehearses best, the lowest of equal ones."""
+    scores = [rehearse(cls(**params | {"lr": lr}), X, y, n_classes) for lr in rates]
     return rates[int(np.argmax(scores))]
 
 
@@ -354,7 +291,7 @@ class Rehearsed:
     Before the head is trained, a quarter of the known classes, ten at most, are held out of it, streamed and
     corrected. The rehearsal corrects every mistake, whatever the policy of the stream, of which a system knows
     nothing: the step size is tuned for a stream in which every mistake is corrected, and is not what fewer
-    corrections would ask for. With fewer than four known classes it is the lowest of ``rates``.
+    corrections would ask for. With fewer than four known classes none is held out, and it is the lowest of ``rates``.
 
     Attributes
     ----------
@@ -365,19 +302,13 @@ class Rehearsed:
         too little; it is the lowest tried.
     """
 
-    def __init__(self, seed=0, **params):
-        super().__init__(seed, lr=self.rates[0], **params)
-        self.given = params
-
     def _fit(self, X, y):
-        self.lr = self.rates[0]
-        if len(np.unique(y)) >= 4:
-            self.lr = best_rate(self.head, self.rates, X, y, self.n_classes, self.seed, **self.given)
+        self.lr = best_rate(self.head, self.rates, X, y, self.n_classes, **asdict(self))
         super()._fit(X, y)
 
 
 class AmongMet(OnlineLinear):
-    """``online_linear`` that answers only classes of which a row was met; -1 before the first."""
+    """``online_linear`` that answers only classes of which a row was met."""
 
     def _answer(self, logits):
         return best_seen(logits, self.seen)

@@ -1,6 +1,7 @@
 """One-vs-rest classifiers as in river, on arrays: logistic regression and passive-aggressive."""
 
 import copy
+from dataclasses import dataclass
 
 import numpy as np
 from river import linear_model, optim
@@ -54,20 +55,12 @@ def logistic_pass(X, y, seed, lr, rows):
     return model
 
 
+@dataclass(eq=False)
 class RiverLogReg(System):
-    """river's one-vs-rest logistic regression (paper, section 4.2; Montiel et al. 2021).
+    """river's one-vs-rest logistic regression (paper, section 4.2; Montiel et al. 2021)."""
 
-    Parameters
-    ----------
-    lr : float
-        Step of river's SGD.
-    rows : int
-        Initial rows it passes over, once.
-    """
-
-    def __init__(self, seed=0, lr=0.01, rows=3000):
-        super().__init__(seed)
-        self.lr, self.rows = lr, rows
+    lr: float = 0.01  #: step of river's SGD
+    rows: int = 3000  #: initial rows it passes over, once
 
     def _fit(self, X, y):
         self.model = copy.deepcopy(logistic_pass(X, y, self.seed, self.lr, self.rows))
@@ -76,18 +69,14 @@ class RiverLogReg(System):
         return X.astype(np.float64) @ self.model.weights.T + self.model.intercept
 
     def _answer(self, logits):
-        if not self.model.labels:
-            return np.full(len(logits), -1)
         # The highest probability has the highest logit; equal ones go to the class seen first.
         return np.array(self.model.labels)[logits.argmax(axis=1)]
 
     def _chances(self, logits):
         """As in river: one class against the rest each, scaled to sum to 1."""
         p = np.zeros((len(logits), self.n_classes))
-        if self.model.labels:
-            p[:, self.model.labels] = expit(logits)
-            p /= p.sum(axis=1, keepdims=True)
-        return p
+        p[:, self.model.labels] = expit(logits)
+        return p / p.sum(axis=1, keepdims=True)
 
     def _correct(self, x, y):
         self.model.learn_one(x.astype(np.float64), y)
@@ -118,18 +107,11 @@ def aggressive_step(W, seen, x, y, C):
     W += np.multiply.outer(signs * np.minimum(C, losses / (x @ x)), np.append(x, 1.0))
 
 
+@dataclass(eq=False)
 class PassiveAggressive(System):
-    """Passive-aggressive one-vs-rest classifier (Crammer et al. 2006, PA-I), equal to river's.
+    """Passive-aggressive one-vs-rest classifier (Crammer et al. 2006, PA-I), equal to river's."""
 
-    Parameters
-    ----------
-    C : float
-        The longest step; 1 by river's default.
-    """
-
-    def __init__(self, seed=0, C=1.0):
-        super().__init__(seed)
-        self.C = C
+    C: float = 1.0  #: the longest step, as by river's default
 
     def _fit(self, X, y):
         self.W = aggressive_pass(X, y, self.n_classes, self.seed, self.C).copy()
