@@ -29,14 +29,8 @@ class System:
     (into which it turns the rows themselves if it has no scores), and ``_follow``, which scores fixed queries.
     Its hyperparameters are fields of a dataclass.
 
-    Attributes
-    ----------
-    dim : int
-        Length of a row.
-    n_classes : int
-        Number of classes, those yet to come included.
-    seen : (C,) bool
-        Classes of which a row was met, initially or in a correction; only these are answered.
+    ``dim`` is the length of a row, ``n_classes`` the number of classes, those yet to come included, ``seen`` (C,) bool
+    those of which a row was met, initially or in a correction: only these are answered.
     """
 
     seed: int = 0  #: of the method's random draws
@@ -46,26 +40,14 @@ class System:
     def fit(self, X, y, classes):
         """Set the initial state, from the known classes only; a second call starts afresh.
 
-        Parameters
-        ----------
-        X : (n, d) float32
-            Embeddings, unit rows.
-        y : (n,) int
-            Class ids of the rows.
-        classes : sequence
-            Names of all classes, those yet to come included; a class id is a position in it.
-
-        Raises
-        ------
-        InputError
-            If there are no rows, one is not a finite unit vector, or a label is missing or not a class id.
+        ``X`` (n, d) float32 are embeddings, unit rows, ``y`` (n,) their class ids, ``classes`` names of all classes,
+        those yet to come included; a class id is a position in it. Raises ``InputError`` if there are no rows, one
+        is not a finite unit vector, or a label is missing or not a class id.
         """
         X, y = self._rows(X), np.asarray(y)
         given = len(X) and y.shape == X.shape[:1] and y.dtype.kind in "iu"
         if not (given and 0 <= y.min() and y.max() < len(classes)):
-            raise InputError(
-                f"fit needs rows, and one class id from 0 to {len(classes) - 1} for each; got {len(X)} rows"
-            )
+            raise InputError(f"fit needs a class id from 0 to {len(classes) - 1} for each row; got {len(X)} rows")
         self.fitted, self.dim, self.n_classes = False, X.shape[-1], len(classes)  # half fitted is not fitted
         self.corrections = 0
         self.seen = np.isin(np.arange(len(classes)), y)
@@ -74,22 +56,13 @@ class System:
         return self
 
     def predict(self, X):
-        """Class ids (m,) of the rows X (m, d).
-
-        Raises
-        ------
-        InputError
-            If a row has the wrong length or is not a finite unit vector.
-        """
+        """Class ids (m,) of the rows X (m, d); ``InputError`` if one is no finite unit vector of the right length."""
         return self._answer(self._scores(self._known_rows(X)))
 
     def correct(self, x, y):
         """Learn from one corrected example: x (d,), its class id y; one update step.
 
-        Raises
-        ------
-        InputError
-            If ``x`` is not a finite unit vector of the right length or ``y`` not a class id.
+        Raises ``InputError`` if ``x`` is not a finite unit vector of the right length or ``y`` not a class id.
         """
         x = self._known_rows([x])[0]
         if not (isinstance(y, (int, np.integer)) and 0 <= y < self.n_classes):
@@ -99,13 +72,7 @@ class System:
         self._correct(x, int(y))
 
     def probabilities(self, X):
-        """Class probabilities (m, C) of the rows X (m, d), float64; zero for a class of which no row was met.
-
-        Raises
-        ------
-        InputError
-            If a row has the wrong length or is not a finite unit vector.
-        """
+        """Class probabilities (m, C), float64, of rows as for ``predict``; zero for a class of which no row was met."""
         return self._chances(self._scores(self._known_rows(X)))
 
     def storage(self):

@@ -15,7 +15,7 @@ from ocrrlib.shared import shared
 from ocrrlib.systems.base import Storage, TextSystem
 
 # Names of the query and value projections in BERT, DeBERTa, RoBERTa, LLaMA, OPT and DistilBERT.
-QUERIES_AND_VALUES = {"query", "value", "query_proj", "value_proj", "q_proj", "v_proj", "q_lin", "v_lin"}
+QUERIES_AND_VALUES = ["query", "value", "query_proj", "value_proj", "q_proj", "v_proj", "q_lin", "v_lin"]
 
 
 @contextmanager
@@ -37,30 +37,22 @@ def torch_seed(seed):
         yield
 
 
-def attention_targets(backbone):
-    """Names of a transformer's query and value projections, as its own modules call them.
-
-    Raises
-    ------
-    InputError
-        If it has none that is known.
-    """
-    linear = {name.rsplit(".", 1)[-1] for name, m in backbone.named_modules() if isinstance(m, torch.nn.Linear)}
-    if not linear & QUERIES_AND_VALUES:
-        raise InputError(f"no query and value projections found; the backbone's linear layers are: {sorted(linear)}")
-    return sorted(linear & QUERIES_AND_VALUES)
-
-
 class Classifier(torch.nn.Module):
-    """An adapted backbone and a linear head over its first token; adapters and head are new."""
+    """An adapted backbone and a linear head over its first token; adapters and head are new.
+
+    Raises ``InputError`` if the backbone has none of the projections that are adapted.
+    """
 
     def __init__(self, backbone, n_classes, rank, alpha, dropout):
         super().__init__()
         hidden = backbone.config.hidden_size
-        config = LoraConfig(r=rank, lora_alpha=alpha, lora_dropout=dropout, target_modules=attention_targets(backbone))
+        config = LoraConfig(r=rank, lora_alpha=alpha, lora_dropout=dropout, target_modules=QUERIES_AND_VALUES)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="`is_gradient_checkpointing`")  # peft asks by the old name
-            self.backbone, self.head = get_peft_model(backbone, config), torch.nn.Linear(hidden, n_classes)
+            try:
+                self.backbone, self.head = get_peft_model(backbone, config), torch.nn.Linear(hidden, n_classes)
+            except ValueError as error:
+                raise InputError(f"{type(backbone).__name__} has none of the layers {QUERIES_AND_VALUES}") from error
 
     def forward(self, tokens, mask):
         """Logits (m, C) of token rows (m, length), where ``mask`` is true."""
@@ -76,12 +68,9 @@ class Classifier(torch.nn.Module):
 
 def tokenise(X, backbone, max_length):
     """Sentences (n,) as token numbers (n, max_length) int64, and how many of each row count, (n,)."""
-    read = load_tokeniser(backbone)
-    rows = read(X.tolist(), truncation=True, max_length=max_length)["input_ids"] if len(X) else []
-    tokens = np.zeros((len(rows), max_length), np.int64)
-    for place, row in enumerate(rows):
-        tokens[place, : len(row)] = row
-    return tokens, np.array([len(row) for row in rows], np.int64)
+    settings = dict(truncation=True, padding="max_length", max_length=max_length, return_tensors="np")
+    read = load_tokeniser(backbone)(X.tolist(), **settings)
+    return read["input_ids"], read["attention_mask"].sum(axis=1)
 
 
 tokenise_once = shared(keep=4)(tokenise)  # of a scenario's sentences, for all runs
