@@ -17,6 +17,7 @@ import numpy as np
 
 from ocrrlib.files import InputError
 from ocrrlib.search import Entries
+from ocrrlib.shared import shared
 
 GENESIS = bytes(32)  # the hash before the first entry
 FORMAT, WIDEST = 2, 2**20  # of the file; numbers in an embedding at most
@@ -67,6 +68,15 @@ def _checked(X, y):
     raise InputError("a ledger holds rows (n, d) of finite numbers and class ids (n,), whole numbers from 0 up")
 
 
+@shared(keep=2)
+def _chain(X, y):
+    """The hash before the first entry of a new ledger, and those of its entries; many runs begin with the same."""
+    chain = [GENESIS]
+    for x, label in zip(X, y.tolist()):
+        chain.append(entry_hash(len(chain) - 1, label, x, chain[-1]))
+    return chain
+
+
 class Fault(NamedTuple):
     """The first broken entry."""
 
@@ -88,10 +98,10 @@ class Ledger(Entries):
     classes = names = None
 
     def __init__(self, X, y):
-        super().__init__(*_checked(X, y))
-        self.ids, self.previous, self.hashes = [], [], []
-        for x, label in zip(self.X, self.y.tolist()):
-            self._link(x, label)
+        X, y = _checked(X, y)
+        super().__init__(X, y)
+        chain = _chain(X, y)
+        self.ids, self.previous, self.hashes = list(range(len(X))), chain[:-1], chain[1:]
 
     @classmethod
     def from_chain(cls, X, y, ids, previous, hashes, classes=None, names=None):

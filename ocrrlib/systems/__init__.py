@@ -4,7 +4,7 @@ To add a system, write one class in a file of this package and one row below.
 """
 
 import importlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ocrrlib.files import InputError, pick
 
@@ -13,39 +13,20 @@ from ocrrlib.files import InputError, pick
 class Entry:
     """One system as data.
 
-    Attributes
-    ----------
-    module, cls : str
-        Where its class is; imported when it is first made.
-    params : dict
-        Hyperparameters.
-    about : str
-        One sentence: what it stores and how it learns from a correction, with its source.
-    family : str
-        Systems of one family run in the same process so that they share cached work. If a library is missing, it
-        is installed with ``pip install 'ocrrlib[<family>]'``.
-    reads : str
-        ``embeddings`` or ``sentences``.
-    version : int
-        Raised when the system's outcomes change.
+    Systems of one family run in the same process so that they share cached work. If a library is missing, it is
+    installed with ``pip install 'ocrrlib[<family>]'``.
     """
 
-    module: str
+    module: str  #: where its class is; imported when it is first made
     cls: str
-    params: dict = field(default_factory=dict)
-    about: str = ""
+    params: dict  #: hyperparameters
+    about: str  #: one sentence: what it stores and how it learns from a correction, with its source
     family: str = "shared"
-    reads: str = "embeddings"
-    version: int = 1
+    reads: str = "embeddings"  #: or ``sentences``
+    version: int = 1  #: raised when the system's outcomes change
 
     def make(self, seed=0, encoder=None):
-        """A fresh system; one that reads sentences encodes them by itself.
-
-        Raises
-        ------
-        InputError
-            If a library that it needs is not installed.
-        """
+        """A fresh system; one that reads sentences encodes them. ``InputError`` if a library is not installed."""
         try:
             module = importlib.import_module(f"ocrrlib.systems.{self.module}")
         except ModuleNotFoundError as error:
@@ -117,11 +98,10 @@ SYSTEMS = {
         "AGEM", "SGD that spares 1,000 old rows (Chaudhry et al. 2019).", lr=0.05, memory=1000, memory_batch=64
     ),
     "lwf": _head("LwF", "SGD held to the old answers (Li and Hoiem 2017).", lr=0.05, strength=1.0, temperature=2.0),
-    "knn_lm": Entry(
-        "neighbours",
+    "knn_lm": _near(
         "KNNLM",
-        dict(k=5, weight=0.5, temperature=0.1, **HEAD),
         "Stores a frozen head and every row; a correction is one more row (Khandelwal et al. 2020).",
+        **dict(k=5, weight=0.5, temperature=0.1, **HEAD),
     ),
     "river_logreg": Entry(
         "river",
@@ -198,9 +178,6 @@ SYSTEMS = {
 def make(name, seed=0, encoder=None):
     """A fresh system by its registry name; ``encoder`` matters only to systems that read sentences.
 
-    Raises
-    ------
-    InputError
-        If there is no such system, or it needs a library that is not installed.
+    Raises ``InputError`` if there is no such system, or it needs a library that is not installed.
     """
     return pick("system", name, SYSTEMS).make(seed, encoder)

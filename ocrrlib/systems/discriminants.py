@@ -146,10 +146,8 @@ class SLDA(System):
         move[y] += 1 / (gain * (n + 1))
         if weight:  # Sherman and Morrison (1950)
             self.terms = np.concatenate([self.terms, np.sqrt(weight / gain) * u[None]])
-            self.W += np.multiply.outer(move, u)
-            self.trace += n / (n + 1) * float(v @ v)
-        else:
-            self.W[y] += move[y] * u
+        self.W += np.multiply.outer(move, u)
+        self.trace += n / (n + 1) * float(v @ v)
         self.means[y] += v / (n + 1)
         self.counts[y] += 1
         if len(self.terms) == BLOCK:

@@ -115,11 +115,10 @@ class Trained(System):
     fit_lr: float = 1e-2
     weight_decay: float = 1e-4
     batch: int = 256
+    trainer = staticmethod(train_head)
 
-    @property
-    def training(self):
-        """The settings as a dictionary."""
-        return {name: getattr(self, name) for name in ("epochs", "fit_lr", "weight_decay", "batch")}
+    def _trained(self, X, y, n_classes):
+        return self.trainer(X, y, n_classes, self.seed, self.epochs, self.fit_lr, self.weight_decay, self.batch)
 
 
 @dataclass(eq=False)
@@ -130,7 +129,7 @@ class LinearHead(Trained):
     copies, stored = 1, 0  # of the head and of rows that are kept
 
     def _fit(self, X, y):
-        self.W, self.b = (part.copy() for part in train_head(X, y, self.n_classes, self.seed, **self.training))
+        self.W, self.b = (part.copy() for part in self._trained(X, y, self.n_classes))
 
     def _scores(self, X):
         return X.astype(np.float64) @ self.W.T + self.b
@@ -160,7 +159,7 @@ class StaticLinear(LinearHead):
 
     def _fit(self, X, y):
         self.known, ranks = np.unique(y, return_inverse=True)
-        self.W, self.b = train_head(X, ranks, len(self.known), self.seed, **self.training)
+        self.W, self.b = self._trained(X, ranks, len(self.known))
 
     def _answer(self, logits):
         return self.known[logits.argmax(axis=1)]

@@ -164,7 +164,7 @@ class LoRA(TextSystem):
             raise
         self.model = untrained(self.backbone, self.n_classes, self.seed, *adapter, device)
         self.model.load_state_dict(trained, strict=False)
-        self.rng, self.steps = np.random.default_rng(self.seed), 0
+        self.rng = np.random.default_rng(self.seed)
         kept = self.rng.choice(len(X), min(self.memory, len(X)), replace=False)
         tokens, lengths = tokenise_once(X, self.backbone, self.max_length)
         self.remembered = tokens[kept], lengths[kept], y[kept]
@@ -193,18 +193,16 @@ class LoRA(TextSystem):
         again = self.rng.choice(len(self.remembered[2]), min(self.replay, len(self.remembered[2])), replace=False)
         new = (*tokenise(np.array([x]), self.backbone, self.max_length), [y])
         tokens, lengths, labels = (np.concatenate([a, b[again]]) for a, b in zip(new, self.remembered))
-        learnt = list(self.model.learnt().values())
         self.model.train(self.correct_with_dropout)
         self.model.zero_grad()
-        with torch_seed(self.seed * 1_000_003 + self.steps):  # of the dropout, so that a run can be repeated
+        with torch_seed(self.seed * 1_000_003 + self.corrections - 1):  # of the dropout, so that a run can be repeated
             for rows in by_length(lengths, np.arange(len(labels)), 8):
                 out = logits(self.model, tokens[rows], lengths[rows])
                 loss = cross_entropy(out, torch.tensor(labels[rows], device=out.device), reduction="sum")
                 (loss / len(labels)).backward()
         with torch.no_grad():
-            for p in learnt:
+            for p in self.model.learnt().values():
                 p -= self.lr * p.grad
-        self.steps += 1
 
     def storage(self):
         """The frozen backbone is not counted, nor is the encoder of systems that read embeddings."""

@@ -53,7 +53,8 @@ class LedgerPLDA(Trained, Substrate):
 
     def _fit(self, X, y):
         super()._fit(X, y)
-        self.head = StaticLinear(self.seed, **self.training).fit(X, y, range(self.n_classes))
+        self.head = StaticLinear(self.seed, self.epochs, self.fit_lr, self.weight_decay, self.batch)
+        self.head.fit(X, y, range(self.n_classes))
         self.is_known = self.seen.astype(np.float64)
         data = X, y, self.n_classes
         self.models = PLDA(*data, **self.model), KernelLDA(*data, seed=self.seed, **self.kernel)

@@ -10,7 +10,7 @@ from scipy.special import log_softmax
 
 from ocrrlib.shared import shared
 from ocrrlib.systems.base import Storage, best_seen
-from ocrrlib.systems.heads import LinearHead, OnlineLinear, residuals, train, train_head
+from ocrrlib.systems.heads import LinearHead, OnlineLinear, residuals, train
 
 HELD_OUT = 10  # of the known classes, a quarter at most, are held out in a rehearsal
 TESTED = 4  # every so-many-th row of a class is a test row there
@@ -85,7 +85,6 @@ class Replay(LinearHead):
 
     memory: int = 1000  #: rows kept at most
     memory_batch: int = 10  #: remembered rows that join a correction
-    trainer = staticmethod(train_head)
 
     def _fit(self, X, y):
         self.held = copy.deepcopy(initial_memory(X, y, self.n_classes, self.memory, self.seed))
@@ -96,7 +95,7 @@ class Replay(LinearHead):
         """Train the head from scratch on the classes of these rows."""
         self.W, self.b = np.zeros((self.n_classes, self.dim)), np.zeros(self.n_classes)
         known, ranks = np.unique(y, return_inverse=True)
-        self.W[known], self.b[known] = self.trainer(X, ranks, len(known), self.seed, **self.training)
+        self.W[known], self.b[known] = self._trained(X, ranks, len(known))
 
     def _answer(self, logits):
         return best_seen(logits, self.seen)
@@ -290,16 +289,11 @@ class Rehearsed:
 
     Before the head is trained, a quarter of the known classes, ten at most, are held out of it, streamed and
     corrected. The rehearsal corrects every mistake, whatever the policy of the stream, of which a system knows
-    nothing: the step size is tuned for a stream in which every mistake is corrected, and is not what fewer
-    corrections would ask for. With fewer than four known classes none is held out, and it is the lowest of ``rates``.
+    nothing: the step size is not what fewer corrections would ask for. With fewer than four known classes none is
+    held out, and it is the lowest rate.
 
-    Attributes
-    ----------
-    head : type
-        The class that is rehearsed.
-    rates : tuple of float
-        Step sizes that are tried, lowest first. A source's rate for deep networks moves a linear head on unit rows
-        too little; it is the lowest tried.
+    ``head`` is the class that is rehearsed, ``rates`` are the step sizes tried, lowest first. A source's rate for deep
+    networks moves a linear head on unit rows too little; it is the lowest tried.
     """
 
     def _fit(self, X, y):
