@@ -108,15 +108,6 @@ def test_standing_queries_hold_through_hundreds_of_writes(k, spare, overwritten)
     assert_same(standing.neighbours(np.arange(len(Q))), brute_force(Q, entries.X, entries.born, k))
 
 
-def test_standing_queries_of_other_entries_are_not_touched():
-    X, Q = rows(20, 6, 0), rows(4, 6, 1)
-    first, second = (Entries(X, np.zeros(20, np.int64)) for _ in range(2))
-    ids, standing = np.arange(4), [StandingQueries(Q, entries, 3) for entries in (first, second)]
-    first.append(Q[0], 0)
-    assert standing[0].neighbours(ids)[1][0, 0] == 20
-    assert_same(standing[1].neighbours(ids), top_k(Q, X, second.born, 3))
-
-
 @given(n=st.integers(0, 5), writes=st.lists(st.one_of(st.none(), st.integers(0, 999)), max_size=150))
 def test_entries_hold_what_was_written_last_in_each_slot(n, writes):
     X = rows(n + len(writes), 3, 0)

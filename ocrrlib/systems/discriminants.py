@@ -59,10 +59,7 @@ def lift(X, frequencies=None, phases=0.0):
 def draw_features(features, d, bandwidth, seed):
     """Frequencies (d, D) and phases (D,) of features whose products approximate an RBF kernel of this bandwidth."""
     rng = np.random.default_rng([seed, 2])
-    drawn = rng.normal(0, 1 / bandwidth, (d, features)), rng.uniform(0, 2 * np.pi, features)
-    for array in drawn:
-        array.flags.writeable = False
-    return drawn
+    return rng.normal(0, 1 / bandwidth, (d, features)), rng.uniform(0, 2 * np.pi, features)
 
 
 @shared(keep=1)

@@ -13,14 +13,8 @@ LEAST_VARIANCE = 1e-3  # of a direction within classes, as a share of the mean v
 class GaussianClasses:
     """Log-densities of rows under Gaussian classes, given the rows of each class so far.
 
-    Attributes
-    ----------
-    counts : (C,) int64
-        Rows of each class.
-    weights, offset : (C, D), (C,) float64
-        Log-densities are linear in the features of a row.
-    changes : list of int
-        Classes in the order of the rows learnt.
+    ``counts`` (C,) are rows of each class. Log-densities are linear in the features of a row, by ``weights`` (C, D)
+    and ``offset`` (C,); ``changes`` lists the classes of the rows learnt, in order.
     """
 
     def __init__(self, counts, sums):
@@ -91,16 +85,10 @@ class PLDA(GaussianClasses):
     thousand are compared fairly; the basis is set once. The spread of a class is that of all classes,
     unless its own rows say otherwise. Features are the coordinates of a row, then their squares.
 
-    Parameters
-    ----------
-    X, y, n_classes
-        The first rows (n, d) float32, their classes (n,), and the number of classes in all.
-    shrinkage : float
-        Of the covariance within classes towards a multiple of the identity.
-    floor : float
-        Least variance of class means along each coordinate, above 0: new classes may lie where known ones do not.
-    prior_rows, power : float
-        How many rows the common spread counts for against a class's own, above 0; power of the spread, 0 for none.
+    ``X`` (n, d) float32, ``y`` (n,) are the first rows of ``n_classes`` classes. ``shrinkage`` is that of the
+    covariance within classes towards a multiple of the identity; ``floor``, above 0, the least variance of class means
+    along a coordinate, as new classes may lie where known ones do not; ``prior_rows``, above 0, the rows that the
+    common spread counts for against a class's own; ``power`` is that of the spread, 0 for none.
     """
 
     def __init__(self, X, y, n_classes, shrinkage=0.1, floor=0.2, prior_rows=200, power=0.5):
@@ -141,9 +129,7 @@ def orthogonal_frequencies(count, d, bandwidth, seed):
     for _ in range(0, count, d):
         turned, signs = np.linalg.qr(rng.normal(size=(d, d)))
         blocks.append(turned * np.sign(np.diag(signs)) * np.sqrt(rng.chisquare(d, d)))
-    frequencies = np.hstack(blocks)[:, :count] / bandwidth
-    frequencies.flags.writeable = False
-    return frequencies
+    return np.hstack(blocks)[:, :count] / bandwidth
 
 
 def cosines_and_sines(X, frequencies):
@@ -186,20 +172,10 @@ class KernelLDA(GaussianClasses):
     features are those of the first rows. Beyond the ``rank`` directions in which rows of one class vary most,
     they are taken to vary by the same everywhere: the inverse covariance is ``base * I + U @ diag(gains) @ U.T``.
 
-    Parameters
-    ----------
-    X, y, n_classes
-        The first rows (n, d) float32, their classes (n,), and the number of classes in all.
-    features, seed : int
-        Number of random features, D, an even one, and the seed that they are drawn from.
-    bandwidth : float
-        Of the kernel, in median distances of the first rows.
-    shrinkage : float
-        Of the covariance towards a multiple of the identity, above 0.
-    prior_rows : float
-        How many rows the mean of the first rows counts for against a class's own.
-    rank : int
-        Directions in which the covariance is kept.
+    ``X`` (n, d) float32, ``y`` (n,) are the first rows of ``n_classes`` classes. ``features`` is the even number D of
+    random features, drawn from ``seed``; ``bandwidth`` is the kernel's, in median distances of the first rows;
+    ``shrinkage``, above 0, that of the covariance towards a multiple of the identity; ``prior_rows`` the rows that the
+    mean of the first rows counts for against a class's own.
     """
 
     def __init__(self, X, y, n_classes, features, bandwidth, shrinkage, prior_rows, rank, seed=0):

@@ -47,23 +47,9 @@ class TorchDraws:
 def train(X, y, n_classes, seed, epochs=30, fit_lr=1e-2, weight_decay=1e-4, batch=256):
     """Train a linear head with cross-entropy and AdamW (Loshchilov and Hutter 2019), with torch's default betas.
 
-    Initial weights and the order of rows are torch's for this seed, as published.
-
-    Parameters
-    ----------
-    X : (n, d) float32
-        Embeddings.
-    y : (n,) int64
-        Class ids below ``n_classes``.
-    seed : int
-        Seed of the initial weights and of the order of rows.
-    epochs, fit_lr, weight_decay, batch
-        As published by default.
-
-    Returns
-    -------
-    W : (n_classes, d) float64
-    b : (n_classes,) float64
+    ``X`` (n, d) float32 are rows, ``y`` (n,) int64 their class ids below ``n_classes``. Initial weights and the order
+    of rows are torch's for ``seed``; the other settings are as published by default. Returns weights (n_classes, d)
+    and biases (n_classes,), float64.
     """
     weight, bias = TorchDraws(seed).linear(X.shape[1], n_classes)
     theta = np.hstack([weight, bias[:, None]]).astype(np.float64)

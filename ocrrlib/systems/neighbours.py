@@ -15,15 +15,9 @@ from ocrrlib.voting import vote
 def shares(sims, slots, entries, n_classes, temperature, nearest=False):
     """Class probabilities, (m, n_classes) float64: the softmax over the neighbours' cosines, summed per class.
 
-    Parameters
-    ----------
-    sims, slots : (m, k)
-        Cosines and slots of the neighbours among ``entries``, as from ``ocrrlib.search.top_k``.
-    temperature : float
-        Of the softmax.
-    nearest : bool
-        Whether each class has the share of the nearest of its neighbours alone, so that classes of few entries are
-        not outvoted.
+    ``sims`` and ``slots`` (m, k) are cosines and slots of neighbours among ``entries``, as from ``top_k``,
+    ``temperature`` is that of the softmax. With ``nearest``, each class has the share of the nearest of its neighbours
+    alone, so that classes of few entries are not outvoted.
     """
     p, found = np.zeros((len(sims), n_classes)), slots >= 0
     places = np.nonzero(found)[0] * n_classes + entries.y[slots[found]]

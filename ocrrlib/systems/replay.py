@@ -22,14 +22,8 @@ class BalancedReservoir:
     Once the memory is full, a row of a class that was never the largest takes the place of a
     random row of the largest class; a row of any other class is sampled against its own class.
 
-    Attributes
-    ----------
-    X, y : (budget, d) float32, (budget,) int64
-        The rows, of which the first ``size`` are filled, and their classes.
-    places : list of list of int
-        For each class, the slots that hold its rows.
-    met : (C,) int64
-        Rows of each class that were offered.
+    ``X`` (budget, d) float32 and ``y`` (budget,) int64 are the rows and their classes, of which ``size`` are filled;
+    ``places`` lists for each class the slots of its rows, ``met`` (C,) counts those that were offered.
     """
 
     def __init__(self, budget, d, n_classes, rng):

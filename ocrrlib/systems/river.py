@@ -14,10 +14,7 @@ from ocrrlib.systems.base import Storage, System
 class StackedLogistic(linear_model.LogisticRegression):
     """river's own model, loss and optimizer on arrays: what ``OneVsRestClassifier`` holds in a model per class.
 
-    Attributes
-    ----------
-    labels : list of int
-        Classes seen, in order; rows of the weights (c, d) and places of the intercept (c,).
+    ``labels`` are the classes seen, in order: rows of the weights (c, d) and places of the intercept (c,).
     """
 
     def __init__(self, lr, dim):
