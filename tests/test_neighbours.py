@@ -59,7 +59,7 @@ def test_share_of_a_class_is_that_of_its_neighbours():
 def test_knn_lm_mixes_the_softmax_of_its_head_with_that_of_its_neighbours():
     X, y, Q = rows(30, 6, 0), np.arange(30) % 4, rows(20, 6, 1)
     system = KNNLM(weight=0.3, temperature=0.2, k=3, epochs=2).fit(X, y, range(4))
-    expected = np.exp(Q @ system.W.T + system.b)
+    expected = np.exp(Q @ system.theta[:, :-1].T + system.theta[:, -1])
     expected *= 0.7 / expected.sum(axis=1, keepdims=True)
     for p, cosines in zip(expected, Q.astype(np.float64) @ X.T.astype(np.float64)):
         near = np.argsort(-cosines)[:3]

@@ -9,7 +9,18 @@ from hypothesis import strategies as st
 from ocrrlib.systems import SYSTEMS, replay
 from ocrrlib.systems.base import System
 from ocrrlib.systems.heads import train
-from ocrrlib.systems.replay import DERPP, ER, ERACE, HELD_OUT, MIR, TESTED, BalancedReservoir, GDumb, best_rate, rehearse
+from ocrrlib.systems.replay import (
+    DERPP,
+    ER,
+    ERACE,
+    HELD_OUT,
+    MIR,
+    TESTED,
+    BalancedReservoir,
+    GDumb,
+    best_rate,
+    rehearse,
+)
 
 KNOWN, CLASSES, D = 5, 8, 12
 TRAINING = dict(epochs=6, fit_lr=1e-2, weight_decay=1e-4, batch=32)
@@ -51,10 +62,6 @@ def losses(at, X, y, classes):
     logits = (X.astype(np.float64) @ at[:, :-1].T + at[:, -1])[:, classes]
     own = [list(classes).index(label) for label in y]
     return np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(len(y)), own]
-
-
-def weights(system):
-    return np.hstack([system.W, system.b[:, None]])
 
 
 def gradient(loss, at, eps=1e-6):
@@ -126,10 +133,10 @@ def test_each_correction_is_one_step_along_the_gradient_of_its_papers_loss(cls, 
     drawn = recorded(system, monkeypatch)
     for i in range(12):
         drawn.clear()
-        start = weights(system)
+        start = system.theta.copy()
         system.correct(NEW_X[i], NEW_Y[i])
         loss = loss_of(i, np.flatnonzero(system.seen), drawn, start)
-        np.testing.assert_allclose(weights(system), start - 0.1 * gradient(loss, start), atol=1e-7)
+        np.testing.assert_allclose(system.theta, start - 0.1 * gradient(loss, start), atol=1e-7)
 
 
 @pytest.mark.parametrize("cls", [ER, DERPP, MIR])
@@ -151,18 +158,16 @@ def test_gdumb_is_a_head_trained_on_the_memory_alone_and_again_when_it_is_due():
     system = fitted(GDumb, every=7)
     since, met = 0, set(Y0.tolist())
     for x, y in zip(NEW_X, NEW_Y):
-        before = system.W.copy()
+        before = system.theta.copy()
         system.correct(x, y)
         since += 1
         if y in met and since < 7:
-            np.testing.assert_array_equal(system.W, before)
+            np.testing.assert_array_equal(system.theta, before)
         else:
             since = 0
             met.add(y)
             known, ranks = np.unique(system.held.y, return_inverse=True)
-            W, b = train(system.held.X, ranks, len(known), 1, **TRAINING)
-            np.testing.assert_array_equal(system.W[known], W)
-            np.testing.assert_array_equal(system.b[known], b)
+            np.testing.assert_array_equal(system.theta[known], train(system.held.X, ranks, len(known), 1, **TRAINING))
     assert met == set(range(CLASSES)) and since
 
 
@@ -221,7 +226,7 @@ def test_apart_from_its_rate_it_is_the_system_that_is_rehearsed(cls):
     for x, y in zip(rows(30, 16, 4), np.random.default_rng(5).integers(0, 12, 30).tolist()):
         tuned.correct(x, y)
         plain.correct(x, y)
-    np.testing.assert_array_equal(tuned.W, plain.W)
+    np.testing.assert_array_equal(tuned.theta, plain.theta)
     np.testing.assert_array_equal(tuned.predict(TUNED_X), plain.predict(TUNED_X))
 
 

@@ -77,7 +77,7 @@ class Naive:
             self.write(row, label)
         if name == "knn_lm":
             head = make("online_linear", seed).fit(s.X_initial, s.y_initial, s.classes)
-            logits = s.queries.astype(np.float64) @ head.W.T + head.b
+            logits = s.queries.astype(np.float64) @ head.theta[:, :-1].T + head.theta[:, -1]
             self.p_head = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
 
     def write(self, row, label):

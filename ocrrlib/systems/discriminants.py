@@ -55,14 +55,12 @@ def lift(X, frequencies=None, phases=0.0):
     return Z
 
 
-@shared(keep=1)
 def draw_features(features, d, bandwidth, seed):
     """Frequencies (d, D) and phases (D,) of features whose products approximate an RBF kernel of this bandwidth."""
     rng = np.random.default_rng([seed, 2])
     return rng.normal(0, 1 / bandwidth, (d, features)), rng.uniform(0, 2 * np.pi, features)
 
 
-@shared(keep=1)
 def median_distance(X, seed):
     """The median distance between two of at most ``SAMPLE`` rows; 1 where there are no two different ones."""
     rows = np.random.default_rng([seed, 1]).permutation(len(X))[:SAMPLE]

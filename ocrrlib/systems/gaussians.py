@@ -122,7 +122,6 @@ class PLDA(GaussianClasses):
         self.offset[y] = -(mean @ (mean / variance) + np.log(variance).sum()) / 2
 
 
-@shared(keep=1)
 def orthogonal_frequencies(count, d, bandwidth, seed):
     """Frequencies (d, count) of an RBF kernel, orthogonal d at a time (Yu et al. 2016), as long as normal ones."""
     rng, blocks = np.random.default_rng([seed, 7]), []

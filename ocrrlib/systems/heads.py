@@ -44,16 +44,20 @@ class TorchDraws:
         return np.array(order)
 
 
+def with_bias(X):
+    """Rows (n, d) as float64 with a last column of ones, (n, d + 1)."""
+    return np.hstack([X, np.ones((len(X), 1))])
+
+
 def train(X, y, n_classes, seed, epochs=30, fit_lr=1e-2, weight_decay=1e-4, batch=256):
     """Train a linear head with cross-entropy and AdamW (Loshchilov and Hutter 2019), with torch's default betas.
 
     ``X`` (n, d) float32 are rows, ``y`` (n,) int64 their class ids below ``n_classes``. Initial weights and the order
-    of rows are torch's for ``seed``; the other settings are as published by default. Returns weights (n_classes, d)
-    and biases (n_classes,), float64.
+    of rows are torch's for ``seed``; the other settings are as published by default. Returns weights, and biases in
+    the last column, (n_classes, d + 1) float64.
     """
     weight, bias = TorchDraws(seed).linear(X.shape[1], n_classes)
-    theta = np.hstack([weight, bias[:, None]]).astype(np.float64)
-    inputs = np.hstack([X, np.ones((len(X), 1))])  # float64, with the bias as one more weight
+    theta, inputs = np.hstack([weight, bias[:, None]]).astype(np.float64), with_bias(X)
     draws, steps, (b1, b2) = TorchDraws(seed), 0, (0.9, 0.999)
     first, second, move = np.zeros_like(theta), np.zeros_like(theta), np.empty_like(theta)
     with threadpool_limits(1):  # the products are too small for more threads, which would wait for each other
@@ -80,7 +84,7 @@ def train(X, y, n_classes, seed, epochs=30, fit_lr=1e-2, weight_decay=1e-4, batc
                 move *= fit_lr * (1 - b1) / (1 - b1**steps) * spread
                 theta *= 1 - fit_lr * weight_decay
                 theta -= move
-    return theta[:, :-1].copy(), theta[:, -1].copy()
+    return theta
 
 
 train_head = shared(keep=2)(train)  # of initial rows, which many runs have in common
@@ -109,35 +113,35 @@ class Trained(System):
 
 @dataclass(eq=False)
 class LinearHead(Trained):
-    """A linear softmax head over all classes; subclasses decide how a correction moves it."""
+    """A linear softmax head over all classes; each correction is one step of plain SGD.
 
-    lr: float = 0.05  #: step of plain SGD per correction
+    ``theta`` (C, d + 1) float64 are weights and, in the last column, biases.
+    """
+
+    lr: float = 0.05  #: step of SGD
     copies, stored = 1, 0  # of the head and of rows that are kept
 
     def _fit(self, X, y):
-        self.W, self.b = (part.copy() for part in self._trained(X, y, self.n_classes))
+        self.theta = self._trained(X, y, self.n_classes).copy()
 
     def _scores(self, X):
-        return X.astype(np.float64) @ self.W.T + self.b
+        return with_bias(X) @ self.theta.T
 
     def _answer(self, logits):
         return logits.argmax(axis=1)
 
-    def _descend(self, residual, x):
-        """One SGD step along the gradient residual x^T, (C,) and (d,) float64."""
-        step = -self.lr * residual
-        self.W += np.multiply.outer(step, x)
-        self.b += step
+    def _correct(self, x, y):
+        x = np.append(x, 1.0)
+        self.theta -= self.lr * self._gradient(residuals((self.theta @ x)[None], [y])[0], x)
 
-    def _residual(self, x, y):
-        """Gradient of the cross-entropy with respect to the logits of one example, (C,)."""
-        return residuals((self.W @ x + self.b)[None], [y])[0]
+    def _gradient(self, residual, x):
+        """Of the loss of a row x (d + 1,), given that of its cross-entropy with respect to the logits, (C,)."""
+        return np.multiply.outer(residual, x)
 
     def storage(self):
         """Heads have 4 bytes a parameter, as published, whatever they are computed in."""
-        parameters = self.W.size + self.b.size
-        rows = self.stored * (4 * self.dim + 8)
-        return Storage(4 * self.copies * parameters + rows, entries=self.stored, parameters=parameters)
+        heads, rows = 4 * self.copies * self.theta.size, self.stored * (4 * self.dim + 8)
+        return Storage(heads + rows, entries=self.stored, parameters=self.theta.size)
 
 
 class StaticLinear(LinearHead):
@@ -145,7 +149,7 @@ class StaticLinear(LinearHead):
 
     def _fit(self, X, y):
         self.known, ranks = np.unique(y, return_inverse=True)
-        self.W, self.b = self._trained(X, ranks, len(self.known))
+        self.theta = self._trained(X, ranks, len(self.known))
 
     def _answer(self, logits):
         return self.known[logits.argmax(axis=1)]
@@ -162,10 +166,6 @@ class StaticLinear(LinearHead):
 class OnlineLinear(LinearHead):
     """One plain SGD step on the cross-entropy of each correction (paper, section 4.1)."""
 
-    def _correct(self, x, y):
-        x = x.astype(np.float64)
-        self._descend(self._residual(x, y), x)
-
 
 @dataclass(eq=False)
 class EWC(LinearHead):
@@ -181,20 +181,14 @@ class EWC(LinearHead):
 
     def _fit(self, X, y):
         super()._fit(X, y)
-        self.W0, self.b0 = self.W.copy(), self.b.copy()
-        rows = np.random.default_rng(self.seed).choice(len(X), min(self.fisher_rows, len(X)), replace=False)
-        rows = X[rows].astype(np.float64)
+        self.start = self.theta.copy()
+        rows = X[np.random.default_rng(self.seed).choice(len(X), min(self.fisher_rows, len(X)), replace=False)]
         logits = self._scores(rows)
         squares = residuals(logits, logits.argmax(axis=1)) ** 2
-        self.F_W, self.F_b = squares.T @ rows**2 / len(rows), squares.sum(axis=0) / len(rows)
+        self.fisher = squares.T @ with_bias(rows) ** 2 / len(rows)
 
-    def _correct(self, x, y):
-        x = x.astype(np.float64)
-        residual = self._residual(x, y)
-        pull = self.lr * self.strength
-        self.W -= pull * self.F_W * (self.W - self.W0)
-        self.b -= pull * self.F_b * (self.b - self.b0)
-        self._descend(residual, x)
+    def _gradient(self, residual, x):
+        return super()._gradient(residual, x) + self.strength * self.fisher * (self.theta - self.start)
 
 
 @dataclass(eq=False)
@@ -211,22 +205,18 @@ class AGEM(LinearHead):
         super()._fit(X, y)
         self.rng, self.stored = np.random.default_rng(self.seed), min(self.memory, len(X))
         rows = self.rng.choice(len(X), self.stored, replace=False)
-        self.memory_X, self.memory_y = X[rows].astype(np.float64), y[rows]
+        self.memory_X, self.memory_y = with_bias(X[rows]), y[rows]
 
-    def _correct(self, x, y):
-        x = x.astype(np.float64)
-        residual = self._residual(x, y)
+    def _gradient(self, residual, x):
+        gradient = super()._gradient(residual, x)
         rows = self.rng.choice(self.stored, min(self.memory_batch, self.stored), replace=False)
         M = self.memory_X[rows]
-        R = residuals(self._scores(M), self.memory_y[rows]) / len(rows)
-        # Gradients are residual x^T and R^T M, so their product needs neither of them written out.
-        overlap = (R @ residual) @ (M @ x) + R.sum(axis=0) @ residual
+        R = residuals(M @ self.theta.T, self.memory_y[rows]) / len(rows)
+        overlap = (R @ residual) @ (M @ x)  # of both gradients, residual x^T and R^T M
         if overlap < 0:
-            gradient, own = R.T @ M, R.sum(axis=0)
-            scale = overlap / (np.vdot(gradient, gradient) + own @ own)
-            self.W += self.lr * scale * gradient
-            self.b += self.lr * scale * own
-        self._descend(residual, x)
+            reference = R.T @ M
+            gradient -= overlap / np.vdot(reference, reference) * reference
+        return gradient
 
 
 @dataclass(eq=False)
@@ -243,9 +233,8 @@ class LwF(LinearHead):
 
     def _fit(self, X, y):
         super()._fit(X, y)
-        self.W0, self.b0 = self.W.copy(), self.b.copy()
+        self.teacher = self.theta.copy()
 
-    def _correct(self, x, y):
-        x, T = x.astype(np.float64), self.temperature
-        student, teacher = softmax((self.W @ x + self.b) / T), softmax((self.W0 @ x + self.b0) / T)
-        self._descend(self._residual(x, y) + self.strength * T * (student - teacher), x)
+    def _gradient(self, residual, x):
+        student, teacher = (softmax(theta @ x / self.temperature) for theta in (self.theta, self.teacher))
+        return super()._gradient(residual + self.strength * self.temperature * (student - teacher), x)

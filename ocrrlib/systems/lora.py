@@ -73,9 +73,6 @@ def tokenise(X, backbone, max_length):
     return read["input_ids"], read["attention_mask"].sum(axis=1)
 
 
-tokenise_once = shared(keep=4)(tokenise)  # of a scenario's sentences, for all runs
-
-
 def by_length(lengths, rows, size):
     """Batches of ``rows``, of neighbours in length, so that little is padded."""
     order = rows[np.argsort(lengths[rows], kind="stable")]
@@ -103,7 +100,7 @@ class Training:
     """
 
     def __init__(self, X, y, n_classes, seed, backbone, adapter, max_length, lr, weight_decay, batch, device):
-        self.tokens, self.lengths = tokenise_once(X, backbone, max_length)
+        self.tokens, self.lengths = tokenise(X, backbone, max_length)
         self.y, self.seed, self.batch = torch.tensor(y, device=device), seed, batch
         self.model = untrained(backbone, n_classes, seed, *adapter, device).train()
         self.optimiser = torch.optim.AdamW(self.model.learnt().values(), lr=lr, weight_decay=weight_decay)
@@ -166,14 +163,14 @@ class LoRA(TextSystem):
         self.model.load_state_dict(trained, strict=False)
         self.rng = np.random.default_rng(self.seed)
         kept = self.rng.choice(len(X), min(self.memory, len(X)), replace=False)
-        tokens, lengths = tokenise_once(X, self.backbone, self.max_length)
+        tokens, lengths = tokenise(X, self.backbone, self.max_length)
         self.remembered = tokens[kept], lengths[kept], y[kept]
 
     def _scores(self, X):
         return self._read(*tokenise(X, self.backbone, self.max_length))
 
     def _follow(self, Q):
-        tokens, lengths = tokenise_once(Q, self.backbone, self.max_length)
+        tokens, lengths = tokenise(Q, self.backbone, self.max_length)
         return lambda rows: self._read(tokens[rows], lengths[rows])
 
     @one_thread()

@@ -10,7 +10,7 @@ from scipy.special import log_softmax
 
 from ocrrlib.shared import shared
 from ocrrlib.systems.base import Storage, best_seen
-from ocrrlib.systems.heads import LinearHead, OnlineLinear, residuals, train
+from ocrrlib.systems.heads import LinearHead, OnlineLinear, residuals, train, with_bias
 
 HELD_OUT = 10  # of the known classes, a quarter at most, are held out in a rehearsal
 TESTED = 4  # every so-many-th row of a class is a test row there
@@ -87,9 +87,8 @@ class Replay(LinearHead):
 
     def _train(self, X, y):
         """Train the head from scratch on the classes of these rows."""
-        self.W, self.b = np.zeros((self.n_classes, self.dim)), np.zeros(self.n_classes)
-        known, ranks = np.unique(y, return_inverse=True)
-        self.W[known], self.b[known] = self._trained(X, ranks, len(known))
+        self.theta, (known, ranks) = np.zeros((self.n_classes, self.dim + 1)), np.unique(y, return_inverse=True)
+        self.theta[known] = self._trained(X, ranks, len(known))
 
     def _answer(self, logits):
         return best_seen(logits, self.seen)
@@ -110,9 +109,7 @@ class Replay(LinearHead):
     def _step(self, *terms):
         """One SGD step on a sum of terms as from ``_loss``."""
         X, R = (np.vstack(parts) for parts in zip(*terms))
-        R *= self.lr
-        self.W -= R.T @ X.astype(np.float64)
-        self.b -= R.sum(axis=0)
+        self.theta -= self.lr * R.T @ with_bias(X)
 
     @property
     def stored(self):
@@ -238,7 +235,7 @@ class GDumb(Replay):
     """
 
     every: int = 25  #: corrections from one training to the next
-    trainer = staticmethod(shared(keep=64)(train))  # streams of one start have their first memory in common
+    trainer = staticmethod(train)  # each time on other rows
 
     def _train(self, X, y):
         """Whatever it is given, it learns from the memory alone."""

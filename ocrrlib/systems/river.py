@@ -9,6 +9,7 @@ from scipy.special import expit
 
 from ocrrlib.shared import shared
 from ocrrlib.systems.base import Storage, System
+from ocrrlib.systems.heads import with_bias
 
 
 class StackedLogistic(linear_model.LogisticRegression):
@@ -98,10 +99,9 @@ def aggressive_step(W, seen, x, y, C):
 
     As in river, the intercept, in the last column, moves along, and does not count in the length of a row.
     """
-    x = x.astype(np.float64)
-    signs = np.where(np.arange(len(W)) == y, 1.0, -1.0)
-    losses = np.where(seen, np.maximum(1 - signs * (W[:, :-1] @ x + W[:, -1]), 0), 0)
-    W += np.multiply.outer(signs * np.minimum(C, losses / (x @ x)), np.append(x, 1.0))
+    x, signs = np.append(x, 1.0), np.where(np.arange(len(W)) == y, 1.0, -1.0)
+    losses = np.where(seen, np.maximum(1 - signs * (W @ x), 0), 0)
+    W += np.multiply.outer(signs * np.minimum(C, losses / (x[:-1] @ x[:-1])), x)
 
 
 @dataclass(eq=False)
@@ -114,7 +114,7 @@ class PassiveAggressive(System):
         self.W = aggressive_pass(X, y, self.n_classes, self.seed, self.C).copy()
 
     def _scores(self, X):
-        return X.astype(np.float64) @ self.W[:, :-1].T + self.W[:, -1]
+        return with_bias(X) @ self.W.T
 
     def _correct(self, x, y):
         aggressive_step(self.W, self.seen, x, y, self.C)
