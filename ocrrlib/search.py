@@ -144,7 +144,7 @@ class StandingQueries:
         entries, overwritten = self.entries, self.entries.writes > self.entries.size
         self.upto[ids] = entries.writes
         new = entries.since(upto)
-        rows = entries.X[new] if overwritten else entries.X[upto:]
+        rows = entries.X[new]
         near = self.Q[ids] @ rows.T >= (self.floor[ids] - SLACK * self.Q.shape[1])[:, None]
         touched, came = near.any(axis=1), near.any(axis=0)
         if overwritten:

@@ -11,20 +11,19 @@ from collections import OrderedDict
 
 import numpy as np
 
-_read_only = weakref.WeakValueDictionary()  # id of a read-only array -> the array, while it lives
-_digests = {}  # id of such an array -> its digest
+_read_only = {}  # id of a read-only array -> a weak reference to it, and its digest
 
 
 def _key(value):
     """An array by shape, type and content, anything else by itself; what cannot change is hashed once."""
     if not isinstance(value, np.ndarray):
         return value
-    if value.flags.writeable or _read_only.get(id(value)) is not value:
+    array, digest = _read_only.get(id(value), (lambda: None, None))
+    if value.flags.writeable or array() is not value:
         digest = hashlib.sha256(np.ascontiguousarray(value).view(np.uint8)).digest()
-        if value.flags.writeable:
-            return value.shape, value.dtype.str, digest
-        _read_only[id(value)], _digests[id(value)] = value, digest
-    return value.shape, value.dtype.str, _digests[id(value)]
+        if not value.flags.writeable:
+            _read_only[id(value)] = weakref.ref(value), digest
+    return value.shape, value.dtype.str, digest
 
 
 def shared(keep):

@@ -87,7 +87,8 @@ class Replay(LinearHead):
 
     def _train(self, X, y):
         """Train the head from scratch on the classes of these rows."""
-        self.theta, (known, ranks) = np.zeros((self.n_classes, self.dim + 1)), np.unique(y, return_inverse=True)
+        known, ranks = np.unique(y, return_inverse=True)
+        self.theta = np.zeros((self.n_classes, self.dim + 1))
         self.theta[known] = self._trained(X, ranks, len(known))
 
     def _answer(self, logits):
