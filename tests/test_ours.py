@@ -178,12 +178,12 @@ def test_means_are_held_to_that_of_the_first_rows():
 @given(st.permutations(range(len(NEW_Y))))
 @settings(max_examples=20)
 def test_rows_learnt_in_any_order_give_the_same_models(order):
-    for make in (plda, kernel_lda):
-        model = learnt(make(), NEW_X[order], NEW_Y[order])
+    for model_of in (plda, kernel_lda):
+        model = learnt(model_of(), NEW_X[order], NEW_Y[order])
         F = model.project(ALL_X)[:, : model.sums.shape[1]]
         np.testing.assert_array_equal(model.counts, np.bincount(ALL_Y, minlength=CLASSES))
         np.testing.assert_allclose(model.sums, [F[ALL_Y == c].sum(axis=0) for c in range(CLASSES)], atol=1e-9)
-        np.testing.assert_allclose(model.weights, learnt(make()).weights, atol=1e-6)
+        np.testing.assert_allclose(model.weights, learnt(model_of()).weights, atol=1e-6)
         np.testing.assert_allclose(model.scores(model.project(Q), [2, 7]), scores(model, Q)[:, [2, 7]], atol=1e-10)
 
 
@@ -191,7 +191,20 @@ def test_rows_learnt_in_any_order_give_the_same_models(order):
 
 MODEL = dict(shrinkage=0.2, floor=0.3, prior_rows=50, power=0.5)
 KERNEL = dict(features=64, bandwidth=0.7, shrinkage=0.1, prior_rows=2, rank=16)
-USUAL = SYSTEMS["ledger_plda"].params | {"new_odds": 1.0, "kernel": KERNEL}
+USUAL = SYSTEMS["ledger_plda"].params | {"kernel": KERNEL}
+MIXTURES = {
+    "as registered": {},
+    "both models": dict(
+        neighbour_weight=0.0, head_weight=0.0, model_temperature=3.0, kernel_temperature=7.0, model=MODEL
+    ),
+    "PLDA alone": dict(kernel_weight=0.0, neighbour_weight=0.0, head_weight=0.0),
+    "kernel alone": dict(kernel_weight=1.0, neighbour_weight=0.0, head_weight=0.0),
+    "neighbours alone": dict(
+        kernel_weight=0.0, neighbour_weight=1.0, neighbour_temperature=0.07, k=30, head_weight=0.0
+    ),
+    "known classes by the head alone": dict(head_weight=1.0, model_temperature=5.0),
+    "high odds of new classes": dict(head_weight=0.3, new_odds=3.0),
+}
 
 
 @pytest.fixture(scope="module")
@@ -209,46 +222,26 @@ def fitted(s, **params):
     return system
 
 
-@pytest.mark.parametrize("kernel_weight", [0.0, 0.3, 1.0])
-def test_without_head_and_neighbours_both_models_are_mixed(kernel_weight, s):
-    own = dict(head_weight=0.0, neighbour_weight=0.0, model_temperature=3.0, kernel_temperature=7.0, model=MODEL)
-    system, data = fitted(s, kernel_weight=kernel_weight, **own), (s.X_initial, s.y_initial, len(s.classes))
-    n, parts = len(s.y_initial), []
-    for model, temperature in ((PLDA(*data, **MODEL), 3.0), (KernelLDA(*data, **KERNEL), 7.0)):
-        learnt(model, system.entries.X[n:], system.entries.y[n:])
+@pytest.mark.parametrize("params", MIXTURES.values(), ids=MIXTURES)
+def test_probabilities_are_the_mixture_that_the_protocol_writes(params, s):
+    system, known = fitted(s, **params), np.isin(np.arange(len(s.classes)), s.y_initial)
+    data, X, y = (s.X_initial, s.y_initial, len(s.classes)), system.entries.X, system.entries.y
+    models = PLDA(*data, **system.model), KernelLDA(*data, **system.kernel)
+    parts, near = [], np.zeros((len(s.queries), len(s.classes)))
+    for model, temperature in zip(models, (system.model_temperature, system.kernel_temperature)):
+        learnt(model, X[len(s.y_initial) :], y[len(s.y_initial) :])
         parts.append(softmax(np.where(model.counts, scores(model, s.queries) / temperature, -np.inf)))
-    expected = (1 - kernel_weight) * parts[0] + kernel_weight * parts[1]
-    np.testing.assert_allclose(system.probabilities(s.queries), expected, atol=1e-12)
-    np.testing.assert_array_equal(system.predict(s.queries), expected.argmax(axis=1))
-
-
-def test_neighbours_alone_give_each_class_what_its_nearest_entry_is_worth(s):
-    system = fitted(s, head_weight=0.0, kernel_weight=0.0, neighbour_weight=1.0, neighbour_temperature=0.07, k=30)
-    X, y = system.entries.X.astype(np.float64), system.entries.y
-    expected = np.zeros((len(s.queries), len(s.classes)))
-    for row, cosines in zip(expected, s.queries.astype(np.float64) @ X.T):
-        for near in np.argsort(-cosines, kind="stable")[:30]:
-            row[y[near]] = max(row[y[near]], np.exp(cosines[near] / 0.07))
-    expected /= expected.sum(axis=1, keepdims=True)
-    assert np.count_nonzero(expected, axis=1).max() > 2  # neighbours are of several classes
-    np.testing.assert_allclose(system.probabilities(s.queries), expected, atol=1e-12)
-
-
-@pytest.mark.parametrize("head_weight", [0.3, 1.0])
-def test_head_redistributes_the_mass_of_known_classes_and_takes_none_from_new_ones(head_weight, s):
-    with_head, without = (fitted(s, head_weight=weight, model_temperature=5.0) for weight in (head_weight, 0.0))
-    p, q = with_head.probabilities(s.queries), without.probabilities(s.queries)
-    np.testing.assert_allclose(p[:, s.held_out], q[:, s.held_out], atol=1e-12)
-    known = np.unique(s.y_initial)
-    head = make("static_linear").fit(s.X_initial, s.y_initial, s.classes).probabilities(s.queries)[:, known]
-    expected = (1 - head_weight) * q[:, known] + head_weight * q[:, known].sum(axis=1, keepdims=True) * head
-    np.testing.assert_allclose(p[:, known], expected, atol=1e-12)
-
-
-def test_odds_of_new_classes_are_multiplied(s):
-    p, q = (fitted(s, head_weight=0.0, new_odds=odds).probabilities(s.queries) for odds in (3.0, 1.0))
-    q[:, s.held_out] *= 3
-    np.testing.assert_allclose(p, q / q.sum(axis=1, keepdims=True), atol=1e-12)
+    for row, cosines in zip(near, s.queries.astype(np.float64) @ X.T.astype(np.float64)):
+        for slot in np.argsort(-cosines, kind="stable")[: system.k]:
+            row[y[slot]] = max(row[y[slot]], np.exp(cosines[slot] / system.neighbour_temperature))
+    near /= near.sum(axis=1, keepdims=True)
+    w = system.kernel_weight, system.neighbour_weight
+    p = (1 - sum(w)) * parts[0] + w[0] * parts[1] + w[1] * near
+    head = make("static_linear").fit(s.X_initial, s.y_initial, s.classes).probabilities(s.queries)
+    given = system.head_weight * p[:, known].sum(axis=1, keepdims=True) * head
+    p = given + np.where(known, 1 - system.head_weight, system.new_odds) * p
+    np.testing.assert_allclose(system.probabilities(s.queries), p / p.sum(axis=1, keepdims=True), atol=1e-12)
+    np.testing.assert_array_equal(system.predict(s.queries), p.argmax(axis=1))
 
 
 def test_ledger_is_that_of_substrate_and_every_entry_is_read_once(s):

@@ -20,9 +20,8 @@ class NCM(System):
     Raw means are short where a class is spread out, which favours such a class for far rows.
     """
 
-    unit: bool = (
-        False  #: whether means are scaled to length 1, so that the highest cosine decides (Rebuffi et al. 2017)
-    )
+    #: whether means are scaled to length 1 first, so that the highest cosine decides (iCaRL, Rebuffi et al. 2017)
+    unit: bool = False
     temperature = TEMPERATURE
 
     def _fit(self, X, y):
@@ -164,9 +163,8 @@ class SLDA(System):
         self.W = self.means @ self.inverse
 
     def storage(self):
-        kept = self.means, self.inverse, self.terms, self.W, self.b, self.counts
-        learnt = self.means.size + self.inverse.size
-        return Storage(sum(part.nbytes for part in kept), parameters=learnt)
+        kept = self.means, self.inverse, self.terms, self.W, self.b, self.counts, *self.drawn
+        return Storage(sum(part.nbytes for part in kept), parameters=self.means.size + self.inverse.size)
 
 
 @dataclass(eq=False)
@@ -189,10 +187,6 @@ class KLDA(SLDA):
     def _follow(self, Q):
         Z = lift(Q, *self.drawn)
         return lambda rows: self._discriminants(Z[rows])
-
-    def storage(self):
-        lda = super().storage()
-        return Storage(lda.bytes + sum(part.nbytes for part in self.drawn), parameters=lda.parameters)
 
 
 @dataclass(eq=False)

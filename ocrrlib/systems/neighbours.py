@@ -138,9 +138,7 @@ class SubstrateHNSW(Substrate):
         try:
             from hnswlib import Index
         except ModuleNotFoundError:
-            raise InputError(
-                "SubstrateHNSW needs hnswlib, which is not installed: pip install chroma-hnswlib"
-            ) from None
+            raise InputError("substrate_hnsw needs hnswlib, not installed: pip install chroma-hnswlib") from None
         super()._fit(X, y)
         self.index = Index("ip", self.dim)
         self.index.init_index(len(X), M=self.M, ef_construction=self.ef_construction, random_seed=self.seed)
@@ -166,8 +164,7 @@ class SubstrateHNSW(Substrate):
         order = np.lexsort((-slots, -sims), axis=-1)  # newest first among equals
         return np.take_along_axis(sims, order, axis=1), np.take_along_axis(slots, order, axis=1)
 
-    def _follow(self, Q):
-        return lambda rows: self._scores(Q[rows])
+    _follow = System._follow  # asks the index each time
 
     def storage(self):
         index = self.index.__getstate__()[0]  # header, rows and links, as in the index's own file
