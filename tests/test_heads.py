@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from conftest import clusters, rows
 
-from ocrrlib.systems.heads import AGEM, EWC, LinearHead, LwF, OnlineLinear, StaticLinear, TorchDraws, train
+from ocrrlib.systems.heads import AGEM, EWC, LinearHead, LwF, StaticLinear, TorchDraws, train
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
@@ -136,7 +136,7 @@ def lwf(head, strength, temperature):
 
 
 PAPERS = [
-    (OnlineLinear, online_linear, {}),
+    (LinearHead, online_linear, {}),
     (EWC, ewc, dict(strength=20.0, fisher_rows=30)),
     (EWC, ewc, dict(strength=1000.0, fisher_rows=2000)),
     (AGEM, a_gem, dict(memory=40, memory_batch=16)),

@@ -90,7 +90,7 @@ def _bounded(eviction, kept):
 SYSTEMS = {
     "static_knn": _near("StaticKNN", "Stores the initial rows, votes among the 5 nearest; learns nothing."),
     "static_linear": _head("StaticLinear", "Stores a head over known classes; learns nothing.", "known_head"),
-    "online_linear": _head("OnlineLinear", "Stores a linear head; one SGD step per correction.", lr=0.05),
+    "online_linear": _head("LinearHead", "Stores a linear head; one SGD step per correction.", lr=0.05),
     "ewc": _head(
         "EWC", "SGD held to the initial head (Kirkpatrick et al. 2017).", lr=0.05, strength=1000.0, fisher_rows=2000
     ),

@@ -113,7 +113,7 @@ class Trained(System):
 
 @dataclass(eq=False)
 class LinearHead(Trained):
-    """A linear softmax head over all classes; each correction is one step of plain SGD.
+    """A linear softmax head over all classes; each correction is one step of plain SGD (paper, section 4.1).
 
     ``theta`` (C, d + 1) float64 are weights and, in the last column, biases.
     """
@@ -161,10 +161,6 @@ class StaticLinear(LinearHead):
 
     def _correct(self, x, y):
         """The point of this baseline: it does not learn."""
-
-
-class OnlineLinear(LinearHead):
-    """One plain SGD step on the cross-entropy of each correction (paper, section 4.1)."""
 
 
 @dataclass(eq=False)

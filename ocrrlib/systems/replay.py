@@ -10,7 +10,7 @@ from scipy.special import log_softmax
 
 from ocrrlib.shared import shared
 from ocrrlib.systems.base import Storage, best_seen
-from ocrrlib.systems.heads import LinearHead, OnlineLinear, residuals, train, with_bias
+from ocrrlib.systems.heads import LinearHead, residuals, train, with_bias
 
 HELD_OUT = 10  # of the known classes, a quarter at most, are held out in a rehearsal
 TESTED = 4  # every so-many-th row of a class is a test row there
@@ -293,7 +293,7 @@ class Rehearsed:
         super()._fit(X, y)
 
 
-class AmongMet(OnlineLinear):
+class AmongMet(LinearHead):
     """``online_linear`` that answers only classes of which a row was met."""
 
     def _answer(self, logits):
