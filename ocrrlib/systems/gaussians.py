@@ -43,15 +43,16 @@ def basis(X, y, n_classes, shrinkage):
     Returns the mean of the class means (d,), a projection P (d, d), so that rows are ``(X - centre) @ P``, and the
     variance of class means along each coordinate (d,), highest first; it may be negative. All are float64.
     """
-    d, (sums, counts) = X.shape[1], class_sums(X, y, n_classes)
-    R, known, free = X - class_means(sums, counts)[y], counts > 0, len(y) - np.count_nonzero(counts)
+    d = X.shape[1]
+    sums, counts = class_sums(X, y, n_classes)
+    known, free = counts > 0, len(y) - np.count_nonzero(counts)
+    R = X - class_means(sums, counts)[y]
     with threadpool_limits(1):  # so that sums are made in one order
         scatter = np.vdot(R, R)
-    if not is_known(scatter, free, np.vdot(X, X) / len(X)):
-        return np.zeros(d), np.sqrt(d) * np.eye(d), np.zeros(d)
-    means = sums[known] / counts[known, None]
-    centre = means.mean(axis=0)
-    with threadpool_limits(1):
+        if not is_known(scatter, free, np.vdot(X, X) / len(X)):
+            return np.zeros(d), np.sqrt(d) * np.eye(d), np.zeros(d)
+        means = sums[known] / counts[known, None]
+        centre = means.mean(axis=0)
         W = (1 - shrinkage) * (R.T @ R) / free
         variance = scatter / free / d
         W.flat[:: d + 1] += shrinkage * variance

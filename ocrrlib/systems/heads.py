@@ -57,8 +57,9 @@ def train(X, y, n_classes, seed, epochs=30, fit_lr=1e-2, weight_decay=1e-4, batc
     the last column, (n_classes, d + 1) float64.
     """
     weight, bias = TorchDraws(seed).linear(X.shape[1], n_classes)
-    theta, inputs = np.hstack([weight, bias[:, None]]).astype(np.float64), with_bias(X)
-    draws, steps, (b1, b2) = TorchDraws(seed), 0, (0.9, 0.999)
+    theta = np.hstack([weight, bias[:, None]]).astype(np.float64)
+    inputs, draws = with_bias(X), TorchDraws(seed)
+    steps, b1, b2 = 0, 0.9, 0.999
     first, second, move = np.zeros_like(theta), np.zeros_like(theta), np.empty_like(theta)
     with threadpool_limits(1):  # the products are too small for more threads, which would wait for each other
         for order in (draws.permutation(len(y)) for _ in range(epochs)):

@@ -152,7 +152,8 @@ class LoRA(TextSystem):
 
     @one_thread()
     def _fit(self, X, y):
-        adapter, device = (self.rank, self.alpha, self.dropout), "cuda" if torch.cuda.is_available() else "cpu"
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        adapter = self.rank, self.alpha, self.dropout
         kind = self.n_classes, self.seed, self.backbone, adapter, self.max_length
         try:
             trained = training(X, y, *kind, self.fit_lr, self.weight_decay, self.batch, device).after(self.epochs)

@@ -99,7 +99,8 @@ def aggressive_step(W, seen, x, y, C):
 
     As in river, the intercept, in the last column, moves along, and does not count in the length of a row.
     """
-    x, signs = np.append(x, 1.0), np.where(np.arange(len(W)) == y, 1.0, -1.0)
+    x = np.append(x, 1.0)
+    signs = np.where(np.arange(len(W)) == y, 1.0, -1.0)
     losses = np.where(seen, np.maximum(1 - signs * (W @ x), 0), 0)
     W += np.multiply.outer(signs * np.minimum(C, losses / (x[:-1] @ x[:-1])), x)
 
