@@ -23,12 +23,12 @@ SMALL = {
     "klda": dict(features=64),
     "der_pp": dict(memory=60, memory_batch=8),
     "mir": dict(memory=60, candidates=20),
-    **dict.fromkeys(("er", "er_ace", "er_tuned", "er_ace_tuned", "gdumb"), dict(memory=60)),
+    **dict.fromkeys(("er", "er_ace", "er_tuned", "gdumb"), dict(memory=60)),
     "ledger_plda": dict(kernel=dict(features=64, bandwidth=0.7, shrinkage=0.1, prior_rows=2, rank=16)),
 }
 # The first row of every class, and variants that take other ways; tests/test_lora.py has the same for sentences.
 CONTRACT = list({SYSTEMS[name].cls: name for name in reversed(EMBEDDED)}.values())
-CONTRACT += ["bounded_fifo_100", "ncm_cosine", "slda_frozen"]
+CONTRACT += ["bounded_fifo_100", "ncm_cosine", "slda_frozen", "er_tuned"]
 STATIC = {"static_knn", "static_linear"}
 VOTING = {"static_knn", "substrate", "substrate_hnsw", "bounded_reservoir_100", "bounded_fifo_100"}
 every_system = pytest.mark.parametrize("name", CONTRACT)

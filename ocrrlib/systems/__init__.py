@@ -151,8 +151,8 @@ SYSTEMS = {
         **dict(lr=0.03, memory_batch=32, alpha=0.1, beta=0.5),
     ),
     "mir": _replay("MIR", "As er, on the rows that a correction hurts (Aljundi et al. 2019).", lr=0.1, candidates=50),
-    "er_tuned": _replay("ERTuned", "As er, at the rate best on held-out known classes."),
-    "er_ace_tuned": _replay("ERACETuned", "As er_ace, at the rate best on held-out known classes.", recent=10),
+    "er_tuned": _replay("ER", "As er, at the rate best on held-out known classes."),
+    "er_ace_tuned": _replay("ERACE", "As er_ace, at the rate best on held-out known classes.", recent=10),
     "gdumb": _replay("GDumb", "Stores 1,000 rows, trains a new head on them (Prabhu et al. 2020).", every=25),
     "pa": Entry(
         "river",

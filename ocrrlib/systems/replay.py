@@ -1,19 +1,15 @@
-"""Replay: a linear head and a class-balanced memory, and step sizes tuned on a rehearsal among the known classes."""
+"""Replay: a linear head and a class-balanced memory."""
 
 import copy
 from collections import deque
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from scipy.special import log_softmax
 
 from ocrrlib.shared import shared
 from ocrrlib.systems.base import Storage, best_seen
 from ocrrlib.systems.heads import LinearHead, residuals, train, with_bias
-
-HELD_OUT = 10  # of the known classes, a quarter at most, are held out in a rehearsal
-TESTED = 4  # every so-many-th row of a class is a test row there
 
 
 class BalancedReservoir:
@@ -81,6 +77,7 @@ class Replay(LinearHead):
     memory_batch: int = 10  #: remembered rows that join a correction
 
     def _fit(self, X, y):
+        self._tune(X, y)
         self.held = copy.deepcopy(initial_memory(X, y, self.n_classes, self.memory, self.seed))
         self.rng = np.random.default_rng([self.seed, 4])
         self._train(X, y)
@@ -110,13 +107,14 @@ class Replay(LinearHead):
     def _step(self, *terms):
         """One SGD step on a sum of terms as from ``_loss``."""
         X, R = (np.vstack(parts) for parts in zip(*terms))
-        self.theta -= self.lr * R.T @ with_bias(X)
+        self.theta -= self.rate * R.T @ with_bias(X)
 
     @property
     def stored(self):
         return self.held.size
 
 
+@dataclass(eq=False)
 class ER(Replay):
     """Experience replay (Chaudhry et al. 2019, On tiny episodic memories in continual learning).
 
@@ -124,6 +122,8 @@ class ER(Replay):
     over a batch of 10 new and 10 remembered rows.  Here one row is new: both means count half, so that it has the
     weight of the new half.  As there, it enters the memory after the step, so that it is not drawn beside itself.
     """
+
+    lr: float | None = None
 
     def _correct(self, x, y):
         drawn = self._draw(self.memory_batch)
@@ -142,6 +142,7 @@ class ERACE(Replay):
     rate of 0.1 is its code's default, beside which it tries 0.01 and 0.001 on each data set.
     """
 
+    lr: float | None = None
     recent: int = 10  #: corrections that make up a batch of new rows
 
     def _fit(self, X, y):
@@ -218,7 +219,7 @@ class MIR(Replay):
         X, labels = self.held.X[drawn], self.held.y[drawn]
         self.held.write(x, y)  # as in its code, after the draw: the correction is not its own interference
         logits = self._scores(X)
-        step = -self.lr * (X.astype(np.float64) @ x + 1)[:, None] * new[1]  # logits are linear in it
+        step = -self.rate * (X.astype(np.float64) @ x + 1)[:, None] * new[1]  # logits are linear in it
         sure = log_softmax(np.where(self.seen, [logits + step, logits], -np.inf), axis=2)
         after, before = sure[:, np.arange(len(labels)), labels]
         most = np.argsort(np.round(after - before, 12), kind="stable")[: self.memory_batch]
@@ -251,68 +252,12 @@ class GDumb(Replay):
             self._train(x, y)
 
 
-def rehearse(system, X, y, n_classes):
-    """Mean of novel and original accuracy after a stream of held-out known classes, every mistake corrected.
+@dataclass(eq=False)
+class OnlineLinearTuned(LinearHead):
+    """``online_linear`` that answers only classes of which a row was met, at the rate best on a rehearsal."""
 
-    Only the initial rows X (n, d), y (n,) are used, so that nothing is known of the classes to come.
-    """
-    rng, classes = np.random.default_rng([system.seed, 6]), np.unique(y)
-    held = np.isin(y, rng.choice(classes, min(HELD_OUT, len(classes) // 4), replace=False))
-    order = rng.permutation(len(y))
-    place = pd.Series(order).groupby(y[order]).cumcount()  # among the rows of its class, in that order
-    tested = np.isin(np.arange(len(y)), order[place % TESTED == TESTED - 1])
-    system.fit(X[~held & ~tested], y[~held & ~tested], range(n_classes))
-    for row in order[(held & ~tested)[order]]:
-        if system.predict(X[row : row + 1])[0] != y[row]:
-            system.correct(X[row], int(y[row]))
-    axes = [part for part in (held & tested, ~held & tested) if part.any()]
-    return float(np.mean([np.mean(system.predict(X[part]) == y[part]) for part in axes] or 0.0))
-
-
-@shared(keep=4)
-def best_rate(cls, rates, X, y, n_classes, **params):
-    """The ``lr`` at which ``cls(**params)`` rehearses best, the lowest of equal ones."""
-    scores = [rehearse(cls(**params | {"lr": lr}), X, y, n_classes) for lr in rates]
-    return rates[int(np.argmax(scores))]
-
-
-class Rehearsed:
-    """Comes before a head in the bases of a class: its step size is the one that did best on a rehearsal.
-
-    Before the head is trained, a quarter of the known classes, ten at most, are held out of it, streamed and
-    corrected. The rehearsal corrects every mistake, whatever the policy of the stream, of which a system knows
-    nothing: the step size is not what fewer corrections would ask for. With fewer than four known classes none is
-    held out, and it is the lowest rate.
-
-    ``head`` is the class that is rehearsed, ``rates`` are the step sizes tried, lowest first. A source's rate for deep
-    networks moves a linear head on unit rows too little; it is the lowest tried.
-    """
-
-    def _fit(self, X, y):
-        self.lr = best_rate(self.head, self.rates, X, y, self.n_classes, **asdict(self))
-        super()._fit(X, y)
-
-
-class AmongMet(LinearHead):
-    """``online_linear`` that answers only classes of which a row was met."""
+    lr: float | None = None
+    rates = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 
     def _answer(self, logits):
         return best_seen(logits, self.seen)
-
-
-class OnlineLinearTuned(Rehearsed, AmongMet):
-    """``online_linear`` among the classes met, with the rate that did best on a rehearsal."""
-
-    head, rates = AmongMet, (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
-
-
-class ERTuned(Rehearsed, ER):
-    """``er`` with the rate that did best on a rehearsal."""
-
-    head, rates = ER, (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-
-
-class ERACETuned(Rehearsed, ERACE):
-    """``er_ace`` with the rate that did best on a rehearsal."""
-
-    head, rates = ERACE, (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
