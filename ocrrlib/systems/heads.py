@@ -199,7 +199,8 @@ class StaticLinear(LinearHead):
         return p
 
     def _correct(self, x, y):
-        """The point of this baseline: it does not learn."""
+        """The point of this baseline: it does not learn, and watched answers stay."""
+        self.corrections = 0
 
 
 @dataclass(eq=False)

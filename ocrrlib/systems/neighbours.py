@@ -64,7 +64,8 @@ class StaticKNN(Neighbours):
         self.entries = Entries(X, y)
 
     def _correct(self, x, y):
-        """The point of this baseline: it does not learn."""
+        """The point of this baseline: it does not learn, and watched answers stay."""
+        self.corrections = 0
 
 
 class Substrate(Neighbours):
