@@ -354,6 +354,7 @@ class DeskView(widgets.VBox):
     def _show(self, _=None):
         desk = self.desk
         self.source.options = tuple(desk.near)
+        self.source.index = self.source.index or (0 if desk.near else None)
         self.source.layout.display = "" if len(desk.near) > 1 else "none"
         self.reply.value = desk.reply().data
         self.near.value = desk.neighbours(self.source.value).data

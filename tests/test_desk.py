@@ -143,7 +143,7 @@ def test_clicks_ask_correct_ask_again_stream_and_start_again(view):
 def test_systems_and_neighbours_are_chosen(view):
     view.systems[2].value = "ledger_plda"
     view.buttons["Take a test row"].click()
-    assert view.source.options == ("substrate", "ledger_plda") and view.source.layout.display == ""
+    assert view.source.options == ("substrate", "ledger_plda") and view.source.value == "substrate"
     first = view.near.value
     view.source.value = "ledger_plda"
     view.systems[1].value = "slda"
