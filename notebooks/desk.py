@@ -72,7 +72,7 @@ class Desk:
         self.scenario = make_scenario(data, seed, held_out=min(10, max(1, len(data.classes) // 4)))
         self.ids = {name: id for id, name in enumerate(data.classes)}
         self.new = {data.classes[id] for id in self.scenario.held_out}
-        self.kinds = {name: NEW if name in self.new else KNOWN for name in self.ids}
+        self.kinds = dict.fromkeys(sorted(self.new), NEW) | dict.fromkeys(sorted({*self.ids} - self.new), KNOWN)
         self._order = np.random.default_rng([seed, 7]).permutation(len(data.y_test)).tolist()
         self.restart(systems)
 
@@ -236,7 +236,7 @@ class Desk:
         axes.grid(axis="y", visible=False)
         axes.invert_yaxis()
         axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=7.5)
-        return picture(axes.figure, ", ".join(near["class"] + near["cosine"].map(" {:.3f}".format)))
+        return picture(axes.figure, "Nearest: " + ", ".join(near["class"] + near["cosine"].map(" {:.3f}".format)))
 
     @mpl.rc_context()
     def curves(self):
@@ -277,8 +277,7 @@ class DeskView(widgets.VBox):
         self.query = widgets.Text(description="Query", placeholder="type a sentence", layout=wide)
         self.query.continuous_update = False  # Enter asks
         pools = [("any new class", NEW), ("any known class", KNOWN)]
-        pools += [(f"{name} (new)", name) for name in desk.ids if name in desk.new]
-        pools += [(name, name) for name in desk.ids if name not in desk.new]
+        pools += [(f"{name} (new)" if kind == NEW else name, name) for name, kind in desk.kinds.items()]
         self.pool = widgets.Dropdown(description="or a row of", options=pools, layout=wide)
         self.label = widgets.Combobox(description="It is", placeholder="the right class", layout=wide)
         self.label.options = list(desk.ids)
