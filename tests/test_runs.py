@@ -1,7 +1,6 @@
 """Runs give the same bytes however they are run, stopped and resumed; published files hold them; bad input is named."""
 
 import errno
-import multiprocessing
 import os
 import signal
 import sys
@@ -10,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import in_a_process
 
 from ocrrlib import files, runs, tasks
 from ocrrlib.experiments import EXPERIMENTS, PROFILES, Run, grid, parse_seeds
@@ -108,14 +108,6 @@ def sweep_until_killed(datasets, cache, lives):
 
     tasks.write_text = write_or_die
     sweep(RUNS, datasets, cache=cache, progress=False)
-
-
-def in_a_process(function, *args):
-    """Exit status of a function called in a process of its own."""
-    process = multiprocessing.get_context("spawn").Process(target=function, args=args)
-    process.start()
-    process.join()
-    return process.exitcode
 
 
 def test_a_killed_sweep_goes_on_where_it_was_and_ends_the_same(datasets, reference, tmp_path, ran, monkeypatch):
