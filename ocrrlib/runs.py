@@ -79,16 +79,8 @@ def task_of(run, data, first=None):
     )
 
 
-def run_grid(runs, datasets, jobs=1, dask=None, cache=CACHE, progress=True):
-    """Run a grid, the same whatever the workers; finished runs found in the cache are not repeated.
-
-    Parameters
-    ----------
-    runs : list of Run
-    datasets : dict of str to Embedded or Sentences
-        The datasets that the runs name.
-    jobs, dask, cache, progress
-        See ``run_tasks``.
+def run_grid(runs, datasets, **how):
+    """Run a grid, a list of ``Run``, on its ``datasets`` by name; ``how``: the options of ``run_tasks``.
 
     Returns
     -------
@@ -103,15 +95,15 @@ def run_grid(runs, datasets, jobs=1, dask=None, cache=CACHE, progress=True):
         If a run names what does not exist, before anything runs, or as ``run_tasks`` does.
     """
     tasks = [task_of(run, pick("dataset", run.dataset, datasets)) for run in runs]
-    finished = run_tasks(run_one, tasks, jobs, cache, progress, dask)
+    finished = run_tasks(run_one, tasks, **how)
     checkpoints = [run.names | row for run, one in zip(runs, finished) for row in one["checkpoints"]]
     rows = pd.DataFrame([run.names | one["rows"] for run, one in zip(runs, finished)])
     return pd.DataFrame(checkpoints), rows.assign(right=rows["right"].map(bytes.fromhex))
 
 
-def sweep(runs, datasets, jobs=1, dask=None, cache=CACHE, progress=True):
+def sweep(runs, datasets, **how):
     """Run a grid, as ``run_grid`` does, and return its checkpoints."""
-    return run_grid(runs, datasets, jobs, dask, cache, progress)[0]
+    return run_grid(runs, datasets, **how)[0]
 
 
 # --- published results
@@ -162,7 +154,7 @@ def run_experiment(
     runs = grid(name, encoder, seeds, profile)
     (reads,) = {SYSTEMS[run.system].reads for run in runs}
     datasets = {run.dataset: dataset_of(run.dataset, encoder, reads) for run in runs}
-    frame, rows = run_grid(runs, datasets, jobs, dask or None, cache)
+    frame, rows = run_grid(runs, datasets, jobs=jobs, dask=dask, cache=cache)
     about = {
         "data": {dataset: data.fingerprint for dataset, data in datasets.items()},
         "systems": {system: declared(system) for system in EXPERIMENTS[name].systems},

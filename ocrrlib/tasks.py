@@ -40,27 +40,14 @@ class Task:
 
 
 def run_tasks(function, tasks, jobs=1, cache=CACHE, progress=True, dask=None):
-    """``function(*task.args)`` for every task, in order; what is kept in the cache is not done again.
+    """``function(*task.args)`` for every task, in order; tasks of one key are done once.
 
-    Parameters
-    ----------
-    function : callable
-        Gives what JSON can hold, the same whenever it is called.
-    tasks : list of Task
-        What is to be done; each distinct key is done once.
-    jobs : int
-        Worker processes, from 1 up.
-    cache : path or None
-        Folder of finished results.
-    dask : str, optional
-        Address of a Dask scheduler to use instead of processes.
+    ``function`` gives what JSON can hold, the same whenever it is called. ``jobs`` worker processes do the work, or
+    the cluster whose scheduler has the address ``dask``. What is finished is kept in the folder ``cache``, if there is
+    one, and not done again.
 
-    Raises
-    ------
-    InputError
-        If ``jobs`` is out of range, no scheduler answers, or a task raises one.
-    RuntimeError
-        If a task fails otherwise. Either error names the task; all that were finished are kept.
+    Raises ``InputError`` if there are too few jobs, no scheduler answers or a task raises one, and ``RuntimeError`` if
+    a task fails otherwise. Either error names the task; all that were finished are kept.
     """
     if jobs < 1:
         raise InputError(f"{jobs} jobs are too few: give at least 1")

@@ -70,8 +70,8 @@ def test_a_run_alone_gives_what_it_gives_among_others(datasets, reference):
 
 
 def test_two_workers_give_the_results_of_one_and_fill_the_same_cache(datasets, reference, tmp_path, ran):
-    assert_same(sweep(RUNS, datasets, 2, cache=tmp_path, progress=False), reference)
-    assert_same(sweep(RUNS, datasets, 1, cache=tmp_path, progress=False), reference)
+    assert_same(sweep(RUNS, datasets, jobs=2, cache=tmp_path, progress=False), reference)
+    assert_same(sweep(RUNS, datasets, jobs=1, cache=tmp_path, progress=False), reference)
     assert ran == []  # found again, not repeated
 
 
