@@ -322,6 +322,19 @@ def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
     assert read(path).verify(written(6).head) is None
 
 
+def test_writes_reach_the_disk_before_they_are_acknowledged(tmp_path, monkeypatch):
+    levels, connect = [], sqlite3.connect
+
+    class Noting(sqlite3.Connection):
+        def close(self):
+            levels.extend(self.execute("PRAGMA synchronous").fetchone())
+            super().close()
+
+    monkeypatch.setattr(sqlite3, "connect", lambda *args, **how: connect(*args, **how, factory=Noting))
+    write(written(3), tmp_path / "l.sqlite", CLASSES)
+    assert levels == [3]  # EXTRA: the file and its folder
+
+
 class Killing(list):
     def __getitem__(self, place):
         if place == 3900:  # more than SQLite's cache holds: part of it is in the file
