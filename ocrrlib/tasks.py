@@ -78,6 +78,7 @@ def run_tasks(function, tasks, jobs=1, cache=CACHE, progress=True, dask=None):
 
 
 def _do(function, tasks, cache, parent):
+    """Results of tasks by key, done in a row in the process ``parent`` or a child of it."""
     done = {}
     with threadpool_limits(1):  # sums are made in one order whatever the machine
         for key, task in tasks.items():

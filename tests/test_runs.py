@@ -125,22 +125,20 @@ def test_a_run_whose_file_is_damaged_is_repeated(datasets, reference, tmp_path, 
     assert_same(frame, reference.head(len(frame)))
 
 
-@pytest.mark.parametrize("module", ["systems/base.py", "scenario.py"])
-def test_whoever_edits_the_benchmark_or_a_system_is_not_shown_old_runs(tmp_path, monkeypatch, module):
+def test_edited_code_changed_data_and_declared_versions_are_run_anew(tiny, tmp_path, ran, monkeypatch):
     monkeypatch.setattr(tasks, "__file__", str(tmp_path / "tasks.py"))
-    write_text(tmp_path / module, "x = 1\n")
-    before = tasks._code.__wrapped__(__file__)
-    write_text(tmp_path / module, "x = 2\n")
-    assert tasks._code.__wrapped__(__file__) != before
+    monkeypatch.setattr(tasks, "_code", tasks._code.__wrapped__)  # as a new process has it
 
+    def runs_after(data=tiny):
+        sweep(RUNS[:1], {"tiny": data}, cache=tmp_path / "runs", progress=False)
+        return len(ran)
 
-def test_changed_data_and_declared_versions_are_run_anew(datasets, tiny, tmp_path, ran, monkeypatch):
-    sweep(RUNS[:1], datasets, cache=tmp_path, progress=False)
-    sweep(RUNS[:1], {"tiny": replace(tiny, y_test=tiny.y_test[::-1])}, cache=tmp_path, progress=False)
-    assert len(ran) == 2
+    write_text(tmp_path / "systems/own.py", "x = 1")
+    assert runs_after() == runs_after() == 1
+    write_text(tmp_path / "systems/own.py", "x = 2")
+    assert runs_after() == 2 and runs_after(replace(tiny, y_test=tiny.y_test[::-1])) == 3
     monkeypatch.setitem(runs.SYSTEMS, "static_knn", replace(runs.SYSTEMS["static_knn"], version=2))
-    sweep(RUNS[:1], datasets, cache=tmp_path, progress=False)
-    assert len(ran) == 3
+    assert runs_after() == 4
 
 
 # --- tasks
