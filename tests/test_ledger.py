@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import struct
 from contextlib import closing
+from functools import partial
 
 import numpy as np
 import pytest
@@ -296,41 +297,39 @@ def test_what_is_no_ledger_is_named_in_one_line(tmp_path, use, name, clue):
 
 @pytest.mark.parametrize("use", USES)
 def test_a_file_that_another_program_holds_is_named_and_later_used(tmp_path, monkeypatch, use):
-    path, connect = tmp_path / "l.sqlite", sqlite3.connect
+    path = tmp_path / "l.sqlite"
     write(written(6), path, CLASSES)
-    monkeypatch.setattr(sqlite3, "connect", lambda *args, **how: connect(*args, **how | {"timeout": 0}))
-    with closing(connect(path, isolation_level=None)) as holder:
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, timeout=0))
+    with closing(sqlite3.connect(path, isolation_level=None)) as holder:
         holder.execute("BEGIN EXCLUSIVE")
         with pytest.raises(InputError, match="l.sqlite .*locked"):
             USES[use](path)
     assert write(written(8), path, CLASSES) == 2
 
 
+class Full(sqlite3.Connection):
+    def __init__(self, *args, **how):
+        super().__init__(*args, **how)
+        self.execute("PRAGMA max_page_count = 1")  # SQLite raises it to what there is, and then reports a full disk
+
+
 def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
-    path, connect = tmp_path / "l.sqlite", sqlite3.connect
-    write(written(6), path, CLASSES)
-
-    def full(*args, **how):
-        base = connect(*args, **how)
-        base.execute("PRAGMA max_page_count = 1")  # SQLite raises it to what there is, and then reports a full disk
-        return base
-
-    with monkeypatch.context() as patch:
-        patch.setattr(sqlite3, "connect", full)
-        with pytest.raises(InputError, match="l.sqlite.*full"):
-            write(written(6, 400), path, CLASSES)
-    assert read(path).verify(written(6).head) is None
+    write(written(6), tmp_path / "l.sqlite", CLASSES)
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Full))
+    with pytest.raises(InputError, match="l.sqlite.*full"):
+        write(written(6, 400), tmp_path / "l.sqlite", CLASSES)
+    assert read(tmp_path / "l.sqlite").verify(written(6).head) is None
 
 
 def test_writes_reach_the_disk_before_they_are_acknowledged(tmp_path, monkeypatch):
-    levels, connect = [], sqlite3.connect
+    levels = []
 
     class Noting(sqlite3.Connection):
         def close(self):
             levels.extend(self.execute("PRAGMA synchronous").fetchone())
             super().close()
 
-    monkeypatch.setattr(sqlite3, "connect", lambda *args, **how: connect(*args, **how, factory=Noting))
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Noting))
     write(written(3), tmp_path / "l.sqlite", CLASSES)
     assert levels == [3]  # EXTRA: the file and its folder
 
