@@ -10,8 +10,9 @@ from typing import NamedTuple
 import pandas as pd
 
 from ocrrlib.experiments import EXPERIMENTS, Run, grid
+from ocrrlib.files import ROOT
 from ocrrlib.metrics import RUN
-from ocrrlib.runs import dataset_of, declared, published, run_one, task_of
+from ocrrlib.runs import dataset_of, declared, published, read_about, run_one, task_of
 from ocrrlib.stream import PROTOCOL
 from ocrrlib.systems import SYSTEMS
 from ocrrlib.tasks import run_tasks
@@ -75,7 +76,7 @@ def undeclared():
     """Why rows of the experiments are not of the systems as the registry has them, a line each."""
     lines = []
     for name in EXPERIMENTS:
-        about = published(name).attrs["about"]
+        about = read_about(ROOT / f"data/results/{name}.parquet")
         if about["protocol"] != PROTOCOL:
             lines.append(f"{name}: rows of protocol {about['protocol']}, not {PROTOCOL}")
         for system, then in about["systems"].items():

@@ -11,6 +11,7 @@ import yaml
 from nbclient import NotebookClient
 from slim import closure, names, only
 
+import notebooks.run  # noqa: F401 - with its nbclient, which cannot wait forever
 from ocrrlib.files import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

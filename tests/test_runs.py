@@ -15,7 +15,7 @@ from ocrrlib import files, runs, tasks
 from ocrrlib.experiments import EXPERIMENTS, PROFILES, Run, grid, parse_seeds
 from ocrrlib.files import ROOT, InputError, atomic, write_text
 from ocrrlib.metrics import RUN, final
-from ocrrlib.runs import publish_study, published, read_results, run_grid, sweep
+from ocrrlib.runs import publish_study, published, read_about, read_results, run_grid, sweep
 from ocrrlib.tasks import Task, run_tasks
 
 # Every family, everything random, two scenarios and two policies.
@@ -226,18 +226,17 @@ def test_seeds_that_are_no_list_of_different_integers_are_refused(given):
 def test_results_are_read_back_and_the_same_content_gives_the_same_bytes(tmp_path, reference):
     for name in ("a", "b"):
         runs.write_results(reference, tmp_path / name, {"data": {"tiny": "00"}})
-    again = read_results(tmp_path / "a")
-    assert_same(again, reference)
-    assert again.attrs["about"] == {"data": {"tiny": "00"}, "protocol": 1}
+    assert_same(read_results(tmp_path / "a"), reference)
+    assert read_about(tmp_path / "a") == {"data": {"tiny": "00"}, "protocol": 1}
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "data/results").glob("*.parquet")))
 def test_no_published_byte_names_code(name):
-    frame = published(name)
-    assert not {"made_by", "code"} & {*frame.columns, *frame.attrs["about"]}
+    frame, about = published(name), read_about(ROOT / f"data/results/{name}.parquet")
+    assert not {"made_by", "code"} & {*frame.columns, *about}
     if name.removesuffix("_rows") in EXPERIMENTS:
-        assert set(frame.attrs["about"]["systems"]) == set(frame["system"])
+        assert set(about["systems"]) == set(frame["system"])
 
 
 @pytest.mark.parametrize(
@@ -261,7 +260,7 @@ def test_fresh_rows_of_a_study_replace_published_ones_and_the_others_stay(tmp_pa
     write(("substrate", 1000, 1.0), ("substrate", 100, 2.0), keep=False)
     joined = write(("substrate", 1000, 3.0), ("hnsw", 100, 4.0))
     assert joined.to_numpy().tolist() == [["hnsw", 100, 4.0], ["substrate", 100, 2.0], ["substrate", 1000, 3.0]]
-    about = read_results(tmp_path / "growth.parquet").attrs["about"]
+    about = read_about(tmp_path / "growth.parquet")
     assert about.keys() == {"protocol", "machine", "libraries", "date"}
     assert about["libraries"]["numpy"] == np.__version__
 
