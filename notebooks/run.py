@@ -23,7 +23,7 @@ from ocrrlib.embeddings import embed, path_of
 from ocrrlib.encoders import load_encoder
 from ocrrlib.experiments import PROFILES, parse_seeds
 from ocrrlib.files import ROOT, InputError, pick
-from ocrrlib.tasks import check_scheduler
+from ocrrlib.tasks import connect
 from studies.scale import LIVE, cells, check_memory
 
 SOURCES = ("published", "live")  # as committed, or run now
@@ -50,7 +50,7 @@ def check(settings):
     for name in ("LORA", "TIMES", "BEYOND", "TUNE"):
         pick(f"value of {name}", settings.get(name, "live"), dict.fromkeys(SOURCES))
     if settings.get("DASK"):
-        check_scheduler(settings["DASK"])
+        connect(settings["DASK"]).close()
     scales = cells(settings.get("SCALES", LIVE), settings.get("PROFILE", "paper"))
     check_memory(max((cell.n for cell in scales), default=0))
     encoder = settings.get("ENCODER")

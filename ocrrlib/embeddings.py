@@ -7,6 +7,7 @@ of 2**-24, so that a cached and a fresh run agree, and so that cosines are exact
 import hashlib
 import json
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -47,7 +48,7 @@ class Embedded:
     y_test: np.ndarray
     origin: dict = field(default_factory=dict)
 
-    @property
+    @cached_property
     def fingerprint(self):
         """SHA-256 over names, labels and vectors."""
         digest = hashlib.sha256(json.dumps([self.dataset, self.encoder, self.classes]).encode())
