@@ -133,9 +133,9 @@ class Desk:
     def _encoded(self, text):
         if self.missing or not text:
             raise InputError(f"{self.missing or 'the query is empty'}: take a test row")
-        if self.model is None and not callable(self.encoder):
+        if self.model is None:
             self.model = load_encoder(self.encoder, self.texts and self.texts.train)
-        return widen(encode([text], self.encoder, self.model))[0]
+        return widen(encode([text], self.model))[0]
 
     def _check_asked(self):
         if self.title is None:

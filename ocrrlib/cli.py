@@ -3,8 +3,8 @@
 Exit status: 0; 1 for a broken ledger; 2 for input that cannot be used; 3 for an error in code of your own.
 """
 
-import importlib
 import json
+import pkgutil
 import sys
 import traceback
 from pathlib import Path
@@ -26,14 +26,13 @@ File = Annotated[Path, typer.Argument(help="The ledger's file.")]
 
 def _named(name):
     """A name as it is; ``module:name`` as that object, from a module in the current folder."""
-    module, colon, attribute = name.partition(":")
-    if not colon:
+    if ":" not in name:
         return name
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)  # stays: worker processes import the module, too
     try:
-        return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        return pkgutil.resolve_name(name)
+    except (ImportError, AttributeError, ValueError) as error:
         raise InputError(f"cannot import {name} ({error}): give module:name of a module in this folder") from error
 
 
@@ -67,20 +66,17 @@ def evaluate(
         dataset = own_data.read_data(data, text, label, split, **options)
         del options["encoder"]
     options |= dict(seeds=seeds, policy=policy, held_out=held_out, every=every, jobs=jobs, name=name)
-    first = None
+    results = []
     for system in given:
-        found = own.evaluate(system, dataset, **options)
+        results.append(found := own.evaluate(system, dataset, **options))
         if out is not None:
             found.to_csv(out / f"{found.name}.csv", source)
+        said, table = repr(found), None
         if context.info_name == "run":
-            typer.echo(f"{found.name} on {found.cell['dataset']}, {policy}, {len(found.runs)} seeds")
-            typer.echo(found.summary.round(3).to_string(index=False))
-        elif first is None:
-            first = found
-            typer.echo(repr(first))
-        else:
-            typer.echo(f"{found!r}\n{first.name} minus {found.name}:")
-            typer.echo(first.against(found).round(3).to_string(index=False))
+            said, table = f"{found.name} on {found.cell['dataset']}, {policy}, {len(found.runs)} seeds", found.summary
+        elif len(results) > 1:
+            said, table = f"{said}\n{results[0].name} minus {found.name}:", results[0].against(found)
+        typer.echo(said if table is None else f"{said}\n{table.round(3).to_string(index=False)}")
 
 
 @app.command()
@@ -136,14 +132,14 @@ def ledger_verify(
     except InputError as error:
         if not file.is_file():
             raise
-        fault, told = error, str(error)
+        fault = told = str(error)
     else:
-        size, newest, fault = found.size, found.head.hex(), found.verify(head=head)
+        size, newest, fault = found.size, found.head.hex(), found.verify(head) and str(found.verify(head))
         covered = "no head was given: a cut tail or a full rewrite would not show"
         if head is not None:
             covered = "the head is the newest" if head == newest else "the head is older: later entries are not covered"
         told = f"{file}: {fault or f'{size} entries, unbroken ({covered})'}"
-    typer.echo(json.dumps({"entries": size, "head": newest, "fault": fault and str(fault)}) if as_json else told)
+    typer.echo(json.dumps({"entries": size, "head": newest, "fault": fault}) if as_json else told)
     raise typer.Exit(1 if fault else 0)
 
 

@@ -25,16 +25,10 @@ class Texts:
     test_labels: list[str]
 
     @property
-    def classes(self):
-        """Class names, sorted; a class's id is its position."""
-        return tuple(sorted(set(self.train_labels) | set(self.test_labels)))
-
-    @property
-    def ids(self):
-        """Class ids of the rows, int64 arrays ``y_train`` and ``y_test``."""
-        ids = {name: id for id, name in enumerate(self.classes)}
-        parts = {"y_train": self.train_labels, "y_test": self.test_labels}
-        return {name: np.array([ids[label] for label in labels]) for name, labels in parts.items()}
+    def labels(self):
+        """Class names, sorted, and class ids of training and test rows, (n,) int64: positions among the names."""
+        classes, ids = np.unique(self.train_labels + self.test_labels, return_inverse=True)
+        return tuple(classes.tolist()), *np.split(ids, [len(self.train)])
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from ocrrlib.stream import EVERY
 HELD_OUT = 10  # classes, in all published cells
 METRICS = ["novel", "original", "anytime novel", "anytime original", "corrections"]
 CELL = ["dataset", "fingerprint", "encoder", "policy", "held_out", "every"]
+COLUMNS = ["system", "source", *CELL, "seed", *METRICS, "version", "date"]  # of the leaderboard's rows
 PUBLISHED, OWN = "published here", "own run"
 FLOOR, DROP = "static_linear", 0.05  # collapsed: original accuracy so far below that of a system that never learns
 
@@ -33,17 +34,12 @@ def finals(curve):
     return last[RUN + METRICS]
 
 
-def interval(values):
-    """Mean, standard deviation (n - 1) and 95 % t interval of values, one per seed; NaN for a single one."""
-    n, mean = len(values), float(np.mean(values))
-    sd = float(np.std(values, ddof=1)) if n > 1 else np.nan
+def intervals(runs):
+    """Mean, standard deviation (n - 1) and 95 % t interval of each metric, a row each; NaN where there is one run."""
+    n, mean, sd = len(runs), runs[METRICS].mean(), runs[METRICS].std()
     half = stdtrit(max(n - 1, 1), 0.975) * sd / np.sqrt(n)
-    return {"mean": mean, "sd": sd, "low": mean - half, "high": mean + half, "n": n}
-
-
-def _intervals(runs):
-    """``interval`` of each metric, a row each."""
-    return pd.DataFrame([{"metric": metric} | interval(runs[metric]) for metric in METRICS])
+    table = pd.DataFrame({"mean": mean, "sd": sd, "low": mean - half, "high": mean + half, "n": n})
+    return table.rename_axis("metric").reset_index()
 
 
 def ranking(runs):
@@ -63,8 +59,8 @@ def ranking(runs):
     rows = []
     for (system, source), own in runs.groupby(["system", "source"]):
         rows.append({"system": system, "source": source, "seeds": len(own)})
-        for metric, found in _intervals(own).set_index("metric").iterrows():
-            rows[-1] |= {metric: found["mean"], f"{metric} low": found["low"], f"{metric} high": found["high"]}
+        for one in intervals(own).itertuples():
+            rows[-1] |= {one.metric: one.mean, f"{one.metric} low": one.low, f"{one.metric} high": one.high}
     table = pd.DataFrame(rows)
     floor = table.loc[(table["system"] == FLOOR) & (table["source"] == PUBLISHED), "original"].max()  # NaN of none
     table["collapsed"] = np.round(table["original"] - (floor - DROP), 12) < 0
@@ -97,7 +93,7 @@ class Evaluation:
     @property
     def summary(self):
         """One row per metric: ``mean``, ``sd``, ``low`` and ``high`` (95 % t interval; NaN for one seed), ``n``."""
-        return _intervals(self.runs)
+        return intervals(self.runs)
 
     def compared(self):
         """``ranking`` of this system, marked ``own``, among all published ones of its cell, over the seeds of both.
@@ -131,42 +127,17 @@ class Evaluation:
         gaps = (mine - theirs).dropna()  # seeds that both have
         if where[0] != where[1] or gaps.empty:
             raise InputError(f"{self!r} and {other!r} have no stream in common: evaluate them on the same")
-        return _intervals(gaps).assign(higher=(gaps > 0).sum().to_numpy(), lower=(gaps < 0).sum().to_numpy())
+        return intervals(gaps).assign(higher=(gaps > 0).sum().to_numpy(), lower=(gaps < 0).sum().to_numpy())
 
-    def plot(self):
-        """Accuracies over the stream (mean and SD over seeds), and the final ones among all published systems."""
-        import matplotlib.pyplot as plt  # slow to import
-        import seaborn as sns
+    def to_csv(self, path, source=OWN, date=None):
+        """Write rows of the leaderboard, one per seed, whole or not at all.
 
-        figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
-        plt.close(figure)
-        shortest = self.curve.groupby("seed")["step"].max().min()  # streams differ in length
-        curve = self.curve.rename(columns={"novel_acc": "novel", "original_acc": "original"})
-        curve = curve[curve["step"] <= shortest].melt(["step", "seed"], ["novel", "original"], "axis", "accuracy")
-        sns.lineplot(curve, x="step", y="accuracy", hue="axis", style="axis", errorbar="sd", ax=left)
-        try:
-            table = self.compared()
-        except InputError:  # nothing is published for this cell
-            table = self.runs.assign(own=True, collapsed=False)
-        looks = dict(x="original", y="novel", style="collapsed", style_order=[False, True], ax=right)
-        sns.scatterplot(table[~table["own"]], color="grey", **looks)
-        sns.scatterplot(table[table["own"]], color="red", s=80, legend=False, **looks)
-        left.set(xlabel="stream items", ylim=(-0.02, 1.02), title=self.name)
-        right.set(xlabel="final original accuracy", ylabel="final novel accuracy", title="among published systems")
-        return figure
-
-    def rows(self, source=OWN, date=None):
-        """Rows of the leaderboard, one per seed.
-
-        ``source`` says whose result it is, by name or link; ``date`` is YYYY-MM-DD, by default today.
+        ``source`` says whose result it is, by name or link; ``date`` is YYYY-MM-DD, by default today. `make
+        leaderboard` ranks the files in ``data/results/leaderboard/``.
         """
         check_name("source", source)
         rows = self.runs.assign(**self.cell, source=source, version=__version__, date=date or time.strftime("%Y-%m-%d"))
-        return rows[["system", "source", *CELL, "seed", *METRICS, "version", "date"]].round(6)
-
-    def to_csv(self, path, source=OWN, date=None):
-        """Write ``rows``, whole or not at all; `make leaderboard` ranks those in ``data/results/leaderboard/``."""
-        write_text(path, self.rows(source, date).to_csv(index=False, lineterminator="\n"))
+        write_text(path, rows[COLUMNS].round(6).to_csv(index=False, lineterminator="\n"))
 
     def __repr__(self):
         means = self.runs[METRICS].mean()

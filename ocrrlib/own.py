@@ -14,11 +14,12 @@ import cloudpickle
 import numpy as np
 import pandas as pd
 
+from ocrrlib.embeddings import Embedded, load, load_sentences
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.evaluation import HELD_OUT, Evaluation
 from ocrrlib.experiments import parse_seeds
 from ocrrlib.files import InputError, cache_folder, pick
-from ocrrlib.own_data import check_name, load_any
+from ocrrlib.own_data import check_name, read_data
 from ocrrlib.policies import POLICIES, Policy
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import EVERY, run_stream
@@ -96,7 +97,7 @@ def evaluate(
         raise InputError(f"every {every!r} is out of range: give a number from 1 up")
     check_name("system", title)
     sentences = isinstance(as_system(system), TextSystem)  # refuses what cannot be used before any data are read
-    data = load_any(dataset, encoder, sentences)
+    data = _load(dataset, encoder, sentences)
     held_out = min(HELD_OUT, max(1, len(data.classes) // 4)) if held_out is None else held_out
     options = system, encoder if isinstance(encoder, str) else None, policy, held_out, every
     key = _key(data.fingerprint, options) if resume else None
@@ -108,14 +109,26 @@ def evaluate(
     return Evaluation(title, pd.DataFrame(curve), cell)
 
 
+def _load(data, encoder, sentences):
+    """A dataset as vectors, or as sentences for systems that read these."""
+    if sentences:
+        return load_sentences(data if isinstance(data, str) else type(data).__name__, encoder)
+    if isinstance(data, Embedded):
+        if encoder not in (DEFAULT_ENCODER, data.encoder):
+            raise InputError(f"{data.dataset} is embedded by {data.encoder!r} already: leave the encoder out")
+        return data
+    if isinstance(data, str) and not Path(data).suffix:
+        return load(data, encoder)
+    return read_data(data, encoder=encoder)
+
+
 def _key(*parts):
     """SHA-256 of the pickle of ``parts`` and the text of all loaded modules of yours; None if that is not known."""
     installed = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     installed = (*installed, str(Path(__file__).parent))  # ``run_tasks`` covers this package and versions
     files = {str(getattr(module, "__file__", None)) for module in list(sys.modules.values())}
+    yours = [Path(name) for name in sorted(files) if name.endswith(".py") and not name.startswith(installed)]
     try:
-        yours = [Path(name) for name in sorted(files) if name.endswith(".py") and not name.startswith(installed)]
-        yours = [path for path in yours if path.is_file()]
         if any(path.stat().st_mtime > STARTED for path in yours):
             return None  # what is loaded is perhaps not what stands there
         return hashlib.sha256(cloudpickle.dumps((parts, [path.read_bytes() for path in yours]))).hexdigest()
