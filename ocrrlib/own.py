@@ -111,8 +111,10 @@ def evaluate(
 
 def _load(data, encoder, sentences):
     """A dataset as vectors, or as sentences for systems that read these."""
+    if sentences and not isinstance(data, str):
+        raise InputError("a system that reads sentences runs on a published dataset only: give its name")
     if sentences:
-        return load_sentences(data if isinstance(data, str) else type(data).__name__, encoder)
+        return load_sentences(data, encoder)
     if isinstance(data, Embedded):
         if encoder not in (DEFAULT_ENCODER, data.encoder):
             raise InputError(f"{data.dataset} is embedded by {data.encoder!r} already: leave the encoder out")
