@@ -132,14 +132,14 @@ def ledger_verify(
     except InputError as error:
         if not file.is_file():
             raise
-        fault = told = str(error)
+        fault = told = error
     else:
-        size, newest, fault = found.size, found.head.hex(), found.verify(head) and str(found.verify(head))
+        size, newest, fault = found.size, found.head.hex(), found.verify(head)
         covered = "no head was given: a cut tail or a full rewrite would not show"
         if head is not None:
             covered = "the head is the newest" if head == newest else "the head is older: later entries are not covered"
         told = f"{file}: {fault or f'{size} entries, unbroken ({covered})'}"
-    typer.echo(json.dumps({"entries": size, "head": newest, "fault": fault}) if as_json else told)
+    typer.echo(json.dumps({"entries": size, "head": newest, "fault": fault and str(fault)}) if as_json else told)
     raise typer.Exit(1 if fault else 0)
 
 

@@ -3,9 +3,10 @@
 import io
 import json
 import os
+import sqlite3
 import subprocess
 import sys
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import closing, redirect_stderr, redirect_stdout
 
 import pandas as pd
 import pytest
@@ -120,25 +121,18 @@ def test_an_error_in_your_code_is_its_traceback_and_status_3(vectors):
 
 def test_a_ledger_is_written_extended_verified_and_shown(here):
     write = ("ledger", "write", "a.sqlite", "--policy", "random10")
-    status, out, _ = ocrr(*write)
-    head = out.split("head ")[1][:64]
-    assert status == 0 and "8873 entries added" in out and head == ledger.read(here / "a.sqlite").head.hex()
-    assert "0 entries added" in ocrr(*write)[1]
-    status, out, _ = ocrr("ledger", "verify", "a.sqlite")
-    assert status == 0 and "8873 entries, unbroken (no head was given" in out
-    assert "the head is the newest" in ocrr("ledger", "verify", "a.sqlite", "--head", head)[1]
+    head = ocrr(*write)[1].split("head ")[1][:64]
+    assert head == ledger.read("a.sqlite").head.hex() and "0 entries added" in ocrr(*write)[1]
+    status, out, _ = ocrr("ledger", "verify", "a.sqlite", "--head", head)
+    assert status == 0 and "8873 entries, unbroken (the head is the newest)" in out
     assert ocrr("ledger", "show", "a.sqlite", "--last", 2)[1].count("\n") == 3
     status, out, _ = ocrr("ledger", "verify", "a.sqlite", "--head", "0" * 63 + "1", "--json")
     assert status == 1 and json.loads(out) == {"entries": 8873, "head": head, "fault": "entry 8873: truncated"}
     assert ocrr("ledger", "verify", "a.sqlite", "--head", "x")[0] == 2
-    damage = "import sqlite3; b = sqlite3.connect('a.sqlite'); b.execute({!r}); b.commit()"
-    for statement, verdict in (
-        ("UPDATE entries SET label = 5 WHERE place = 8800", "entry 8800: changed"),
-        ("UPDATE entries SET label = 'five' WHERE place = 70", "entry 70"),
-    ):
-        subprocess.run([sys.executable, "-c", damage.format(statement)], check=True)
-        status, out, _ = ocrr("ledger", "verify", "a.sqlite")
-        assert status == 1 and verdict in out
+    with closing(sqlite3.connect("a.sqlite")) as base, base:
+        base.execute("UPDATE entries SET label = 'five' WHERE place = 70")
+    status, out, _ = ocrr("ledger", "verify", "a.sqlite")
+    assert status == 1 and "entry 70" in out
 
 
 def test_the_module_runs_as_a_command_in_several_processes(vectors):
