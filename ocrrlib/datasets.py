@@ -86,28 +86,24 @@ DATASETS = {
 }
 
 
-def fetch(dataset, name):
-    """Path of one raw file, in ``OCRR_DATA_DIR`` or downloaded once.
+def load_texts(name):
+    """Sentences and labels of a dataset by name, from ``OCRR_DATA_DIR`` or downloaded once.
 
-    Raises ``InputError`` if it is missing, differs from its SHA-256, or cannot be downloaded.
+    Raises ``InputError`` if there is no such dataset, or a file is missing, differs from its SHA-256, or cannot be
+    downloaded.
     """
     import pooch  # slow to import, seldom needed
 
-    given, digest = os.environ.get("OCRR_DATA_DIR"), dataset.files[name]
-    path = Path(given or pooch.os_cache("ocrr")) / dataset.name / name
-    try:
-        if not given:
-            downloader = pooch.HTTPDownloader(timeout=10)
-            pooch.retrieve(f"{dataset.url}/{name}", f"sha256:{digest}", name, path.parent, downloader=downloader)
-        elif sha256(path) != digest:
-            raise ValueError("its SHA-256 differs")
-    except (OSError, ValueError) as error:  # requests' errors are OSErrors; a wrong hash is a ValueError
-        way_out = f"set OCRR_DATA_DIR to a folder with {dataset.name}/{name} from {dataset.url}, or go online"
-        raise InputError(f"cannot use {path} ({error if given else type(error).__name__}): {way_out}") from error
-    return path
-
-
-def load_texts(name):
-    """Sentences and labels of a dataset by name; raises ``InputError`` as ``pick`` and ``fetch`` do."""
-    dataset = pick("dataset", name, DATASETS)
-    return dataset.parse({file: fetch(dataset, file) for file in dataset.files})
+    dataset, given = pick("dataset", name, DATASETS), os.environ.get("OCRR_DATA_DIR")
+    folder = Path(given or pooch.os_cache("ocrr")) / dataset.name
+    for file, digest in dataset.files.items():
+        try:
+            if not given:
+                pooch.retrieve(f"{dataset.url}/{file}", f"sha256:{digest}", file, folder)
+            elif sha256(folder / file) != digest:
+                raise ValueError("its SHA-256 differs")
+        except (OSError, ValueError) as error:  # requests' errors are OSErrors; a wrong hash is a ValueError
+            why = error if given else type(error).__name__
+            way_out = f"set OCRR_DATA_DIR to a folder with {dataset.name}/{file} from {dataset.url}, or go online"
+            raise InputError(f"cannot use {folder / file} ({why}): {way_out}") from error
+    return dataset.parse({file: folder / file for file in dataset.files})

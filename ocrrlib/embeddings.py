@@ -26,16 +26,8 @@ _WAY_OUT = "restore it, or make it again with `make embed`"
 class Embedded:
     """A dataset as vectors.
 
-    Attributes
-    ----------
-    X_train, X_test : (n, d) float32
-        Unit rows as made by ``widen``.
-    y_train, y_test : (n,) int64
-        Class ids, positions in ``classes``.
-    classes : tuple of str
-        Class names, sorted.
-    origin : dict
-        Hashes of the raw files, revision of the encoder.
+    ``X_train`` and ``X_test`` (n, d) float32 are unit rows as made by ``widen``; ``y_train`` and ``y_test`` (n,) int64
+    class ids, positions in ``classes``, the sorted class names; ``origin`` says from which files and by which revision.
     """
 
     dataset: str
@@ -76,12 +68,7 @@ def load_sentences(dataset, backbone):
 def halve(X, row="row {}".format):
     """Rows X (n, d) of any length but zero as unit rows in float16, the form in files.
 
-    ``row`` names a row in an error, from its number.
-
-    Raises
-    ------
-    InputError
-        If a row is zero, has a NaN or infinity, or is too long to be normalised.
+    Raises ``InputError`` if a row is zero, not finite or too long to be normalised; ``row`` names it, from its number.
     """
     X = np.asarray(X)
     halves = np.empty(X.shape, np.float16)
@@ -99,8 +86,7 @@ def halve(X, row="row {}".format):
 def widen(halves):
     """Unit rows as float32 from float16 ones: normalised, then rounded to multiples of 2**-24.
 
-    Every step is exact or correctly rounded whatever the order of summation,
-    so all machines get the same bits.
+    Every step is exact or correctly rounded whatever the order of summation, so all machines get the same bits.
     """
     X = np.empty(halves.shape, np.float32)
     for start in range(0, len(X), BLOCK):
@@ -111,12 +97,9 @@ def widen(halves):
 
 
 def encode(sentences, encoder):
-    """Embeddings of a list of sentences by a function as ``load_encoder`` gives it, (n, d) float16 unit rows.
+    """Embeddings (n, d) float16, unit rows, of a list of sentences, by a function as ``load_encoder`` gives it.
 
-    Raises
-    ------
-    InputError
-        If it does not give one finite row other than zero for each sentence.
+    Raises ``InputError`` if it does not give one finite row other than zero for each sentence.
     """
     rows = np.asarray(encoder(sentences))
     if rows.ndim != 2 or len(rows) != len(sentences) or rows.dtype.kind not in "fiu":
@@ -158,12 +141,9 @@ def _assemble(tensors, about):
 
 
 def read(path):
-    """Read a file that ``embed`` wrote and check it.
+    """Read a file that ``embed`` wrote.
 
-    Raises
-    ------
-    InputError
-        If the file is damaged or its content does not match its fingerprint.
+    Raises ``InputError`` if it is damaged: its content does not match its fingerprint.
     """
     try:
         with safe_open(path, "numpy") as handle:
@@ -181,11 +161,8 @@ def read(path):
 def load(dataset, encoder=DEFAULT_ENCODER, folder=FOLDER):
     """The embeddings of a dataset, from their file or, where there is none, encoded now.
 
-    Raises
-    ------
-    InputError
-        If the dataset is unknown, the file is damaged or made from other texts, or encoding
-        needs something that is not installed.
+    Raises ``InputError`` if the dataset is unknown, the file is damaged or was made from other texts, or encoding needs
+    something that is not installed.
     """
     files = pick("dataset", dataset, DATASETS).files
     if not isinstance(encoder, (str, Path)):

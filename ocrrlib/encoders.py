@@ -30,10 +30,7 @@ def slug(name):
 def revision(name):
     """Version of an encoder or backbone: of its package, of a folder's content (SHA-256), or the newest on the hub.
 
-    Raises
-    ------
-    InputError
-        If its package is not installed.
+    Raises ``InputError`` if its package is not installed.
     """
     if name == DEFAULT_ENCODER:
         return f"{_PACKAGE} {_version(_PACKAGE.replace('_', '-'), 'text')}"
@@ -55,21 +52,11 @@ def _version(package, extra):
 
 
 def load_encoder(encoder, sentences=None, progress=False):
-    """A function from a list of sentences to rows (n, d).
+    """A function from a list of sentences to rows (n, d), of a model by name; a function or object as it is.
 
-    Parameters
-    ----------
-    encoder : str, path, callable or object with ``encode``
-        ``tfidf-svd``, the packaged default, a folder, a name on the hub, or such a function itself.
-    sentences : list of str, optional
-        Training sentences, on which the lexical encoder is fitted.
-    progress : bool
-        Whether a model shows percentage and time left.
-
-    Raises
-    ------
-    InputError
-        If it cannot be loaded, is none, or is the lexical one and there is nothing to fit it on.
+    Names are ``tfidf-svd``, the packaged default, a folder, or one on the hub; of an object its method ``encode`` is
+    taken. ``sentences`` are the training sentences, on which ``tfidf-svd`` is fitted; with ``progress``, a model shows
+    percentage and time left. Raises ``InputError`` if the encoder cannot be loaded, or is none.
     """
     if not isinstance(encoder, (str, Path)):
         function = getattr(encoder, "encode", encoder)

@@ -45,16 +45,9 @@ def intervals(runs):
 def ranking(runs):
     """Systems of one cell, best first by anytime novel accuracy, collapsed ones after all others.
 
-    Parameters
-    ----------
-    runs : DataFrame
-        One row per run: ``system``, ``source`` and ``METRICS``.
-
-    Returns
-    -------
-    DataFrame
-        One row per system and source: ``seeds``, of each metric the mean and the bounds ``<metric> low`` and
-        ``<metric> high``, and ``collapsed``: original accuracy more than ``DROP`` below the published ``FLOOR``.
+    ``runs`` has one row per run: ``system``, ``source`` and ``METRICS``. The table has one per system and source:
+    ``seeds``, the mean of each metric, its bounds ``<metric> low`` and ``<metric> high``, and ``collapsed``, whether
+    original accuracy is more than ``DROP`` below that of the published ``FLOOR``.
     """
     rows = []
     for (system, source), own in runs.groupby(["system", "source"]):
@@ -98,10 +91,7 @@ class Evaluation:
     def compared(self):
         """``ranking`` of this system, marked ``own``, among all published ones of its cell, over the seeds of both.
 
-        Raises
-        ------
-        InputError
-            If nothing is published for the cell or these seeds.
+        Raises ``InputError`` if nothing is published for the cell or these seeds.
         """
         cell, published = {name: self.cell[name] for name in CELL if name != "fingerprint"}, published_runs()
         published = published[(published[list(cell)] == pd.Series(cell)).all(axis=1)]
@@ -115,12 +105,8 @@ class Evaluation:
     def against(self, other):
         """``summary`` of the differences to another system on the same streams, seed by seed.
 
-        ``higher`` and ``lower`` count the seeds in which this system is that.
-
-        Raises
-        ------
-        InputError
-            If dataset, policy, held-out classes or checkpoints differ, or no seed is in both.
+        ``higher`` and ``lower`` count the seeds in which this system is that. Raises ``InputError`` if dataset, policy,
+        held-out classes or checkpoints differ, or no seed is in both.
         """
         where = [[one.cell[name] for name in ("dataset", "policy", "held_out", "every")] for one in (self, other)]
         mine, theirs = (one.runs.set_index("seed")[METRICS] for one in (self, other))

@@ -259,17 +259,17 @@ class Sklearn(Own):
             self._learn(X[order], y[order])
         return self
 
+    @np.errstate(all="ignore")  # variance and prior of classes without a row are zero
     def _learn(self, X, y):
-        with np.errstate(all="ignore"):  # variance and prior of classes without a row are zero
-            self.model.partial_fit(X, y, classes=np.arange(self.n_classes))
+        self.model.partial_fit(X, y, classes=np.arange(self.n_classes))
 
+    @np.errstate(all="ignore")
     def _answers(self, X):
         names = ("predict_joint_log_proba", "decision_function", "predict_proba")
         score = next((getattr(self.model, name) for name in names if hasattr(self.model, name)), None)
         if score is None or self.n_classes < 3:  # of two classes there may be one score
             return self.model.predict(X)
-        with np.errstate(all="ignore"):
-            scores = np.asarray(score(X))[:, self.met]
+        scores = np.asarray(score(X))[:, self.met]
         return self.met[np.where(np.isnan(scores), -np.inf, scores).argmax(axis=1)]
 
     def correct(self, x, y):
