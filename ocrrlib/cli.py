@@ -66,17 +66,15 @@ def evaluate(
         dataset = own_data.read_data(data, text, label, split, **options)
         del options["encoder"]
     options |= dict(seeds=seeds, policy=policy, held_out=held_out, every=every, jobs=jobs, name=name)
-    results = []
+    results, compare = [], context.info_name == "compare"
     for system in given:
         results.append(found := own.evaluate(system, dataset, **options))
         if out is not None:
             found.to_csv(out / f"{found.name}.csv", source)
-        said, table = repr(found), None
-        if context.info_name == "run":
-            said, table = f"{found.name} on {found.cell['dataset']}, {policy}, {len(found.runs)} seeds", found.summary
-        elif len(results) > 1:
-            said, table = f"{said}\n{results[0].name} minus {found.name}:", results[0].against(found)
-        typer.echo(said if table is None else f"{said}\n{table.round(3).to_string(index=False)}")
+        typer.echo(repr(found) if compare else f"{found.title}\n{found.summary.round(3).to_string(index=False)}")
+    first, *others = results
+    for other in others if compare else ():
+        typer.echo(f"{first.name} minus {other.name}:\n{first.against(other).round(3).to_string(index=False)}")
 
 
 @app.command()

@@ -19,6 +19,7 @@ from ocrrlib.stream import EVERY
 HELD_OUT = 10  # classes, in all published cells
 METRICS = ["novel", "original", "anytime novel", "anytime original", "corrections"]
 CELL = ["dataset", "fingerprint", "encoder", "policy", "held_out", "every"]
+STREAM = ["dataset", "policy", "held_out", "every", "seed"]
 COLUMNS = ["system", "source", *CELL, "seed", *METRICS, "version", "date"]  # of the leaderboard's rows
 PUBLISHED, OWN = "published here", "own run"
 FLOOR, DROP = "static_linear", 0.05  # collapsed: original accuracy so far below that of a system that never learns
@@ -71,17 +72,13 @@ def published_runs():
 class Evaluation:
     """What the system ``name`` reached.
 
-    ``curve`` has one row per checkpoint, with the columns of the published results; ``cell`` says where: ``CELL``.
+    ``curve`` has one row per checkpoint, with the columns of the published results; ``runs`` one row per seed, with
+    ``CELL``, ``seed``, ``system`` and ``METRICS``.
     """
 
     name: str
     curve: pd.DataFrame
-    cell: dict
-
-    @functools.cached_property
-    def runs(self):
-        """One row per seed, see ``finals``."""
-        return finals(self.curve)
+    runs: pd.DataFrame
 
     @property
     def summary(self):
@@ -93,25 +90,24 @@ class Evaluation:
 
         Raises ``InputError`` if nothing is published for the cell or these seeds.
         """
-        cell, published = {name: self.cell[name] for name in CELL if name != "fingerprint"}, published_runs()
-        published = published[(published[list(cell)] == pd.Series(cell)).all(axis=1)]
+        published, cell = published_runs(), self.runs[[*STREAM[:4], "encoder"]].iloc[0]
+        published = published[(published[cell.index] == cell).all(axis=1)]
         both = pd.concat([self.runs.assign(source=OWN), published])
         both = both[both["seed"].isin(self.runs["seed"]) & both["seed"].isin(published["seed"])]
         if both.empty:
             known = f"{' or '.join(DATASETS)} by {DEFAULT_ENCODER}, {HELD_OUT} classes, every {EVERY}, seeds 0 to 19"
-            raise InputError(f"nothing is published for {self!r} with {cell}: compare on {known}")
+            raise InputError(f"nothing is published for {self!r} with {dict(cell)}: compare on {known}")
         return ranking(both).assign(own=lambda table: table["source"] == OWN)
 
     def against(self, other):
         """``summary`` of the differences to another system on the same streams, seed by seed.
 
-        ``higher`` and ``lower`` count the seeds in which this system is that. Raises ``InputError`` if dataset, policy,
-        held-out classes or checkpoints differ, or no seed is in both.
+        ``higher`` and ``lower`` count the seeds in which this system is that. Raises ``InputError`` if no stream
+        (dataset, policy, held-out classes, checkpoints, seed) is in both.
         """
-        where = [[one.cell[name] for name in ("dataset", "policy", "held_out", "every")] for one in (self, other)]
-        mine, theirs = (one.runs.set_index("seed")[METRICS] for one in (self, other))
-        gaps = (mine - theirs).dropna()  # seeds that both have
-        if where[0] != where[1] or gaps.empty:
+        mine, theirs = (one.runs.set_index(STREAM)[METRICS] for one in (self, other))
+        gaps = (mine - theirs).dropna()
+        if gaps.empty:
             raise InputError(f"{self!r} and {other!r} have no stream in common: evaluate them on the same")
         return intervals(gaps).assign(higher=(gaps > 0).sum().to_numpy(), lower=(gaps < 0).sum().to_numpy())
 
@@ -122,11 +118,16 @@ class Evaluation:
         leaderboard` ranks the files in ``data/results/leaderboard/``.
         """
         check_name("source", source)
-        rows = self.runs.assign(**self.cell, source=source, version=__version__, date=date or time.strftime("%Y-%m-%d"))
+        rows = self.runs.assign(source=source, version=__version__, date=date or time.strftime("%Y-%m-%d"))
         write_text(path, rows[COLUMNS].round(6).to_csv(index=False, lineterminator="\n"))
+
+    @property
+    def title(self):
+        """System, dataset, policy and number of seeds."""
+        first = self.runs.iloc[0]
+        return f"{self.name} on {first['dataset']}, {first['policy']}, {len(self.runs)} seeds"
 
     def __repr__(self):
         means = self.runs[METRICS].mean()
         shown = ", ".join(f"{metric} {means[metric]:.3f}" for metric in METRICS[:-1])
-        where = f"{self.cell['dataset']}, {self.cell['policy']}"
-        return f"<{self.name} on {where}, {len(self.runs)} seeds: {shown}, {means['corrections']:.0f} corrections>"
+        return f"<{self.title}: {shown}, {means['corrections']:.0f} corrections>"

@@ -16,7 +16,7 @@ import pandas as pd
 
 from ocrrlib.embeddings import Embedded, load, load_sentences
 from ocrrlib.encoders import DEFAULT_ENCODER
-from ocrrlib.evaluation import HELD_OUT, Evaluation
+from ocrrlib.evaluation import HELD_OUT, Evaluation, finals
 from ocrrlib.experiments import parse_seeds
 from ocrrlib.files import InputError, cache_folder, pick
 from ocrrlib.own_data import check_name, read_data
@@ -105,8 +105,8 @@ def evaluate(
     runs = run_tasks(_run, tasks, jobs, key and cache_folder() / "own" / key[:32], progress, dask)
     cell = {"dataset": data.dataset, "encoder": data.encoder, "policy": policy.name}
     curve = [cell | {"seed": seed, "system": title} | row for seed, rows in zip(seeds, runs) for row in rows]
-    cell |= {"fingerprint": data.fingerprint, "held_out": held_out, "every": every}
-    return Evaluation(title, pd.DataFrame(curve), cell)
+    curve, about = pd.DataFrame(curve), dict(fingerprint=data.fingerprint, held_out=held_out, every=every)
+    return Evaluation(title, curve, finals(curve).assign(**about))
 
 
 def _load(data, encoder, sentences):

@@ -98,8 +98,8 @@ def read_data(
         if isinstance(table, pd.DataFrame):
             content = _strings(table, text)
         else:
-            content, table, split = _vectors(table, split)
-            label = "y"
+            content, table = _vectors(table, split)
+            label, split = "y", "part" if "part" in table else split
         classes, y, test = _labels_and_split(content, table, label, split, test_share, seed)
         if content.ndim == 1:
             by = name_of(encoder)
@@ -133,20 +133,20 @@ def _encoded_by_name(texts, encoder, revision, training, progress):
 
 
 def _vectors(arrays, split):
-    """X (n, d) of arrays by name, a table with label ``y`` and, if there is one, the split, and its column."""
+    """X (n, d) of arrays by name; a table of labels ``y`` and, if there is one, of the split."""
     if not hasattr(arrays, "items"):
         raise InputError(f"a {type(arrays).__name__} holds no data: give a file, a DataFrame or a dict of arrays")
-    arrays = {name: np.asarray(array) for name, array in arrays.items()}
     if "X_train" in arrays:
-        X, y = ([pick("array", f"{name}_{part}", arrays) for part in ("train", "test")] for name in "Xy")
-        if list(map(len, X)) != list(map(len, y)):
-            raise InputError("X_train and y_train, or X_test and y_test, are not of one length: give a label per row")
-        parts = np.repeat(["train", "test"], list(map(len, y)))
-        arrays, split = {"X": np.concatenate(X), "y": np.concatenate(y), "split": parts}, "split"
-    X, *columns = (pick("array", name, arrays) for name in ("X", "y", *([split] if split else [])))
+        (X, train), (X_test, test) = (
+            _vectors({name: pick("array", f"{name}_{part}", arrays) for name in "Xy"}, None)
+            for part in ("train", "test")
+        )
+        table = pd.concat([train.assign(part="train"), test.assign(part="test")], ignore_index=True)
+        return np.concatenate([X, X_test]), table
+    X, *columns = (np.asarray(pick("array", name, arrays)) for name in ("X", "y", *([split] if split else [])))
     if X.ndim != 2 or X.dtype.kind not in "fiu" or any(column.shape != (len(X),) for column in columns):
         raise InputError(f"X {X.shape} {X.dtype} and y {columns[0].shape} do not fit: give numbers (n, d), labels (n,)")
-    return X, pd.DataFrame(dict(zip(("y", split), columns))), split
+    return X, pd.DataFrame(dict(zip(("y", split), columns)))
 
 
 def _few(names):

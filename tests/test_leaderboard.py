@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from ocrrlib.evaluation import CELL, PUBLISHED, Evaluation
+from ocrrlib.evaluation import PUBLISHED, Evaluation, finals
 from ocrrlib.files import ROOT, InputError
 from ocrrlib.own import evaluate
 from paper.leaderboard import contributed, leaderboard, main, markdown
@@ -14,8 +14,8 @@ def ncm(banking, tmp_path):
     """The published evaluation of `ncm`, under another name, and as a contribution in ``ada.csv``."""
     curve = pd.read_parquet(ROOT / "data/results/beyond.parquet")
     curve = curve.query("dataset == 'banking77' and policy == 'oracle' and system == 'ncm'").assign(system="their_ncm")
-    cell = dict(zip(CELL, ("banking77", banking.fingerprint, "all-MiniLM-L6-v2", "oracle", 10, 50)))
-    found = Evaluation("their_ncm", curve, cell)
+    runs = finals(curve).assign(fingerprint=banking.fingerprint, held_out=10, every=50)
+    found = Evaluation("their_ncm", curve, runs)
     found.to_csv(tmp_path / "ada.csv", "Ada, Example University", "2026-01-31")
     return found
 

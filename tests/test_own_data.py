@@ -165,7 +165,7 @@ def with_row(row):
         ({"X": X.astype(str), "y": Y}, {}, "do not fit"),
         ({"X": X}, {}, "array 'y'"),
         ({"X_train": X, "y_train": Y, "X_test": X[:, :2], "y_test": Y}, {}, "dimension"),
-        ({"X_train": X, "y_train": Y[1:], "X_test": X, "y_test": Y}, {}, "not of one length"),
+        ({"X_train": X, "y_train": Y[1:], "X_test": X, "y_test": Y}, {}, "do not fit"),
         ({"X_train": X, "y_train": Y, "X_test": X, "y_test": Y}, {}, "the same row for training and test"),
         (7, {}, "a int holds no data"),
         (TABLE, dict(test_share=1.0), "test_share"),
@@ -198,5 +198,5 @@ def test_the_lexical_encoder_is_fitted_on_training_texts_and_its_vectors_are_kep
 
 def test_a_dataset_of_yours_streams_and_a_path_is_enough(vectors):
     result = evaluate("ncm", read(TABLE), [0], every=2, progress=False, resume=False)
-    assert result.cell["dataset"] == "own_data" and result.summary["mean"][0] > 0
-    assert evaluate("ncm", vectors, [0], progress=False, resume=False).cell["dataset"] == "vectors"
+    assert result.runs["dataset"][0] == "own_data" and result.summary["mean"][0] > 0
+    assert evaluate("ncm", vectors, [0], progress=False, resume=False).runs["dataset"][0] == "vectors"
