@@ -37,9 +37,8 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OCRR_CACHE_DIR", "cache")
     monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
     (tmp_path / "mine.py").write_text(MINE)
-    yield
-    sys.modules.pop("mine", None)
 
 
 def ocrr(*arguments):
