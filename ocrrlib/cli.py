@@ -91,8 +91,8 @@ def datasets():
     """List the datasets."""
     from ocrrlib.datasets import DATASETS
 
-    for one in DATASETS.values():
-        typer.echo(f"{one.name:<12} {one.title} ({one.licence}): {one.citation}")
+    for name, one in DATASETS.items():
+        typer.echo(f"{name:<12} {one.title} ({one.licence}): {one.citation}")
 
 
 @ledgers.command("write")

@@ -35,7 +35,6 @@ class Texts:
 class Dataset:
     """A dataset: pinned files, licence, citation, parser."""
 
-    name: str
     title: str
     url: str  # pinned to a commit
     files: dict[str, str]  # name -> SHA-256
@@ -61,7 +60,6 @@ def _clinc150(paths):
 
 DATASETS = {
     "banking77": Dataset(
-        name="banking77",
         title="Banking77",
         url="https://raw.githubusercontent.com/PolyAI-LDN/task-specific-datasets/"
         "57ec275d8078af65b7731c2a98be812d844a6d6b/banking_data",
@@ -74,7 +72,6 @@ DATASETS = {
         parse=_banking77,
     ),
     "clinc150": Dataset(
-        name="clinc150",
         title="CLINC150",
         url="https://raw.githubusercontent.com/clinc/oos-eval/828f8093932c8fe6ca7936c3d2e52903b1c523de/data",
         files={"data_oos_plus.json": "bfcca9ae515623541dc1983c94c4ed7cae9d26b42ae47d74b972e51bb6f7a21f"},
@@ -95,7 +92,7 @@ def load_texts(name):
     import pooch  # slow to import, seldom needed
 
     dataset, given = pick("dataset", name, DATASETS), os.environ.get("OCRR_DATA_DIR")
-    folder = Path(given or pooch.os_cache("ocrr")) / dataset.name
+    folder = Path(given or pooch.os_cache("ocrr")) / name
     for file, digest in dataset.files.items():
         try:
             if not given:
@@ -104,6 +101,6 @@ def load_texts(name):
                 raise ValueError("its SHA-256 differs")
         except (OSError, ValueError) as error:  # requests' errors are OSErrors; a wrong hash is a ValueError
             why = error if given else type(error).__name__
-            way_out = f"set OCRR_DATA_DIR to a folder with {dataset.name}/{file} from {dataset.url}, or go online"
+            way_out = f"set OCRR_DATA_DIR to a folder with {name}/{file} from {dataset.url}, or go online"
             raise InputError(f"cannot use {folder / file} ({why}): {way_out}") from error
     return dataset.parse({file: folder / file for file in dataset.files})
