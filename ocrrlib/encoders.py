@@ -24,7 +24,7 @@ def name_of(encoder):
 def slug(name):
     """An encoder's name as part of a file name; with a hash of its content for a local folder."""
     path = Path(name)
-    return f"{path.resolve().name}-{revision(name)[:8]}" if path.is_dir() else name.replace("/", "--")
+    return f"{path.resolve().name}-{revision(name)[:8]}" if path.is_dir() else str(name).replace("/", "--")
 
 
 def revision(name):
@@ -105,7 +105,7 @@ def load_backbone(backbone):
 
 def _loaded(load, name):
     """``load`` applied to a model's place: the package of the default encoder, a folder, or the hub."""
-    place, local = name, Path(name).is_dir() or name == DEFAULT_ENCODER
+    place, local = str(name), Path(name).is_dir() or name == DEFAULT_ENCODER
     if name == DEFAULT_ENCODER:
         revision(name)
         place = str(Path(importlib.util.find_spec(_PACKAGE).submodule_search_locations[0]) / "model")
@@ -113,7 +113,7 @@ def _loaded(load, name):
         return load(place, local_files_only=local or not _hub_answers())
     except Exception as error:  # the hub, the disk and the model each raise their own kinds
         raise InputError(
-            f"cannot load {name!r} ({type(error).__name__}): give {DEFAULT_ENCODER!r}, a folder with a model, "
+            f"cannot load {place!r} ({type(error).__name__}): give {DEFAULT_ENCODER!r}, a folder with a model, "
             f"or a name on the hub, as {PAPER_ENCODER!r}, and a network; without a model: {LEXICAL_ENCODER!r}"
         ) from error
 

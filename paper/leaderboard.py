@@ -47,8 +47,7 @@ def leaderboard(folder=CONTRIBUTED):
     blocks = []
     for place, own in runs.groupby(CELL, sort=False):
         block = ranking(own)
-        within = block.groupby("collapsed")["anytime novel"].rank(ascending=False, method="min").astype(int)
-        ranks = within + block["collapsed"] * (~block["collapsed"]).sum()
+        ranks = (block["anytime novel"] - 2 * block["collapsed"]).rank(ascending=False, method="min").astype(int)
         cell = block.assign(**dict(zip(CELL, place)), draw="fresh", cap="", rank=ranks)
         blocks.append(cell[[*CELL[:5], "draw", "cap", CELL[5], "rank", *block]])
     return pd.concat(blocks, ignore_index=True)

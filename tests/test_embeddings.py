@@ -190,7 +190,7 @@ def test_an_encoder_is_a_function_an_object_or_a_name(no_network, tmp_path):
         load_encoder(LEXICAL_ENCODER)
     for library, get in (("sentence_transformers", load_encoder), ("transformers", load_backbone)):
         pytest.importorskip(library)
-        for name in ("no-such/model", str(tmp_path)):
+        for name in ("no-such/model", tmp_path):
             with pytest.raises(InputError, match=f"'{name}'.*{DEFAULT_ENCODER}") as caught:
                 get(name)
             assert "\n" not in str(caught.value)
