@@ -14,7 +14,7 @@ from ocrrlib.experiments import EXPERIMENTS, Run, grid
 from ocrrlib.files import ROOT
 from ocrrlib.metrics import RUN
 from ocrrlib.policies import POLICIES
-from ocrrlib.runs import datasets_of, declared, read_results, run_one, scenario_of
+from ocrrlib.runs import datasets_of, declared, read_about, read_results, run_one, scenario_of
 from ocrrlib.stream import PROTOCOL, run_stream
 from ocrrlib.systems import SYSTEMS, make
 from ocrrlib.tasks import Task, run_tasks
@@ -111,7 +111,7 @@ def undeclared(folder=ROOT / "data/results"):
     """Why rows of the experiments are not of the systems as the registry has them, a line each."""
     lines = []
     for name in EXPERIMENTS:
-        about = read_results(folder / f"{name}.parquet").attrs["about"]
+        about = read_about(folder / f"{name}.parquet")
         if about["protocol"] != PROTOCOL:
             lines.append(f"{name}: rows of protocol {about['protocol']}, not {PROTOCOL}")
         for system, then in about["systems"].items():

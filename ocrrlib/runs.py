@@ -33,6 +33,7 @@ STUDIES = {
     "scale": ["classes", "noise", "n", "seed"],
     "scale_costs": ["classes", "noise", "n", "seed"],
     "race": ["n", "index", "effort"],
+    "ledger_search": ["dataset", "encoder", "seed", "ef"],
     "costs": ["dataset", "system"],
     "growth": ["system", "entries"],
     "search": ["system", "dataset", "policy", "seed"],
@@ -155,23 +156,29 @@ def write_results(frame, path, about=None):
         pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
 
 
+def _table(path):
+    try:
+        return pq.read_table(path, page_checksum_verification=True)
+    except FileNotFoundError as error:
+        raise InputError(f"{path} is missing: make it with `make paper`") from error
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{path} is damaged ({type(error).__name__}): restore it with git, or make it anew") from error
+
+
 def read_results(path):
-    """The frame in a results file; ``attrs["about"]`` holds what its rows are known by.
+    """The frame in a results file.
 
     Raises
     ------
     InputError
         If the file is missing or damaged.
     """
-    try:
-        table = pq.read_table(path, page_checksum_verification=True)
-        frame = pd.DataFrame(table.to_pandas())
-        frame.attrs["about"] = json.loads(table.schema.metadata[b"ocrr"])
-    except FileNotFoundError as error:
-        raise InputError(f"{path} is missing: make it with `make paper`") from error
-    except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path} is damaged ({type(error).__name__}): restore it with git, or make it anew") from error
-    return frame
+    return _table(path).to_pandas()
+
+
+def read_about(path):
+    """What the rows of a results file are known by, a dict; raises as ``read_results``."""
+    return json.loads(_table(path).schema.metadata[b"ocrr"])
 
 
 def _path(name, out=ROOT):

@@ -17,6 +17,7 @@ from ocrrlib.datasets import Texts
 from ocrrlib.embeddings import Embedded, halve, path_of, read, widen
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.systems import SYSTEMS
+from tests.browser import browser, find
 
 for name in ("runs",):
     importlib.import_module(f"ocrrlib.{name}")  # they look for the cache once, and must not find that of one test
@@ -121,3 +122,12 @@ def vectors(tmp_path_factory):
     path = tmp_path_factory.mktemp("data") / "vectors.npz"
     np.savez(path, X=X, y=y)
     return path
+
+
+@pytest.fixture(scope="module")
+def tab():
+    """A tab of a headless browser."""
+    if not find():
+        pytest.skip("no Chromium is installed")
+    with browser() as tab:
+        yield tab

@@ -16,7 +16,7 @@ from ocrrlib import files, runs, tasks
 from ocrrlib.experiments import EXPERIMENTS, PROFILES, Run, check_runs, grid, parse_seeds
 from ocrrlib.files import ROOT, InputError, atomic, write_text
 from ocrrlib.metrics import RUN, final
-from ocrrlib.runs import checkpoints, publish_study, published, read_results, right_answers, run_grid, sweep
+from ocrrlib.runs import checkpoints, publish_study, published, read_about, read_results, right_answers, run_grid, sweep
 from ocrrlib.tasks import Task, run_tasks
 
 # Every family, everything random, two scenarios and two policies.
@@ -267,16 +267,16 @@ def test_published_results_are_read_back_and_the_same_content_gives_the_same_byt
     runs.write_results(frame, tmp_path / "a.parquet", {"data": {"tiny": "00"}})
     again = read_results(tmp_path / "a.parquet")
     pd.testing.assert_frame_equal(again, frame, check_exact=True)
-    assert again.attrs["about"] == {"data": {"tiny": "00"}, "protocol": 1}
+    assert read_about(tmp_path / "a.parquet") == {"data": {"tiny": "00"}, "protocol": 1}
     assert as_bytes(frame, tmp_path) == raw
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "data/results").glob("*.parquet")))
 def test_no_published_byte_names_code(name):
-    frame = published(name)
-    assert not {"made_by", "code"} & {*frame.columns, *frame.attrs["about"]}
+    frame, about = published(name), read_about(ROOT / f"data/results/{name}.parquet")
+    assert not {"made_by", "code"} & {*frame.columns, *about}
     if name.removesuffix("_rows") in EXPERIMENTS:
-        assert set(frame.attrs["about"]["systems"]) == set(frame["system"])
+        assert set(about["systems"]) == set(frame["system"])
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_fresh_rows_of_a_study_replace_published_ones_and_the_others_stay(tmp_pa
     write(("substrate", 1000, 1.0), ("substrate", 100, 2.0), keep=False)
     joined = write(("substrate", 1000, 3.0), ("hnsw", 100, 4.0))
     assert joined.to_numpy().tolist() == [["hnsw", 100, 4.0], ["substrate", 100, 2.0], ["substrate", 1000, 3.0]]
-    about = read_results(tmp_path / "growth.parquet").attrs["about"]
+    about = read_about(tmp_path / "growth.parquet")
     assert (
         about.keys() == {"protocol", "machine", "libraries", "date"} and about["libraries"]["numpy"] == np.__version__
     )
