@@ -107,7 +107,7 @@ class Desk:
         """Ask a text, or a test row by its number; returns the desk, which a notebook shows."""
         if isinstance(query, str) and query.strip():
             if not callable(self.encoder):
-                self.encoder = load_encoder(self.encoder, self.texts and self.texts.train).encode
+                self.encoder = load_encoder(self.encoder, self.texts and self.texts.train)
             title, x, truth = query.strip(), widen(encode([query.strip()], self.encoder))[0], None
         elif query in range(len(self.data.y_test)):
             title = self.texts.test[query] if self.texts else f"test row {query}"
