@@ -50,9 +50,9 @@ class Table:
         return f"{self.text.to_html(index=False, border=0)}<p><em>{escape(self.caption)}</em></p>"
 
 
-def shown(values, form):
-    """Numbers in a format such as ``.3f``; an empty cell where there is none."""
-    return ["" if pd.isna(value) else format(value, form) for value in values]
+def shown(values, form, missing=""):
+    """Numbers in a format such as ``.3f``; ``missing`` where there is none."""
+    return [missing if pd.isna(value) else format(value, form) for value in values]
 
 
 def spread(mean, std):
