@@ -227,9 +227,10 @@ def test_a_fourth_of_the_out_of_scope_class_lies_apart_from_the_rest():
 def test_settings_differ_from_the_chosen_one_in_one_place_and_each_reader_is_left_out_once():
     chosen, (first, *others) = SYSTEMS[OURS].params, tune.settings()
     assert first[0] == "" and first[2] == chosen
+    (flat,) = pd.json_normalize(chosen).to_dict("records")
     for name, value, params in others[4:]:
-        assert tune.value_of(params, name) == value != tune.value_of(chosen, name)
-        assert tune.with_value(params, name, tune.value_of(chosen, name)) == chosen
+        assert params == tune.with_values(chosen, {name: value}) != chosen
+        assert tune.with_values(params, {name: flat[name]}) == chosen
 
     def weights(params):
         near, kernel, head = (params[f"{reader}_weight"] for reader in ("neighbour", "kernel", "head"))
@@ -309,7 +310,7 @@ def test_a_stopped_search_goes_on_and_comes_out_the_same(toy, tmp_path):
 def test_our_system_is_set_as_the_published_search_found_and_its_plan_is_what_is_published():
     best, chosen = tune.winner(published("search")), SYSTEMS[OURS].params
     assert list(best) == list(tune.SPACE) == list(tune.BEFORE)
-    assert {name: tune.value_of(chosen, name) for name in best} == best
+    assert tune.with_values(chosen, best) == chosen
     rows, plan = published("tuning"), tune.settings()
     assert len(rows) == len(plan) * 2 * 2 * 4 and set(rows["parameter"]) == {name for name, _, _ in plan}
 
