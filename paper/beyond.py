@@ -1,4 +1,4 @@
-"""The wider comparison (notebook 09): all that is known of a system in a cell, its numbers as text, and three figures."""
+"""The wider comparison (notebook 09): all that is known of a system in a cell, numbers as text, and three figures."""
 
 from itertools import product
 from operator import itemgetter
@@ -11,7 +11,7 @@ from matplotlib.patches import Patch
 
 from ocrrlib.experiments import OURS
 from paper.figures import AXES as TITLES
-from paper.figures import mark_end, mean_curve
+from paper.figures import legend, mark_end, mean_curve
 from paper.style import FAMILIES, PALETTE, WIDTH, cell_title, family_of, style_of
 from studies.statistics import AXES, CELL, REFERENCE, t_intervals
 from studies.target import ALPHA, DROP, FLOOR, means
@@ -211,7 +211,6 @@ def recovery(results, systems=MAIN, policies=("oracle", "random10")):
         axes.set_ylabel(TITLES[axis])
     panels[0, 0].set_ylim(-0.03, 1.03)
     panels[1, 0].set_ylim(max(panels[1, 0].get_ylim()[0], -0.03), min(panels[1, 0].get_ylim()[1], 1.03))
-    looks = {name: style_of(name) for name in systems if name in set(results["system"])}
-    handles = [Line2D([], [], color=c, marker=m, markersize=5, label=name) for name, (c, m) in looks.items()]
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles) if len(handles) < 5 else 3)
+    shown = [name for name in systems if name in set(results["system"])]
+    legend(figure, shown, len(shown) if len(shown) < 5 else 3, size=5)
     return figure

@@ -87,12 +87,6 @@ def test_the_map_of_noise_has_a_number_for_every_setting_of_the_first_seed():
     assert shown == [1] * 3 + [2] * 3 + [1] * 3
 
 
-def test_curves_over_scales_stand_beside_those_of_the_original():
-    (axes,) = figures.scale(FOUND, [(100, 0.1)]).axes
-    assert [line.get_ydata()[-1] for line in axes.lines[-2:]] == [0.226, 0.99]
-    assert axes.get_legend_handles_labels()[1][:2] == ["paper: recall@5", "paper: HNSW"]
-
-
 def test_the_front_of_storage_names_every_budget():
     names = ["substrate", "online_linear", *(f"bounded_{kind}_{n}" for kind in ("reservoir", "fifo") for n in (5, 10))]
     for axes in figures.storage_pareto(runs(names)).axes:
