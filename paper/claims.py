@@ -3,13 +3,11 @@
 import re
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import pandas as pd
 import simpleeval
 import yaml
 
 from ocrrlib.files import ROOT, InputError
-from paper.style import PALETTE, WIDTH
 from paper.tables import Table
 
 KINDS = {"paper": "against itself", "released": "against the released results", "ours": "against our runs"}
@@ -152,26 +150,3 @@ def table(rows):
         "verdict on the whole."
     )
     return Table("table_claims", caption, numbers, text)
-
-
-def overview(rows):
-    """One square for every claim, by part of the paper."""
-    verdicts, parts = [row["verdict"] for row in rows], {part(row["section"]): [] for row in rows}
-    for row in sorted(rows, key=lambda row: VERDICTS.index(row["verdict"])):
-        parts[part(row["section"])].append(row["verdict"])
-    figure, axes = plt.subplots(figsize=(WIDTH, 0.26 * len(parts) + 0.9))
-    for y, own in enumerate(parts.values()):
-        for x, verdict in enumerate(own):
-            square = plt.Rectangle((x - 0.45, y - 0.45), 0.9, 0.9, color=PALETTE[COLOURS[verdict]], linewidth=0)
-            axes.add_patch(square)
-            axes.text(x, y, SIGNS[verdict], ha="center", va="center_baseline", fontsize=8, color="white")
-    names = [name if name[0].isalpha() else f"section {name}" for name in parts]
-    axes.set(xlim=(-0.7, max(map(len, parts.values())) - 0.3), ylim=(len(parts) - 0.4, -0.6), xticks=[])
-    axes.set_yticks(range(len(parts)), names)
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
-    axes.grid(False)
-    patches = [plt.Rectangle((0, 0), 1, 1, color=PALETTE[colour]) for colour in COLOURS.values()]
-    titles = [f"{sign} {verdict} ({verdicts.count(verdict)})" for verdict, sign in SIGNS.items()]
-    figure.legend(patches, titles, loc="outside lower center", ncols=len(VERDICTS), handlelength=1, handleheight=1)
-    return figure
