@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from pathlib import Path
 
 import pytest
 from bs4 import BeautifulSoup
@@ -17,59 +18,12 @@ from paper.document import html, latex, parse, typst
 from paper.values import Value
 from tests.browser import browser, find
 
-SOURCE = """\
----
-title: A small paper
-author: Ada Example
-abstract: |
-  The abstract says {{ accuracy }}.
-lang: en-GB
----
-
-# Start {#sec:start}
-
-Prose says {{ accuracy }} and {{cost.append}}, as @smith2020 did [@jones-2021, p. 3.5]. Look at @fig:curves, @tbl:small
-and @sec:deeper; more is in @sec:more, after @sec:start, in @sec:last.[^note]
-
-[^note]: A note, with {{loss}}.
-
-![Curves that end at {{accuracy}}, as in @tbl:claims.](../figures/curves.pdf){#fig:curves}
-
-## Deeper {#sec:deeper}
-
-{{ table("small", columns=["System", "MB, start → end", "Accuracy"]) }}
-
-Maths $x = 0.5$, `code 0.5`, Section 5.1, <https://example.org/0.5>, Qwen2.5 and @fig:bars.
-
-![Bars.](../figures/bars.pdf){#fig:bars}
-
-# References {.unnumbered}
-
-::: {#refs}
-:::
-
-# More {#sec:more .appendix}
-
-{{ table("claims", size="tiny", long=true) }}
-
-## Last {#sec:last}
-
-The end.
-"""
+SMALL = Path(__file__).with_name("small_paper")
+SOURCE = (SMALL / "ocrr.md").read_text(encoding="utf-8")
 VALUES = {"accuracy": Value(0.8925), "loss": Value(-0.5, 1, "MB"), "cost.append": Value(3.84, 1, "µs")}
-SMALL = """\
-| System     | Unused   | Accuracy      | MB, start → end   | Change   |
-|:-----------|:---------|:--------------|:------------------|:---------|
-| `one_head` | x        | 0.893 ± 0.024 | 1.25              | -0.5     |
-| two_heads  | y        | 0.925 ± 0.002 | -12.50            | +0.5     |
-
-: The caption that the notebook wrote, of @fig:curves.
-"""
 CLAIMS = "| Section | Claim | Printed | Found |\n|:---|:---|:---|:---|\n"
 CLAIMS += "".join(f"| {n // 10} | Claim {n} is {'said, ' * 30} | {'so and ' * 12} | {n / 100} |\n" for n in range(90))
 CLAIMS += "\n: All claims.\n"
-BIBLIOGRAPHY = "@book{smith2020, author = {Smith, Anna}, title = {One Thing}, year = {2020}}\n"
-BIBLIOGRAPHY += "@book{jones-2021, author = {Jones, Bo}, title = {Another Thing}, year = {2021}}\n"
 NUMBERS = {"sec:start": "Section 1", "sec:deeper": "Section 1.1", "sec:more": "Appendix A", "sec:last": "Appendix A.1"}
 NUMBERS |= {"fig:curves": "Figure 1", "fig:bars": "Figure 2", "tbl:small": "Table 1", "tbl:claims": "Table 2"}
 NAMES = {"pdf": "ocrr.pdf", "html": "ocrr.html", "arxiv": "ocrr-arxiv.tar.gz"}
@@ -77,12 +31,11 @@ NAMES = {"pdf": "ocrr.pdf", "html": "ocrr.html", "arxiv": "ocrr-arxiv.tar.gz"}
 
 def write(folder):
     """Write a small paper's source with all that it is made of; its path."""
+    shutil.copytree(SMALL, folder / "paper")
+    (folder / "paper/tables/claims.md").write_text(CLAIMS)
     (folder / "figures").mkdir()
     for name in ("curves.pdf", "curves.png", "bars.pdf", "bars.png"):
         shutil.copy(ROOT / f"figures/vote_ablation{name[-4:]}", folder / "figures" / name)
-    files = {"ocrr.md": SOURCE, "references.bib": BIBLIOGRAPHY, "tables/small.md": SMALL, "tables/claims.md": CLAIMS}
-    for name, text in files.items():
-        write_text(folder / "paper" / name, text)
     values.write(VALUES, folder / "paper/values/01_notebook.json")
     return folder / "paper/ocrr.md"
 
