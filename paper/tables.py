@@ -5,7 +5,6 @@ from html import escape
 
 import pandas as pd
 
-from ocrrlib.experiments import OURS
 from ocrrlib.files import write_text
 from ocrrlib.metrics import LEVELS, summarise
 from paper.style import POLICY_TITLES, title_of
@@ -148,8 +147,3 @@ def relative(costs, *actions):
     """Median times of a correction and a prediction, or of one of them, as multiples of the substrate's in that run."""
     actions = actions or ("correct", "predict")
     return sum(costs[f"{one}_median"] for one in actions) / sum(costs[f"{REFERENCE}_{one}"] for one in actions)
-
-
-def times_of_ours(costs):
-    """Multiple of the substrate's time that the proposed system takes per correction and prediction, by dataset."""
-    return relative(costs[costs["system"] == OURS].set_index("dataset")).to_dict()
