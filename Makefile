@@ -11,12 +11,16 @@ d.PROFILE := paper
 d.BACKBONE := all-MiniLM-L6-v2
 d.BEYOND_SEEDS := 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19
 d.JOBS := $(shell nproc 2>/dev/null || echo 2)
-d.SCALES := 10k,100k
+d.SCALES := 10k
 d.LORA := published
 d.TIMES := published
 d.BEYOND := published
 d.TUNE := published
 $(foreach name,$(OUTCOME) $(OTHER),$(eval $(name) = $(d.$(name))))
+# Two notebooks at a time, unless JOBS=1 or -j says otherwise.
+ifeq ($(filter -j%,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(if $(filter 1,$(JOBS)),1,2)
+endif
 SET := $(strip $(foreach name,$(OUTCOME),$(if $(filter-out $(d.$(name)),$($(name))),$(name)=$($(name)))))
 space := $() $()
 O := $(if $(SET),build/variants/$(subst =,-,$(subst /,--,$(subst $(space),_,$(SET))))/)
@@ -72,7 +76,7 @@ $(eval $(call made,02_full_sweep,full_sweep,fig2_recovery fig4_banking77 fig5_cl
 $(eval $(call made,03_storage_pareto,storage_pareto,fig1_storage_pareto,table_constraints table_file_order))
 $(eval $(call made,04_lora,,fig6_lora lora_variants,table_lora table_parameters table1_headline))
 $(eval $(call made,05_vote_ablation,vote_ablation,vote_ablation,table_vote_ablation))
-$(eval $(call made,06_hnsw_scale,scale,index_race ledger_search noise_map scale_recall,\
+$(eval $(call made,06_hnsw_scale,scale ledger_search,index_race ledger_search noise_map scale_recall,\
 	table_ledger_search table_race table_scale table_scale_costs table_vote_or_distance))
 $(eval $(call made,07_compute,,cost_growth,table_costs table_growth))
 $(eval $(call made,08_claims,,claims,table_claims table_claims_summary))
@@ -102,7 +106,7 @@ lora: settings  ## run LoRA anew (hours on a CPU)
 	@$(RUN) LORA=live notebooks/04_lora.ipynb $(NB)/04_lora.ipynb
 
 scale: settings  ## compare exact search and HNSW up to 10 million entries anew (hours; SCALES=10k,1M for parts)
-	@$(RUN) TIMES=live $(if $(filter command,$(origin SCALES)),,SCALES=10k,seeds,1M,10M,map,race_100k,race_1M) notebooks/06_hnsw_scale.ipynb $(NB)/06_hnsw_scale.ipynb
+	@$(RUN) TIMES=live $(if $(filter command,$(origin SCALES)),,SCALES=10k,100k,seeds,1M,10M,map,race_100k,race_1M) notebooks/06_hnsw_scale.ipynb $(NB)/06_hnsw_scale.ipynb
 
 compute: settings  ## measure the cost of corrections and predictions anew, on a machine at rest
 	@$(RUN) TIMES=live notebooks/07_compute.ipynb $(NB)/07_compute.ipynb

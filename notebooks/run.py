@@ -13,6 +13,8 @@ from pathlib import Path
 
 import nbformat
 import papermill
+from jupyter_client import AsyncKernelManager
+from nbclient import output_widget
 from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
@@ -21,7 +23,7 @@ from ocrrlib.embeddings import embed, path_of
 from ocrrlib.encoders import load_encoder
 from ocrrlib.experiments import PROFILES, parse_seeds
 from ocrrlib.files import ROOT, InputError, pick
-from ocrrlib.tasks import check_scheduler
+from ocrrlib.tasks import connect
 from studies.scale import LIVE, cells, check_memory
 
 SOURCES = ("published", "live")  # as committed, or run now
@@ -30,25 +32,25 @@ KNOWN = (
     "SYSTEMS ALL"
 ).split()
 
+# What an output widget shows stays with the client: telling the kernel, too, can lose the reply that the client
+# waits for, and then it waits forever (nbclient issue 312).
+output_widget.OutputWidget.send = lambda *told: None
+
 
 def check(settings):
-    """Refuse parameters that cannot be used, with one line that says why.
-
-    Raises
-    ------
-    InputError
-    """
+    """Raise ``InputError``, in one line, for parameters that cannot be used."""
     for name in settings:
         pick("parameter", name, dict.fromkeys(KNOWN))
-    if not settings.get("JOBS", "1").isdecimal() or int(settings.get("JOBS", 1)) < 1:
-        raise InputError(f"JOBS={settings['JOBS']} is out of range: give a number of processes from 1 up")
+    jobs = settings.get("JOBS", "1")
+    if not (jobs.isdecimal() and int(jobs)):
+        raise InputError(f"JOBS={jobs} is out of range: give a number of processes from 1 up")
     for name in ("SEEDS", "BEYOND_SEEDS"):
         parse_seeds(settings.get(name, "0"))
     pick("profile", settings.get("PROFILE", "paper"), PROFILES)
     for name in ("LORA", "TIMES", "BEYOND", "TUNE"):
         pick(f"value of {name}", settings.get(name, "live"), dict.fromkeys(SOURCES))
     if settings.get("DASK"):
-        check_scheduler(settings["DASK"])
+        connect(settings["DASK"]).close()
     scales = cells(settings.get("SCALES", LIVE), settings.get("PROFILE", "paper"))
     check_memory(max((cell.n for cell in scales), default=0))
     encoder = settings.get("ENCODER")
@@ -57,28 +59,31 @@ def check(settings):
             load_encoder(encoder, load_texts(dataset).train)
 
 
-def execute(notebook, settings, target):
-    """Execute a notebook into ``target``; on failure leave no target, and say where it failed.
+class Kernel(AsyncKernelManager):
+    """A kernel that is interrupted with the build only: one that has just answered would log that as an error."""
 
-    Raises
-    ------
-    InputError
-        If the notebook declares a parameter that is not known, or a cell fails.
+    async def _async_interrupt_kernel(self):
+        if isinstance(sys.exception(), KeyboardInterrupt):
+            await super()._async_interrupt_kernel()
+
+
+def execute(notebook, settings, target):
+    """Execute a notebook into ``target``, with those of the settings that it declares.
+
+    Raises ``InputError``, and leaves no target, if a cell fails.
     """
     declared = papermill.inspect_notebook(notebook)
-    own = {name: value for name, value in settings.items() if name in declared}
-    own |= {name: int(value) for name, value in own.items() if name == "JOBS"}
+    own = {name: int(value) if name == "JOBS" else value for name, value in settings.items() if name in declared}
     target.unlink(missing_ok=True)
     target.parent.mkdir(parents=True, exist_ok=True)
-    folders = tempfile.TemporaryDirectory(dir=target.parent, prefix=".running-"), tempfile.TemporaryDirectory()
     print(f"{notebook.stem} ...", flush=True)
-    with folders[0] as folder, folders[1] as sockets:
+    # Sockets in a folder of their own instead of ports: kernels cannot collide.
+    with tempfile.TemporaryDirectory() as sockets, tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as folder:
         running = Path(folder) / notebook.name
-        # Sockets in a folder of their own instead of ports: kernels cannot collide.
         transport = Config({"KernelManager": {"transport": "ipc", "ip": f"{sockets}/kernel"}})
-        how = dict(kernel_name="python3", cwd=ROOT, progress_bar=False, stderr_file=sys.stderr, config=transport)
+        how = dict(kernel_name="python3", kernel_manager_class=Kernel, config=transport, stderr_file=sys.stderr)
         try:
-            papermill.execute_notebook(notebook, running, own, **how)
+            papermill.execute_notebook(notebook, running, own, cwd=ROOT, progress_bar=False, **how)
         except PapermillExecutionError as error:
             failed = ROOT / "build/failed" / notebook.name
             failed.parent.mkdir(parents=True, exist_ok=True)

@@ -3,8 +3,8 @@
 Exit status: 0; 1 for a broken ledger; 2 for input that cannot be used; 3 for an error in code of your own.
 """
 
-import importlib
 import json
+import pkgutil
 import sys
 import traceback
 from pathlib import Path
@@ -26,14 +26,13 @@ File = Annotated[Path, typer.Argument(help="The ledger's file.")]
 
 def _named(name):
     """A name as it is; ``module:name`` as that object, from a module in the current folder."""
-    module, colon, attribute = name.partition(":")
-    if not colon:
+    if ":" not in name:
         return name
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)  # stays: worker processes import the module, too
     try:
-        return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        return pkgutil.resolve_name(name)
+    except (ImportError, AttributeError, ValueError) as error:
         raise InputError(f"cannot import {name} ({error}): give module:name of a module in this folder") from error
 
 
@@ -67,20 +66,15 @@ def evaluate(
         dataset = own_data.read_data(data, text, label, split, **options)
         del options["encoder"]
     options |= dict(seeds=seeds, policy=policy, held_out=held_out, every=every, jobs=jobs, name=name)
-    first = None
+    results, compare = [], context.info_name == "compare"
     for system in given:
-        found = own.evaluate(system, dataset, **options)
+        results.append(found := own.evaluate(system, dataset, **options))
         if out is not None:
             found.to_csv(out / f"{found.name}.csv", source)
-        if context.info_name == "run":
-            typer.echo(f"{found.name} on {found.cell['dataset']}, {policy}, {len(found.runs)} seeds")
-            typer.echo(found.summary.round(3).to_string(index=False))
-        elif first is None:
-            first = found
-            typer.echo(repr(first))
-        else:
-            typer.echo(f"{found!r}\n{first.name} minus {found.name}:")
-            typer.echo(first.against(found).round(3).to_string(index=False))
+        typer.echo(repr(found) if compare else f"{found.title}\n{found.summary.round(3).to_string(index=False)}")
+    first, *others = results
+    for other in others if compare else ():
+        typer.echo(f"{first.name} minus {other.name}:\n{first.against(other).round(3).to_string(index=False)}")
 
 
 @app.command()
@@ -97,8 +91,8 @@ def datasets():
     """List the datasets."""
     from ocrrlib.datasets import DATASETS
 
-    for one in DATASETS.values():
-        typer.echo(f"{one.name:<12} {one.title} ({one.licence}): {one.citation}")
+    for name, one in DATASETS.items():
+        typer.echo(f"{name:<12} {one.title} ({one.licence}): {one.citation}")
 
 
 @ledgers.command("write")
@@ -136,9 +130,9 @@ def ledger_verify(
     except InputError as error:
         if not file.is_file():
             raise
-        fault, told = error, str(error)
+        fault = told = error
     else:
-        size, newest, fault = found.size, found.head.hex(), found.verify(head=head)
+        size, newest, fault = found.size, found.head.hex(), found.verify(head)
         covered = "no head was given: a cut tail or a full rewrite would not show"
         if head is not None:
             covered = "the head is the newest" if head == newest else "the head is older: later entries are not covered"

@@ -25,23 +25,16 @@ class Texts:
     test_labels: list[str]
 
     @property
-    def classes(self):
-        """Class names, sorted; a class's id is its position."""
-        return tuple(sorted(set(self.train_labels) | set(self.test_labels)))
-
-    @property
-    def ids(self):
-        """Class ids of the rows, int64 arrays ``y_train`` and ``y_test``."""
-        ids = {name: id for id, name in enumerate(self.classes)}
-        parts = {"y_train": self.train_labels, "y_test": self.test_labels}
-        return {name: np.array([ids[label] for label in labels]) for name, labels in parts.items()}
+    def labels(self):
+        """Class names, sorted, and class ids of training and test rows, (n,) int64: positions among the names."""
+        classes, ids = np.unique(self.train_labels + self.test_labels, return_inverse=True)
+        return tuple(classes.tolist()), *np.split(ids, [len(self.train)])
 
 
 @dataclass(frozen=True)
 class Dataset:
     """A dataset: pinned files, licence, citation, parser."""
 
-    name: str
     title: str
     url: str  # pinned to a commit
     files: dict[str, str]  # name -> SHA-256
@@ -67,7 +60,6 @@ def _clinc150(paths):
 
 DATASETS = {
     "banking77": Dataset(
-        name="banking77",
         title="Banking77",
         url="https://raw.githubusercontent.com/PolyAI-LDN/task-specific-datasets/"
         "57ec275d8078af65b7731c2a98be812d844a6d6b/banking_data",
@@ -80,7 +72,6 @@ DATASETS = {
         parse=_banking77,
     ),
     "clinc150": Dataset(
-        name="clinc150",
         title="CLINC150",
         url="https://raw.githubusercontent.com/clinc/oos-eval/828f8093932c8fe6ca7936c3d2e52903b1c523de/data",
         files={"data_oos_plus.json": "bfcca9ae515623541dc1983c94c4ed7cae9d26b42ae47d74b972e51bb6f7a21f"},
@@ -92,28 +83,24 @@ DATASETS = {
 }
 
 
-def fetch(dataset, name):
-    """Path of one raw file, in ``OCRR_DATA_DIR`` or downloaded once.
+def load_texts(name):
+    """Sentences and labels of a dataset by name, from ``OCRR_DATA_DIR`` or downloaded once.
 
-    Raises ``InputError`` if it is missing, differs from its SHA-256, or cannot be downloaded.
+    Raises ``InputError`` if there is no such dataset, or a file is missing, differs from its SHA-256, or cannot be
+    downloaded.
     """
     import pooch  # slow to import, seldom needed
 
-    given, digest = os.environ.get("OCRR_DATA_DIR"), dataset.files[name]
-    path = Path(given or pooch.os_cache("ocrr")) / dataset.name / name
-    try:
-        if not given:
-            downloader = pooch.HTTPDownloader(timeout=10)
-            pooch.retrieve(f"{dataset.url}/{name}", f"sha256:{digest}", name, path.parent, downloader=downloader)
-        elif sha256(path) != digest:
-            raise ValueError("its SHA-256 differs")
-    except (OSError, ValueError) as error:  # requests' errors are OSErrors; a wrong hash is a ValueError
-        way_out = f"set OCRR_DATA_DIR to a folder with {dataset.name}/{name} from {dataset.url}, or go online"
-        raise InputError(f"cannot use {path} ({error if given else type(error).__name__}): {way_out}") from error
-    return path
-
-
-def load_texts(name):
-    """Sentences and labels of a dataset by name; raises ``InputError`` as ``pick`` and ``fetch`` do."""
-    dataset = pick("dataset", name, DATASETS)
-    return dataset.parse({file: fetch(dataset, file) for file in dataset.files})
+    dataset, given = pick("dataset", name, DATASETS), os.environ.get("OCRR_DATA_DIR")
+    folder = Path(given or pooch.os_cache("ocrr")) / name
+    for file, digest in dataset.files.items():
+        try:
+            if not given:
+                pooch.retrieve(f"{dataset.url}/{file}", f"sha256:{digest}", file, folder)
+            elif sha256(folder / file) != digest:
+                raise ValueError("its SHA-256 differs")
+        except (OSError, ValueError) as error:  # requests' errors are OSErrors; a wrong hash is a ValueError
+            why = error if given else type(error).__name__
+            way_out = f"set OCRR_DATA_DIR to a folder with {name}/{file} from {dataset.url}, or go online"
+            raise InputError(f"cannot use {folder / file} ({why}): {way_out}") from error
+    return dataset.parse({file: folder / file for file in dataset.files})

@@ -19,6 +19,8 @@ from ocrrlib.stream import EVERY
 HELD_OUT = 10  # classes, in all published cells
 METRICS = ["novel", "original", "anytime novel", "anytime original", "corrections"]
 CELL = ["dataset", "fingerprint", "encoder", "policy", "held_out", "every"]
+STREAM = ["dataset", "policy", "held_out", "every", "seed"]
+COLUMNS = ["system", "source", *CELL, "seed", *METRICS, "version", "date"]  # of the leaderboard's rows
 PUBLISHED, OWN = "published here", "own run"
 FLOOR, DROP = "static_linear", 0.05  # collapsed: original accuracy so far below that of a system that never learns
 
@@ -33,38 +35,26 @@ def finals(curve):
     return last[RUN + METRICS]
 
 
-def interval(values):
-    """Mean, standard deviation (n - 1) and 95 % t interval of values, one per seed; NaN for a single one."""
-    n, mean = len(values), float(np.mean(values))
-    sd = float(np.std(values, ddof=1)) if n > 1 else np.nan
+def intervals(runs):
+    """Mean, standard deviation (n - 1) and 95 % t interval of each metric, a row each; NaN where there is one run."""
+    n, mean, sd = len(runs), runs[METRICS].mean(), runs[METRICS].std()
     half = stdtrit(max(n - 1, 1), 0.975) * sd / np.sqrt(n)
-    return {"mean": mean, "sd": sd, "low": mean - half, "high": mean + half, "n": n}
-
-
-def _intervals(runs):
-    """``interval`` of each metric, a row each."""
-    return pd.DataFrame([{"metric": metric} | interval(runs[metric]) for metric in METRICS])
+    table = pd.DataFrame({"mean": mean, "sd": sd, "low": mean - half, "high": mean + half, "n": n})
+    return table.rename_axis("metric").reset_index()
 
 
 def ranking(runs):
     """Systems of one cell, best first by anytime novel accuracy, collapsed ones after all others.
 
-    Parameters
-    ----------
-    runs : DataFrame
-        One row per run: ``system``, ``source`` and ``METRICS``.
-
-    Returns
-    -------
-    DataFrame
-        One row per system and source: ``seeds``, of each metric the mean and the bounds ``<metric> low`` and
-        ``<metric> high``, and ``collapsed``: original accuracy more than ``DROP`` below the published ``FLOOR``.
+    ``runs`` has one row per run: ``system``, ``source`` and ``METRICS``. The table has one per system and source:
+    ``seeds``, the mean of each metric, its bounds ``<metric> low`` and ``<metric> high``, and ``collapsed``, whether
+    original accuracy is more than ``DROP`` below that of the published ``FLOOR``.
     """
     rows = []
     for (system, source), own in runs.groupby(["system", "source"]):
         rows.append({"system": system, "source": source, "seeds": len(own)})
-        for metric, found in _intervals(own).set_index("metric").iterrows():
-            rows[-1] |= {metric: found["mean"], f"{metric} low": found["low"], f"{metric} high": found["high"]}
+        for one in intervals(own).itertuples():
+            rows[-1] |= {one.metric: one.mean, f"{one.metric} low": one.low, f"{one.metric} high": one.high}
     table = pd.DataFrame(rows)
     floor = table.loc[(table["system"] == FLOOR) & (table["source"] == PUBLISHED), "original"].max()  # NaN of none
     table["collapsed"] = np.round(table["original"] - (floor - DROP), 12) < 0
@@ -82,94 +72,62 @@ def published_runs():
 class Evaluation:
     """What the system ``name`` reached.
 
-    ``curve`` has one row per checkpoint, with the columns of the published results; ``cell`` says where: ``CELL``.
+    ``curve`` has one row per checkpoint, with the columns of the published results; ``runs`` one row per seed, with
+    ``CELL``, ``seed``, ``system`` and ``METRICS``.
     """
 
     name: str
     curve: pd.DataFrame
-    cell: dict
-
-    @functools.cached_property
-    def runs(self):
-        """One row per seed, see ``finals``."""
-        return finals(self.curve)
+    runs: pd.DataFrame
 
     @property
     def summary(self):
         """One row per metric: ``mean``, ``sd``, ``low`` and ``high`` (95 % t interval; NaN for one seed), ``n``."""
-        return _intervals(self.runs)
+        return intervals(self.runs)
 
     def compared(self):
         """``ranking`` of this system, marked ``own``, among all published ones of its cell, over the seeds of both.
 
-        Raises
-        ------
-        InputError
-            If nothing is published for the cell or these seeds.
+        Raises ``InputError`` if nothing is published for the cell or these seeds.
         """
-        cell, published = {name: self.cell[name] for name in CELL if name != "fingerprint"}, published_runs()
-        published = published[(published[list(cell)] == pd.Series(cell)).all(axis=1)]
+        published, cell = published_runs(), self.runs[[*STREAM[:4], "encoder"]].iloc[0]
+        published = published[(published[cell.index] == cell).all(axis=1)]
         both = pd.concat([self.runs.assign(source=OWN), published])
         both = both[both["seed"].isin(self.runs["seed"]) & both["seed"].isin(published["seed"])]
         if both.empty:
             known = f"{' or '.join(DATASETS)} by {DEFAULT_ENCODER}, {HELD_OUT} classes, every {EVERY}, seeds 0 to 19"
-            raise InputError(f"nothing is published for {self!r} with {cell}: compare on {known}")
+            raise InputError(f"nothing is published for {self!r} with {dict(cell)}: compare on {known}")
         return ranking(both).assign(own=lambda table: table["source"] == OWN)
 
     def against(self, other):
         """``summary`` of the differences to another system on the same streams, seed by seed.
 
-        ``higher`` and ``lower`` count the seeds in which this system is that.
-
-        Raises
-        ------
-        InputError
-            If dataset, policy, held-out classes or checkpoints differ, or no seed is in both.
+        ``higher`` and ``lower`` count the seeds in which this system is that. Raises ``InputError`` if no stream
+        (dataset, policy, held-out classes, checkpoints, seed) is in both.
         """
-        where = [[one.cell[name] for name in ("dataset", "policy", "held_out", "every")] for one in (self, other)]
-        mine, theirs = (one.runs.set_index("seed")[METRICS] for one in (self, other))
-        gaps = (mine - theirs).dropna()  # seeds that both have
-        if where[0] != where[1] or gaps.empty:
+        mine, theirs = (one.runs.set_index(STREAM)[METRICS] for one in (self, other))
+        gaps = (mine - theirs).dropna()
+        if gaps.empty:
             raise InputError(f"{self!r} and {other!r} have no stream in common: evaluate them on the same")
-        return _intervals(gaps).assign(higher=(gaps > 0).sum().to_numpy(), lower=(gaps < 0).sum().to_numpy())
-
-    def plot(self):
-        """Accuracies over the stream (mean and SD over seeds), and the final ones among all published systems."""
-        import matplotlib.pyplot as plt  # slow to import
-        import seaborn as sns
-
-        figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
-        plt.close(figure)
-        shortest = self.curve.groupby("seed")["step"].max().min()  # streams differ in length
-        curve = self.curve.rename(columns={"novel_acc": "novel", "original_acc": "original"})
-        curve = curve[curve["step"] <= shortest].melt(["step", "seed"], ["novel", "original"], "axis", "accuracy")
-        sns.lineplot(curve, x="step", y="accuracy", hue="axis", style="axis", errorbar="sd", ax=left)
-        try:
-            table = self.compared()
-        except InputError:  # nothing is published for this cell
-            table = self.runs.assign(own=True, collapsed=False)
-        looks = dict(x="original", y="novel", style="collapsed", style_order=[False, True], ax=right)
-        sns.scatterplot(table[~table["own"]], color="grey", **looks)
-        sns.scatterplot(table[table["own"]], color="red", s=80, legend=False, **looks)
-        left.set(xlabel="stream items", ylim=(-0.02, 1.02), title=self.name)
-        right.set(xlabel="final original accuracy", ylabel="final novel accuracy", title="among published systems")
-        return figure
-
-    def rows(self, source=OWN, date=None):
-        """Rows of the leaderboard, one per seed.
-
-        ``source`` says whose result it is, by name or link; ``date`` is YYYY-MM-DD, by default today.
-        """
-        check_name("source", source)
-        rows = self.runs.assign(**self.cell, source=source, version=__version__, date=date or time.strftime("%Y-%m-%d"))
-        return rows[["system", "source", *CELL, "seed", *METRICS, "version", "date"]].round(6)
+        return intervals(gaps).assign(higher=(gaps > 0).sum().to_numpy(), lower=(gaps < 0).sum().to_numpy())
 
     def to_csv(self, path, source=OWN, date=None):
-        """Write ``rows``, whole or not at all; `make leaderboard` ranks those in ``data/results/leaderboard/``."""
-        write_text(path, self.rows(source, date).to_csv(index=False, lineterminator="\n"))
+        """Write rows of the leaderboard, one per seed, whole or not at all.
+
+        ``source`` says whose result it is, by name or link; ``date`` is YYYY-MM-DD, by default today. `make
+        leaderboard` ranks the files in ``data/results/leaderboard/``.
+        """
+        check_name("source", source)
+        rows = self.runs.assign(source=source, version=__version__, date=date or time.strftime("%Y-%m-%d"))
+        write_text(path, rows[COLUMNS].round(6).to_csv(index=False, lineterminator="\n"))
+
+    @property
+    def title(self):
+        """System, dataset, policy and number of seeds."""
+        first = self.runs.iloc[0]
+        return f"{self.name} on {first['dataset']}, {first['policy']}, {len(self.runs)} seeds"
 
     def __repr__(self):
         means = self.runs[METRICS].mean()
         shown = ", ".join(f"{metric} {means[metric]:.3f}" for metric in METRICS[:-1])
-        where = f"{self.cell['dataset']}, {self.cell['policy']}"
-        return f"<{self.name} on {where}, {len(self.runs)} seeds: {shown}, {means['corrections']:.0f} corrections>"
+        return f"<{self.title}: {shown}, {means['corrections']:.0f} corrections>"

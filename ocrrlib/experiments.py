@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.files import InputError, pick
+from ocrrlib.metrics import RUN
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import PAPER_CAP
-from ocrrlib.systems import BUDGETS, SYSTEMS
+from ocrrlib.systems import BUDGETS
 
 SEEDS = (0, 1, 2)
 MOST_SEEDS = 100_000  # of one range: each is laid out
@@ -25,6 +26,11 @@ class Run:
     draw: str = "fresh"
     cap: int | None = PAPER_CAP
     thin: int = 1
+
+    @property
+    def names(self):
+        """What names the run in results, as a dict."""
+        return {name: getattr(self, name) for name in RUN}
 
 
 @dataclass(frozen=True)
@@ -99,10 +105,3 @@ def grid(experiment, encoder=DEFAULT_ENCODER, seeds=None, profile="paper"):
         for seed in parse_seeds(plan.seeds if seeds is None else seeds)
         for system in plan.systems
     ]
-
-
-def check_runs(runs):
-    """Refuse a grid that names something that does not exist, before anything runs."""
-    for run in runs:
-        pick("system", run.system, SYSTEMS)
-        pick("policy", run.policy, POLICIES)

@@ -14,11 +14,12 @@ import cloudpickle
 import numpy as np
 import pandas as pd
 
+from ocrrlib.embeddings import Embedded, load, load_sentences
 from ocrrlib.encoders import DEFAULT_ENCODER
-from ocrrlib.evaluation import HELD_OUT, Evaluation
+from ocrrlib.evaluation import HELD_OUT, Evaluation, finals
 from ocrrlib.experiments import parse_seeds
 from ocrrlib.files import InputError, cache_folder, pick
-from ocrrlib.own_data import check_name, load_any
+from ocrrlib.own_data import check_name, read_data
 from ocrrlib.policies import POLICIES, Policy
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import EVERY, run_stream
@@ -96,7 +97,7 @@ def evaluate(
         raise InputError(f"every {every!r} is out of range: give a number from 1 up")
     check_name("system", title)
     sentences = isinstance(as_system(system), TextSystem)  # refuses what cannot be used before any data are read
-    data = load_any(dataset, encoder, sentences)
+    data = _load(dataset, encoder, sentences)
     held_out = min(HELD_OUT, max(1, len(data.classes) // 4)) if held_out is None else held_out
     options = system, encoder if isinstance(encoder, str) else None, policy, held_out, every
     key = _key(data.fingerprint, options) if resume else None
@@ -104,8 +105,23 @@ def evaluate(
     runs = run_tasks(_run, tasks, jobs, key and cache_folder() / "own" / key[:32], progress, dask)
     cell = {"dataset": data.dataset, "encoder": data.encoder, "policy": policy.name}
     curve = [cell | {"seed": seed, "system": title} | row for seed, rows in zip(seeds, runs) for row in rows]
-    cell |= {"fingerprint": data.fingerprint, "held_out": held_out, "every": every}
-    return Evaluation(title, pd.DataFrame(curve), cell)
+    curve, about = pd.DataFrame(curve), dict(fingerprint=data.fingerprint, held_out=held_out, every=every)
+    return Evaluation(title, curve, finals(curve).assign(**about))
+
+
+def _load(data, encoder, sentences):
+    """A dataset as vectors, or as sentences for systems that read these."""
+    if sentences and not isinstance(data, str):
+        raise InputError("a system that reads sentences runs on a published dataset only: give its name")
+    if sentences:
+        return load_sentences(data, encoder)
+    if isinstance(data, Embedded):
+        if encoder not in (DEFAULT_ENCODER, data.encoder):
+            raise InputError(f"{data.dataset} is embedded by {data.encoder!r} already: leave the encoder out")
+        return data
+    if isinstance(data, str) and not Path(data).suffix:
+        return load(data, encoder)
+    return read_data(data, encoder=encoder)
 
 
 def _key(*parts):
@@ -113,9 +129,10 @@ def _key(*parts):
     installed = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     installed = (*installed, str(Path(__file__).parent))  # ``run_tasks`` covers this package and versions
     files = {str(getattr(module, "__file__", None)) for module in list(sys.modules.values())}
+    yours = [Path(name) for name in sorted(files) if name.endswith(".py") and not name.startswith(installed)]
     try:
-        yours = [Path(name) for name in sorted(files) if name.endswith(".py") and not name.startswith(installed)]
-        yours = [path for path in yours if path.is_file()]
+        yours = [path for path in yours if path.is_file()]  # some of torch's modules only name one
+        yours = [path for path in yours if path.is_file()]  # some of torch's modules only name one
         if any(path.stat().st_mtime > STARTED for path in yours):
             return None  # what is loaded is perhaps not what stands there
         return hashlib.sha256(cloudpickle.dumps((parts, [path.read_bytes() for path in yours]))).hexdigest()
@@ -244,17 +261,17 @@ class Sklearn(Own):
             self._learn(X[order], y[order])
         return self
 
+    @np.errstate(all="ignore")  # variance and prior of classes without a row are zero
     def _learn(self, X, y):
-        with np.errstate(all="ignore"):  # variance and prior of classes without a row are zero
-            self.model.partial_fit(X, y, classes=np.arange(self.n_classes))
+        self.model.partial_fit(X, y, classes=np.arange(self.n_classes))
 
+    @np.errstate(all="ignore")
     def _answers(self, X):
         names = ("predict_joint_log_proba", "decision_function", "predict_proba")
         score = next((getattr(self.model, name) for name in names if hasattr(self.model, name)), None)
         if score is None or self.n_classes < 3:  # of two classes there may be one score
             return self.model.predict(X)
-        with np.errstate(all="ignore"):
-            scores = np.asarray(score(X))[:, self.met]
+        scores = np.asarray(score(X))[:, self.met]
         return self.met[np.where(np.isnan(scores), -np.inf, scores).argmax(axis=1)]
 
     def correct(self, x, y):

@@ -5,16 +5,18 @@ import re
 import textwrap
 import unicodedata
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from joblib import Memory
 from safetensors.numpy import load_file
 
 from ocrrlib.datasets import DATASETS
-from ocrrlib.embeddings import BLOCK, Embedded, encode_once, halve, load, load_sentences, widen
-from ocrrlib.encoders import DEFAULT_ENCODER, as_encoder, name_of
-from ocrrlib.files import InputError, pick
+from ocrrlib.embeddings import Embedded, encode, halve, widen
+from ocrrlib.encoders import DEFAULT_ENCODER, load_encoder, name_of, revision
+from ocrrlib.files import InputError, cache_folder, pick
 
 PARTS = {"train": False, "0": False, "false": False, "test": True, "1": True, "true": True}
 
@@ -28,23 +30,14 @@ def _read_csv(path):
     return frame
 
 
-def _read_npz(path):
-    with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
-        return dict(arrays)
-
-
-_read_json_lines = partial(pd.read_json, lines=True, dtype=False, encoding="utf-8-sig")
-READERS = {".csv": _read_csv, ".tsv": _read_csv, ".jsonl": _read_json_lines, ".parquet": pd.read_parquet}
-READERS |= {".npz": _read_npz, ".safetensors": load_file}
-
-
-def _read(path):
-    if not path.is_file() or path.suffix.lower() not in READERS:
-        raise InputError(f"not a file in {', '.join(READERS)}: give one of these")
-    try:
-        return READERS[path.suffix.lower()](path)
-    except Exception as error:  # damaged files raise whatever their readers meet
-        raise InputError(f"it cannot be read ({type(error).__name__}: {error}): restore it or save it anew") from error
+READERS = {
+    ".csv": _read_csv,
+    ".tsv": _read_csv,
+    ".jsonl": partial(pd.read_json, lines=True, dtype=False, encoding="utf-8-sig"),
+    ".parquet": pd.read_parquet,
+    ".npz": lambda path: dict(np.load(BytesIO(path.read_bytes()))),
+    ".safetensors": load_file,
+}
 
 
 def check_name(what, name):
@@ -78,6 +71,7 @@ def read_data(
         ``test_share`` of each class is drawn by ``seed``; equal rows stay together.
     encoder : str, callable or object with ``encode``
         Embeds texts: a name (see ``ocrrlib.encoders.load_encoder``) or a function from a list of texts to (n, d).
+        The vectors of a named encoder are kept in the cache.
     name : str, optional
         Name of the dataset; by default that of the file.
 
@@ -99,61 +93,70 @@ def read_data(
     check_name("dataset", name)
     if name in DATASETS:
         raise InputError(f"{name!r} is the name of a published dataset: rename the file, or give a name")
-    encoder = as_encoder(encoder)
     try:
-        data, X = _read(path) if path else data, None
-        if not isinstance(data, pd.DataFrame):
-            data, X = _table(data, split)
-            text, label, split = None, "label", "split" if "split" in data else None
-        texts = None if text is None else _strings(data, text)
-        classes, y, test = _labels_and_split(data, texts if X is None else X, label, split, test_share, seed)
-        if X is None:
-            rows, by = widen(encode_once(texts, encoder, texts[~test], progress)), name_of(encoder)
+        table = _read(path) if path else data
+        if isinstance(table, pd.DataFrame):
+            content = _strings(table, text)
         else:
-            starts = range(0, len(X), BLOCK)
-            parts = [widen(halve(X[start : start + BLOCK], lambda i: f"row {start + i}")) for start in starts]
-            rows, by = np.concatenate(parts), "vectors"
+            content, table = _vectors(table, split)
+            label, split = "y", "part" if "part" in table else split
+        classes, y, test = _labels_and_split(content, table, label, split, test_share, seed)
+        if content.ndim == 1:
+            by = name_of(encoder)
+            rows = widen(_encoded(content.tolist(), encoder, content[~test].tolist(), progress))
+        else:
+            by, rows = "vectors", widen(halve(content))
     except ValueError as error:
         raise InputError(textwrap.shorten(f"{path or name}: {error}", 400)) from error
     return Embedded(name, by, classes, rows[~test], y[~test], rows[test], y[test])
 
 
-def load_any(data, encoder, sentences):
-    """What ``evaluate`` takes as dataset: as vectors, or as sentences for systems that read these."""
-    if sentences:
-        if not (isinstance(data, str) and data in DATASETS):
-            raise InputError(f"a system that reads sentences runs on {' or '.join(DATASETS)} only: give one of these")
-        return load_sentences(data, encoder)
-    if isinstance(data, Embedded):
-        if encoder not in (DEFAULT_ENCODER, data.encoder):
-            raise InputError(f"{data.dataset} is embedded by {data.encoder!r} already: leave the encoder out")
-        return data
-    if isinstance(data, str) and not Path(data).suffix:
-        return load(data, as_encoder(encoder))
-    return read_data(data, encoder=encoder)
+def _read(path):
+    if not path.is_file() or path.suffix.lower() not in READERS:
+        raise InputError(f"not a file in {', '.join(READERS)}: give one of these")
+    try:
+        return READERS[path.suffix.lower()](path)
+    except Exception as error:  # damaged files raise whatever their readers meet
+        raise InputError(f"it cannot be read ({type(error).__name__}: {error}): restore it or save it anew") from error
 
 
-def _table(arrays, split):
-    """Arrays as a table with ``label`` and, if there is one, ``split``; and the vectors."""
+def _encoded(texts, encoder, training, progress):
+    """Embeddings of all texts; a function is called, those of a named encoder are kept under its revision."""
+    if not isinstance(encoder, (str, Path)):
+        return encode(texts, load_encoder(encoder))
+    keep = Memory(cache_folder(), verbose=0).cache(_encoded_by_name, ignore=["progress"])
+    return keep(texts, encoder, revision(encoder), training, progress)
+
+
+def _encoded_by_name(texts, encoder, revision, training, progress):
+    return encode(texts, load_encoder(encoder, training, progress))
+
+
+def _vectors(arrays, split):
+    """X (n, d) of arrays by name; a table of labels ``y`` and, if there is one, of the split."""
     if not hasattr(arrays, "items"):
         raise InputError(f"a {type(arrays).__name__} holds no data: give a file, a DataFrame or a dict of arrays")
-    arrays = {name: np.asarray(array) for name, array in arrays.items()}
     if "X_train" in arrays:
-        X, y = ([pick("array", f"{name}_{part}", arrays) for part in ("train", "test")] for name in "Xy")
-        if list(map(len, X)) != list(map(len, y)):
-            raise InputError("X_train and y_train, or X_test and y_test, are not of one length: give a label per row")
-        parts = np.repeat(["train", "test"], list(map(len, y)))
-        arrays, split = {"X": np.concatenate(X), "y": np.concatenate(y), "split": parts}, "split"
-    X, *columns = (pick("array", name, arrays) for name in ("X", "y", *([split] if split else [])))
+        (X, train), (X_test, test) = (
+            _vectors({name: pick("array", f"{name}_{part}", arrays) for name in "Xy"}, None)
+            for part in ("train", "test")
+        )
+        table = pd.concat([train.assign(part="train"), test.assign(part="test")], ignore_index=True)
+        return np.concatenate([X, X_test]), table
+    X, *columns = (np.asarray(pick("array", name, arrays)) for name in ("X", "y", *([split] if split else [])))
     if X.ndim != 2 or X.dtype.kind not in "fiu" or any(column.shape != (len(X),) for column in columns):
         raise InputError(f"X {X.shape} {X.dtype} and y {columns[0].shape} do not fit: give numbers (n, d), labels (n,)")
-    return pd.DataFrame(dict(zip(("label", "split"), columns))), X
+    return X, pd.DataFrame(dict(zip(("y", split), columns)))
+
+
+def _few(names):
+    names = list(map(str, names))
+    return ", ".join(names[:3]) + f" and {len(names) - 3} more" * (len(names) > 3)
 
 
 def _refuse(rows, what, way_out):
     if len(rows):
-        named = ", ".join(f"row {row}" for row in rows[:3]) + f" and {len(rows) - 3} more" * (len(rows) > 3)
-        raise InputError(f"{what} in {named}: {way_out}")
+        raise InputError(f"{what} in {_few(f'row {row}' for row in rows)}: {way_out}")
 
 
 def _strings(table, column):
@@ -164,7 +167,7 @@ def _strings(table, column):
     return found.to_numpy(object)
 
 
-def _labels_and_split(table, content, label, split, share, seed):
+def _labels_and_split(content, table, label, split, share, seed):
     """Class names, class ids (n,) and test rows (n,) bool; ``content`` are texts (n,) or vectors (n, d)."""
     labels = [unicodedata.normalize("NFC", one.strip()) for one in _strings(table, label)]
     classes, y = np.unique(np.array(labels, str), return_inverse=True)
@@ -172,30 +175,25 @@ def _labels_and_split(table, content, label, split, share, seed):
         raise InputError(f"there are {len(labels)} rows of {len(classes)} classes: give rows of at least two classes")
     if content.ndim == 1:  # case, spacing and compatibility forms of characters do not tell two texts apart
         plain = [" ".join(unicodedata.normalize("NFKC", text).casefold().split()) for text in content]
-        which, different = pd.factorize(np.array(plain, object))
-        draws = pd.util.hash_array(different, hash_key=hashlib.sha256(str(seed).encode()).hexdigest()[:16])[which]
+        hash_key = hashlib.sha256(str(seed).encode()).hexdigest()[:16]
+        draws = same = pd.util.hash_array(np.array(plain, object), hash_key=hash_key)
     else:
-        which = pd.factorize(np.array([hash(one.tobytes()) for one in np.ascontiguousarray(content + 0)]))[0]
+        same = pd.util.hash_pandas_object(pd.DataFrame(content + 0), index=False).to_numpy()  # + 0: -0.0 is 0.0
         draws = np.random.default_rng(seed).random(len(y))
     if split:
         words = pd.Series(_strings(table, split)).str.strip().str.lower()
         _refuse(table.index[~words.isin(list(PARTS))], f"{split!r} is neither train nor test", "write one of the two")
         test = words.map(PARTS).to_numpy(bool)
-        double = pd.Series(test).groupby(which).transform("nunique") > 1
+        double = pd.Series(test).groupby(same).transform("nunique") > 1
         _refuse(table.index[double], "the same row for training and test", "drop one of each")
-    else:
-        test = _draw(y, which, draws, share)
+    else:  # of each class the share of its different rows with the lowest draws
+        different = pd.DataFrame({"y": y, "draw": draws, "same": same}).drop_duplicates("same")
+        draws = different.groupby("y")["draw"]
+        size = draws.transform("size")
+        wanted = np.minimum(np.maximum(np.floor(share * size + 0.5), 1), size - 1)
+        test = np.isin(same, different["same"][draws.rank(method="first") <= wanted])
     sides = pd.Series(test).groupby(y).nunique()
     if lacking := [repr(str(classes[id])) for id in sides.index[sides < 2]]:
-        few = ", ".join(lacking[:3]) + f" and {len(lacking) - 3} more" * (len(lacking) > 3)
-        raise InputError(f"no training or no test row of class {few}: give at least two different rows of each class")
-    return tuple(map(str, classes)), y, test
-
-
-def _draw(y, which, draws, share):
-    """Test rows (n,) bool: of each class, the share of its different rows with the lowest draws."""
-    rows = pd.DataFrame({"y": y, "draw": draws}).groupby(which).first()  # equal rows stay together
-    groups = rows.groupby("y")["draw"]
-    size = groups.transform("size")
-    wanted = np.minimum(np.maximum(np.floor(share * size + 0.5), 1), size - 1)
-    return (groups.rank(method="first") <= wanted).to_numpy()[which]
+        way_out = "give at least two different rows of each class"
+        raise InputError(f"no training or no test row of class {_few(lacking)}: {way_out}")
+    return tuple(classes.tolist()), y, test

@@ -63,7 +63,7 @@ class Policy:
         pick("confusion", self.confusion, CONFUSIONS)
         if self.ask is not None:
             pick("way of asking", self.ask, UNCERTAINTIES)
-        if not (0 <= self.p <= 1 and 0 <= self.wrong <= 1 and self.delay in range(2**31)):
+        if not (0 <= self.p <= 1 and 0 <= self.wrong <= 1 and self.delay >= 0 and float(self.delay).is_integer()):
             raise InputError(f"{self} is out of range: give p and wrong from 0 to 1, a whole delay from 0 up")
 
     def draws(self, seed, n):

@@ -9,6 +9,7 @@ import platform
 from dataclasses import asdict
 from datetime import date
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +19,8 @@ import pyarrow.parquet as pq
 
 from ocrrlib.embeddings import load, load_sentences
 from ocrrlib.encoders import DEFAULT_ENCODER
-from ocrrlib.experiments import EXPERIMENTS, check_runs, grid
+from ocrrlib.experiments import EXPERIMENTS, grid
 from ocrrlib.files import ROOT, InputError, atomic, pick
-from ocrrlib.metrics import RUN
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import PROTOCOL, run_stream
@@ -33,6 +33,7 @@ STUDIES = {
     "scale": ["classes", "noise", "n", "seed"],
     "scale_costs": ["classes", "noise", "n", "seed"],
     "race": ["n", "index", "effort"],
+    "ledger_search": ["dataset", "encoder", "seed", "ef"],
     "costs": ["dataset", "system"],
     "growth": ["system", "entries"],
     "search": ["system", "dataset", "policy", "seed"],
@@ -45,103 +46,65 @@ TIMED = ("scale_costs", "race", "costs", "growth")  # their files say on what ma
 _scenario = lru_cache(maxsize=1)(make_scenario)  # runs of one scenario come in a row
 
 
-def scenario_of(data, run):
-    """The scenario of a run on its dataset; the last one is remembered."""
-    return _scenario(data, run.seed, draw=run.draw, cap=run.cap, thin=run.thin)
-
-
-def run_one(data, run):
-    """One run of a grid.
-
-    Parameters
-    ----------
-    data : Embedded or Sentences
-        The dataset that the run names.
-    run : Run
-
-    Returns
-    -------
-    dict
-        Checkpoints; which test rows were right in the end, novel ones first, one bit each in hex; their numbers.
-    """
-    scenario = scenario_of(data, run)
-    checkpoints = list(run_stream(make(run.system, run.seed, run.encoder), scenario, POLICIES[run.policy]))
-    truth = np.concatenate([scenario.y_novel, scenario.y_original])
-    return {
-        "checkpoints": [checkpoint.scalars for checkpoint in checkpoints],
-        "right": np.packbits(checkpoints[-1].answers == truth).tobytes().hex(),
-        "n_novel": len(scenario.y_novel),
-        "n_original": len(scenario.y_original),
-    }
-
-
 def declared(system):
     """What the registry declares of a system, as results carry it."""
     entry = SYSTEMS[system]
     return {"version": entry.version, "params": entry.params}
 
 
-def run_grid(runs, datasets, jobs=1, dask=None, cache=CACHE, progress=True):
-    """Run a grid and return what ``run_one`` gives for each run, in their order; the same whatever the workers.
+def run_one(data, run, first=None):
+    """One run of a grid on its dataset, as JSON can hold it; ``first``: stop after so many checkpoints.
 
-    Parameters
-    ----------
-    runs : list of Run
-        What to run; finished runs found in the cache are not repeated.
-    datasets : dict of str to Embedded
-        The datasets that the runs name.
-    jobs, dask, cache, progress
-        See ``run_tasks``.
+    Returns ``checkpoints``, and of the last one ``rows``: which test rows were ``right``, novel ones first, one bit
+    each in hex, and their numbers.
+    """
+    scenario = _scenario(data, run.seed, draw=run.draw, cap=run.cap, thin=run.thin)
+    stream = run_stream(make(run.system, run.seed, run.encoder), scenario, POLICIES[run.policy])
+    checkpoints = list(islice(stream, first))
+    right = checkpoints[-1].answers == np.concatenate([scenario.y_novel, scenario.y_original])
+    numbers = {"n_novel": len(scenario.y_novel), "n_original": len(scenario.y_original)}
+    rows = {"right": np.packbits(right).tobytes().hex()} | numbers
+    return {"checkpoints": [checkpoint.scalars for checkpoint in checkpoints], "rows": rows}
+
+
+def task_of(run, data, first=None):
+    """``run_one`` as a task; ``InputError`` if the run names what does not exist or what ``data`` are not."""
+    pick("policy", run.policy, POLICIES)
+    entry = pick("system", run.system, SYSTEMS)
+    if data.encoder != run.encoder:
+        raise InputError(f"{run.dataset} was embedded by {data.encoder!r}, not by {run.encoder!r} as the runs say")
+    key = {"data": data.fingerprint, "run": asdict(run), "first": first, "system": declared(run.system)}
+    shares = run.system if entry.reads == "sentences" else entry.family
+    return Task(
+        key, (data, run, first), (shares, run.dataset, run.seed, run.draw, run.cap, run.thin), len(data.y_train)
+    )
+
+
+def run_grid(runs, datasets, **how):
+    """Run a grid, a list of ``Run``, on its ``datasets`` by name; ``how``: the options of ``run_tasks``.
+
+    Returns
+    -------
+    checkpoints, rows : DataFrame
+        One row per checkpoint, in the order of the runs; and one row per run, to compare systems test row by test
+        row: ``right``, bytes with one bit per row, novel ones first (``numpy.unpackbits`` with ``count=n_novel +
+        n_original``), and the numbers of these rows.
 
     Raises
     ------
     InputError
-        If a run names what does not exist, or as ``run_tasks`` does.
+        If a run names what does not exist, before anything runs, or as ``run_tasks`` does.
     """
-    check_runs(runs)
-    for run in runs:
-        given = pick("dataset", run.dataset, datasets).encoder
-        if given != run.encoder:
-            raise InputError(f"{run.dataset} was embedded by {given!r}, not by {run.encoder!r} as the runs say")
-    prints = {name: data.fingerprint for name, data in datasets.items()}
-    return run_tasks(run_one, [_task(run, datasets[run.dataset], prints) for run in runs], jobs, cache, progress, dask)
+    tasks = [task_of(run, pick("dataset", run.dataset, datasets)) for run in runs]
+    finished = run_tasks(run_one, tasks, **how)
+    checkpoints = [run.names | row for run, one in zip(runs, finished) for row in one["checkpoints"]]
+    rows = pd.DataFrame([run.names | one["rows"] for run, one in zip(runs, finished)])
+    return pd.DataFrame(checkpoints), rows.assign(right=rows["right"].map(bytes.fromhex))
 
 
-def _task(run, data, prints):
-    entry = SYSTEMS[run.system]
-    key = {"protocol": PROTOCOL, "data": prints[run.dataset], "run": asdict(run), "system": declared(run.system)}
-    shares = run.system if entry.reads == "sentences" else entry.family
-    return Task(key, (data, run), (shares, run.dataset, run.seed, run.draw, run.cap, run.thin), len(data.y_train))
-
-
-def _names(run):
-    return {name: getattr(run, name) for name in RUN}
-
-
-def checkpoints(runs, finished):
-    """What ``run_grid`` returned for a grid as a tidy frame: one row per checkpoint, in the order of the runs."""
-    return pd.DataFrame([_names(run) | row for run, one in zip(runs, finished) for row in one["checkpoints"]])
-
-
-def right_answers(runs, finished):
-    """Which test rows each run got right in the end, to compare systems row by row.
-
-    Returns
-    -------
-    DataFrame
-        One row per run: ``right``, bytes with one bit per test row, novel ones first (``numpy.unpackbits``
-        with ``count=n_novel + n_original``), and the numbers of these rows.
-    """
-    rows = [
-        _names(run) | {"right": bytes.fromhex(one["right"]), "n_novel": one["n_novel"], "n_original": one["n_original"]}
-        for run, one in zip(runs, finished)
-    ]
-    return pd.DataFrame(rows)
-
-
-def sweep(runs, datasets, jobs=1, dask=None, cache=CACHE, progress=True):
-    """Run a grid, as ``run_grid`` does, and return its ``checkpoints``."""
-    return checkpoints(runs, run_grid(runs, datasets, jobs, dask, cache, progress))
+def sweep(runs, datasets, **how):
+    """Run a grid, as ``run_grid`` does, and return its checkpoints."""
+    return run_grid(runs, datasets, **how)[0]
 
 
 # --- published results
@@ -155,68 +118,59 @@ def write_results(frame, path, about=None):
         pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
 
 
-def read_results(path):
-    """The frame in a results file; ``attrs["about"]`` holds what its rows are known by.
-
-    Raises
-    ------
-    InputError
-        If the file is missing or damaged.
-    """
+def _table(path):
     try:
-        table = pq.read_table(path, page_checksum_verification=True)
-        frame = pd.DataFrame(table.to_pandas())
-        frame.attrs["about"] = json.loads(table.schema.metadata[b"ocrr"])
+        return pq.read_table(path, page_checksum_verification=True)
     except FileNotFoundError as error:
         raise InputError(f"{path} is missing: make it with `make paper`") from error
-    except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
+    except (OSError, pa.ArrowException) as error:
         raise InputError(f"{path} is damaged ({type(error).__name__}): restore it with git, or make it anew") from error
-    return frame
+
+
+def read_results(path):
+    """The frame in a results file.
+
+    Raises ``InputError`` if the file is missing or damaged.
+    """
+    return _table(path).to_pandas()
+
+
+def read_about(path):
+    """What the rows of a results file are known by, a dict; raises as ``read_results``."""
+    return json.loads(_table(path).schema.metadata[b"ocrr"])
 
 
 def _path(name, out=ROOT):
     return Path(out) / f"data/results/{name}.parquet"
 
 
-def datasets_of(runs):
-    """The datasets that runs name, as embeddings or, for systems that read these, as sentences."""
-    (reads,) = {SYSTEMS[run.system].reads for run in runs}
-    get = load_sentences if reads == "sentences" else load
-    return {dataset: get(dataset, encoder) for dataset, encoder in dict.fromkeys((r.dataset, r.encoder) for r in runs)}
+@lru_cache(maxsize=3)
+def dataset_of(dataset, encoder, reads):
+    """A dataset as embeddings or, for systems that read these, as sentences; the last ones are remembered."""
+    return (load_sentences if reads == "sentences" else load)(dataset, encoder)
 
 
 def run_experiment(
     name, encoder=DEFAULT_ENCODER, seeds=None, profile="paper", jobs=1, dask=None, out=ROOT, cache=CACHE
 ):
-    """Run an experiment and write its results to ``out``.
+    """Run an experiment, write its results below the folder ``out``, and return its checkpoints, a row each.
 
-    Parameters
-    ----------
-    name, encoder, seeds, profile
-        See ``ocrrlib.experiments.grid``.
-    jobs, dask, cache
-        See ``run_tasks``.
-    out : path
-        Folder to write to: ``data/results/<name>.parquet`` and, for some, ``<name>_rows.parquet``.
-
-    Returns
-    -------
-    DataFrame
-        One row per checkpoint.
+    Writes ``data/results/<name>.parquet`` and, for some, ``<name>_rows.parquet``. For the other parameters see
+    ``ocrrlib.experiments.grid`` and ``run_tasks``.
     """
     runs = grid(name, encoder, seeds, profile)
-    datasets = datasets_of(runs)
-    finished = run_grid(runs, datasets, jobs, dask or None, cache)
+    (reads,) = {SYSTEMS[run.system].reads for run in runs}
+    datasets = {run.dataset: dataset_of(run.dataset, encoder, reads) for run in runs}
+    frame, rows = run_grid(runs, datasets, jobs=jobs, dask=dask, cache=cache)
     about = {
         "data": {dataset: data.fingerprint for dataset, data in datasets.items()},
-        "systems": {system: declared(system) for system in dict.fromkeys(run.system for run in runs)},
+        "systems": {system: declared(system) for system in EXPERIMENTS[name].systems},
     }
-    if SYSTEMS[runs[0].system].reads == "sentences":  # float32 of another machine may round otherwise
+    if reads == "sentences":  # float32 of another machine may round otherwise
         about |= made_where()
-    frame = checkpoints(runs, finished)
     write_results(frame, _path(name, out), about)
     if EXPERIMENTS[name].rows:
-        write_results(right_answers(runs, finished), _path(f"{name}_rows", out), about)
+        write_results(rows, _path(f"{name}_rows", out), about)
     return frame
 
 

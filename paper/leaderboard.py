@@ -6,14 +6,13 @@ import pandas as pd
 
 from ocrrlib.datasets import DATASETS
 from ocrrlib.embeddings import load
-from ocrrlib.evaluation import CELL, DROP, FLOOR, METRICS, PUBLISHED, published_runs, ranking
+from ocrrlib.evaluation import CELL, COLUMNS, DROP, FLOOR, METRICS, PUBLISHED, published_runs, ranking
 from ocrrlib.files import ROOT, InputError, write_text
 from ocrrlib.own_data import check_name
 from ocrrlib.stream import EVERY
 
 CONTRIBUTED = ROOT / "data/results/leaderboard"
 NAMES, NUMBERS = ["system", "source", "version", "date", *CELL[:4]], ["held_out", "every", "seed", *METRICS]
-COLUMNS = ["system", "source", *CELL, "seed", *METRICS, "version", "date"]
 CAPTION = (
     "Published and contributed systems, best first by *anytime novel*: novel accuracy, averaged over the stream. "
     "*Novel* and *original* are the accuracies at its end. Means over seeds ± half the width of the 95 % t interval. "
@@ -48,12 +47,9 @@ def leaderboard(folder=CONTRIBUTED):
     blocks = []
     for place, own in runs.groupby(CELL, sort=False):
         block = ranking(own)
-        within = block.groupby("collapsed")["anytime novel"].rank(ascending=False, method="min").astype(int)
-        ranks = within + block["collapsed"] * (~block["collapsed"]).sum()
-        cell = pd.DataFrame(dict(zip(CELL, place)), index=block.index).assign(rank=ranks)
-        cell.insert(5, "draw", "fresh")
-        cell.insert(6, "cap", "")
-        blocks.append(cell.join(block))
+        ranks = (block["anytime novel"] - 2 * block["collapsed"]).rank(ascending=False, method="min").astype(int)
+        cell = block.assign(**dict(zip(CELL, place)), draw="fresh", cap="", rank=ranks)
+        blocks.append(cell[[*CELL[:5], "draw", "cap", CELL[5], "rank", *block]])
     return pd.concat(blocks, ignore_index=True)
 
 

@@ -16,7 +16,12 @@ from ocrrlib.runs import published
 from ocrrlib.systems import SYSTEMS as NAMED
 from studies import scale, streams, variance
 
-STUDIES = {"scale": scale.rerun, "streams": streams.rerun, "variance": variance.rerun}
+STUDIES = {
+    "scale": scale.rerun,
+    "ledger_search": scale.rerun_ledger,
+    "streams": streams.rerun,
+    "variance": variance.rerun,
+}
 LARGEST = 10_000  # entries of a synthetic ledger that is searched again
 NAMES = dict.fromkeys(("SECONDS", "SAMPLE", "SEED", "SYSTEMS", "ALL", "JOBS"))
 

@@ -1,33 +1,41 @@
-"""A headless Chromium for tests, driven over a pipe by its DevTools protocol: no driver, no port, no package."""
+"""A headless Chromium for tests, driven by its DevTools protocol."""
 
 import json
-import os
-import select
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from pathlib import Path
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-FLAGS = "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run"
-KEYS = {"Enter": (13, "\r"), "Tab": (9, ""), "ArrowDown": (40, ""), "ArrowRight": (39, "")}
+from websocket import create_connection
+
+FLAGS = "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run --remote-debugging-port=0"
+LONGEST = 120  # seconds of waiting for the browser
+KEYS = {"Enter": (13, "\r"), "Tab": (9, "")}
+EVENTS = {  # what of an event is noted where
+    "Network.requestWillBeSent": ("requests", lambda event: event["request"]["url"]),
+    "Network.loadingFailed": ("errors", lambda event: f"not loaded: {event['errorText']}"),
+    "Log.entryAdded": ("errors", lambda event: event["entry"]["text"]),
+    "Runtime.exceptionThrown": ("errors", lambda event: event["exceptionDetails"]["text"]),
+    "Runtime.consoleAPICalled": ("errors", lambda event: str(event["args"])),
+    "Page.lifecycleEvent": ("events", lambda event: (event["name"], event["loaderId"])),
+}
 
 
 def find():
     """Path of a browser, or None."""
-    return next(filter(None, map(shutil.which, NAMES)), None)
+    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
-class Browser:
-    """One tab. What pages ask for and complain about is collected in ``requests`` and ``errors``."""
+class Tab:
+    """One tab. What its page requests and complains about is collected in ``requests`` and ``errors``."""
 
-    def __init__(self, send, receive):
-        self._send, self._receive, self._buffer, self._last = send, receive, b"", 0
-        self.requests, self.errors, self._loaded, self.session = [], [], set(), None
+    def __init__(self, socket):
+        self._socket, self._last, self._session = socket, 0, {}
+        self.requests, self.errors, self.events = [], [], []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self._session = {"sessionId": self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]}
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
         self.call("Page.setLifecycleEventsEnabled", enabled=True)
@@ -35,76 +43,48 @@ class Browser:
     def call(self, method, **params):
         """Ask the browser for something and wait for the answer."""
         self._last += 1
-        message = {"id": self._last, "method": method, "params": params}
-        if self.session:
-            message["sessionId"] = self.session
-        os.write(self._send, json.dumps(message).encode() + b"\0")
+        self._socket.send(json.dumps({"id": self._last, "method": method, "params": params} | self._session))
+        end = time.monotonic() + LONGEST
         while (answer := self._next()).get("id") != self._last:
-            self._note(answer)
-        if "error" in answer:
-            raise RuntimeError(f"{method}: {answer['error']['message']}")
+            assert time.monotonic() < end, f"{method}: no answer"
+        assert "error" not in answer, f"{method}: {answer}"
         return answer["result"]
 
-    def _next(self, seconds=30):
-        end = time.monotonic() + seconds
-        while b"\0" not in self._buffer:
-            if not select.select([self._receive], [], [], max(0, end - time.monotonic()))[0]:
-                raise TimeoutError(f"the browser said nothing for {seconds} s")
-            part = os.read(self._receive, 1 << 16)
-            if not part:
-                raise ConnectionError("the browser is gone")
-            self._buffer += part
-        text, _, self._buffer = self._buffer.partition(b"\0")
-        return json.loads(text)
-
-    def _note(self, event):
-        params = event.get("params", {})
-        match event.get("method"):
-            case "Network.requestWillBeSent":
-                self.requests.append(params["request"]["url"])
-            case "Network.loadingFailed":
-                self.errors.append(f"not loaded: {params['errorText']}")
-            case "Log.entryAdded":
-                self.errors.append(params["entry"]["text"])
-            case "Runtime.exceptionThrown":
-                self.errors.append(params["exceptionDetails"]["text"])
-            case "Runtime.consoleAPICalled":
-                self.errors.append(str(params["args"]))
-            case "Page.lifecycleEvent" if params["name"] == "load":
-                self._loaded.add(params["loaderId"])
+    def _next(self):
+        message = json.loads(self._socket.recv())
+        if message.get("method") in EVENTS:
+            kept, read = EVENTS[message["method"]]
+            getattr(self, kept).append(read(message["params"]))
+        return message
 
     def open(self, url):
         """Load a page anew, and wait until all of it is there."""
         for address in ("about:blank", url):  # from one anchor to another of a page it would not be loaded
             self.requests.clear()
             self.errors.clear()
-            loader = self.call("Page.navigate", url=address)["loaderId"]
-            while loader not in self._loaded:
-                self._note(self._next())
+            loaded = "load", self.call("Page.navigate", url=address)["loaderId"]
+            end = time.monotonic() + LONGEST
+            while loaded not in self.events:
+                self._next()
+                assert time.monotonic() < end, f"not loaded: {address}"
 
     def run(self, code):
         """The value of an expression in the page."""
         answer = self.call("Runtime.evaluate", expression=code, returnByValue=True, awaitPromise=True)
-        if "exceptionDetails" in answer:
-            raise RuntimeError(answer["exceptionDetails"]["exception"]["description"])
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
-    def until(self, code, seconds=30):
+    def until(self, code, seconds=60):
         """Wait until an expression in the page is true."""
         end = time.monotonic() + seconds
         while not self.run(code):
-            if time.monotonic() > end:
-                raise TimeoutError(f"not true within {seconds} s: {code}")
+            assert time.monotonic() < end, f"not true within {seconds} s: {code}"
             time.sleep(0.02)
 
-    def show(self, width=1280, height=900, dark=False, media="screen", script=True):
-        """Set the size of the window and what the reader prefers."""
-        self.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 500
-        )
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.call("Emulation.setEmulatedMedia", media=media, features=[scheme])
-        self.call("Emulation.setScriptExecutionDisabled", value=not script)
+    def show(self, width=1280, height=900):
+        """Set the size of the window."""
+        look = dict(width=width, height=height, deviceScaleFactor=1, mobile=width < 500)
+        self.call("Emulation.setDeviceMetricsOverride", **look)
 
     def press(self, *keys):
         """Press keys one after the other; a text that is no key's name is typed."""
@@ -113,9 +93,9 @@ class Browser:
                 self.call("Input.insertText", text=key)
                 continue
             code, text = KEYS[key]
-            about = dict(key=key, code=key, windowsVirtualKeyCode=code)
-            self.call("Input.dispatchKeyEvent", type="keyDown", text=text, **about)
-            self.call("Input.dispatchKeyEvent", type="keyUp", **about)
+            for kind in ("keyDown", "keyUp"):
+                event = dict(type=kind, key=key, code=key, windowsVirtualKeyCode=code)
+                self.call("Input.dispatchKeyEvent", **event, text=text * (kind == "keyDown"))
 
     def click(self, selector):
         """Click in the middle of an element, wherever it is on the page."""
@@ -126,36 +106,20 @@ class Browser:
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
-    def follow(self, selector):
-        """Click on a link and wait until all of the page that it leads to is there."""
-        before = len(self._loaded)
-        self.click(selector)
-        while len(self._loaded) == before:
-            self._note(self._next())
-
 
 @contextmanager
 def browser():
-    """A browser that is gone afterwards, with all that it wrote."""
-    (theirs_in, ours_out), (ours_in, theirs_out) = os.pipe(), os.pipe()
+    """A tab of a browser that is gone afterwards, with all that it wrote."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        command = [find(), *FLAGS.split(), f"--user-data-dir={folder}", "--remote-debugging-pipe"]
-        program = "import os, sys; a = sys.argv; os.dup2(int(a[1]), 3); os.dup2(int(a[2]), 4); os.execv(a[3], a[3:])"
-        process = subprocess.Popen(
-            [sys.executable, "-IS", "-c", program, str(theirs_in), str(theirs_out), *command],
-            pass_fds=(theirs_in, theirs_out),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        os.close(theirs_in)
-        os.close(theirs_out)
+        command, port = [find(), *FLAGS.split(), f"--user-data-dir={folder}"], Path(folder) / "DevToolsActivePort"
+        process, end = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL), time.monotonic()
         try:
-            yield Browser(ours_out, ours_in)
+            while not port.exists() or port.read_text().count("\n") < 1:
+                assert process.poll() is None and time.monotonic() < end + LONGEST, "the browser does not start"
+                time.sleep(0.02)
+            address = "ws://127.0.0.1:{}{}".format(*port.read_text().split())
+            with closing(create_connection(address, timeout=LONGEST, suppress_origin=True)) as socket:
+                yield Tab(socket)
         finally:
-            os.close(ours_out)  # the browser ends when its pipe does
-            os.close(ours_in)
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            process.kill()
+            process.wait()

@@ -1,7 +1,7 @@
 """What tests share: the committed Banking77 embeddings, a tiny dataset that can be learnt, exact unit rows."""
 
 import gc
-import importlib
+import multiprocessing
 import os
 import socket
 
@@ -17,9 +17,8 @@ from ocrrlib.datasets import Texts
 from ocrrlib.embeddings import Embedded, halve, path_of, read, widen
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.systems import SYSTEMS
-
-for name in ("runs",):
-    importlib.import_module(f"ocrrlib.{name}")  # they look for the cache once, and must not find that of one test
+from ocrrlib.tasks import CACHE  # noqa: F401  found once, here: it must not be that of one test
+from tests.browser import browser, find
 
 EMBEDDED = [name for name, entry in SYSTEMS.items() if entry.reads == "embeddings"]
 TEXTS = Texts(
@@ -44,6 +43,14 @@ def clusters(n_classes, per_class, d, seed, spread=0.5):
     centres = np.random.default_rng(n_classes * d).normal(size=(n_classes, d))
     y = rng.permutation(np.repeat(np.arange(n_classes), per_class))
     return widen(halve(centres[y] + spread * rng.normal(size=(len(y), d)))), y
+
+
+def in_a_process(function, *args):
+    """Exit status of a function called in a process of its own."""
+    process = multiprocessing.get_context("spawn").Process(target=function, args=args)
+    process.start()
+    process.join()
+    return process.exitcode
 
 
 class Means:
@@ -121,3 +128,12 @@ def vectors(tmp_path_factory):
     path = tmp_path_factory.mktemp("data") / "vectors.npz"
     np.savez(path, X=X, y=y)
     return path
+
+
+@pytest.fixture(scope="module")
+def tab():
+    """A tab of a headless browser."""
+    if not find():
+        pytest.skip("no Chromium is installed")
+    with browser() as tab:
+        yield tab

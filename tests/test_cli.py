@@ -3,9 +3,10 @@
 import io
 import json
 import os
+import sqlite3
 import subprocess
 import sys
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import closing, redirect_stderr, redirect_stdout
 
 import pandas as pd
 import pytest
@@ -19,17 +20,10 @@ from ocrrlib.systems import SYSTEMS
 
 MINE = """
 import numpy as np
-
-class Mine:
-    def fit(self, X, y, classes):
-        self.sums = np.eye(len(classes))[y].T @ X
-    def predict(self, X):
-        return (X @ self.sums.T).argmax(axis=1)
-    def correct(self, x, y):
-        self.sums[y] += x
+from sklearn.naive_bayes import GaussianNB as Mine
 
 class Broken(Mine):
-    def correct(self, x, y):
+    def partial_fit(self, *given, **options):
         raise KeyError("here")
 
 def letters(texts):
@@ -41,11 +35,10 @@ def letters(texts):
 def here(tmp_path, monkeypatch):
     """A folder with a module, without cached seeds."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("OCRR_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("OCRR_CACHE_DIR", "cache")
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.delitem(sys.modules, "mine", raising=False)
     (tmp_path / "mine.py").write_text(MINE)
-    return tmp_path
 
 
 def ocrr(*arguments):
@@ -56,17 +49,17 @@ def ocrr(*arguments):
     return ended.value.code, out.getvalue(), err.getvalue()
 
 
-def test_run_prints_a_summary_of_each_system_and_writes_rows_of_the_leaderboard(vectors, here):
+def test_run_prints_a_summary_of_each_system_and_writes_rows_of_the_leaderboard(vectors):
     options = ("--seeds", "0-1", "-p", "random50", "--held-out", "2", "--every", "5", "--out", "rows", "--source", "A")
     status, out, err = ocrr("run", "ncm", "mine:Mine", "--data", vectors, *options)
-    assert (status, err) == (0, "") and "Mine on vectors" in out
+    assert (status, err) == (0, "") and "GaussianNB on vectors" in out
     wanted = evaluate("ncm", vectors, "0-1", "random50", held_out=2, every=5, progress=False)
     assert f"ncm on vectors, random50, 2 seeds\n{wanted.summary.round(3).to_string(index=False)}\n" in out
-    row = pd.read_csv(here / "rows/Mine.csv").to_dict("records")[0]
-    assert (row["system"], row["source"], row["held_out"], row["every"]) == ("Mine", "A", 2, 5)
+    row = pd.read_csv("rows/GaussianNB.csv").to_dict("records")[0]
+    assert (row["system"], row["source"], row["held_out"], row["every"]) == ("GaussianNB", "A", 2, 5)
 
 
-def test_your_texts_columns_and_encoder(here):
+def test_your_texts_columns_and_encoder():
     table = pd.DataFrame({"body": [f"{word} {n}" for word in ("abc", "def", "ghi") for n in range(8)]})
     table.assign(queue=table["body"].str[:3], part=["train", "test"] * 12).to_csv("tickets.csv", index=False)
     columns = ("--text", "body", "--label", "queue", "--split", "part", "--encoder", "mine:letters")
@@ -76,7 +69,7 @@ def test_your_texts_columns_and_encoder(here):
 
 def test_compare_prints_differences_to_the_first(vectors):
     status, out, _ = ocrr("compare", "slda", "ncm", "mine:Mine", "--data", vectors, "--seeds", "0-2")
-    assert status == 0 and "slda minus ncm" in out and "slda minus Mine" in out and "higher" in out
+    assert status == 0 and "slda minus ncm" in out and "slda minus GaussianNB" in out and "higher" in out
 
 
 def test_systems_and_datasets_are_listed():
@@ -94,14 +87,10 @@ def test_help_imports_nothing_slow():
     "arguments, clue",
     [
         (("run", "substrat"), "substrat.*substrate"),
-        (("run", "ncm", "--dataset", "bankin"), "bankin.*banking77"),
-        (("run", "ncm", "--policy", "orcale"), "policy"),
-        (("run", "ncm", "--seeds", "x"), "seeds"),
         (("run", "ncm", "--data", "none.csv"), "none.csv"),
         (("run", "none:model"), "none:model"),
         (("compare", "ncm"), "two systems"),
         (("run", "mine:model"), "mine:model"),
-        (("run", "../mine.py:Mine"), "mine.py:Mine"),
         (("ledger", "write", "x.sqlite", "ncm"), "ledger"),
         (("ledger", "verify", "none.sqlite"), "none.sqlite"),
         (("ledger", "show", "mine.py"), "mine.py"),
@@ -115,34 +104,27 @@ def test_what_cannot_be_used_is_one_line_and_status_2(arguments, clue):
 
 def test_an_error_in_your_code_is_its_traceback_and_status_3(vectors):
     status, _, err = ocrr("run", "mine:Broken", "--data", vectors, "--seeds", "0")
-    assert status == 3 and "KeyError: 'here'" in err and 'mine.py", line 14' in err
+    assert status == 3 and "KeyError: 'here'" in err and 'mine.py", line 7' in err
 
 
-def test_a_ledger_is_written_extended_verified_and_shown(here):
+def test_a_ledger_is_written_extended_verified_and_shown():
     write = ("ledger", "write", "a.sqlite", "--policy", "random10")
-    status, out, _ = ocrr(*write)
-    head = out.split("head ")[1][:64]
-    assert status == 0 and "8873 entries added" in out and head == ledger.read(here / "a.sqlite").head.hex()
-    assert "0 entries added" in ocrr(*write)[1]
-    status, out, _ = ocrr("ledger", "verify", "a.sqlite")
-    assert status == 0 and "8873 entries, unbroken (no head was given" in out
-    assert "the head is the newest" in ocrr("ledger", "verify", "a.sqlite", "--head", head)[1]
+    head = ocrr(*write)[1].split("head ")[1][:64]
+    assert head == ledger.read("a.sqlite").head.hex() and "0 entries added" in ocrr(*write)[1]
+    status, out, _ = ocrr("ledger", "verify", "a.sqlite", "--head", head)
+    assert status == 0 and "8873 entries, unbroken (the head is the newest)" in out
     assert ocrr("ledger", "show", "a.sqlite", "--last", 2)[1].count("\n") == 3
     status, out, _ = ocrr("ledger", "verify", "a.sqlite", "--head", "0" * 63 + "1", "--json")
     assert status == 1 and json.loads(out) == {"entries": 8873, "head": head, "fault": "entry 8873: truncated"}
     assert ocrr("ledger", "verify", "a.sqlite", "--head", "x")[0] == 2
-    damage = "import sqlite3; b = sqlite3.connect('a.sqlite'); b.execute({!r}); b.commit()"
-    for statement, verdict in (
-        ("UPDATE entries SET label = 5 WHERE place = 8800", "entry 8800: changed"),
-        ("UPDATE entries SET label = 'five' WHERE place = 70", "entry 70"),
-    ):
-        subprocess.run([sys.executable, "-c", damage.format(statement)], check=True)
-        status, out, _ = ocrr("ledger", "verify", "a.sqlite")
-        assert status == 1 and verdict in out
+    with closing(sqlite3.connect("a.sqlite")) as base, base:
+        base.execute("UPDATE entries SET label = 'five' WHERE place = 70")
+    status, out, _ = ocrr("ledger", "verify", "a.sqlite")
+    assert status == 1 and "entry 70" in out
 
 
 def test_the_module_runs_as_a_command_in_several_processes(vectors):
     options = ["--data", str(vectors), "--seeds", "0-1", "-j", "2"]
     command = [sys.executable, "-m", "ocrrlib.cli", "run", "mine:Mine", *options]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)})
-    assert done.returncode == 0 and "Mine on vectors" in done.stdout, done.stderr
+    assert done.returncode == 0 and "GaussianNB on vectors" in done.stdout, done.stderr

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from notebooks.desk import CHOICES, DAMAGES, NONE, Desk, DeskView, table
+from notebooks.desk import CHOICES, DAMAGES, KNOWN, NEW, NONE, Desk, DeskView, table
 from ocrrlib.files import ROOT, InputError
 from ocrrlib.policies import POLICIES
 from ocrrlib.stream import run_stream
@@ -29,15 +29,14 @@ def view(desk):
 
 
 def test_a_correction_is_learnt_and_appended(desk):
-    desk.ask(desk.draw(new=True))
-    first, size = desk.answers, desk.ledger.size
+    first, size = desk.ask(desk.draw()).answers, desk.ledger.size
     assert desk.truth in desk.new and (first["right"] == "✗").all()
     desk.correct(desk.truth)
     desk.again()
     assert desk.ledger.size == size + 1 and (desk.answers["right"] == "✓").all()
     assert desk.answers["before"].tolist() == first["answer"].tolist()
     best = desk.near["substrate"].iloc[0]
-    assert (best["entry"], best["class"], best["new"]) == (size, desk.truth, True)
+    assert (best["entry"], best["class"], best["kind"]) == (size, desk.truth, NEW)
     assert best["cosine"] == pytest.approx(1) and "<img " in desk._repr_html_()
 
 
@@ -47,10 +46,9 @@ def test_answers_are_the_systems_and_votes_come_from_inside_the_margin(desk, tin
         for name, system in desk.systems.items():
             assert desk.answers.at[name, "answer"] == tiny.classes[system.predict(tiny.X_test[[row]])[0]]
         near = desk.near["substrate"]
-        inside = near["cosine"] >= near["cosine"][0] - 0.05
-        assert near["inside"].tolist() == inside.tolist()
+        inside = near["class"][near["cosine"] >= near["cosine"][0] - 0.05]
         votes = dict(part.split(" ", 1)[::-1] for part in desk.answers.at["substrate", "votes"].split(", "))
-        assert {name: int(n) for name, n in votes.items()} == near["class"][inside].value_counts().to_dict()
+        assert {name: int(n) for name, n in votes.items()} == inside.value_counts().to_dict()
 
 
 def test_a_typed_query_is_encoded_and_has_no_known_class(desk):
@@ -60,39 +58,37 @@ def test_a_typed_query_is_encoded_and_has_no_known_class(desk):
     assert set(desk.ask("card gone").answers["answer"]) == {"class 03"}
 
 
-def test_rows_are_drawn_without_repetition_and_by_class(desk, tiny):
-    drawn = [desk.draw("class 04") for _ in range(6) if desk.ask(desk.draw("class 04"))]
-    assert set(tiny.y_test[drawn]) == {4} and len({desk.title, *drawn}) > 5
-    assert tiny.classes[tiny.y_test[desk.draw(new=False)]] not in desk.new
+def test_rows_are_drawn_without_repetition_by_class_and_by_kind(desk, tiny):
+    drawn = [desk.draw("class 04") for _ in range(6)]
+    assert set(tiny.y_test[drawn]) == {4} and len(set(drawn)) == 6
+    assert tiny.classes[tiny.y_test[desk.draw(KNOWN)]] not in desk.new
 
 
 def test_the_stream_is_the_benchmarks_and_every_correction_is_measured(desk):
     n = len(desk.scenario.y_stream)
     made = desk.stream(20) + desk.stream(10 * n)
     (end,) = list(run_stream(make("substrate"), desk.scenario, POLICIES["oracle"], every=n))[1:]
-    last = pd.DataFrame(desk.history).groupby("system").last().loc["substrate"]
-    assert made == end.corrections == last["corrections"] and len(desk.history) == 2 * (1 + made)
-    assert (last["new classes"], last["known classes"]) == (end.novel_acc, end.original_acc)
+    assert made == end.corrections == len(desk.corrected) == len(desk.history) - 1
+    assert [desk.history[-1][kind]["substrate"] for kind in (NEW, KNOWN)] == [end.novel_acc, end.original_acc]
     with pytest.raises(InputError, match="the stream is over"):
         desk.stream()
 
 
-def test_another_system_gets_all_corrections_and_a_restart_forgets_them(desk, tiny):
-    start = [*desk.history]
-    desk.stream(10)
-    other = Desk(tiny, ("substrate", "slda"), encoder=directions)
-    other.stream(10)
+def test_another_system_gets_query_and_corrections_and_a_restart_forgets_them(desk, tiny):
+    start, other = [*desk.history], Desk(tiny, ("substrate", "slda"), encoder=directions)
+    for one in (desk, other):
+        one.stream(10)
+        one.ask(0)
     desk.compare(("substrate", "slda"))
-    assert desk.history == other.history and desk.streamed == 10
+    assert desk.history == other.history and desk.streamed == 10 and desk.answers.equals(other.answers)
     desk.compare(("substrate", "ncm"))
     desk.restart()
-    assert desk.history == start and desk.corrected == [] and desk.streamed == 0
+    assert desk.history == start and desk.corrected == [] and desk.streamed == 0 and desk.answers is None
 
 
 @pytest.mark.parametrize("system", [name for name in CHOICES if name != "klda"])
 def test_every_system_can_sit_at_the_desk(tiny, system):
-    desk = Desk(tiny, (system,))
-    desk.ask(desk.draw(new=True))
+    desk = Desk(tiny, (system,)).ask(0)
     desk.correct(desk.truth)
     assert len(desk.again().answers) == 1 and len(desk.history) == 2 and desk._repr_html_()
 
@@ -107,79 +103,69 @@ def test_damage_to_a_copy_is_found_and_a_rewrite_by_the_head_only(desk, kind, sa
     assert desk.verify() is None and "as they were written" in desk.chain().data
 
 
-def test_refusals_change_nothing(desk):
-    for action, why in (
-        (lambda: desk.compare(()), "give 1 to 3"),
-        (lambda: desk.compare(("ncm", "ncm")), "different"),
-        (lambda: desk.compare(("nmc",)), "did you mean 'ncm'"),
-        (lambda: desk.again(), "nothing was asked"),
-        (lambda: desk.correct("class 01"), "nothing was asked"),
-        (lambda: desk.ask("  "), "empty"),
-        (lambda: desk.ask(10**6), "no test row 1000000"),
-        (lambda: desk.draw("class 99"), "unknown class 'class 99'"),
-        (lambda: desk.damage("burn", 0), "unknown damage"),
-        (lambda: desk.damage("relabel", -1), "no entry -1"),
-    ):
-        with pytest.raises(InputError, match=why):
-            action()
-    assert list(desk.systems) == ["substrate", "ncm"] and len(desk.history) == 2 and desk.verify() is None
+@pytest.mark.parametrize(
+    "method, given, why",
+    [
+        ("compare", [()], "give 1 to 3"),
+        ("compare", [("nmc",)], "did you mean 'ncm'"),
+        ("again", [], "nothing was asked"),
+        ("correct", ["class 01"], "nothing was asked"),
+        ("ask", ["  "], "no query"),
+        ("ask", [10**6], "1000000 is no query"),
+        ("draw", ["class 99"], "unknown class 'class 99'"),
+        ("damage", ["burn", 0], "unknown damage"),
+        ("damage", ["relabel", -1], "no entry -1"),
+    ],
+)
+def test_refusals_change_nothing(desk, method, given, why):
+    with pytest.raises(InputError, match=why):
+        getattr(desk, method)(*given)
+    assert list(desk.systems) == ["substrate", "ncm"] and len(desk.history) == 1 and desk.verify() is None
 
 
-def test_clicks_ask_correct_and_ask_again(view):
+def test_clicks_ask_correct_ask_again_stream_and_start_again(view):
     view.query.value = "where is my card"
     assert "“where is my card”" in view.reply.value and "<img " in view.near.value
-    view.label.value = "class 03"
-    view.correct.click()
-    view.again.click()
-    assert "before" in view.reply.value and view.reply.value.count("class 03") >= 2
-    assert len(view.desk.corrected) == 1 and "alert" not in view.line.value
-
-
-def test_a_test_row_brings_its_class_along_and_the_stream_goes_on(view):
-    view.rows.value = {"label": "class 05"}
-    view.draw.click()
+    view.pool.value = "class 05"
+    view.buttons["Take a test row"].click()
     assert view.label.value == "class 05" and "in truth class 05" in view.reply.value
-    view.correct.click()
-    assert "class 05" in view.chain.value
+    view.buttons["Correct"].click()
+    assert "class 05" in view.chain.value and len(view.desk.corrected) == 1
+    view.buttons["Ask again"].click()
+    assert "before" in view.reply.value
     curves = view.curves.value
-    view.stream.click()
-    assert view.desk.streamed > 0 and view.curves.value != curves
-    view.restart.click()
-    assert view.desk.streamed == 0 and view.reply.value == ""
+    view.buttons["Stream 50"].click()
+    assert view.desk.streamed > 0 and view.curves.value != curves and "alert" not in view.line.value
+    view.buttons["Start again"].click()
+    assert view.desk.streamed == 0 and view.reply.value == view.near.value == ""
 
 
 def test_systems_and_neighbours_are_chosen(view):
     view.systems[2].value = "ledger_plda"
-    view.draw.click()
-    assert view.source.options == ("substrate", "ledger_plda") and view.source.layout.display == ""
+    view.buttons["Take a test row"].click()
+    assert view.source.options == ("substrate", "ledger_plda") and view.source.value == "substrate"
     first = view.near.value
     view.source.value = "ledger_plda"
-    assert view.near.value != first
     view.systems[1].value = "slda"
-    assert view.near.value == view.reply.value == ""
-    view.again.click()
-    assert "slda" in view.reply.value
-    view.source.value = "ledger_plda"
-    view.again.click()
-    assert view.source.value == "ledger_plda"
+    assert view.near.value != first and view.source.value == "ledger_plda" and "slda" in view.reply.value
     view.systems[1].value, view.systems[2].value, view.systems[0].value = NONE, NONE, "ncm"
     assert list(view.desk.systems) == ["ncm"] and "keeps a ledger: choose substrate" in view.chain.value
 
 
 def test_an_error_is_said_in_the_line_and_the_desk_goes_on(view, monkeypatch):
-    view.ask.click()
-    assert "the query is empty" in view.line.value and 'role="alert"' in view.line.value
-    monkeypatch.setattr(view.desk, "draw", lambda **_: 1 / 0)
-    view.draw.click()
-    assert "ZeroDivisionError" in view.line.value and not view.ask.disabled
+    view.buttons["Ask"].click()
+    assert "is no query" in view.line.value and 'role="alert"' in view.line.value
+    monkeypatch.setattr(view.desk, "draw", lambda _: 1 / 0)
+    view.buttons["Take a test row"].click()
+    assert "ZeroDivisionError" in view.line.value and not view.buttons["Ask"].disabled
 
 
 def test_without_an_encoder_rows_can_be_asked(tiny, monkeypatch):
     monkeypatch.setattr("notebooks.desk.importlib.util.find_spec", lambda _: None)
     view = DeskView(Desk(tiny, encoder="all-MiniLM-L6-v2"))
     assert view.query.disabled and "sentence-transformers is not installed" in view.query.placeholder
-    view.draw.click()
-    assert view.reply.value and view.query.disabled and "widget-view+json" in str(view._repr_mimebundle_())
+    view.buttons["Take a test row"].click()
+    assert view.reply.value and view.query.disabled
 
 
 def test_tables_escape_their_content():

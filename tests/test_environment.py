@@ -1,38 +1,50 @@
-"""The lock, pyproject.toml and environment.yml name one and the same environment; the build's files agree."""
+"""The lock, pyproject.toml and the environment files, conda's and Binder's slim one, name the same versions."""
 
 import ast
+import os
 import re
 import sys
 import tomllib
 from importlib.metadata import metadata, version
+from urllib.parse import parse_qs, urlsplit
 
+import nbformat
 import pytest
 import yaml
+from nbclient import NotebookClient
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
+from slim import closure, names, only
 
+import notebooks.run  # noqa: F401 - with its nbclient, which cannot wait forever
 from ocrrlib.files import ROOT
 
-LOCK = {
-    canonicalize_name(line.split("==")[0]): line.split("==")[1]
-    for line in (ROOT / "requirements.lock").read_text().splitlines()
-}
+LINES = (ROOT / "requirements.lock").read_text().splitlines()
+LOCK = {canonicalize_name(name): version for name, version in (line.split("==") for line in LINES)}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-REQUIRED = [*PROJECT["dependencies"], *(r for name in EXTRAS.keys() - {"all"} for r in EXTRAS[name])]
-REQUIRED = sorted(set(REQUIRED))
+REQUIRED = sorted({*PROJECT["dependencies"], *(r for name in EXTRAS.keys() - {"all"} for r in EXTRAS[name])})
+# What Binder has, to show published results, and what would make it slow to start.
+READ = [*PROJECT["dependencies"], *(r for e in ("statistics", "river", "report", "explore") for r in EXTRAS[e])]
+HEAVY = ["papermill", *(r for e in ("text", "lora", "ann", "dask", "docs", "paper", "test") for r in EXTRAS[e])]
 
 
-def test_the_lock_has_plain_pinned_lines_only():
-    for line in (ROOT / "requirements.lock").read_text().splitlines():
-        assert re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+", line), line
+def environment(path):
+    """The version of Python and pip's lines in an environment file."""
+    parts = yaml.safe_load((ROOT / path).read_text())["dependencies"]
+    python = next(part for part in parts if str(part).startswith("python="))
+    return python, next(part["pip"] for part in parts if isinstance(part, dict))
+
+
+PYTHON, PINS = environment("binder/environment.yml")
 
 
 @pytest.mark.parametrize("requirement", REQUIRED)
-def test_the_lock_satisfies_what_the_project_requires(requirement):
+def test_the_lock_satisfies_what_the_project_requires_and_is_installed(requirement):
     wanted = Requirement(requirement)
-    assert wanted.specifier.contains(LOCK[canonicalize_name(wanted.name)])
+    locked = LOCK[canonicalize_name(wanted.name)]
+    assert wanted.specifier.contains(locked) and version(wanted.name).split("+")[0] == locked
 
 
 def test_one_extra_brings_all_others():
@@ -40,18 +52,17 @@ def test_one_extra_brings_all_others():
     assert everything.name == PROJECT["name"] and everything.extras == EXTRAS.keys() - {"all"}
 
 
-def test_the_environment_that_runs_this_is_the_locked_one():
-    for name in map(canonicalize_name, (Requirement(r).name for r in REQUIRED)):
-        assert version(name).split("+")[0] == LOCK[name], name
+def test_conda_and_binder_use_the_lock_and_a_python_that_project_and_lock_allow():
+    assert environment("environment.yml") == (PYTHON, ["-r requirements.lock", "-e ."]) and set(PINS) <= set(LINES)
+    oldest = PROJECT["requires-python"].removeprefix(">=")
+    assert PYTHON == f"python={oldest}" == f"python={sys.version_info.major}.{sys.version_info.minor}"
+    for name in LOCK:
+        assert SpecifierSet(metadata(name).get("Requires-Python") or "").contains(f"{oldest}.0"), name
 
 
-def test_conda_reads_the_same_lock_and_a_python_that_the_project_allows():
-    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
-    (pip,) = [part["pip"] for part in environment["dependencies"] if isinstance(part, dict)]
-    assert pip == ["-r requirements.lock", "-e ."]
-    (python,) = [part for part in environment["dependencies"] if str(part).startswith("python=")]
-    assert Requirement(f"python{PROJECT['requires-python']}").specifier.contains(python.split("=")[1])
-    assert python.split("=")[1] == f"{sys.version_info.major}.{sys.version_info.minor}"
+def test_no_process_builds_a_grammar_that_nothing_uses():
+    # jsonschema from 4.25 on asks the kernels' libraries for rfc3987-syntax, which takes a second or more to import.
+    assert "rfc3987-syntax" not in LOCK and "lark" not in LOCK
 
 
 def test_every_library_that_the_code_imports_is_required():
@@ -62,11 +73,9 @@ def test_every_library_that_the_code_imports_is_required():
                 imported |= {one.name.split(".")[0] for one in node.names}
             elif isinstance(node, ast.ImportFrom):
                 imported.add(node.module.split(".")[0])
-    names = {"sentence_transformers": "sentence-transformers", "huggingface_hub": "sentence-transformers"}
-    names |= {"yaml": "pyyaml", "sklearn": "scikit-learn", "hnswlib": "chroma-hnswlib"}
-    required = {canonicalize_name(Requirement(r).name) for r in REQUIRED}
-    for name in imported - set(sys.stdlib_module_names) - {"ocrrlib"}:
-        assert canonicalize_name(names.get(name, name)) in required, name
+    packages = {"huggingface_hub": "sentence-transformers", "sklearn": "scikit-learn", "hnswlib": "chroma-hnswlib"}
+    needed = {packages.get(name, name) for name in imported - set(sys.stdlib_module_names) - {"ocrrlib"}}
+    assert set(map(canonicalize_name, needed)) <= names(REQUIRED)
 
 
 def test_each_make_target_has_a_line_of_help():
@@ -81,13 +90,20 @@ def test_continuous_integration_calls_the_test_command_of_the_readme():
     assert commands == ["make test", "make test-slow"] and "make test " in (ROOT / "README.md").read_text()
 
 
-def test_every_locked_package_runs_on_the_oldest_python_that_the_project_allows():
-    oldest = PROJECT["requires-python"].removeprefix(">=") + ".0"
-    for name in LOCK:
-        wanted = metadata(name).get("Requires-Python")
-        assert wanted is None or SpecifierSet(wanted).contains(oldest), name
+def test_binder_has_the_project_and_jupyterlab_complete_and_nothing_heavy():
+    assert names(PINS) == closure([*READ, "jupyterlab"]) == closure(PINS)
+    assert names(PINS).isdisjoint(names(HEAVY))
+    script = ROOT / "binder/postBuild"
+    assert "pip install --no-deps -e ." in script.read_text() and os.access(script, os.X_OK)
+    for address in re.findall(r"https://mybinder\.org/v2/[^\s)]+", (ROOT / "README.md").read_text()):
+        assert parse_qs(urlsplit(address).query)["urlpath"] == ["lab/tree/notebooks"]
 
 
-def test_no_process_builds_a_grammar_that_nothing_uses():
-    # jsonschema from 4.25 on asks the kernels' libraries for rfc3987-syntax, which takes a second or more to import.
-    assert "rfc3987-syntax" not in LOCK and "lark" not in LOCK
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ("00_tour", "11_your_own", "12_explore"))
+def test_a_notebook_on_published_results_runs_in_binder(name, tmp_path, monkeypatch):
+    for variable, value in only(names(PINS), tmp_path).items():
+        monkeypatch.setenv(variable, value)
+    monkeypatch.delenv("OCRR_DATA_DIR", raising=False)
+    notebook = nbformat.read(ROOT / f"notebooks/{name}.ipynb", as_version=4)
+    NotebookClient(notebook, resources={"metadata": {"path": ROOT}}, timeout=300).execute()

@@ -45,13 +45,6 @@ def first_reached(run, level):
     return next((row["corrections"] for row in run if row["novel_acc"] >= level / 100), None)
 
 
-@given(checkpoints())
-def test_final_is_the_last_checkpoint_of_every_run(rows):
-    last = {run: checkpoints[-1] for run, checkpoints in by_run(rows).items()}
-    found = {tuple(row[name] for name in RUN): row for row in final(pd.DataFrame(rows)).to_dict("records")}
-    assert found == last
-
-
 @given(checkpoints(), st.sampled_from(LEVELS))
 def test_corrections_to_is_the_first_checkpoint_at_the_level_and_nan_where_there_is_none(rows, level):
     found = corrections_to(pd.DataFrame(rows), level)
@@ -63,42 +56,32 @@ def test_corrections_to_is_the_first_checkpoint_at_the_level_and_nan_where_there
 
 @settings(max_examples=25)
 @given(checkpoints())
-def test_summarise_is_the_mean_and_population_spread_over_seeds(rows):
+def test_cells_are_means_and_population_spreads_over_seeds(rows):
     cells = {}
-    for run, own in by_run(rows).items():
-        named = dict(zip(RUN, run))
-        cells.setdefault(tuple(named[name] for name in CELL), []).append(own)
-    table = summarise(pd.DataFrame(rows)).set_index(CELL)
-    assert list(table.index) == list(dict.fromkeys(map(tuple, final(pd.DataFrame(rows))[CELL].to_numpy())))
+    for (dataset, _, policy, _, system), own in by_run(rows).items():
+        cells.setdefault((dataset, policy, system), []).append(own)
+    frame = pd.DataFrame(rows)
+    table, nested = summarise(frame).set_index(CELL), by_cell(frame)
+    assert list(table.index) == list(dict.fromkeys(map(tuple, final(frame)[CELL].to_numpy())))
     for cell, runs in cells.items():
-        found = table.loc[cell]
-        last = [own[-1] for own in runs]
-        assert found["seeds"] == len(runs)
-        for column in ("novel_acc", "original_acc"):
-            values = [row[column] for row in last]
-            assert found[column.removesuffix("_acc")] == pytest.approx(statistics.fmean(values))
-            assert found[column.replace("acc", "std")] == pytest.approx(statistics.pstdev(values), abs=1e-12)
+        last = {column: [own[-1][column] for own in runs] for column in runs[0][0]}
+        expected = {"seeds": len(runs)}
+        for axis in ("novel", "original"):
+            expected[axis] = statistics.fmean(last[f"{axis}_acc"])
+            expected[f"{axis}_std"] = statistics.pstdev(last[f"{axis}_acc"])
         for column in ("corrections", "stored_entries", "storage_bytes"):
-            assert found[column] == pytest.approx(statistics.fmean(row[column] for row in last))
+            expected[column] = statistics.fmean(last[column])
         for level in LEVELS:
             reached = [value for own in runs if (value := first_reached(own, level)) is not None]
-            assert found[f"to_{level}_reached"] == len(reached)
-            if reached:
-                assert found[f"to_{level}"] == pytest.approx(statistics.fmean(reached))
-            else:
-                assert math.isnan(found[f"to_{level}"])
-
-
-@given(checkpoints())
-def test_a_cell_looked_up_by_name_has_the_figures_of_the_summary_and_of_the_start(rows):
-    frame, starts = pd.DataFrame(rows), {}
-    cells = by_cell(frame)
-    for run, own in by_run(rows).items():
-        starts.setdefault((run[0], run[2], run[4]), []).append(own[0]["original_acc"])
-    for row in summarise(frame).to_dict("records"):
-        cell = cells[row["dataset"]][row["policy"]][row["system"]]
-        assert all(cell[name] == row[name] for name in ("novel", "original_std", "corrections", "seeds"))
-        assert cell["start_original"] == pytest.approx(statistics.fmean(starts[tuple(row[name] for name in CELL)]))
-        assert (cell["entries"], cell["mb"]) == (row["stored_entries"], row["storage_bytes"] / 1_000_000)
-        for level in LEVELS:
-            assert (cell[f"to_{level}"] is None) == (row[f"to_{level}_reached"] == 0)
+            expected[f"to_{level}"] = statistics.fmean(reached) if reached else math.nan
+            expected[f"to_{level}_reached"] = len(reached)
+        row = table.loc[cell].to_dict()
+        assert row == pytest.approx(expected, nan_ok=True)
+        found = nested[cell[0]][cell[1]][cell[2]]
+        same = {"entries": row["stored_entries"], "mb": row["storage_bytes"] / 1e6}
+        same |= {f"to_{level}": row[f"to_{level}"] if row[f"to_{level}_reached"] else None for level in LEVELS}
+        same |= {name: row[name] for name in ("novel", "novel_std", "original", "original_std", "corrections", "seeds")}
+        assert {name: found.pop(f"start_{name}") for name in ("novel", "original")} == pytest.approx(
+            {name: statistics.fmean(own[0][f"{name}_acc"] for own in runs) for name in ("novel", "original")}
+        )
+        assert found == same

@@ -13,16 +13,17 @@ def published(data, seed, anew, cap):
     held = rng.choice(len(data.classes), 10, replace=False)
     if anew:
         rng = np.random.default_rng(seed)
-    is_held = set(held.tolist())
-    initial = np.array([row for row, id in enumerate(data.y_train.tolist()) if id not in is_held])
-    stream = np.array([row for row, id in enumerate(data.y_train.tolist()) if id in is_held])
-    original = np.array([row for row, id in enumerate(data.y_test.tolist()) if id not in is_held])
-    novel = np.array([row for row, id in enumerate(data.y_test.tolist()) if id in is_held])
-    if cap is not None and len(original) > cap:
-        original = original[rng.choice(len(original), cap, replace=False)]
-    if cap is not None and len(novel) > cap:
-        novel = novel[rng.choice(len(novel), cap, replace=False)]
-    return held, initial, stream[rng.permutation(len(stream))], novel, original
+
+    def numbers(labels, novel):
+        return np.array([row for row, id in enumerate(labels.tolist()) if (id in held) == novel])
+
+    def capped(rows):
+        return rows if cap is None or len(rows) <= cap else rows[rng.choice(len(rows), cap, replace=False)]
+
+    original = capped(numbers(data.y_test, False))
+    novel = capped(numbers(data.y_test, True))
+    stream = numbers(data.y_train, True)
+    return held, numbers(data.y_train, False), stream[rng.permutation(len(stream))], novel, original
 
 
 @pytest.mark.parametrize("draw", ["fresh", "continued"])

@@ -30,7 +30,7 @@ def pool(d, seed):
     """A few rows and neighbours of theirs that differ by less than float32 products can tell."""
     base = rows(4, d, seed)
     nudged = base.astype(np.float64)
-    nudged[:, 0] += np.random.default_rng(seed).integers(1, 3, 4) * UNIT
+    nudged += np.random.default_rng(seed).integers(-2, 3, base.shape) * UNIT
     return np.concatenate([base, nudged.astype(np.float32), -base[:1]])
 
 
