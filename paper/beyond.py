@@ -1,6 +1,7 @@
-"""The wider comparison (notebook 09): all that is known of a system in a cell, its numbers as text, and two figures."""
+"""The wider comparison (notebook 09): all that is known of a system in a cell, numbers as text, and three figures."""
 
 from itertools import product
+from operator import itemgetter
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -10,8 +11,7 @@ from matplotlib.patches import Patch
 
 from ocrrlib.experiments import OURS
 from paper.figures import AXES as TITLES
-from paper.figures import mark_end, mean_curve
-from paper.fronts import DASHED, staircase, write_names
+from paper.figures import legend, mark_end, mean_curve
 from paper.style import FAMILIES, PALETTE, WIDTH, cell_title, family_of, style_of
 from studies.statistics import AXES, CELL, REFERENCE, t_intervals
 from studies.target import ALPHA, DROP, FLOOR, means
@@ -21,6 +21,9 @@ ANYTIME = "novel_over_steps"
 WINDOW = 0.16  # original accuracy below the best's, down to which the front's panels reach
 LEAST = -20  # points, down to which differences are shown
 SIZES = {"*": 95, "D": 34, "s": 22, "P": 34, "<": 24, "v": 24}  # of marks, in points squared; others are 26
+DASHED = dict(color="#404040", linewidth=0.9, linestyle=(0, (4, 2)))
+# Where a name may stand, in points from its mark, best first.
+SPOTS = [(r * dx, r * dy) for r in (6, 11, 17, 24, 32) for dx, dy in product((-1, 1, 0), (0.45, -0.45, 1, -1, 0))]
 
 
 def joined(runs, accuracies, fronts):
@@ -29,14 +32,13 @@ def joined(runs, accuracies, fronts):
     For ``novel``, ``original`` and ``novel_over_steps`` the mean under its own name, and with ``<metric>_`` before them
     ``low`` and ``high`` of t-intervals, and the difference to ``REFERENCE`` as ``statistics.accuracies`` has it.
     """
+    index = [*CELL, "system"]
     kept = ["mean", "t_low", "t_high", "difference", "difference_t_low", "difference_t_high", "p_holm", "improvement"]
-    table = means(runs)[[*CELL, "system", "collapsed"]].merge(fronts.drop(columns=[*AXES]), on=[*CELL, "system"])
+    table = means(runs)[[*index, "collapsed"]].merge(fronts.drop(columns=[*AXES]), on=index)
+    table = table.join(runs.groupby(index).size().rename("seeds"), on=index)
     for metric in (*AXES, ANYTIME):
-        own = accuracies[accuracies["metric"] == metric].set_index([*CELL, "system"])
-        if metric == AXES[0]:
-            table = table.join(own["seeds"], on=[*CELL, "system"])
-        names = {name: metric if name == "mean" else f"{metric}_{name.replace('t_', '')}" for name in kept}
-        table = table.join(own[kept].rename(columns=names), on=[*CELL, "system"])
+        own = accuracies[accuracies["metric"] == metric].set_index(index)[kept].add_prefix(f"{metric}_")
+        table = table.join(own.rename(columns=lambda name: name.removesuffix("_mean").replace("_t_", "_")), on=index)
     return table
 
 
@@ -45,19 +47,9 @@ def interval(rows, name):
     return [f"{m:.3f} [{a:.3f}, {b:.3f}]" for m, a, b in zip(rows[name], rows[f"{name}_low"], rows[f"{name}_high"])]
 
 
-def points(values, digits=1):
-    """Differences in percentage points, with their sign; no minus zero."""
-    return ["–" if pd.isna(value) else f"{round(100 * value, digits) + 0.0:+.{digits}f}" for value in values]
-
-
 def p_values(values):
     """p-values with as many digits as they bear."""
     return ["–" if pd.isna(p) else "< 0.0001" if p < 1e-4 else f"{p:.4f}" if p < 0.01 else f"{p:.2f}" for p in values]
-
-
-def percent(values):
-    """Shares in whole percent."""
-    return ["–" if pd.isna(value) else f"{100 * value:.0f}" for value in values]
 
 
 def not_shown(names, most=3):
@@ -67,16 +59,14 @@ def not_shown(names, most=3):
 
 
 def _panels(table, height, xlabel, ylabel="", side="center", **shared):
-    """A figure with a panel per cell: datasets by policies; and the panels with the rows of their cells."""
+    """A figure with a panel per cell, datasets by policies; the panels with the rows of their cells."""
     datasets, policies = table["dataset"].unique(), table["policy"].unique()
     size = (WIDTH, height * len(datasets))
     figure, panels = plt.subplots(len(datasets), len(policies), figsize=size, squeeze=False, **shared)
     found = []
     for axes, (dataset, policy) in zip(panels.flat, product(datasets, policies)):
         axes.set_title(cell_title(dataset, policy), loc=side, fontsize=9)
-        cell = table[(table["dataset"] == dataset) & (table["policy"] == policy)]
-        axes.set_visible(len(cell) > 0)
-        found += [(axes, cell)] * (len(cell) > 0)
+        found.append((axes, table[(table["dataset"] == dataset) & (table["policy"] == policy)]))
     for axes in panels[-1]:
         axes.set_xlabel(xlabel)
     for axes in panels[:, 0]:
@@ -85,7 +75,7 @@ def _panels(table, height, xlabel, ylabel="", side="center", **shared):
 
 
 def _cell_front(axes, cell, own):
-    """Draw the front of a cell, ``own`` being all cells of its dataset; returns what ``write_names`` needs."""
+    """Draw the front of a cell, ``own`` being all cells of its dataset; returns what ``_write_names`` needs."""
     best, floor = own["original"].max(), own.loc[own["system"] == FLOOR, "original"].min() - DROP
     near = own[(own["original"] >= best - WINDOW) | own["system"].isin((OURS, REFERENCE))]
     x_lim = max(min(floor, near["original"].min()), best - 2 * WINDOW) - 0.015, best + 0.015
@@ -94,7 +84,12 @@ def _cell_front(axes, cell, own):
     axes.set(xlim=x_lim, ylim=y_lim)
     lost = cell.loc[cell["system"] == FLOOR, "original"].item() - DROP
     axes.axvspan(x_lim[0] - 1, lost, color="#F0F0F0", linewidth=0, zorder=0)
-    line, marks, labels = staircase(axes, cell[cell["front"]]), [], []
+    steps = cell[cell["front"]].sort_values("original")  # the border of what some system dominates
+    x = np.concatenate([[x_lim[0] - 1], np.repeat(steps["original"], 2)])
+    y = np.concatenate([np.repeat(steps["novel"], 2), [y_lim[0] - 1]])
+    axes.plot(x, y, zorder=1, **DASHED)
+    along = np.linspace(0, len(x) - 1, 100 * len(x))
+    line, marks, labels = np.column_stack([np.interp(along, range(len(x)), part) for part in (x, y)]), [], []
     first = cell["front"].where(~cell["system"].isin((OURS, REFERENCE)), 2).astype(int)  # these are named first
     for row in cell.assign(first=first).sort_values(["first", "novel"], ascending=False).to_dict("records"):
         _, colour, marker = family_of(row["system"])
@@ -127,8 +122,42 @@ def front(table):
     figure.legend(handles=handles, loc="outside lower center", ncols=3)
     figure.canvas.draw()  # labels need to know where everything is
     for one in drawn:
-        write_names(*one)
+        _write_names(*one)
     return figure
+
+
+def _write_names(axes, marks, lines, labels):
+    """Write names beside their marks, each where it hides least of marks, lines and other names.
+
+    The figure has been drawn. ``marks`` (m, 2) and ``lines`` (n, 2) are points in the coordinates of the data,
+    ``labels`` a list of where each name belongs, the name, and how its text looks.
+    """
+    to_points = 72 / axes.figure.dpi
+    dots, strokes = (axes.transData.transform(np.array(part)) * to_points for part in (marks, lines))
+    inside, taken = axes.get_window_extent().extents * to_points, []
+    for (x, y), text, style in labels:
+        note = axes.annotate(text, (x, y), textcoords="offset points", xytext=(0, 0), va="center", fontsize=7, **style)
+        note.set_in_layout(False)
+        width, height = note.get_window_extent().size * to_points
+        at, costs = axes.transData.transform((x, y)) * to_points, []
+        for rank, (dx, dy) in enumerate(SPOTS):
+            left, low = at + (dx - (dx < 0) * width - (dx == 0) * width / 2, dy - height / 2)
+            box = np.array([[left, low], [left + width, low + height]])
+            outside = np.maximum(0, [inside[:2] - box[0], box[1] - inside[2:]]).sum()
+            hidden, crossed = (((p > box[0] - 2) & (p < box[1] + 2)).all(axis=1).sum() for p in (dots, strokes))
+            over = sum(((box[0] < other[1]) & (box[1] > other[0])).all() for other in taken)
+            gaps = np.hypot(*np.maximum(0, [box[0] - dots, dots - box[1]]).max(axis=0).T)
+            another = (gaps < np.hypot(*np.maximum(0, [box[0] - at, at - box[1]]).max(axis=0)) - 0.5).any()
+            costs.append(
+                (1000 * over + 100 * outside + 60 * hidden + 45 * (crossed > 0) + 20 * another + rank, rank, box)
+            )
+        _, rank, box = min(costs, key=itemgetter(0))
+        taken.append(box)
+        dx, dy = SPOTS[rank]
+        strokes = np.concatenate([strokes, at + np.linspace(0, 1, 12)[:, None] * (dx, dy)])  # its own line
+        note.set(position=(dx, dy), horizontalalignment="right" if dx < 0 else "left" if dx > 0 else "center")
+        line = dict(arrowstyle="-", color=style["color"], linewidth=0.5, shrinkA=0, shrinkB=2)
+        axes.annotate("", (x, y), xytext=(dx, dy), textcoords="offset points", arrowprops=line).set_in_layout(False)
 
 
 def anytime(accuracies):
@@ -182,7 +211,6 @@ def recovery(results, systems=MAIN, policies=("oracle", "random10")):
         axes.set_ylabel(TITLES[axis])
     panels[0, 0].set_ylim(-0.03, 1.03)
     panels[1, 0].set_ylim(max(panels[1, 0].get_ylim()[0], -0.03), min(panels[1, 0].get_ylim()[1], 1.03))
-    looks = {name: style_of(name) for name in systems if name in set(results["system"])}
-    handles = [Line2D([], [], color=c, marker=m, markersize=5, label=name) for name, (c, m) in looks.items()]
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles) if len(handles) < 5 else 3)
+    shown = [name for name in systems if name in set(results["system"])]
+    legend(figure, shown, len(shown) if len(shown) < 5 else 3, size=5)
     return figure

@@ -11,7 +11,6 @@ import io
 import re
 import sys
 import tarfile
-import tempfile
 import traceback
 from functools import partial
 from pathlib import Path
@@ -46,7 +45,7 @@ def keys(entries, used):
     return Key
 
 
-def read_table(folder, name, columns=None, size=None, long=False):
+def read_table(folder, name, columns=None, size="small", long=False):
     """A table of ``paper/tables`` as pandoc Markdown, with the columns named; InputError if one is unknown."""
     path = folder / f"{name}.md"
     if not path.is_file():
@@ -56,7 +55,7 @@ def read_table(folder, name, columns=None, size=None, long=False):
     heads = {head: place for place, head in enumerate(rows[0])}
     places = [pick(f"column of {name}", column, heads) for column in columns or rows[0]]
     lines = [f"| {' | '.join(row[place] for place in places)} |" for row in rows]
-    about = f"#tbl:{name}" + (f" size={size}" if size else "") + " long=yes" * long
+    about = f"#tbl:{name} size={size}" + " long=yes" * long
     return "\n".join(["", *lines, "", f": {' '.join(caption.split())} {{{about}}}", ""])
 
 
@@ -72,10 +71,9 @@ def expand(source):
         raise InputError(f"{source}, line {line}: {match[0]} is typed by hand: a notebook must write it, or it is code")
     # Braces of pandoc's attributes are not Jinja2's.
     marks = dict(comment_start_string="{{#", comment_end_string="#}}", block_start_string="{%%", block_end_string="%%}")
-    jinja = jinja2.Environment(undefined=keys(entries, used), keep_trailing_newline=True, autoescape=False, **marks)
-    jinja.globals = {"table": partial(read_table, source.parent / "tables")}
+    jinja = jinja2.Environment(undefined=keys(entries, used), keep_trailing_newline=True, **marks)
     try:
-        made = jinja.from_string(text).render()
+        made = jinja.from_string(text).render(table=partial(read_table, source.parent / "tables"))
     except (jinja2.TemplateError, InputError) as error:
         frames = traceback.extract_tb(error.__traceback__)
         line = next(frame.lineno for frame in frames if frame.filename in ("<template>", "<unknown>"))
@@ -106,16 +104,12 @@ def build(source=ROOT / "paper/ocrr.md", out=None, formats=("pdf",)):
 
 def pdf(paper, **options):
     """The paper as PDF, in bytes; with ``format="png", ppi=100`` its pages. InputError if Typst fails or warns."""
-    with tempfile.TemporaryDirectory() as folder:
-        for name, content in _files(paper, "paper.typ", document.typst).items():
-            (Path(folder) / name).parent.mkdir(exist_ok=True)
-            (Path(folder) / name).write_bytes(content)
-        # Only Typst's own fonts, and no date: the same bytes everywhere.
-        options = {"format": "pdf", "ignore_system_fonts": True, "timestamp": 0} | options
-        try:
-            made, warnings = typst.compile_with_warnings(f"{folder}/paper.typ", root=folder, **options)
-        except typst.TypstError as error:
-            raise InputError(f"Typst: {error.diagnostic}") from error
+    # Only Typst's own fonts, and no date: the same bytes everywhere.
+    options = {"format": "pdf", "ignore_system_fonts": True, "timestamp": 0} | options
+    try:
+        made, warnings = typst.compile_with_warnings(document.typst(paper).encode(), root=paper.root, **options)
+    except typst.TypstError as error:
+        raise InputError(f"Typst: {error.diagnostic}") from error
     if warnings:
         raise InputError(f"Typst: {warnings[0].diagnostic}")
     return made
@@ -123,17 +117,13 @@ def pdf(paper, **options):
 
 def bundle(paper):
     """What arXiv takes: ``ocrr.tex`` and figures as a gzipped tar archive, in bytes."""
-    packed = io.BytesIO()
+    packed, files = io.BytesIO(), {name: (paper.root / name).read_bytes() for name in paper.images}
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for name, content in sorted(_files(paper, "ocrr.tex", document.latex).items()):
+        for name, content in sorted((files | {"ocrr.tex": document.latex(paper).encode()}).items()):
             about = tarfile.TarInfo(name)  # time, owner and mode are the same everywhere
             about.size = len(content)
             archive.addfile(about, io.BytesIO(content))
     return gzip.compress(packed.getvalue(), mtime=0)
-
-
-def _files(paper, name, write):
-    return {name: write(paper).encode()} | {image: path.read_bytes() for image, path in paper.images.items()}
 
 
 def main():
@@ -142,10 +132,9 @@ def main():
     parser.add_argument("--formats", default="pdf")
     given = parser.parse_args()
     try:
-        paths = build(out=given.out, formats=given.formats.split(","))
-    except InputError as error:
+        print("the paper:", *build(out=given.out, formats=given.formats.split(",")).values())
+    except (InputError, OSError) as error:
         sys.exit(f"error: {error}")
-    print("the paper:", *paths.values())
 
 
 if __name__ == "__main__":

@@ -3,13 +3,11 @@
 import re
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import pandas as pd
 import simpleeval
 import yaml
 
 from ocrrlib.files import ROOT, InputError
-from paper.style import PALETTE, WIDTH
 from paper.tables import Table
 
 KINDS = {"paper": "against itself", "released": "against the released results", "ours": "against our runs"}
@@ -20,7 +18,6 @@ COLOURS = dict(zip(VERDICTS, ("green", "sky", "vermilion", "grey")))
 FUNCTIONS = {f.__name__: f for f in (abs, min, max, round, len, sum, all, any, sorted)}
 MEAN = re.compile(r"ours(\.\w+)+\.(novel|original)")  # has a standard deviation beside it
 REQUIRED, OPTIONAL = {"id", "section", "claim", "printed"}, {*KINDS, "unchecked", "note"}
-LAST = ("table", "figure")  # sections without a number, after those with one
 UNITS = {"us": "µs", "ms": "ms", "mb": "MB"}
 # Names in claims.yml -> words for readers, applied in this order.
 WORDS = dict(a_gem="A-GEM", knn_lm="kNN-LM", ewc="EWC", lwf="LwF", lora="LoRA", hnsw="HNSW")
@@ -30,24 +27,20 @@ TOGETHER = r"(?<=[=±]) | (?=[±%]|[µm]s\b|MB\b)"  # spaces at which no line sh
 
 
 def read(path=ROOT / "paper/claims.yml"):
-    """Quoted facts (numbers by source: ``paper``, ``released``) and the list of claims.
+    """Quoted facts (numbers by source: ``paper``, ``released``) and the list of claims, in the order of the paper.
 
     Raises
     ------
     InputError
-        If the file is not YAML, or a claim lacks a field, has an unknown one, repeats an id, or has no check.
+        If a claim lacks a field, has an unknown one, or has no check.
     """
-    try:
-        facts = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        claims, ids = facts.pop("claims"), set()
-    except (OSError, yaml.YAMLError, AttributeError, KeyError, TypeError) as error:
-        raise InputError(f"{path} cannot be read ({type(error).__name__}): {error}") from error
+    facts = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    claims = facts.pop("claims")
     for claim in claims:
         wrong = (REQUIRED - claim.keys()) | (claim.keys() - REQUIRED - OPTIONAL)
-        if wrong or claim["id"] in ids or not claim.keys() & {*KINDS, "unchecked"}:
-            what = f"missing or unknown: {', '.join(sorted(wrong))}" if wrong else "give an id of its own, and a check"
+        if wrong or not claim.keys() & {*KINDS, "unchecked"}:
+            what = f"missing or unknown: {', '.join(sorted(wrong))}" if wrong else "there is no check"
             raise InputError(f"{path}, claim {claim.get('id')}: {what}")
-        ids.add(claim["id"])
     return facts, claims
 
 
@@ -62,8 +55,8 @@ def check(facts, claims, ours):
     -------
     list of dict
         The claim's ``id``, ``section``, ``claim``, ``printed``, ``note``, ``unchecked``; ``checks``, by kind the
-        verdict, the numbers found and the standard deviations of those that are means over our seeds; ``verdict``,
-        that of our runs where they can tell, else of the released results, else of the paper itself.
+        verdict and the numbers found, a mean over our seeds with its standard deviation; ``verdict``, that of our
+        runs where they can tell, else of the released results, else of the paper itself.
     """
     rows = []
     for claim in claims:
@@ -77,7 +70,7 @@ def check(facts, claims, ours):
 
 
 def _judge(claim, kind, names):
-    """Verdict of one check, the numbers found, and their standard deviations."""
+    """Verdict of one check, and the numbers found; ``<name>_std`` beside a mean over seeds."""
 
     def value(text, names=names):
         try:
@@ -85,12 +78,14 @@ def _judge(claim, kind, names):
         except (simpleeval.InvalidExpression, SyntaxError, KeyError, TypeError, ValueError, ArithmeticError) as error:
             raise InputError(f"claim {claim['id']}, {kind}: {text!r} fails: {error}") from error
 
-    plan, expressions = claim[kind], claim[kind].get("found", {})
-    found = {name: value(text) for name, text in expressions.items()}
-    spread = {name: value(f"{text}_std") for name, text in expressions.items() if MEAN.fullmatch(str(text))}
+    plan, found = claim[kind], {}
+    for name, text in plan.get("found", {}).items():
+        found[name] = value(text)
+        if MEAN.fullmatch(str(text)):
+            found[f"{name}_std"] = value(f"{text}_std")
     tests = zip(VERDICTS, ("holds", "direction"))
     passed = (verdict for verdict, test in tests if test in plan and value(plan[test], names | found) is True)
-    return {"verdict": next(passed, VERDICTS[2]), "found": found, "spread": spread}
+    return {"verdict": next(passed, VERDICTS[2]), "found": found}
 
 
 def _name(name):
@@ -112,12 +107,11 @@ def _pair(name, value, spread):
     return f"{_name(name)} = {shown(value)}"
 
 
-def shown(value, spreads=None):
+def shown(value):
     """A number, or several by name, as text; with standard deviations where they are known."""
     if isinstance(value, dict):
-        spreads = {name: value[f"{name}_std"] for name in value if f"{name}_std" in value} | (spreads or {})
         names = [name for name in value if name.removesuffix("_std") == name or name.removesuffix("_std") not in value]
-        return "; ".join(_pair(name, value[name], spreads.get(name)) for name in names)
+        return "; ".join(_pair(name, value[name], value.get(f"{name}_std")) for name in names)
     if isinstance(value, list | tuple | set):
         return ", ".join(map(shown, value)) or "none"
     if value is None or isinstance(value, bool):
@@ -129,30 +123,17 @@ def shown(value, spreads=None):
     return format(value, form) if form else f"{round(value, 3) + 0.0:.3f}".rstrip("0").rstrip(".")  # no minus zero
 
 
-def found(check):
-    """The numbers that a check found, as text."""
-    return shown(check["found"], check.get("spread"))
-
-
 def part(section):
     """The part of the paper that a section belongs to: results by subsection, the rest by section."""
     word = section.split(" ")[0]
-    return f"{word}s" if word in LAST else section if section[0] in "5a" else section.split(".")[0]
-
-
-def order(section):
-    """Sort key of sections and parts: abstract, sections by number, tables and figures."""
-    last = section.split(" ")[0].rstrip("s") in LAST
-    number = [] if last or section == "abstract" else [int(n) for n in section.split(".")]
-    return section != "abstract", last, number, section
+    return f"{word}s" if word in ("figure", "table") else section if section[0] in "5a" else section.split(".")[0]
 
 
 def table(rows):
     """Every claim with the printed numbers, those found, and the verdicts."""
-    rows = sorted(rows, key=lambda row: order(row["section"]))
     numbers = pd.DataFrame(rows)[["section", "claim"]]
     numbers["printed"] = [shown(row["printed"]) for row in rows]
-    numbers["found"] = [found(list(row["checks"].values())[-1]) if row["checks"] else "" for row in rows]
+    numbers["found"] = [shown(list(row["checks"].values())[-1]["found"]) if row["checks"] else "" for row in rows]
     for kind in KINDS:
         numbers[kind] = [row["checks"].get(kind, {}).get("verdict", "") for row in rows]
     numbers[["verdict", "id"]] = pd.DataFrame(rows)[["verdict", "id"]]
@@ -169,27 +150,3 @@ def table(rows):
         "verdict on the whole."
     )
     return Table("table_claims", caption, numbers, text)
-
-
-def overview(rows):
-    """One square for every claim, by part of the paper."""
-    verdicts = [row["verdict"] for row in rows]
-    parts = {}
-    for row in sorted(rows, key=lambda row: (order(part(row["section"])), VERDICTS.index(row["verdict"]))):
-        parts.setdefault(part(row["section"]), []).append(row["verdict"])
-    figure, axes = plt.subplots(figsize=(WIDTH, 0.26 * len(parts) + 0.9))
-    for y, own in enumerate(parts.values()):
-        for x, verdict in enumerate(own):
-            square = plt.Rectangle((x - 0.45, y - 0.45), 0.9, 0.9, color=PALETTE[COLOURS[verdict]], linewidth=0)
-            axes.add_patch(square)
-            axes.text(x, y, SIGNS[verdict], ha="center", va="center_baseline", fontsize=8, color="white")
-    names = [name if name[0].isalpha() else f"section {name}" for name in parts]
-    axes.set(xlim=(-0.7, max(map(len, parts.values())) - 0.3), ylim=(len(parts) - 0.4, -0.6), xticks=[])
-    axes.set_yticks(range(len(parts)), names)
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
-    axes.grid(False)
-    patches = [plt.Rectangle((0, 0), 1, 1, color=PALETTE[colour]) for colour in COLOURS.values()]
-    titles = [f"{sign} {verdict} ({verdicts.count(verdict)})" for verdict, sign in SIGNS.items()]
-    figure.legend(patches, titles, loc="outside lower center", ncols=len(VERDICTS), handlelength=1, handleheight=1)
-    return figure

@@ -9,6 +9,7 @@ import textwrap
 from collections import Counter, namedtuple
 from pathlib import Path
 
+import pandocfilters as pf
 import pypandoc
 
 from ocrrlib.files import InputError
@@ -20,7 +21,7 @@ NUMERIC = re.compile(rf"({NUMBER}( [±→–] {NUMBER})?( \(\d+/\d+\))?(\s?%)?)|
 TEXT = 45  # characters from which on a column is running text, set in several lines
 WIDE = 80  # characters from which on a table's heads are broken into lines
 SPACE = "\N{NO-BREAK SPACE}"
-Document = namedtuple("Document", "tree images")  # pandoc's tree; the path of each image by its name in it
+Document = namedtuple("Document", "tree root images")  # pandoc's tree; names of images, as paths from a folder
 
 
 def pandoc(text, *arguments):
@@ -38,47 +39,28 @@ def pandoc(text, *arguments):
 
 def parse(text, folder):
     """The document in Markdown text; its figures and ``references.bib`` are found from ``folder``."""
-    tree, images = json.loads(pandoc(text, "-f", READER, "-t", "json")), {}
+    tree, images = json.loads(pandoc(text, "-f", READER, "-t", "json")), []
     names = number(tree)
 
-    def settle(element):
-        """A link in place of a reference to a numbered thing; an image by its name, by default as wide as the text."""
-        kind, content = element["t"], element.get("c")
+    def settle(kind, content, *_):
+        """A link in place of a reference to a numbered thing; an image by its name, as wide as the text."""
         if kind == "Cite" and (id := content[0][0]["citationId"]) in names:
-            return [node("Link", ["", ["reference"], []], [node("Str", names[id])], [f"#{id}", ""])]
+            return pf.Link(["", ["reference"], []], [pf.Str(names[id])], [f"#{id}", ""])
         if kind == "Image":
             (_, _, options), _, target = content
-            path = folder / target[0]
-            if not (path.is_file() and path.with_suffix(".png").is_file()):
-                raise InputError(f"figure {path} or its .png is missing: the notebooks make it")
-            target[0] = f"figures/{path.name}"
-            images[target[0]] = path
-            options += [] if "width" in dict(options) else [["width", "100%"]]
+            target[0] = target[0].removeprefix("../")  # from the folder above, where all formats look for it
+            images.append(target[0])
+            options.append(["width", "100%"])
+
+    def finish(kind, content, *_):
+        if kind == "Cite":  # set citations are text; left as they are, writers would set them in their own way
+            return content[1]
+        if kind == "Table":
+            arrange(content)
 
     options = ["--citeproc", "-M", "link-citations=true", "--bibliography", folder / "references.bib"]
-    tree = json.loads(pandoc(json.dumps(walk(tree, settle)), "-f", "json", "-t", "json", *options))
-    # Set citations are text; left as they are, writers would set them in their own way.
-    tree = walk(tree, lambda element: element["c"][1] if element["t"] == "Cite" else None)
-    walk(tree, lambda element: arrange(element) if element["t"] == "Table" else None)
-    return Document(tree, images)
-
-
-def node(kind, *content):
-    """One element of pandoc's tree."""
-    return {"t": kind, "c": content[0] if len(content) == 1 else list(content)} if content else {"t": kind}
-
-
-def walk(part, visit):
-    """A copy of a part of the tree in which ``visit(element)`` has put a list in an element's place, or kept it."""
-    if isinstance(part, dict):
-        return {name: walk(value, visit) for name, value in part.items()}
-    if not isinstance(part, list):
-        return part
-    new = []
-    for item in part:
-        instead = visit(item) if isinstance(item, dict) and "t" in item else None
-        new += [walk(item, visit)] if instead is None else instead
-    return new
+    tree = json.loads(pandoc(json.dumps(pf.walk(tree, settle, "", {})), "-f", "json", "-t", "json", *options))
+    return Document(pf.walk(tree, finish, "", {}), folder.parent, images)
 
 
 def inlines(blocks):
@@ -86,23 +68,11 @@ def inlines(blocks):
     return [inline for block in blocks if block["t"] in ("Plain", "Para") for inline in block["c"]]
 
 
-def plain(part):
-    """The words of a part of the tree, without markup."""
-    if isinstance(part, list):
-        return "".join(map(plain, part))
-    if not isinstance(part, dict):
-        return ""
-    if part["t"] in ("Str", "Code", "Math"):
-        return part["c"] if part["t"] == "Str" else part["c"][1]
-    return " " if part["t"] in ("Space", "SoftBreak", "LineBreak") else plain(part.get("c"))
-
-
 def number(tree):
     """Number sections, figures and tables in order, in headings and captions; what each is called, by its id."""
     names, counts, sections = {}, Counter(), []
 
-    def visit(element):
-        kind, content = element["t"], element.get("c")
+    def visit(kind, content, *_):
         if kind == "Header" and "unnumbered" not in content[1][1]:
             level, (id, classes, _), words = content
             if "appendix" in classes and not counts["Appendix"]:
@@ -113,37 +83,36 @@ def number(tree):
             first = chr(64 + sections[0]) if counts["Appendix"] else sections[0]
             place = ".".join(map(str, [first, *sections[1:]]))
             names[id] = f"{'Appendix' if counts['Appendix'] else 'Section'}{SPACE}{place}"
-            words[:0] = [node("Str", f"{place}\N{EM SPACE}")]
+            words[:0] = [pf.Str(f"{place}\N{EM SPACE}")]
         elif kind in ("Figure", "Table"):
             (id, *_), (_, caption), *_ = content
             counts[kind] += 1
             names[id] = f"{kind}{SPACE}{counts[kind]}"
-            caption[0]["c"][:0] = [node("Strong", [node("Str", f"{names[id]}:")]), node("Space")]
+            caption[0]["c"][:0] = [pf.Strong([pf.Str(f"{names[id]}:")]), pf.Space()]
 
-    walk(tree["blocks"], visit)
+    pf.walk(tree["blocks"], visit, "", {})
     return names
 
 
 def arrange(table):
     """Set a table in place: numbers to the right, heads in lines, text by relative width; rows of new groups marked."""
-    (_, _, options), _, columns, (_, heads), bodies, _ = table["c"]
+    _, _, columns, (_, heads), bodies, _ = table
     head, *rows = [row[1] for row in [*heads, *bodies[0][3]]]
-    words = [[plain(row[c]) for row in rows] for c in range(len(head))]
+    words = [[pf.stringify(row[c]) for row in rows] for c in range(len(head))]
     widths = [max(map(len, column), default=0) for column in words]
-    total = sum(max(width, len(plain(cell))) + 2 for width, cell in zip(widths, head))
-    options += [] if dict(options).get("size") else [["size", "normal" if total <= WIDE else "small"]]
+    total = sum(max(width, len(pf.stringify(cell))) + 2 for width, cell in zip(widths, head))
     for c, (column, width) in enumerate(zip(words, widths)):
-        columns[c][1] = node("ColWidthDefault")
+        columns[c][1] = pf.elt("ColWidthDefault", 0)()
         if all(map(NUMERIC.fullmatch, column)) and re.search(r"\d", "".join(column)):
-            columns[c][0] = node("AlignRight")
+            columns[c][0] = pf.elt("AlignRight", 0)()
             for row in rows:
-                _set(row[c], [re.sub(r"^-(?=\d)", "−", plain(row[c])).replace(" ", SPACE)])
+                _set(row[c], [re.sub(r"^-(?=\d)", "−", pf.stringify(row[c])).replace(" ", SPACE)])
         elif width > TEXT:  # long cells count for more: it is they that make rows high
-            columns[c][1] = node("ColWidth", round(math.hypot(*map(len, column)) / len(rows) ** 0.5))
+            columns[c][1] = pf.elt("ColWidth", 1)(round(math.hypot(*map(len, column)) / len(rows) ** 0.5))
             for row in rows:
                 row[c][0][1].append("text")
-        if total > WIDE and len(plain(head[c])) > width + 2:  # signs stay with their neighbours
-            text = re.sub(r" (?=[%→±])|(?<=[→±]) ", SPACE, plain(head[c]))
+        if total > WIDE and len(pf.stringify(head[c])) > width + 2:  # signs stay with their neighbours
+            text = re.sub(r" (?=[%→±])|(?<=[→±]) ", SPACE, pf.stringify(head[c]))
             _set(head[c], textwrap.wrap(text, max(width, *map(len, text.split(" "))), break_on_hyphens=False))
     for r in _groups(words):
         bodies[0][3][r][0][1].append("group")
@@ -152,7 +121,7 @@ def arrange(table):
 def _set(cell, lines):
     """Put lines of words into a cell; one with markup stays."""
     if all(inline["t"] in ("Str", "Space") for inline in inlines(cell[4])):
-        cell[4] = [node("Plain", [part for line in lines for part in (node("LineBreak"), node("Str", line))][1:])]
+        cell[4] = [pf.Plain([part for line in lines for part in (pf.LineBreak(), pf.Str(line))][1:])]
 
 
 def _groups(words):
@@ -166,9 +135,9 @@ def _groups(words):
     return rows
 
 
-def _table(element, typst):
+def _table(content, typst):
     """A table's markup in Typst, or in LaTeX, and its cells' inline elements between."""
-    (id, _, options), (_, caption), columns, (_, [head]), [(*_, rows)], _ = element["c"]
+    (id, _, options), (_, caption), columns, (_, [head]), [(*_, rows)], _ = content
     size, long, caption = dict(options)["size"], ["long", "yes"] in options, inlines(caption)
     sides = ["right" if align["t"] == "AlignRight" else "left" for align, _ in columns]
     widths = [width.get("c") for _, width in columns]  # of running text only
@@ -196,15 +165,14 @@ def _table(element, typst):
 def html(paper):
     """The paper as one HTML page, images within, in bytes."""
 
-    def visit(element):
-        if element["t"] == "Image":
-            about, words, (name, _) = element["c"]
-            return [node("Image", about, words, [str(paper.images[name].with_suffix(".png")), ""])]
-        if element["t"] == "Table":  # its caption stays where it is while it scrolls
-            (id, _, options), caption, *rest = element["c"]
-            bare = node("Table", ["", [], options], [None, []], *rest)
-            box = node("Div", ["", ["scroll"], [["tabindex", "0"]]], [bare])
-            return [node("Figure", [id, ["table"], []], caption, [box])]
+    def visit(kind, content, *_):
+        if kind == "Image":
+            about, words, (name, _) = content
+            return pf.Image(about, words, [str((paper.root / name).with_suffix(".png")), ""])
+        if kind == "Table" and (id := content[0][0]):  # its caption stays where it is while it scrolls
+            bare = pf.elt("Table", 6)(["", [], content[0][2]], [None, []], *content[2:])
+            box = pf.Div(["", ["scroll"], [["tabindex", "0"]]], [bare])
+            return pf.elt("Figure", 3)([id, ["table"], []], content[1], [box])
 
     options = "--toc --toc-depth=3 --section-divs --mathml --embed-resources --shift-heading-level-by=1"
     return _write(paper, visit, "html", *options.split()).encode()
@@ -213,16 +181,15 @@ def html(paper):
 def typst(paper):
     """The paper in Typst's markup; it expects its images by their names."""
 
-    def visit(element):
-        kind, content = element["t"], element.get("c")
+    def visit(kind, content, *_):
         if kind == "Header" and "appendix" in content[1][1]:  # tables upon tables: they need not float
-            return [node("RawBlock", "typst", "#set figure(placement: none)"), element]
+            return [pf.RawBlock("typst", "#set figure(placement: none)"), pf.elt("Header", 3)(*content)]
         if kind == "Image":
-            (_, _, options), words, (name, _) = content
-            alt = json.dumps(plain(words), ensure_ascii=False)
-            return [node("RawInline", "typst", f'#image("{name}", width: {dict(options)["width"]}, alt: {alt})')]
+            _, words, (name, _) = content
+            alt = json.dumps(pf.stringify(words), ensure_ascii=False)
+            return pf.RawInline("typst", f'#image("{name}", width: 100%, alt: {alt})')
         if kind == "Table":
-            return [_joined("typst", _table(element, typst=True))]
+            return _joined("typst", _table(content, typst=True))
         if kind == "Div" and content[0][0] == "refs":
             return [_joined("typst", ["#entry[", inlines(e["c"][1]), f"] <{e['c'][0][0]}>"]) for e in content[1]]
 
@@ -232,16 +199,20 @@ def typst(paper):
 
 def latex(paper):
     """The paper in LaTeX; it expects its images by their names."""
-    return _write(paper, lambda e: [_joined("latex", _table(e, typst=False))] if e["t"] == "Table" else None, "latex")
+
+    def visit(kind, content, *_):
+        return _joined("latex", _table(content, typst=False)) if kind == "Table" else None
+
+    return _write(paper, visit, "latex")
 
 
 def _joined(format, parts):
     """One paragraph of markup (strings) and of inline elements (lists)."""
-    marked = [[node("RawInline", format, part)] if isinstance(part, str) else part for part in parts]
-    return node("Para", [inline for part in marked for inline in part])
+    marked = [[pf.RawInline(format, part)] if isinstance(part, str) else part for part in parts]
+    return pf.Para([inline for part in marked for inline in part])
 
 
 def _write(paper, visit, writer, *arguments):
     suffix = {"html": "html", "latex": "tex"}.get(writer, "typ")
     options = ["--wrap=none", "--standalone", "--syntax-highlighting=none", f"--template={TEMPLATES}/template.{suffix}"]
-    return pandoc(json.dumps(walk(paper.tree, visit)), "-f", "json", "-t", writer, *options, *arguments)
+    return pandoc(json.dumps(pf.walk(paper.tree, visit, "", {})), "-f", "json", "-t", writer, *options, *arguments)

@@ -6,28 +6,16 @@ import seaborn as sns
 from matplotlib.lines import Line2D
 
 from ocrrlib.metrics import final, summarise
-from paper.style import PALETTE, WIDTH, style_of, title_of
-from paper.tables import PAPER_SCALE, at_scales
+from paper.style import WIDTH, style_of, title_of
 
 AXES = {"novel": "novel accuracy", "original": "original accuracy"}
 
 
 def mean_curve(runs, axis, along="corrections"):
-    """Mean curve of one system's runs over seeds, at the same steps of the stream.
+    """Mean of ``along`` over seeds (n,), and ``axis`` of every seed (seeds, n), at the same steps of the stream.
 
-    A seed whose stream is over stays where it ended: the last point is the mean of the final values.
-
-    Parameters
-    ----------
-    runs : DataFrame
-        Checkpoints of one system in one cell: ``seed``, ``step``, and the columns ``axis`` and ``along``.
-
-    Returns
-    -------
-    (n,) float64
-        ``along``, mean over seeds.
-    (seeds, n) float64
-        ``axis`` of every seed.
+    ``runs`` are checkpoints of one system in one cell. A seed whose stream is over stays where it ended: the last point
+    is the mean of the final values.
     """
     runs = [run for _, run in runs.groupby("seed", sort=False)]
     steps = np.unique(np.concatenate([run["step"].to_numpy() for run in runs]))
@@ -81,10 +69,10 @@ def both_axes(height):
     return figure, dict(zip(AXES, panels))
 
 
-def legend(figure, systems, columns):
-    """Add colours and markers of systems below a figure."""
+def legend(figure, systems, columns, size=6):
+    """Add colours and markers of systems below a figure, markers in points."""
     looks = [dict(zip(("color", "marker"), style_of(name)), label=name) for name in systems]
-    handles = [Line2D([], [], markersize=6, linewidth=1.4, **look) for look in looks]
+    handles = [Line2D([], [], markersize=size, linewidth=1.4, **look) for look in looks]
     figure.legend(handles=handles, loc="outside lower center", ncols=columns)
 
 
@@ -168,29 +156,6 @@ def storage_pareto(results):
         unit(axes, "y")
     panels[0].set_ylabel("final accuracy")
     legend(figure, ["substrate", "bounded_reservoir", "bounded_fifo", "online_linear", "a_gem", "river_logreg"], 3)
-    return figure
-
-
-def scale(found, settings):
-    """Recall and accuracies of both searches against the number of entries, beside the original's."""
-    figure, panels = plt.subplots(1, len(settings), figsize=(WIDTH, 3.3), sharey=True, squeeze=False)
-    lines = {
-        "recall": ("recall@5", "blue", "-", "o"),
-        "exact_acc": ("exact, vote", "black", "-", "s"),
-        "hnsw_acc": ("HNSW, vote", "vermilion", "-", "D"),
-        "hnsw_acc_k1": ("HNSW, k = 1", "orange", "--", "^"),
-    }
-    for axes, (classes, noise) in zip(panels[0], settings):
-        cell = at_scales(found, [(classes, noise)]).groupby("n")
-        for name, (label, colour, line, marker) in lines.items():
-            mean, look = cell[name].mean(), dict(color=PALETTE[colour], linestyle=line, marker=marker)
-            axes.errorbar(mean.index, mean, cell[name].std(ddof=0), label=label, **look)
-        for label, colour, column in (("paper: recall@5", "blue", 0), ("paper: HNSW", "vermilion", 2)):
-            printed, look = [row[column] for row in PAPER_SCALE.values()], dict(linestyle=":", marker="x", linewidth=1)
-            axes.plot(list(PAPER_SCALE), printed, color=PALETTE[colour], label=label, **look)
-        axes.set(xscale="log", xlabel="entries", title=f"{classes} classes, noise {noise:g}", ylim=(-0.04, 1.04))
-    panels[0][0].set_ylabel("accuracy, or recall@5")
-    figure.legend(*panels[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
 

@@ -92,6 +92,15 @@ class Studies:
         return int((sign * rows["difference"] > 0).sum()), int(sure.sum())
 
 
+def _curve(cell, metric, x, ticks):
+    """Places along ``x``, stream steps or evenly spaced ``ticks``; mean and SD over seeds there."""
+    if ticks is None:
+        steps, curves = mean_curve(cell, metric, along=x)
+        return steps, curves.mean(axis=0), pd.DataFrame(curves).std().to_numpy()
+    spread = cell.groupby(x)[metric].agg(["mean", "std"])
+    return np.searchsorted(ticks, spread.index), *spread.to_numpy().T
+
+
 def lines(rows, x, label, panels):
     """A panel per metric: means over seeds against ``x`` with one standard deviation, a line per system.
 
@@ -108,13 +117,7 @@ def lines(rows, x, label, panels):
         axes.set(xlabel=label, title=title, **({"ylim": limits} if limits else {}))
         ends, right = {}, 0
         for system, cell in rows.groupby("system", sort=False):
-            colour, marker = style_of(system)
-            if ticks:
-                spread = cell.groupby(x)[metric].agg(["mean", "std"])
-                places, (mean, std) = [ticks.index(value) for value in spread.index], spread.to_numpy().T
-            else:
-                places, curves = mean_curve(cell, metric, along=x)
-                mean, std = curves.mean(axis=0), pd.DataFrame(curves).std().to_numpy()
+            (colour, marker), (places, mean, std) = style_of(system), _curve(cell, metric, x, ticks)
             axes.fill_between(places, mean - std, mean + std, color=colour, alpha=0.12, linewidth=0)
             axes.plot(places, mean, color=colour, marker=marker if ticks else None, markersize=5)
             ends[system], right = mean[-1], max(right, places[-1])
@@ -144,9 +147,8 @@ def dots(rows, by, looks, panels, titles=()):
                 label = dict(titles).get(value, value) if place == 0 else None
                 axes.scatter(means[value], place, color=PALETTE[colour], marker=marker, s=30, zorder=2, label=label)
         axes.set_yticks(range(len(systems)), systems)
-        axes.set_ylim(len(systems) - 0.5, -0.5)
+        axes.set(ylim=(len(systems) - 0.5, -0.5), title=title)
         axes.tick_params(axis="y", length=0)
-        axes.set_title(title)
     figure.legend(*drawn[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(looks))
     return figure
 
@@ -154,8 +156,8 @@ def dots(rows, by, looks, panels, titles=()):
 def columns(rows, x, label, by, looks, panels, height, title=None):
     """A column per system, a row per metric, a line per value of ``by``: means over seeds.
 
-    ``looks``: keywords of a line by value; ``panels``: label, limits and factor by metric. Along the stream steps, or at
-    evenly spaced values of a setting.
+    ``looks``: keywords of a line by value; ``panels``: label, limits and factor by metric. Along the stream steps, or
+    at evenly spaced shares.
     """
     systems, ticks = list(dict.fromkeys(rows["system"])), None if x == "step" else sorted(rows[x].unique())
     shape, shared = (len(panels), len(systems)), dict(sharex=True, sharey="row", squeeze=False)
@@ -166,11 +168,7 @@ def columns(rows, x, label, by, looks, panels, height, title=None):
             own = rows[rows["system"] == system].dropna(subset=metric)
             for value, look in looks.items():
                 if len(cell := own[own[by] == value]):
-                    if ticks:
-                        places, mean = range(len(ticks)), cell.groupby(x)[metric].mean()
-                    else:
-                        places, curves = mean_curve(cell, metric, along=x)
-                        mean = curves.mean(axis=0)
+                    places, mean, _ = _curve(cell, metric, x, ticks)
                     axes.plot(places, factor * mean, **look)
             if own.empty:
                 axes.text(0.5, 0.5, "stores\nno entries", transform=axes.transAxes, ha="center", fontsize=7)

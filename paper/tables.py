@@ -5,13 +5,12 @@ from html import escape
 
 import pandas as pd
 
-from ocrrlib.experiments import OURS
 from ocrrlib.files import write_text
 from ocrrlib.metrics import LEVELS, summarise
 from paper.style import POLICY_TITLES, title_of
 from studies.costs import REFERENCE
 
-SETTING = ["classes", "noise"]  # of synthetic data
+BY = ["classes", "noise", "n"]  # setting of synthetic data, and number of entries
 FOUND = ["exact_acc", "hnsw_acc", "exact_acc_k1", "hnsw_acc_k1", "recall", "agreement"]
 # The original's table: entries -> recall@5, exact accuracy, accuracy with HNSW, ms per query (section 6.5).
 PAPER_SCALE = {
@@ -50,9 +49,9 @@ class Table:
         return f"{self.text.to_html(index=False, border=0)}<p><em>{escape(self.caption)}</em></p>"
 
 
-def shown(values, form):
-    """Numbers in a format such as ``.3f``; an empty cell where there is none."""
-    return ["" if pd.isna(value) else format(value, form) for value in values]
+def shown(values, form, missing=""):
+    """Numbers in a format such as ``.3f``; ``missing`` where there is none."""
+    return [missing if pd.isna(value) else format(value, form) for value in values]
 
 
 def spread(mean, std):
@@ -127,14 +126,14 @@ def headline(experiments):
 
 def at_scales(rows, settings):
     """Rows of some settings at the original's numbers of entries; all of them where none is one of these."""
-    rows = rows[rows.set_index(SETTING).index.isin(settings)]
+    rows = rows[rows.set_index(BY[:2]).index.isin(settings)]
     return rows[rows["n"].isin(PAPER_SCALE)] if rows["n"].isin(PAPER_SCALE).any() else rows
 
 
 def cost_medians(costs, settings):
     """Costs of searches by setting and number of entries, medians over data seeds."""
     costs = at_scales(costs, settings).drop(columns=["seed", "queries", "ef", "in_turn"])
-    return costs.groupby([*SETTING, "n"]).median(numeric_only=True)
+    return costs.groupby(BY).median(numeric_only=True)
 
 
 def by_setting(numbers):
@@ -144,37 +143,7 @@ def by_setting(numbers):
     return numbers, {"Classes, noise": [f"{c}, {z:g}" for c, z in pairs], "Entries": numbers["n"].map(count)}
 
 
-def scale(found, costs, settings):
-    """Section 6.5: accuracy and recall of exact and HNSW search by setting and size (mean ± SD over data seeds)."""
-    groups = at_scales(found, settings).groupby([*SETTING, "n"])
-    numbers = groups[FOUND].agg(["mean", lambda x: x.std(ddof=0)])
-    numbers.columns = [name if part == "mean" else f"{name}_std" for name, part in numbers.columns]
-    numbers["seeds"] = groups.size()
-    numbers, text = by_setting(numbers.join(cost_medians(costs, settings).drop(columns="threads")))
-    several = numbers["seeds"] > 1
-    text |= {
-        "Exact": spread(numbers["exact_acc"], numbers["exact_acc_std"].where(several)),
-        "HNSW": spread(numbers["hnsw_acc"], numbers["hnsw_acc_std"].where(several)),
-        "Gap (pp)": shown(100 * (numbers["exact_acc"] - numbers["hnsw_acc"]), "+.1f"),
-        "HNSW, k = 1": shown(numbers["hnsw_acc_k1"], ".3f"),
-        "Recall@5": spread(numbers["recall"], numbers["recall_std"].where(several)),
-        "Agreement": shown(numbers["agreement"], ".3f"),
-        "Seeds": numbers["seeds"],
-    }
-    caption = (
-        "Exact and HNSW search (M = 16, ef_construction = 200, ef = 64) on synthetic classes: accuracy of the vote, "
-        "and without one (k = 1); share of the five nearest entries that HNSW finds; how often both votes agree. "
-        "Mean ± SD over data seeds where there are several."
-    )
-    return Table("table_scale", caption, numbers, pd.DataFrame(text))
-
-
 def relative(costs, *actions):
     """Median times of a correction and a prediction, or of one of them, as multiples of the substrate's in that run."""
     actions = actions or ("correct", "predict")
     return sum(costs[f"{one}_median"] for one in actions) / sum(costs[f"{REFERENCE}_{one}"] for one in actions)
-
-
-def times_of_ours(costs):
-    """Multiple of the substrate's time that the proposed system takes per correction and prediction, by dataset."""
-    return relative(costs[costs["system"] == OURS].set_index("dataset")).to_dict()

@@ -70,14 +70,15 @@ def main():
         jobs, salt = int(settings.get("JOBS") or os.cpu_count()), settings.get("SEED") or commit()
         count = 0 if settings.get("SYSTEMS") else 20 if settings.get("ALL") and not settings.get("SAMPLE") else 1
         wrong += [line for name in STUDIES for line in differing_rows(name, salt, count)]
-        wrong += [f"{one.file}: {one.run} comes out otherwise" for one in differing(runs, jobs)]
+        found = differing(runs, jobs)
+        wrong += [f"{one.file}: {one.run} comes out otherwise" for one in found]
     except InputError as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
         sys.exit("stopped")
     if wrong:
         print(*wrong, sep="\n")
-        systems = ", ".join(sorted({line.split("system='")[1].split("'")[0] for line in wrong if "system='" in line}))
+        systems = ", ".join(sorted({one.run.system for one in found}))
         way_out = "a bug, or a change to declare by a new `version` in the registry"
         sys.exit(f"error: {len(wrong)} differences{f' in {systems}' if systems else ''}: {way_out}")
     print(f"{len(runs)} published runs repeated, all exact; and {count} rows of each of {', '.join(STUDIES)}")

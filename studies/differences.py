@@ -14,6 +14,18 @@ METRICS = ("novel_acc", "original_acc", "mean_novel", "corrections", "auroc", "f
 # The system that the others of a study are compared with in the same setting.
 RIVALS = {"new": "substrate", "known": "substrate", "scope": "substrate, cosine"}
 RIVALS |= {"order": "bounded_fifo_1000", "digits": "online_linear"}
+# What a run's setting is called, by study; shares in percent.
+SETTINGS = {
+    "wrong": "{wrong:g} % wrong, {confusion}",
+    "late": "{delay} late",
+    "asked": "{p:g} % asked, {asking}",
+    "drift": "{drift} drift",
+    "new": "{new} new",
+    "known": "{known} known",
+    "order": "{order}",
+    "encoder": "{encoder}",
+}
+USUAL = {"wrong": 0, "confusion": "none", "delay": 0, "asking": "random", "drift": "none", "order": "file"}
 
 
 def last(rows):
@@ -35,33 +47,19 @@ def detection(rows):
     return pd.concat(found, ignore_index=True)
 
 
-def _settings(final):
-    """The name of each run's setting, and of the usual one of its study."""
-    most, first = final.groupby("study")["known"].max(), final.groupby("study")["encoder"].first()
-    fewest, found = final.groupby("study")["new"].min(), []
-    for run in final.to_dict("records"):
-        study, asked = run["study"], f"{100 * run['p']:g} % asked"
-        named = {
-            "wrong": (f"{100 * run['wrong']:g} % wrong, {run['confusion']}", "0 % wrong, none"),
-            "late": (f"{run['delay']} late", "0 late"),
-            "asked": (f"{asked}, {run['asking']}", f"{asked}, random"),
-            "drift": (f"{run['drift']} drift", "none drift"),
-            "new": (f"{run['new']} new", f"{fewest[study]} new"),
-            "known": (f"{run['known']} known", f"{most[study]} known"),
-            "order": (run["order"], "file"),
-            "encoder": (run["encoder"], first[study]),
-        }
-        found.append(named.get(study, ("usual", "usual")))
-    return pd.DataFrame(found, final.index, ["setting", "usual"])
-
-
 def measured(rows):
     """One row per run and metric: ``PAIR``, ``usual`` (the setting that it is compared with) and ``value``."""
     final = last(rows[rows["study"] != "scope"])
-    runs = final.join(_settings(final)).melt([*PAIR[:3], "usual", "seed"], METRICS[:4], var_name="metric")
+    runs = final.assign(p=100 * final["p"], wrong=100 * final["wrong"])
+    studies = runs.groupby("study")
+    usual = {"new": studies["new"].transform("min"), "known": studies["known"].transform("max")}
+    usual = runs.assign(**USUAL, **usual, encoder=studies["encoder"].transform("first"))
+    for name, settings in {"setting": runs, "usual": usual}.items():
+        final[name] = [SETTINGS.get(run["study"], "usual").format(**run) for run in settings.to_dict("records")]
+    final = final.melt([*PAIR[:3], "usual", "seed"], METRICS[:4], var_name="metric")
     found = detection(rows).query("within == 'all'")
     found = found.assign(system=found["system"] + ", " + found["score"], setting=found["when"], usual="before")
-    return pd.concat([runs, found[list(runs)]], ignore_index=True)
+    return pd.concat([final, found[list(final)]], ignore_index=True)
 
 
 def compared(rows):

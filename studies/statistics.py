@@ -56,13 +56,13 @@ def measure(results):
     return pd.DataFrame(found)
 
 
-def by_seed(runs, column):
-    """Yield each cell and its table of ``column``: seeds by systems, both in order of appearance."""
+def by_seed(runs, *columns):
+    """Yield each cell and a table of each column: seeds by systems, both in order of appearance."""
     for cell, own in runs.groupby(CELL, sort=False, observed=True):
-        table = own.pivot(index="seed", columns="system", values=column)
-        if table.isna().any(axis=None):
+        seeds, systems = own["seed"].unique(), own["system"].unique()
+        if len(own) < len(seeds) * len(systems):
             raise InputError(f"{', '.join(cell)}: a system lacks a seed that others have: give every system every seed")
-        yield cell, table.loc[own["seed"].unique(), own["system"].unique()]
+        yield cell, *(own.pivot(index="seed", columns="system", values=name).loc[seeds, systems] for name in columns)
 
 
 def differences(system, other):
@@ -72,7 +72,7 @@ def differences(system, other):
     return np.where(np.abs(found) <= SAME * np.maximum(np.abs(system), np.abs(other)), 0.0, found)
 
 
-def t_intervals(values):
+def t_intervals(values, level=LEVEL):
     """``mean``, ``sd`` and Student's t interval ``low`` to ``high`` of each row of (m, n); NaN for one column."""
     values = np.atleast_2d(np.asarray(values, float))
     n, mean = values.shape[1], values.mean(axis=1)
@@ -80,7 +80,7 @@ def t_intervals(values):
         return pd.DataFrame({"mean": mean} | dict.fromkeys(("sd", "low", "high"), np.nan))
     same = np.ptp(values, axis=1) <= SAME * np.abs(values).max(axis=1)
     sd = np.where(same, 0.0, values.std(axis=1, ddof=1))
-    half = stats.t.ppf((1 + LEVEL) / 2, n - 1) * sd / np.sqrt(n)
+    half = stats.t.ppf((1 + level) / 2, n - 1) * sd / np.sqrt(n)
     return pd.DataFrame({"mean": mean, "sd": sd, "low": mean - half, "high": mean + half})
 
 
@@ -142,7 +142,7 @@ def accuracies(runs, resamples=9_999):
     """
     found = []
     for metric in METRICS:
-        for (dataset, policy), table in by_seed(runs, metric):
+        for cell, table in by_seed(runs, metric):
             others = table.drop(columns=REFERENCE, errors="ignore")
             d = differences(others.T, pick("system", REFERENCE, dict(table.items())))
             paired = intervals(d, resamples).add_prefix("difference_").set_index(others.columns)
@@ -150,7 +150,7 @@ def accuracies(runs, resamples=9_999):
             paired["p_holm"] = multipletests(paired["p"], method="holm")[1]
             paired["improvement"] = ((np.sign(d) + 1) / 2).mean(axis=-1)
             own = intervals(table.T, resamples).set_index(table.columns).join(paired).reset_index()
-            names = {"dataset": dataset, "policy": policy, "metric": metric, "system": own.pop("system")}
+            names = dict(zip(CELL, cell)) | {"metric": metric, "system": own.pop("system")}
             found.append(pd.DataFrame(names | {"seeds": len(table)}).join(own))
     return pd.concat(found, ignore_index=True)
 
@@ -226,7 +226,7 @@ def resampled_cells(runs, rows=None, places=None, resamples=2_000):
     A row is drawn as often for one seed as for all others that have it: what seeds share is not taken for new. With
     both drawn the spread is somewhat too wide, never too narrow (Owen 2007, the pigeonhole bootstrap).
     """
-    for (cell, novel), (_, original) in zip(*(by_seed(runs, axis) for axis in AXES)):
+    for cell, novel, original in by_seed(runs, *AXES):
         rng, n = np.random.default_rng(0), len(novel)
         weights = bootstrap_counts(rng, resamples, n).astype(float) / n
         found = {"seeds": np.stack([weights @ table.to_numpy() for table in (novel, original)])}

@@ -1,11 +1,9 @@
 """Harder streams: which cells make a study, and the studies as one tidy frame.
 
-What corrections are like in life: wrong, late, or asked for.  What queries are like: they drift from
-the centre of their class, belong to few new classes or to many, or to none at all.  And what the first
-rows, the encoder and the modality have to do with it.
+Corrections are wrong, late, or asked for. Queries drift from the centre of their class, belong to few new classes or
+to many, or to none at all. And what the first rows, the encoder and the modality have to do with it.
 """
 
-import importlib.metadata
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import product
@@ -17,34 +15,42 @@ from ocrrlib.embeddings import Embedded, halve, load, widen
 from ocrrlib.encoders import DEFAULT_ENCODER, LEXICAL_ENCODER
 from ocrrlib.experiments import OURS, PROFILES, parse_seeds
 from ocrrlib.files import pick
-from ocrrlib.policies import CONFUSIONS, POLICIES, UNCERTAINTIES, Policy
+from ocrrlib.policies import CONFUSIONS, UNCERTAINTIES, Policy
 from ocrrlib.scenario import make_scenario, shuffled
 from ocrrlib.search import top_k
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import SYSTEMS
 from ocrrlib.tasks import Task, run_tasks
 
-ORACLE, BLIND = POLICIES["oracle"], Policy("blind", 1.0, exact=True)
 SEEDS = {"paper": (0, 1, 2, 3, 4), "quick": (0,)}
 COMPARED = ("substrate", "bounded_reservoir_1000", "knn_lm", "online_linear", "slda", OURS)
-QUEUES = ("bounded_fifo_1000", "bounded_reservoir_1000")  # what a memory with a budget keeps depends on the order
-TUNED = ("online_linear_tuned",)  # takes part where the question is whether a linear head's step carries over
-SETTING = "asking p wrong confusion delay drift order new known".split()
-KEY = ["study", "dataset", "encoder", "system", "seed", *SETTING, "step"]
-NAMED = ["dataset", "encoder", "system", "seed", "drift", "order", "new", "known"]  # fields of a cell that are in a row
+# What a memory with a budget keeps depends on the order; on digits the question is whether a head's step carries over.
+OTHERS = {"order": ("bounded_fifo_1000", "bounded_reservoir_1000"), "digits": (*COMPARED, "online_linear_tuned")}
+ORACLE = {"asking": "random", "p": 1.0, "wrong": 0.0, "confusion": "none", "delay": 0}  # corrects every mistake at once
+SETTING = [*ORACLE, "drift", "order", "new", "known"]
+NAMED = ["dataset", "encoder", "system", "seed", *SETTING]  # fields of a cell that are in a row
+KEY = ["study", *NAMED, "step"]
 DRIFTS = ("abrupt", "gradual", "recurring")
 RECALL = 0.95  # share of the queries in scope that must pass the threshold
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One system, streamed once: ``new`` classes stream by, it starts from ``known`` others (0 for all)."""
+    """One system, streamed once: ``new`` classes stream by, it starts from ``known`` others (0 for all).
+
+    A share ``p`` of the stream is asked about, ``asking`` at random or by an uncertainty; ``wrong``, ``confusion`` and
+    ``delay`` are those of a ``Policy``.
+    """
 
     system: str
     seed: int
     dataset: str = "banking77"
     encoder: str = DEFAULT_ENCODER
-    policy: Policy = ORACLE
+    asking: str = "random"
+    p: float = 1.0
+    wrong: float = 0.0
+    confusion: str = "none"
+    delay: int = 0
     drift: str = "none"
     order: str = "file"
     new: int = 10
@@ -53,23 +59,24 @@ class Cell:
     thin: int = 1
     out_of_scope: bool = False
 
+    @property
+    def policy(self):
+        """The correction policy; at random it asks about exactly the share ``p``, as by uncertainty."""
+        confusion = self.confusion if self.wrong else "uniform"
+        ask = None if self.asking == "random" else self.asking
+        return Policy("asked", self.p, self.wrong, confusion, self.delay, ask, exact=True)
+
 
 def _product(**options):
     """All combinations, as dicts."""
     return [dict(zip(options, values)) for values in product(*options.values())]
 
 
-def _policies(**changes):
-    return [dict(policy=replace(ORACLE, **change)) for change in _product(**changes)]
-
-
-# What asks: at random, or by uncertainty; all spend the same number of questions.
-WAYS = (BLIND, *(replace(ORACLE, ask=way) for way in UNCERTAINTIES))
 # Each setting as its changes of the usual cell.
 STUDIES = {
-    "wrong": _policies() + _policies(wrong=(0.1, 0.2, 0.4), confusion=CONFUSIONS),
-    "late": _policies(delay=(0, 10, 50, 200)),
-    "asked": [dict(policy=replace(way, p=p)) for p in (0.05, 0.1, 0.2, 0.4) for way in WAYS],
+    "wrong": [{}, *_product(wrong=(0.1, 0.2, 0.4), confusion=CONFUSIONS)],
+    "late": _product(delay=(0, 10, 50, 200)),
+    "asked": _product(p=(0.05, 0.1, 0.2, 0.4), asking=("random", *UNCERTAINTIES)),
     "drift": _product(drift=("none", *DRIFTS)),
     "new": _product(new=(1, 5, 10, 20, 40), known=(37,)),  # 40 of 77 leave 37
     "known": _product(known=(5, 10, 20, 37, 0)),
@@ -80,7 +87,7 @@ STUDIES = {
 }
 
 
-def plan(study, encoder=DEFAULT_ENCODER, seeds=None, profile="paper", systems=COMPARED):
+def plan(study, encoder=DEFAULT_ENCODER, seeds=None, profile="paper"):
     """The cells of a study; without ``seeds``, for those of the profile.
 
     Raises
@@ -90,8 +97,7 @@ def plan(study, encoder=DEFAULT_ENCODER, seeds=None, profile="paper", systems=CO
     """
     size = dict(pick("profile", profile, PROFILES)) | ({"cap": None} if profile == "paper" else {})
     settings, seeds = pick("study", study, STUDIES), parse_seeds(SEEDS[profile] if seeds is None else seeds)
-    systems = QUEUES if study == "order" else (*systems, *TUNED) if study == "digits" else systems
-    usual = size | {"encoder": encoder}
+    systems, usual = OTHERS.get(study, COMPARED), size | {"encoder": encoder}
     return [Cell(system, seed, **usual | change) for change in settings for seed in seeds for system in systems]
 
 
@@ -101,8 +107,7 @@ def load_pixels():
 
     X, y = load_digits(return_X_y=True)
     rows, y, test = widen(halve(X)), y.astype(np.int64), np.arange(len(y)) % 4 == 3
-    origin = {"sources": {}, "revision": f"scikit-learn {importlib.metadata.version('scikit-learn')}"}
-    return Embedded("digits", "pixels", tuple("0123456789"), rows[~test], y[~test], rows[test], y[test], origin)
+    return Embedded("digits", "pixels", tuple("0123456789"), rows[~test], y[~test], rows[test], y[test])
 
 
 def split_off(data, name="oos"):
@@ -156,7 +161,7 @@ def drifting(scenario, how):
 
 @lru_cache(maxsize=1)
 def scenario_of(cell):
-    """The scenario that a cell streams; system and policy do not matter."""
+    """The scenario that a cell streams."""
     data, _, _ = rows_of(cell.dataset, cell.encoder, cell.out_of_scope)
     scenario = make_scenario(data, cell.seed, cap=cell.cap, held_out=cell.new, thin=cell.thin)
     scenario = keep_known(scenario, cell.known) if cell.known else scenario
@@ -165,10 +170,10 @@ def scenario_of(cell):
 
 
 def wrong_entries(system, scenario):
-    """The share of stored entries that are stream rows with a wrong label; None where none are stored."""
+    """The share of stored entries that are stream rows with a wrong label; NaN where none are stored."""
     entries = getattr(system, "entries", None)
-    if entries is None or not entries.size:
-        return None
+    if entries is None:
+        return np.nan
     right = {(x.tobytes(), y) for x, y in zip(scenario.X_stream, scenario.y_stream.tolist())}
     written = entries.since(len(scenario.y_initial))  # the initial ones are right
     return sum((entries.X[slot].tobytes(), int(entries.y[slot])) not in right for slot in written) / entries.size
@@ -195,7 +200,7 @@ def detection(inside, outside):
 
 def run_cell(cell):
     """Stream a cell: one dict per checkpoint; the first and the last with ``detection`` where rows are out of scope."""
-    scenario = scenario_of(replace(cell, system="", policy=ORACLE))
+    scenario = scenario_of(replace(cell, system="", **ORACLE))  # remembered, whatever the system and the policy
     _, _, outside = rows_of(cell.dataset, cell.encoder, cell.out_of_scope)
     system, rows = SYSTEMS[cell.system].make(cell.seed), []
     for checkpoint in run_stream(system, scenario, cell.policy):
@@ -226,21 +231,14 @@ def run_studies(names=tuple(STUDIES), encoder=DEFAULT_ENCODER, seeds=None, profi
         entry, data = SYSTEMS[cell.system], rows_of(cell.dataset, cell.encoder, cell.out_of_scope)[1]
         tasks.append(Task(asdict(cell) | {"made": [entry.cls, entry.params], "data": data}, (cell,)))
     for (study, cell), found in zip(cells, run_tasks(run_cell, tasks, **how)):
-        policy = cell.policy
-        setting = {"study": study, "asking": policy.ask or "random", "p": policy.p, "delay": policy.delay}
-        setting |= {"wrong": policy.wrong, "confusion": policy.confusion if policy.wrong else "none"}
-        setting |= {name: getattr(cell, name) for name in NAMED}
+        setting = {"study": study} | {name: getattr(cell, name) for name in NAMED}
         rows += [setting | checkpoint for checkpoint in found]
     frame = pd.DataFrame(rows)
-    metrics = [name for name in frame if name not in KEY]
-    return frame[KEY + metrics].astype({name: float for name in metrics if frame[name].dtype == object})
+    return frame[KEY + [name for name in frame if name not in KEY]]
 
 
 def rerun(row):
     """Outcomes by column of a published row, a mapping by column, from its own settings."""
-    policy = BLIND if row["asking"] == "random" else replace(ORACLE, ask=row["asking"])
-    confusion = row["confusion"] if row["wrong"] else "uniform"
-    policy = replace(policy, p=row["p"], wrong=row["wrong"], confusion=confusion, delay=row["delay"])
-    cell = Cell(policy=policy, out_of_scope=row["study"] == "scope", **{name: row[name] for name in NAMED})
+    cell = Cell(**{name: row[name] for name in NAMED}, out_of_scope=row["study"] == "scope")
     (found,) = (checkpoint for checkpoint in run_cell(cell) if checkpoint["step"] == row["step"])
     return found

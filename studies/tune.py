@@ -18,7 +18,6 @@ from scipy import stats
 from ocrrlib.embeddings import load
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.experiments import EXPERIMENTS, OURS
-from ocrrlib.files import pick
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream
@@ -35,7 +34,6 @@ BOUNDED, LEVEL = 4, 0.95  # seeds that make a bound, and its confidence
 ROUNDS = ((32, 1), (16, 4), (8, 8))  # the best so many settings go into a round, on the first so many seeds
 CLIMBS, LAST = 6, (8, len(SEEDS))  # times that single steps are taken, at most; the last round
 SEARCHED = ["system", "dataset", "policy", "seed"]
-SETTING = ["parameter", "value", "chosen", "dataset", "policy", "seed"]
 # All that are compared with ours later on, but for river's two: they had collapsed in all cells.
 RIVALS = tuple(name for name in EXPERIMENTS["beyond"].systems if name != OURS and SYSTEMS[name].family != "river")
 # What is searched, narrowed by first looks on these seeds; a dot leads into a setting that is a dict.
@@ -109,28 +107,25 @@ def accuracy(entry, dataset, policy, seed, encoder=DEFAULT_ENCODER):
     return {axis: float(np.average(answers[axis] == y, weights=weights[y])) for axis, y in truth.items()}
 
 
-def accuracies(plan, encoder=DEFAULT_ENCODER, **how):
-    """``accuracy`` for each (entry, dataset, policy, seed).
+def rate(entries, datasets, policies, seeds, encoder=DEFAULT_ENCODER, **how):
+    """``accuracy`` of registry entries by name: a frame with one row per dataset, seed, name (``system``) and policy.
 
     ``how``: ``jobs``, ``cache``, ``progress`` and ``dask`` of ``run_tasks``.
     """
-    tasks = []
-    for entry, dataset, policy, seed in plan:
+    tasks, names = [], []
+    for dataset, seed, (name, entry), policy in product(datasets, seeds, entries.items(), policies):
+        names.append(dict(zip(SEARCHED, (name, dataset, policy, seed))))
         key = {"made": [entry.cls, entry.params], "data": fold_of(dataset, encoder, seed % FOLDS)[1], "policy": policy}
         tasks.append(Task(key | {"seed": seed}, (entry, dataset, policy, seed, encoder)))
-    return run_tasks(accuracy, tasks, **how)
+    return pd.DataFrame([name | row for name, row in zip(names, run_tasks(accuracy, tasks, **how))])
 
 
-def value_of(params, name):
-    """A setting by its name."""
-    group, _, key = name.rpartition(".")
-    return pick("setting", key, params[group] if group else params)
-
-
-def with_value(params, name, value):
-    """The same settings but for one."""
-    group, _, key = name.rpartition(".")
-    return params | {group: params[group] | {key: value}} if group else params | {key: value}
+def with_values(params, setting):
+    """The same settings but for those in ``setting``, by the names in ``SPACE``."""
+    for name, value in setting.items():
+        group, _, key = name.rpartition(".")
+        params = params | ({group: params[group] | {key: value}} if group else {key: value})
+    return params
 
 
 def drawn(n, seed=0):
@@ -145,14 +140,6 @@ def drawn(n, seed=0):
 def one_step(setting):
     """All settings that differ from this one in one place."""
     return [setting | {name: value} for name, values in SPACE.items() for value in values if value != setting[name]]
-
-
-def entry_of(setting):
-    """Our system with a setting of ``drawn``."""
-    params = SYSTEMS[OURS].params
-    for name, value in setting.items():
-        params = with_value(params, name, value)
-    return replace(SYSTEMS[OURS], params=params)
 
 
 def behind(rows, candidates):
@@ -177,7 +164,7 @@ def behind(rows, candidates):
 
 
 def search(datasets=DATASETS, seeds=SEEDS, encoder=DEFAULT_ENCODER, rounds=ROUNDS, climbs=CLIMBS, last=LAST, **how):
-    """Rate settings against all rivals, in the order that the module tells; ``how`` as for ``accuracies``.
+    """Rate settings against all rivals, in the order that the module tells; ``how`` as for ``rate``.
 
     Returns
     -------
@@ -185,13 +172,10 @@ def search(datasets=DATASETS, seeds=SEEDS, encoder=DEFAULT_ENCODER, rounds=ROUND
         One row per system, dataset, policy and seed; settings are systems named by number, with values.
     """
     tried, parts, (best, most) = {}, [], last
+    rivals, some, ours = {name: SYSTEMS[name] for name in RIVALS}, rounds[-1][1], SYSTEMS[OURS]
 
-    def rate(entries, own):
-        plan = list(product(datasets, own, entries, POLICIES))
-        work = [(entries[name], dataset, policy, seed) for dataset, seed, name, policy in plan]
-        names = [dict(zip(SEARCHED, (name, dataset, policy, seed))) for dataset, seed, name, policy in plan]
-        done = accuracies(work, encoder, **how)
-        parts.append(pd.DataFrame([name | row for name, row in zip(names, done)]))
+    def spend(entries, n):
+        parts.append(rate(entries, datasets, POLICIES, seeds[:n], encoder, **how))
 
     def rows():
         values = pd.DataFrame.from_dict(tried, orient="index", columns=list(SPACE))
@@ -201,7 +185,7 @@ def search(datasets=DATASETS, seeds=SEEDS, encoder=DEFAULT_ENCODER, rounds=ROUND
         """Rate settings on more and more seeds, fewer and fewer of them."""
         for n, some in rounds:
             left = sorted(left[:n], key=lambda name: list(tried[name].values()))  # neighbours share work
-            rate({name: entry_of(tried[name]) for name in left}, seeds[:some])
+            spend({name: replace(ours, params=with_values(ours.params, tried[name])) for name in left}, some)
             found = rows()
             found = found[found["seed"].isin(seeds[:some]) & found["system"].isin([*RIVALS, *left])]
             left = list(behind(found, left).index)
@@ -211,8 +195,7 @@ def search(datasets=DATASETS, seeds=SEEDS, encoder=DEFAULT_ENCODER, rounds=ROUND
         tried.update(zip(names, settings))
         return names
 
-    rivals, some = {name: SYSTEMS[name] for name in RIVALS}, rounds[-1][1]
-    rate(rivals, seeds[:some])
+    spend(rivals, some)
     before = named([BEFORE])
     contest(before, ((1, some),))
     contest(named([setting for setting in drawn(rounds[0][0]) if setting != BEFORE]), rounds)
@@ -220,7 +203,7 @@ def search(datasets=DATASETS, seeds=SEEDS, encoder=DEFAULT_ENCODER, rounds=ROUND
         new = [setting for setting in one_step(winner(rows())) if setting not in tried.values()]
         if new:
             contest(named(new), ((len(new), some),))
-    rate(rivals, seeds[:most])
+    spend(rivals, most)
     contest(list(dict.fromkeys([*ranked(rows())[:best], *before])), ((best + 1, most),))
     return rows()
 
@@ -255,23 +238,25 @@ def left_out(params):
 def settings():
     """All settings that are compared: (what differs, its value, all of them); a reader left out has no value."""
     chosen = SYSTEMS[OURS].params
+    (flat,) = pd.json_normalize(chosen).to_dict("records")  # by the names in ``SPACE``
     found = [("", np.nan, chosen), *((name, np.nan, params) for name, params in left_out(chosen).items())]
     for name, values in SPACE.items():
-        other = [value for value in values if value != value_of(chosen, name)]
-        found += [(name, float(value), with_value(chosen, name, value)) for value in other]
+        other = [value for value in values if value != flat[name]]
+        found += [(name, float(value), with_values(chosen, {name: value})) for value in other]
     return found
 
 
 def tune(datasets=DATASETS, policies=("oracle", "random10"), seeds=SEEDS[:4], encoder=DEFAULT_ENCODER, **how):
-    """Our system as it is set and with one setting changed at a time; ``how`` as for ``accuracies``.
+    """Our system as it is set and with one setting changed at a time; ``how`` as for ``rate``.
 
     Returns
     -------
     DataFrame
         One row per setting, dataset, policy and seed; ``parameter`` is empty for the system as it is set.
     """
-    plan = list(product(datasets, policies, seeds, settings()))
-    work = [(replace(SYSTEMS[OURS], params=params), *run) for *run, (_, _, params) in plan]
-    done = accuracies(work, encoder, **how)
-    names = [(name, value, not name, *run) for *run, (name, value, _) in plan]
-    return pd.DataFrame([dict(zip(SETTING, name)) | row for name, row in zip(names, done)])
+    changes = pd.DataFrame(settings(), columns=["parameter", "value", "params"])
+    entries = {number: replace(SYSTEMS[OURS], params=params) for number, params in changes.pop("params").items()}
+    rows = rate(entries, datasets, policies, seeds, encoder, **how)
+    rows = changes.assign(chosen=changes["parameter"] == "").loc[rows["system"]].reset_index(drop=True).join(rows)
+    rows = rows.sort_values(["dataset", "policy", "seed"], kind="stable", ignore_index=True)
+    return rows.drop(columns="system")

@@ -1,6 +1,6 @@
 """Spread over seeds: every draw of held-out classes with every stream order and every seed of the policy's draws."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 
@@ -9,13 +9,13 @@ import pandas as pd
 
 from ocrrlib.embeddings import load
 from ocrrlib.encoders import DEFAULT_ENCODER
-from ocrrlib.files import pick
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import SYSTEMS
 from ocrrlib.tasks import Task, run_tasks
 
+POLICY = "random50"
 dataset_of = lru_cache(maxsize=2)(load)
 
 
@@ -27,14 +27,14 @@ def compose(data, draw, order, coins):
     return replace(drawn, seed=coins, X_stream=data.X_train[stream], y_stream=data.y_train[stream])
 
 
-def run_one(dataset, encoder, system, draw, order, coins, policy="random50", seed=0):
-    """Final accuracies and corrections of one stream; the system itself is made with ``seed`` throughout."""
+def run_one(dataset, encoder, system, draw, order, coins):
+    """Final accuracies and corrections of one stream; the system itself is made with the same seed throughout."""
     scenario = compose(dataset_of(dataset, encoder), draw, order, coins)
-    *_, last = run_stream(SYSTEMS[system].make(seed), scenario, POLICIES[policy], every=len(scenario.y_stream))
+    *_, last = run_stream(SYSTEMS[system].make(0), scenario, POLICIES[POLICY], every=len(scenario.y_stream))
     return {"novel": last.novel_acc, "original": last.original_acc, "corrections": last.corrections}
 
 
-def cross(systems, dataset, encoder=DEFAULT_ENCODER, draws=6, orders=4, coins=4, policy="random50", **how):
+def cross(systems, dataset, encoder=DEFAULT_ENCODER, draws=6, orders=4, coins=4, **how):
     """Every system over so many draws, orders and seeds of Bernoulli draws.
 
     ``how``: ``jobs``, ``cache``, ``progress`` and ``dask`` of ``run_tasks``.
@@ -44,15 +44,12 @@ def cross(systems, dataset, encoder=DEFAULT_ENCODER, draws=6, orders=4, coins=4,
     DataFrame
         One row per stream: final ``novel`` and ``original`` accuracy, ``corrections``.
     """
-    of_all = {"policy": asdict(pick("policy", policy, POLICIES)), "data": dataset_of(dataset, encoder).fingerprint}
-    tasks, names = [], []
+    tasks, names, data = [], [], dataset_of(dataset, encoder).fingerprint
     for draw, order, coin, system in product(range(draws), range(orders), range(coins), systems):
-        entry = pick("system", system, SYSTEMS)
         names.append({"dataset": dataset, "system": system, "draw": draw, "order": order, "coins": coin})
-        key = names[-1] | of_all | {"made": [entry.cls, entry.params]}
-        tasks.append(Task(key, (dataset, encoder, system, draw, order, coin, policy)))
-    done = run_tasks(run_one, tasks, **how)
-    return pd.DataFrame([name | row for name, row in zip(names, done)])
+        key = names[-1] | {"policy": POLICY, "data": data, "made": [SYSTEMS[system].cls, SYSTEMS[system].params]}
+        tasks.append(Task(key, (dataset, encoder, system, draw, order, coin)))
+    return pd.DataFrame([name | row for name, row in zip(names, run_tasks(run_one, tasks, **how))])
 
 
 def rerun(row):

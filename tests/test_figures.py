@@ -4,25 +4,19 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from matplotlib.collections import PathCollection
 
 from ocrrlib.metrics import summarise
 from paper import figures, style
 
 SYSTEMS = ("static_linear", "online_linear", "knn_lm", "substrate")
-FOUND = pd.DataFrame(
-    [(100, 0.1, 10_000, 0), (100, 0.1, 10_000, 1), (10, 0.15, 10_000, 0), (10, 0.15, 100_000, 0), (7, 0.3, 10_000, 0)],
-    columns=["classes", "noise", "n", "seed"],
-).assign(exact_acc=[1.0, 0.8, 1.0, 0.99, 0.5], hnsw_acc=[0.9, 0.7, 1.0, 0.99, 0.4], hnsw_acc_k1=0.9, recall=0.5)
 
 
-def runs(systems=SYSTEMS, seeds=3, number=0):
-    """Random runs of random length, with different numbers of corrections."""
-    rng, rows = np.random.default_rng(number), []
+def runs(systems=SYSTEMS):
+    """Random runs of random length over three seeds, with different numbers of corrections."""
+    rng, rows = np.random.default_rng(0), []
     for system in systems:
-        for seed in range(seeds):
+        for seed in range(3):
             steps = np.append(np.arange(0, rng.integers(100, 300), 50), rng.integers(300, 400))
             corrections = np.append(0, np.cumsum(rng.integers(0, 40, len(steps) - 1)))
             names = dict(dataset="banking77", encoder="e", policy="oracle", system=system, seed=seed)
@@ -38,24 +32,11 @@ def closed():
     plt.close("all")
 
 
-@settings(max_examples=15)
-@given(number=st.integers(0, 2**32 - 1), seeds=st.integers(1, 5))
-def test_a_mean_curve_ends_at_the_means_of_the_table_however_long_its_seeds_are(number, seeds):
-    cell = runs(SYSTEMS[:2], seeds, number)
-    told = summarise(cell).set_index("system")
-    for system, own in cell.groupby("system"):
-        for axis in ("novel", "original"):
-            x, found = figures.mean_curve(own, f"{axis}_acc")
-            assert (x[-1], found[:, -1].mean()) == pytest.approx(tuple(told.loc[system, ["corrections", axis]]))
-            assert (np.diff(x) >= 0).all(), "corrections are never taken back"
-
-
 def test_a_seed_whose_stream_is_over_stays_where_it_ended():
     rows = [(0, 0, 0, 0.0), (0, 10, 4, 0.5), (1, 0, 0, 0.0), (1, 10, 2, 0.1), (1, 20, 8, 0.7)]
     cell = pd.DataFrame(rows, columns=["seed", "step", "corrections", "novel_acc"])
     x, found = figures.mean_curve(cell, "novel_acc")
-    assert x.tolist() == [0, 3, 6]
-    assert found.tolist() == [[0.0, 0.5, 0.5], [0.0, 0.1, 0.7]]
+    assert x.tolist() == [0, 3, 6] and found.tolist() == [[0.0, 0.5, 0.5], [0.0, 0.1, 0.7]]
 
 
 def test_every_curve_ends_in_a_mark_at_the_means():
@@ -69,8 +50,8 @@ def test_every_curve_ends_in_a_mark_at_the_means():
 
 
 def test_dots_are_filled_for_novel_and_hollow_for_original_means_and_seeds():
-    cell, (figure, axes) = runs(), plt.subplots()
-    figures.dots(axes, cell, {system: style.style_of(system)[0] for system in SYSTEMS})
+    figure, axes = plt.subplots()
+    figures.dots(axes, runs(), {system: style.style_of(system)[0] for system in SYSTEMS})
     figures.dots_legend(figure)
     marks = [d for d in axes.collections if isinstance(d, PathCollection)]
     hollow = [tuple(d.get_facecolor()[0][:3]) == (1, 1, 1) for d in marks]
@@ -81,16 +62,12 @@ def test_dots_are_filled_for_novel_and_hollow_for_original_means_and_seeds():
 
 
 def test_the_map_of_noise_has_a_number_for_every_setting_of_the_first_seed():
-    panels = figures.noise_map(FOUND).axes
+    settings = [(100, 0.1, 10_000, 0), (100, 0.1, 10_000, 1), (10, 0.15, 10_000, 0), (10, 0.15, 100_000, 0)]
+    found = pd.DataFrame([*settings, (7, 0.3, 10_000, 0)], columns=["classes", "noise", "n", "seed"])
+    panels = figures.noise_map(found.assign(exact_acc=0.9, hnsw_acc=0.8, recall=0.5)).axes
     assert len(panels) == 3 * 3 + 3, "a colour bar for each column"
     shown = [sum(text.get_text() != "nan" for text in axes.texts) for axes in panels[:9]]
     assert shown == [1] * 3 + [2] * 3 + [1] * 3
-
-
-def test_curves_over_scales_stand_beside_those_of_the_original():
-    (axes,) = figures.scale(FOUND, [(100, 0.1)]).axes
-    assert [line.get_ydata()[-1] for line in axes.lines[-2:]] == [0.226, 0.99]
-    assert axes.get_legend_handles_labels()[1][:2] == ["paper: recall@5", "paper: HNSW"]
 
 
 def test_the_front_of_storage_names_every_budget():

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from pathlib import Path
 
 import pytest
 from bs4 import BeautifulSoup
@@ -17,81 +18,43 @@ from paper.document import html, latex, parse, typst
 from paper.values import Value
 from tests.browser import browser, find
 
-SOURCE = """\
----
-title: A small paper
-author: Ada Example
-abstract: |
-  The abstract says {{ accuracy }}.
-lang: en-GB
----
-
-# Start {#sec:start}
-
-Prose says {{ accuracy }} and {{cost.append}}, as @smith2020 did [@jones-2021, p. 3.5]. Look at @fig:curves, @tbl:small
-and @sec:deeper; more is in @sec:more, after @sec:start, in @sec:last.[^note]
-
-[^note]: A note, with {{loss}}.
-
-![Curves that end at {{accuracy}}, as in @tbl:claims.](../figures/curves.pdf){#fig:curves width=80%}
-
-## Deeper {#sec:deeper}
-
-{{ table("small", columns=["System", "MB, start → end", "Accuracy"]) }}
-
-Maths $x = 0.5$, `code 0.5`, Section 5.1, <https://example.org/0.5>, Qwen2.5 and @fig:bars.
-
-![Bars.](../figures/bars.pdf){#fig:bars}
-
-# References {.unnumbered}
-
-::: {#refs}
-:::
-
-# More {#sec:more .appendix}
-
-{{ table("claims", size="tiny", long=true) }}
-
-## Last {#sec:last}
-
-The end.
-"""
+SMALL = Path(__file__).with_name("small_paper")
+SOURCE = (SMALL / "ocrr.md").read_text(encoding="utf-8")
 VALUES = {"accuracy": Value(0.8925), "loss": Value(-0.5, 1, "MB"), "cost.append": Value(3.84, 1, "µs")}
-SMALL = """\
-| System     | Unused   | Accuracy      | MB, start → end   | Change   |
-|:-----------|:---------|:--------------|:------------------|:---------|
-| `one_head` | x        | 0.893 ± 0.024 | 1.25              | -0.5     |
-| two_heads  | y        | 0.925 ± 0.002 | -12.50            | +0.5     |
-
-: The caption that the notebook wrote, of @fig:curves.
-"""
 CLAIMS = "| Section | Claim | Printed | Found |\n|:---|:---|:---|:---|\n"
 CLAIMS += "".join(f"| {n // 10} | Claim {n} is {'said, ' * 30} | {'so and ' * 12} | {n / 100} |\n" for n in range(90))
 CLAIMS += "\n: All claims.\n"
-BIBLIOGRAPHY = "@book{smith2020, author = {Smith, Anna}, title = {One Thing}, year = {2020}}\n"
-BIBLIOGRAPHY += "@book{jones-2021, author = {Jones, Bo}, title = {Another Thing}, year = {2021}}\n"
 NUMBERS = {"sec:start": "Section 1", "sec:deeper": "Section 1.1", "sec:more": "Appendix A", "sec:last": "Appendix A.1"}
 NUMBERS |= {"fig:curves": "Figure 1", "fig:bars": "Figure 2", "tbl:small": "Table 1", "tbl:claims": "Table 2"}
 NAMES = {"pdf": "ocrr.pdf", "html": "ocrr.html", "arxiv": "ocrr-arxiv.tar.gz"}
 
 
+def write(folder):
+    """Write a small paper's source with all that it is made of; its path."""
+    shutil.copytree(SMALL, folder / "paper")
+    (folder / "paper/tables/claims.md").write_text(CLAIMS)
+    (folder / "figures").mkdir()
+    for name in ("curves.pdf", "curves.png", "bars.pdf", "bars.png"):
+        shutil.copy(ROOT / f"figures/vote_ablation{name[-4:]}", folder / "figures" / name)
+    values.write(VALUES, folder / "paper/values/01_notebook.json")
+    return folder / "paper/ocrr.md"
+
+
 @pytest.fixture
 def source(tmp_path):
-    """A small paper's source, in a folder with all that it is made of."""
-    (tmp_path / "figures").mkdir()
-    for name in ("curves", "bars"):
-        for suffix in ("pdf", "png"):
-            shutil.copy(ROOT / f"figures/vote_ablation.{suffix}", tmp_path / f"figures/{name}.{suffix}")
-    files = {"ocrr.md": SOURCE, "references.bib": BIBLIOGRAPHY, "tables/small.md": SMALL, "tables/claims.md": CLAIMS}
-    for name, text in files.items():
-        write_text(tmp_path / "paper" / name, text)
-    values.write(VALUES, tmp_path / "paper/values/01_notebook.json")
-    return tmp_path / "paper/ocrr.md"
+    return write(tmp_path)
 
 
-@pytest.fixture
-def paper(source):
+@pytest.fixture(scope="module")
+def paper(tmp_path_factory):
+    source = write(tmp_path_factory.mktemp("small"))
     return parse(expand(source), source.parent)
+
+
+@pytest.fixture(scope="module")
+def markup(paper):
+    """The paper as HTML, for Typst and for LaTeX."""
+    return html(paper).decode(), typst(paper), latex(paper)
 
 
 def change(source, old, new):
@@ -127,14 +90,10 @@ def test_an_unknown_reference_or_citation_is_named(source, unknown):
         parse(expand(source), source.parent)
 
 
-def test_a_value_that_nobody_shows_and_a_missing_figure_are_named(source):
+def test_a_value_that_nobody_shows_is_named(source):
     values.write({"never.shown": 1}, source.with_name("values") / "02_other.json")
     with pytest.raises(InputError, match="'never.shown' is never used.*02_other"):
         expand(source)
-    change(source, "The end.", "The end: {{never.shown}}.")
-    (source.parent.parent / "figures/bars.png").unlink()
-    with pytest.raises(InputError, match="bars.pdf or its .png is missing"):
-        parse(expand(source), source.parent)
 
 
 def test_a_failed_build_leaves_older_files_as_they_were(source, tmp_path):
@@ -145,8 +104,6 @@ def test_a_failed_build_leaves_older_files_as_they_were(source, tmp_path):
     with pytest.raises(InputError, match="Typst"):
         build(source, out, ["html", "arxiv", "pdf"])
     assert {path.name: path.read_text() for path in out.iterdir()} == dict.fromkeys(NAMES.values(), "older")
-    with pytest.raises(InputError, match="unknown format 'htm'"):
-        build(source, out, ["htm"])
 
 
 @pytest.mark.parametrize("table, said", [(CLAIMS, "higher than a page"), (None, "too wide for a page")])
@@ -158,45 +115,42 @@ def test_a_table_that_cannot_be_set_is_named_with_a_way_out(source, table, said)
         build(source, formats=["pdf"])
 
 
-def test_values_are_filled_in_everywhere(paper):
-    text = re.sub(r"<[^>]*>", "", html(paper).decode())
+def test_values_are_filled_in_everywhere(markup):
+    text = re.sub(r"<[^>]*>", "", markup[0])
     for shown in ("The abstract says 0.892.", "Prose says 0.892 and 3.8\xa0", "end at 0.892", "with −0.5\xa0MB"):
-        marked = shown.replace("\xa0", "~")
-        assert shown in text and marked in typst(paper) and marked in latex(paper)
+        assert shown in text and all(shown.replace("\xa0", "~") in marked for marked in markup[1:])
 
 
-def test_numbers_and_references_are_the_same_in_all_formats(paper):
-    bundled, printed, page = latex(paper), typst(paper), html(paper).decode()
-    for id, name in NUMBERS.items():
-        shown, marked = name.replace(" ", "\xa0"), name.replace(" ", "~")
-        assert f'<a href="#{id}" class="reference">{shown}</a>' in page
-        assert rf"\hyperref[{id}]{{{marked}}}" in bundled and f"#link(<{id}>)[{marked}]" in printed
-        if id.startswith("sec:"):
-            head = f"{name.split()[1]}\N{EM SPACE}"
-            assert re.search(rf'id="{id}"[^>]*>\s*<h\d[^>]*>{head}', page)
-            assert re.search(rf"section\{{{head}\w+\}}\\label\{{{id}\}}", bundled)
-            assert re.search(rf"^=+ {head}\w+\s*<{id}>", printed, re.MULTILINE)
-        else:
-            assert re.search(rf'id="{id}".*?<figcaption><strong>{shown}:</strong>', page, re.DOTALL)
-            assert rf"\textbf{{{marked}:}}" in bundled and f"#strong[{marked}:]" in printed
+@pytest.mark.parametrize("id, name", NUMBERS.items())
+def test_numbers_and_references_are_the_same_in_all_formats(id, name, markup):
+    page, printed, bundled = markup
+    shown, marked, head = name.replace(" ", "\xa0"), name.replace(" ", "~"), f"{name.split()[1]}\N{EM SPACE}"
+    assert f'<a href="#{id}" class="reference">{shown}</a>' in page
+    assert rf"\hyperref[{id}]{{{marked}}}" in bundled and f"#link(<{id}>)[{marked}]" in printed
+    if id.startswith("sec:"):
+        assert re.search(rf'id="{id}"[^>]*>\s*<h\d[^>]*>{head}', page)
+        assert re.search(rf"section\{{{head}\w+\}}\\label\{{{id}\}}", bundled)
+        assert re.search(rf"^=+ {head}\w+\s*<{id}>", printed, re.MULTILINE)
+    else:
+        assert re.search(rf'id="{id}".*?<figcaption><strong>{shown}:</strong>', page, re.DOTALL)
+        assert rf"\textbf{{{marked}:}}" in bundled and f"#strong[{marked}:]" in printed
 
 
-def test_columns_are_chosen_numbers_set_to_the_right_and_long_tables_whole(paper):
-    page = html(paper).decode()
+def test_columns_are_chosen_numbers_set_to_the_right_and_long_tables_whole(paper, markup):
+    page, printed, bundled = markup
     table = re.search(r'id="tbl:small".*?</figure>', page, re.DOTALL)[0]
     heads = re.findall(r'<th style="text-align: (\w+);">(.*?)</th>', table)
     assert heads == [("left", "System"), ("right", "MB, start → end"), ("right", "Accuracy")]
     assert "<code>one_head</code>" in table and "0.893\xa0±\xa00.024" in table and "−12.50" in table
-    assert r"\settable{LRR}" in latex(paper) and "align: (left, right, right,)" in typst(paper)
-    assert all(f"Claim {n} is said" in text for text in (page, latex(paper)) for n in range(90))
+    assert r"\settable{LRR}" in bundled and "align: (left, right, right,)" in printed
+    assert all(f"Claim {n} is said" in text for text in (page, bundled) for n in range(90))
     assert len(pdf(paper, format="png", ppi=10)) > 4
 
 
-def test_the_page_asks_for_nothing_outside_and_can_be_read_by_everybody(paper):
-    page = html(paper).decode()
-    made = BeautifulSoup(page, "html.parser")
+def test_the_page_asks_for_nothing_outside_and_can_be_read_by_everybody(markup):
+    made = BeautifulSoup(markup[0], "html.parser")
     assert not made.find_all(["link", "script", "iframe", "object", "embed", "base"])
-    assert not re.search(r"@import|url\(", page)
+    assert not re.search(r"@import|url\(", str(made))
     assert all(found["src"].startswith("data:image/png;base64,") for found in made.find_all(src=True))
     assert [image["alt"][:9] for image in made.find_all("img")] == ["Curves th", "Bars."]
     assert made.html["lang"] == "en-GB" and all(len(made.find_all(tag)) == 1 for tag in ("h1", "main", "title"))

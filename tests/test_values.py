@@ -1,6 +1,5 @@
 """Quoted numbers: files per notebook, refusals, and their form in print."""
 
-import json
 from decimal import ROUND_HALF_EVEN, Decimal
 
 import numpy as np
@@ -13,23 +12,15 @@ from paper import values
 from paper.values import Value
 
 
-def test_a_folder_merges_the_files_of_all_notebooks_and_an_empty_one_has_none(tmp_path):
-    assert values.read(tmp_path) == {}
+def test_a_folder_merges_the_files_of_all_notebooks(tmp_path):
     values.write({"cost.append": Value(3.84, 1, "µs")}, tmp_path / "07_compute.json")
-    values.write({"vote.gain": 0.25, "vote.seeds": 3}, tmp_path / "05_vote.json")
+    values.write({"vote.gain": np.float32(0.25), "vote.seeds": np.int64(3)}, tmp_path / "05_vote.json")
     (tmp_path / ".05_vote.json.tmp.json").write_text("{")  # of a killed write
     assert values.read(tmp_path) == {
         "vote.gain": {"value": 0.25, "text": "0.250", "unit": "", "digits": 3, "notebook": "05_vote"},
         "vote.seeds": {"value": 3, "text": "3", "unit": "", "digits": 0, "notebook": "05_vote"},
         "cost.append": {"value": 3.84, "text": "3.8\xa0µs", "unit": "µs", "digits": 1, "notebook": "07_compute"},
     }
-
-
-def test_a_key_of_two_notebooks_is_refused_with_both_named(tmp_path):
-    for name in ("01_one", "02_two"):
-        values.write({"a.b": 1}, tmp_path / f"{name}.json")
-    with pytest.raises(InputError, match="02_two.*a.b.*01_one"):
-        values.read(tmp_path)
 
 
 @pytest.mark.parametrize("number", [float("nan"), -np.inf, Value(float("inf"))])
@@ -41,53 +32,32 @@ def test_a_number_that_is_not_finite_is_refused_and_the_file_stays(tmp_path, num
     assert values.read(tmp_path)["mine"]["value"] == 1
 
 
-@pytest.mark.parametrize("number", [7, np.int64(7), np.float32(0.5), np.float64(0.25), Value(np.float16(0.5), 2)])
-def test_numbers_of_numpy_are_numbers(tmp_path, number):
-    values.write({"mine": number}, tmp_path / "a.json")
-    assert json.loads((tmp_path / "a.json").read_text())["mine"]["value"] == getattr(number, "value", number)
-
-
 @pytest.mark.parametrize(
     "value, text",
-    [
-        (Value(0.8925), "0.892"),
-        (Value(-0.5, 1), "−0.5"),
-        (Value(-0.0004), "0.000"),
-        (Value(-0.0), "0.000"),
-        (Value(9999, 0), "9999"),
-        (Value(9999.5, 0), "10,000"),
-        (Value(-1234567.25, 1), "−1,234,567.2"),
-        (Value(12.34, 1, "%"), "12.3\N{NO-BREAK SPACE}%"),
-    ],
+    [(Value(-0.0004), "0.000"), (Value(9999, 0), "9999"), (Value(9999.5, 0), "10,000")]
+    + [(Value(-1234567.25, 1), "−1,234,567.2"), (Value(12.34, 1, "%"), "12.3\N{NO-BREAK SPACE}%")],
 )
 def test_numbers_in_print(value, text):
     assert value.text == text
 
 
-@given(
-    st.floats(-1e12, 1e12) | st.integers(-(10**15), 10**15), st.integers(0, 12), st.sampled_from(["", "MB", "%", "µs"])
-)
-def test_a_text_is_the_rounded_number_with_thousands_a_minus_sign_and_a_unit(number, digits, unit):
-    text = Value(number, digits, unit).text
-    shown, _, shown_unit = text.partition("\N{NO-BREAK SPACE}")
+@given(st.floats(-1e12, 1e12) | st.integers(-(10**15), 10**15), st.integers(0, 12))
+def test_a_text_is_the_rounded_number_with_thousands_and_a_minus_sign(number, digits):
+    shown = Value(number, digits).text
     rounded = Decimal(number).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_EVEN)
-    assert shown_unit == unit
     assert Decimal(shown.replace(",", "").replace("−", "-")) == rounded
     assert ("−" in shown) == (rounded < 0) and "-" not in shown
-    whole = shown.lstrip("−").partition(".")[0]
-    assert ("," in whole) == (abs(rounded) >= 10_000)
-    assert len(shown.partition(".")[2]) == digits
+    assert ("," in shown) == (abs(rounded) >= 10_000) and len(shown.partition(".")[2]) == digits
 
 
 def test_the_readme_shows_the_values_and_systems_of_today():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert values.refresh(text) == text
-    assert all(f"|`{name}`|" in text for name in values.INTRODUCED)
+    assert values.refresh(text) == text and "|`slda`|" in text
 
 
-def test_a_stale_value_and_table_are_replaced_and_an_unknown_key_is_named():
-    stale = "<!--{claims.total}-->1<!---->\n<!-- systems -->\n<!-- /systems -->"
-    fresh = values.refresh(stale)
-    assert f"-->{values.read()['claims.total']['text']}<!--" in fresh and "|`slda`|" in fresh
+def test_stale_values_are_replaced_and_an_unknown_key_is_named():
+    fresh = values.refresh("<!--{claims.total}-->1<!---->\n|`slda`|means|0|0|0|0|\n")
+    shown = values.read()["claims.total"]["text"]
+    assert fresh == f"<!--{{claims.total}}-->{shown}<!---->\n|`slda`|means|0.915|0.900|0|1.7|\n"
     with pytest.raises(InputError, match="claims.totl"):
         values.refresh("<!--{claims.totl}-->1<!---->")
