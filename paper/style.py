@@ -4,7 +4,9 @@ from functools import cache
 from pathlib import Path
 
 import matplotlib as mpl
+import matplotlib.pyplot as plt
 import seaborn as sns
+from IPython.display import Image
 from matplotlib.font_manager import fontManager
 
 from ocrrlib.datasets import DATASETS
@@ -105,8 +107,10 @@ def apply():
 
 
 def save(figure, name, folder):
-    """Write ``<name>.pdf`` and ``<name>.png`` without dates: the same figure gives the same bytes."""
+    """Write ``<name>.pdf`` and ``<name>.png`` without dates, so that the same figure gives the same bytes; show it."""
     undated = {"pdf": dict.fromkeys(("CreationDate", "Creator", "Producer")), "png": {"Software": None}}
     for suffix, metadata in undated.items():
         with atomic(folder / f"{name}.{suffix}") as temporary:
             figure.savefig(temporary, metadata=metadata)
+    plt.close(figure)  # a notebook would draw it a third time
+    return Image(folder / f"{name}.png", width=round(100 * figure.get_figwidth()))
