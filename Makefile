@@ -39,7 +39,8 @@ RUN = $(strip $(PY) -m notebooks.run JOBS=$(JOBS) $(GIVEN) $(if $(O),OUT=$(O)))
 LIBRARY := $(wildcard ocrrlib/*.py ocrrlib/systems/*.py studies/*.py) \
 	$(addprefix paper/,style.py figures.py tables.py values.py claims.py beyond.py streams.py)
 NOTEBOOKS := $(basename $(notdir $(wildcard notebooks/[0-9]*.ipynb)))
-EXECUTED := $(NOTEBOOKS:%=$(NB)/%.ipynb)
+FIRST := 02_full_sweep  # others wait for it
+EXECUTED := $(patsubst %,$(NB)/%.ipynb,$(FIRST) $(filter-out $(FIRST),$(NOTEBOOKS)))
 
 .DEFAULT_GOAL := help
 .PHONY: help paper notebooks site arxiv lora scale compute beyond tune leaderboard check test test-slow verify lab \
