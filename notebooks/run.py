@@ -18,13 +18,7 @@ from nbclient import output_widget
 from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
-from ocrrlib.datasets import DATASETS, load_texts
-from ocrrlib.embeddings import embed, path_of
-from ocrrlib.encoders import load_encoder
-from ocrrlib.experiments import PROFILES, parse_seeds
 from ocrrlib.files import ROOT, InputError, pick
-from ocrrlib.tasks import connect
-from studies.scale import LIVE, cells, check_memory
 
 SOURCES = ("published", "live")  # as committed, or run now
 KNOWN = (
@@ -39,6 +33,14 @@ output_widget.OutputWidget.send = lambda *told: None
 
 def check(settings):
     """Raise ``InputError``, in one line, for parameters that cannot be used."""
+    # Not needed to execute a notebook, and slow to import.
+    from ocrrlib.datasets import DATASETS, load_texts
+    from ocrrlib.embeddings import path_of
+    from ocrrlib.encoders import load_encoder
+    from ocrrlib.experiments import PROFILES, parse_seeds
+    from ocrrlib.tasks import connect
+    from studies.scale import LIVE, cells, check_memory
+
     for name in settings:
         pick("parameter", name, dict.fromkeys(KNOWN))
     jobs = settings.get("JOBS", "1")
@@ -57,6 +59,16 @@ def check(settings):
     for dataset in DATASETS if encoder else ():
         if not path_of(dataset, encoder).exists():  # it will be encoded: texts and encoder must be there
             load_encoder(encoder, load_texts(dataset).train)
+
+
+def embed(encoder):
+    """Encode the datasets' texts into their files."""
+    from ocrrlib import embeddings
+    from ocrrlib.datasets import DATASETS
+
+    for name in DATASETS:
+        data = embeddings.embed(name, encoder)
+        print(f"{embeddings.path_of(name, encoder)}: {len(data.y_train)} + {len(data.y_test)} rows")
 
 
 class Kernel(AsyncKernelManager):
@@ -103,9 +115,7 @@ def main():
         if words == ["check"]:
             check(settings)
         elif words == ["embed"]:
-            for name in DATASETS:
-                data = embed(name, settings["ENCODER"])
-                print(f"{path_of(name, settings['ENCODER'])}: {len(data.y_train)} + {len(data.y_test)} rows")
+            embed(settings["ENCODER"])
         else:
             execute(Path(words[0]), settings, Path(words[1]))
     except InputError as error:
