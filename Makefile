@@ -135,10 +135,10 @@ ifndef SAMPLE
 	@echo "all published artefacts come out byte for byte"
 endif
 
-test: $(READY)  ## run the tests, about 4 minutes
+test: $(READY)  ## run the tests, about 3 minutes
 	@$(PY) -m pytest -n logical --maxprocesses 4 --dist worksteal -m "not slow"
 
-test-slow: $(READY)  ## run the tests that need a browser, LaTeX, LoRA, Dask or whole notebooks, about 10 minutes
+test-slow: $(READY)  ## run the tests that need a browser, LaTeX, LoRA, Dask or whole notebooks, about 8 minutes
 	@$(PY) -m pytest -n logical --maxprocesses 4 --dist worksteal -m slow
 
 lab: $(READY)  ## open the notebooks in JupyterLab, at the correction desk
