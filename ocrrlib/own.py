@@ -132,7 +132,6 @@ def _key(*parts):
     yours = [Path(name) for name in sorted(files) if name.endswith(".py") and not name.startswith(installed)]
     try:
         yours = [path for path in yours if path.is_file()]  # some of torch's modules only name one
-        yours = [path for path in yours if path.is_file()]  # some of torch's modules only name one
         if any(path.stat().st_mtime > STARTED for path in yours):
             return None  # what is loaded is perhaps not what stands there
         return hashlib.sha256(cloudpickle.dumps((parts, [path.read_bytes() for path in yours]))).hexdigest()
