@@ -4,16 +4,12 @@ from bisect import bisect_left, insort
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import entr
 
 from ocrrlib.files import InputError, pick
 
 GOLDEN = (5**0.5 - 1) / 2  # its multiples, modulo 1, are spread evenly
 DECIMALS = 9  # uncertainties this close are equal: BLAS rounds differently in batches of different size
-
-
-def _entropy(p):
-    p = p[p > 0]
-    return -np.sum(p * np.log(p))
 
 
 def _uniform(scenario, classes, draws):
@@ -34,7 +30,7 @@ def _nearest(scenario, classes, draws):
 
 
 # Of one row, from its class probabilities (C,).
-UNCERTAINTIES = {"margin": lambda p: np.subtract(*np.sort(p)[-2:]), "entropy": _entropy}
+UNCERTAINTIES = {"margin": lambda p: np.subtract(*np.sort(p)[-2:]), "entropy": lambda p: entr(p).sum()}
 CONFUSIONS = {"uniform": _uniform, "nearest": _nearest}  # the class that a wrong correction names
 
 
