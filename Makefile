@@ -102,21 +102,21 @@ site: paper  ## build the pages that show all of it, into build/site; each noteb
 	@$(PY) -m sphinx -W --keep-going -q -b html docs build/site
 	@echo build/site/index.html
 
-# What takes long or measures time is shown as published; these run it anew, and go on where they were stopped.
-lora: settings  ## run LoRA anew (hours on a CPU)
+# What takes long or measures time is shown as published; these run it again, and go on after a stop.
+lora: settings  ## run LoRA again (hours on a CPU)
 	@$(RUN) LORA=live notebooks/04_lora.ipynb $(NB)/04_lora.ipynb
 
-scale: settings  ## compare exact search and HNSW up to 10 million entries anew (hours; SCALES=10k,1M for parts)
+scale: settings  ## compare exact search and HNSW up to 10 million entries (hours; SCALES=10k,1M for parts)
 	@$(RUN) TIMES=live $(if $(filter command,$(origin SCALES)),,SCALES=10k,100k,seeds,1M,10M,map,race_100k,race_1M) notebooks/06_hnsw_scale.ipynb $(NB)/06_hnsw_scale.ipynb
 
-compute: settings  ## measure the cost of corrections and predictions anew, on a machine at rest
+compute: settings  ## measure the cost of corrections and predictions, on an idle machine
 	@$(RUN) TIMES=live notebooks/07_compute.ipynb $(NB)/07_compute.ipynb
 
-beyond: settings  ## compare all systems over 20 seeds, and stream them harder, anew (an hour)
+beyond: settings  ## compare all systems over 20 seeds and on harder streams (an hour)
 	@$(RUN) BEYOND=live notebooks/09_beyond.ipynb $(NB)/09_beyond.ipynb
 	@$(RUN) BEYOND=live notebooks/10_streams.ipynb $(NB)/10_streams.ipynb
 
-tune: settings  ## search the settings of the proposed system anew (hours)
+tune: settings  ## search the settings of the proposed system (hours)
 	@$(RUN) TUNE=live notebooks/09_beyond.ipynb $(NB)/09_beyond.ipynb
 
 leaderboard: $(READY)  ## rank the published systems and those in data/results/leaderboard: figures/leaderboard.csv, .md
@@ -147,7 +147,7 @@ lab: $(READY)  ## open the notebooks in JupyterLab, at the correction desk
 bench: $(READY)  ## measure speed and memory; writes build/bench.json
 	@$(PY) -m tests.bench
 
-embed: settings  ## encode the raw texts anew (OCRR_DATA_DIR or a network)
+embed: settings  ## encode the raw texts again (OCRR_DATA_DIR or a network)
 	@$(PY) -m notebooks.run embed ENCODER=$(ENCODER)
 
 clean:  ## remove what builds leave behind; published artefacts stay

@@ -117,7 +117,7 @@ def _read(path):
     try:
         return READERS[path.suffix.lower()](path)
     except Exception as error:  # damaged files raise whatever their readers meet
-        raise InputError(f"it cannot be read ({type(error).__name__}: {error}): restore it or save it anew") from error
+        raise InputError(f"it cannot be read ({type(error).__name__}: {error}): restore it or save it again") from error
 
 
 def _encoded(texts, encoder, training, progress):

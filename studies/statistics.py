@@ -224,7 +224,7 @@ def places_of(rows, datasets):
 
 
 def resampled_cells(runs, rows=None, places=None, resamples=2_000):
-    """Yield each cell, its tables by axis, and mean accuracies (2, resamples, systems) with ``seeds`` drawn anew.
+    """Yield each cell, its tables by axis, and mean accuracies (2, resamples, systems) with ``seeds`` resampled.
 
     With ``rows`` (which test rows each run got right) and ``places`` also with test ``rows`` drawn, and with ``both``.
     A row is drawn as often for one seed as for all others that have it: what seeds share is not taken for new. With

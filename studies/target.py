@@ -65,7 +65,7 @@ def noninferiority(runs, candidate, margin=MARGIN):
 
 
 def low_both(resampled, candidate):
-    """The bound of ``noninferiority`` where test rows are drawn anew with the seeds: ``low_both``.
+    """The bound of ``noninferiority`` where test rows are resampled with the seeds: ``low_both``.
 
     The spread is that of the resamples, brought to the size of that over seeds (n - 1).
     """

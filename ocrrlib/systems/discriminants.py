@@ -8,7 +8,7 @@ from threadpoolctl import threadpool_limits
 from ocrrlib.shared import shared
 from ocrrlib.systems.base import TEMPERATURE, Storage, System, class_means, class_sums, is_known
 
-GROWTH = 1.5  # once rows are so many times those at the last inversion, the matrix is inverted anew
+GROWTH = 1.5  # once rows are so many times those at the last inversion, the matrix is inverted again
 BLOCK = 32  # rank-one terms that are kept beside the inverse before they are folded into it
 SAMPLE = 1000  # rows that the bandwidth of random features is taken from
 
