@@ -79,7 +79,7 @@ def histories(draw):
 def test_standing_queries_equal_top_k_after_any_writes(history, k, spare, seed):
     n, operations = history
     some = pool(5, seed)
-    entries = Buffer(some[np.random.default_rng(seed).integers(0, len(some), n)], np.zeros(n), np.arange(n), n)
+    entries = Buffer(some[np.random.default_rng(seed).integers(0, len(some), n)], np.zeros(n))
     standing = StandingQueries(some, entries, k, spare)
     for operation in [*operations, ("ask", range(len(some)))]:
         if operation[0] == "ask":
@@ -97,7 +97,7 @@ def test_standing_queries_equal_top_k_after_any_writes(history, k, spare, seed):
 @pytest.mark.parametrize("overwritten", [False, True])
 def test_standing_queries_hold_through_hundreds_of_writes(k, spare, overwritten):
     X, Q, new = rows(2 * GROUPS + 10, 6, 0), rows(30, 6, 1), rows(400, 6, 2)
-    entries, rng = Buffer(X, np.zeros(len(X)), np.arange(len(X)), len(X)), np.random.default_rng(3)
+    entries, rng = Buffer(X, np.zeros(len(X))), np.random.default_rng(3)
     standing = StandingQueries(Q, entries, k, spare)
     for x in new:
         entries.overwrite(rng.integers(entries.size), x, 0) if overwritten else entries.append(x, 0)
