@@ -66,10 +66,6 @@ class Entries:
 class Buffer(Entries):
     """Entries that can be overwritten."""
 
-    def __init__(self, X, y, born, writes):
-        super().__init__(X, y)
-        self._born[: self.size], self.writes = born, writes
-
     def overwrite(self, slot, x, y):
         """Store one row in the place of another."""
         self._write(slot, x, y)

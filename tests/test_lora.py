@@ -197,11 +197,6 @@ def test_adapters_sit_on_all_query_and_value_projections_and_alone_change(folder
         torch.testing.assert_close(m(x), m.base_layer(x) + 12 / 3 * x @ A.T @ B.T)
 
 
-def test_a_backbone_without_such_projections_is_refused(folders, s, monkeypatch):
-    monkeypatch.setattr(lora, "QUERIES_AND_VALUES", ["nothing"])
-    assert_refused("BertModel has none of the layers", fit, LoRA(1, folders["bert"]), s)
-
-
 @pytest.mark.parametrize("name", ["lora", "lora_replay"])
 def test_storage_counts_adapters_head_and_remembered_rows(folders, s, name):
     system = fit(variant(name, folders["bert"], epochs=0), s)
@@ -298,14 +293,3 @@ def test_the_papers_correction_has_dropout_anew_at_each_step_and_can_be_repeated
     assert all(map(equal, moves("lora"), (first, second)))
     plain, again = moves("lora_no_dropout")
     assert equal(plain, again) and not equal(plain, first)
-
-
-@kinds
-def test_sentences_are_cut_and_padding_changes_no_logits(folders, s, kind):
-    tokens, lengths = lora.tokenise(np.array(["common1", " ".join(["common4"] * 50)]), folders[kind], 5)
-    assert tokens.shape == (2, 5) and lengths.tolist() == [3, 5]
-    model = fit(LoRA(backbone=folders[kind]), s).model.eval()
-    tokens, lengths = lora.tokenise(s.queries, folders[kind], 64)
-    together = lora.logits(model, tokens, lengths)
-    alone = [lora.logits(model, tokens[i : i + 1], lengths[i : i + 1]) for i in range(len(tokens))]
-    torch.testing.assert_close(together, torch.cat(alone), rtol=0, atol=1e-4)

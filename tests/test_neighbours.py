@@ -40,15 +40,6 @@ def test_initial_rows_and_corrections_stream_through_the_eviction_alike(eviction
     np.testing.assert_array_equal(np.argsort(system.entries.born), np.argsort(system.entries.y))  # numbers are ages
 
 
-@pytest.mark.parametrize("name", ["static_knn", "substrate", "bounded_fifo_100", "substrate_hnsw", "knn_lm"])
-def test_fewer_entries_than_neighbours_wanted_still_vote(name):
-    X = np.eye(4, dtype=np.float32)
-    system = make(name).fit(X[:2], np.array([1, 0]), range(4))
-    assert system.predict(X[:2]).tolist() == [1, 0]
-    system.correct(X[2], 3)
-    assert (system.predict(X[:3]).tolist() == [1, 0, 3]) == (name != "static_knn")
-
-
 def test_share_of_a_class_is_that_of_its_neighbours():
     X = np.eye(4, dtype=np.float32)
     p = make("substrate").fit(X[:3], np.array([2, 0, 2]), "abcd").probabilities(X[:1])

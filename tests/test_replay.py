@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from conftest import clusters, halve, rows, widen
+from conftest import clusters, rows
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ocrrlib.systems import SYSTEMS, heads
+from ocrrlib.systems import heads
 from ocrrlib.systems.base import System
 from ocrrlib.systems.heads import HELD_OUT, TESTED, best_rate, rehearse, train
 from ocrrlib.systems.replay import DERPP, ER, ERACE, MIR, BalancedReservoir, GDumb, OnlineLinearTuned
@@ -118,29 +118,16 @@ PAPERS = [
 
 @pytest.mark.parametrize("cls, params, loss_of", PAPERS, ids=[loss.__name__ for *_, loss in PAPERS])
 def test_each_correction_is_one_step_along_the_gradient_of_its_papers_loss(cls, params, loss_of, monkeypatch):
-    system = fitted(cls, **params)
+    system = fitted(cls, memory=20, **params)
     drawn = recorded(system, monkeypatch)
-    for i in range(12):
+    for i in range(25):
         drawn.clear()
         start = system.theta.copy()
         system.correct(NEW_X[i], NEW_Y[i])
+        # Their sources draw first and store afterwards; only ER-ACE's batch needs the row in memory.
+        assert cls is ERACE or not any((X == NEW_X[i]).all(axis=1).any() for X, *_ in drawn)
         loss = loss_of(i, np.flatnonzero(system.seen), drawn, start)
         np.testing.assert_allclose(system.theta, start - 0.1 * gradient(loss, start), atol=1e-7)
-
-
-@pytest.mark.parametrize("cls", [ER, DERPP, MIR])
-@pytest.mark.parametrize("n", [1, 7])
-def test_a_correction_is_not_drawn_beside_itself(cls, n, monkeypatch):
-    """Their sources draw first and store afterwards; only ER-ACE's batch needs the row in memory."""
-    system = cls(1, memory=100, lr=0.1, **TRAINING).fit(X0[:n], Y0[:n], range(CLASSES))
-    found = recorded(system, monkeypatch)
-    for count, (x, y) in enumerate(zip(NEW_X[:6], NEW_Y)):
-        found.clear()
-        system.correct(x, y)
-        for X, labels, _ in found:
-            assert len(labels) == min(n + count, system.candidates if cls is MIR else system.memory_batch)
-            assert not (X == x).all(axis=1).any()
-        assert (system.held.X == x).all(axis=1).any()
 
 
 def test_gdumb_is_a_head_trained_on_the_memory_alone_and_again_when_it_is_due():
@@ -163,14 +150,7 @@ def test_gdumb_is_a_head_trained_on_the_memory_alone_and_again_when_it_is_due():
 # --- the rate that is chosen on initial rows alone, by a rehearsal
 
 TUNED_X, TUNED_Y = clusters(10, 12, 16, seed=3)
-SURE = TRAINING | dict(epochs=30, fit_lr=0.1)  # so sure of known classes that small steps change no answer
 every_tuned = pytest.mark.parametrize("cls", [OnlineLinearTuned, ER, ERACE])
-
-
-def corners(n_classes, per_class):
-    """Rows close to a unit vector of their class's own, and their class ids."""
-    y = np.repeat(np.arange(n_classes), per_class)
-    return widen(halve(np.eye(16)[y] + 0.05 * np.random.default_rng(0).normal(size=(len(y), 16)))), y
 
 
 class Recorder(System):
@@ -218,15 +198,6 @@ def test_apart_from_its_rate_it_is_the_system_that_is_rehearsed(cls):
     np.testing.assert_array_equal(tuned.predict(TUNED_X), plain.predict(TUNED_X))
 
 
-@every_tuned
-def test_large_steps_are_chosen_where_small_ones_teach_nothing(cls):
-    X, y = corners(8, 8)
-    system = cls(0, **SURE).fit(X, y, range(12))
-    assert system.rate >= 0.5
-    assert rehearse(cls(0, lr=system.rate, **SURE), X, y, 12) == 1.0
-    assert rehearse(cls(0, lr=0.01, **SURE), X, y, 12) == 0.5  # known classes only
-
-
 @pytest.mark.parametrize(
     "scores, place", [([1, 3, 2, 0, 0, 0], 1), ([1, 3, 3, 0, 3, 0], 1), ([2] * 6, 0), ([0] * 5 + [1], 5)]
 )
@@ -242,8 +213,3 @@ def test_the_best_rate_wins_and_of_equal_ones_the_lowest(scores, place, monkeypa
 def test_with_fewer_than_four_classes_the_rate_is_the_lowest(n_classes, cls):
     few = TUNED_Y < n_classes
     assert cls(0, **TRAINING).fit(TUNED_X[few], TUNED_Y[few], range(12)).rate == min(cls.rates) == cls.rates[0]
-
-
-@pytest.mark.parametrize("name", ["er", "er_ace"])
-def test_replays_try_no_rate_below_their_sources(name):
-    assert SYSTEMS[name].params == SYSTEMS[f"{name}_tuned"].params | {"lr": ER.rates[0]}

@@ -55,6 +55,7 @@ MIX = dict(  # as found by ``studies.tune.search``
     **HEAD,
 )
 BUDGETS = (100, 500, 1000, 5000)
+KEPT = dict(reservoir="a uniform sample of all rows (Vitter 1985)", fifo="the newest rows")
 
 
 def _near(cls, about, **params):
@@ -76,15 +77,6 @@ def _closed(cls, about, family="shared", **params):
 def _lora(about, epochs=2, **params):
     about = f"Stores low-rank adapters and a head on a transformer; {about} (Hu et al. 2022)."
     return Entry("lora", "LoRA", dict(epochs=epochs, **LORA | params), about, "lora", "sentences")
-
-
-def _bounded(eviction, kept):
-    return {
-        f"bounded_{eviction}_{budget}": _near(
-            "Bounded", f"Substrate of {budget} entries at most: {kept}.", budget=budget, eviction=eviction, **VOTE
-        )
-        for budget in BUDGETS
-    }
 
 
 SYSTEMS = {
@@ -111,8 +103,13 @@ SYSTEMS = {
         "river",
     ),
     "substrate": _near("Substrate", "Stores every row in a hash-chained ledger, votes among the 5 nearest; appends."),
-    **_bounded("reservoir", "a uniform sample of all rows (Vitter 1985)"),
-    **_bounded("fifo", "the newest rows"),
+    **{
+        f"bounded_{eviction}_{budget}": _near(
+            "Bounded", f"Substrate of {budget} entries at most: {kept}.", budget=budget, eviction=eviction, **VOTE
+        )
+        for eviction, kept in KEPT.items()
+        for budget in BUDGETS
+    },
     "substrate_hnsw": _near(
         "SubstrateHNSW",
         "Stores the ledger and an index for approximate search (Malkov and Yashunin 2020); appends to both.",

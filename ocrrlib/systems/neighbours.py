@@ -104,20 +104,13 @@ class Bounded(Neighbours):
 
     def _fit(self, X, y):
         self.offered, self.rng = 0, np.random.default_rng(self.seed)
-        rows = np.full(min(self.budget, len(y)), -1)
-        for row in range(len(y)):
-            slot = self._slot()
-            if slot < self.budget:
-                rows[slot] = row
-        self.entries = Buffer(X[rows], y[rows], born=rows, writes=len(y))
-
-    def _slot(self):
-        """Where the next write goes; it is not kept if that is not below the budget."""
-        self.offered += 1
-        return EVICTIONS[self.eviction](self.offered - 1, self.budget, self.rng)
+        self.entries = Buffer(X[:0], y[:0])
+        for x, label in zip(X, y.tolist()):
+            self._correct(x, label)
 
     def _correct(self, x, y):
-        slot = self._slot()
+        slot = EVICTIONS[self.eviction](self.offered, self.budget, self.rng)
+        self.offered += 1
         if slot == self.entries.size < self.budget:
             self.entries.append(x, y)
         elif slot < self.budget:
