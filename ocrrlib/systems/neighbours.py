@@ -107,6 +107,7 @@ class Bounded(Neighbours):
         self.entries = Buffer(X[:0], y[:0])
         for x, label in zip(X, y.tolist()):
             self._correct(x, label)
+        self.entries.writes = len(y)  # corrections are those since then, though not every row was kept
 
     def _correct(self, x, y):
         slot = EVICTIONS[self.eviction](self.offered, self.budget, self.rng)
