@@ -49,9 +49,9 @@ EXECUTED := $(patsubst %,$(NB)/%.ipynb,$(FIRST) $(filter-out $(FIRST),$(NOTEBOOK
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 13
 
-paper: notebooks $(if $(O),,paper/ocrr.pdf)  ## make results, tables, figures and the paper: what is missing or stale
+paper: notebooks $(if $(O),,paper/ocrr.pdf)  ## make all missing or stale results, tables, figures and the paper
 
-notebooks: $(EXECUTED)  ## execute the notebooks that are missing or stale
+notebooks: $(EXECUTED)  ## execute missing or stale notebooks
 
 settings: $(READY)
 	@$(PY) -m notebooks.run check $(MAKEOVERRIDES)
@@ -97,7 +97,7 @@ paper/ocrr.pdf: paper/ocrr.md paper/references.bib $(foreach name,$(NOTEBOOKS),$
 arxiv: paper  ## pack the paper for arXiv: LaTeX, figures, references
 	@$(PY) -m paper.build --formats arxiv --out build
 
-site: paper  ## build the pages that show all of it, into build/site; each notebook as one HTML file in build/html
+site: paper  ## build the website in build/site, and each notebook as one HTML file in build/html
 	@$(PY) -m paper.build --formats html
 	@$(PY) -m sphinx -W --keep-going -q -b html docs build/site
 	@echo build/site/index.html
@@ -122,7 +122,7 @@ tune: settings  ## search the settings of the proposed system (hours)
 leaderboard: $(READY)  ## rank the published systems and those in data/results/leaderboard: figures/leaderboard.csv, .md
 	@$(PY) -m paper.leaderboard
 
-check: $(READY)  ## repeat published runs, drawn from the commit, and compare (SECONDS=60, SYSTEMS=slda, ALL=1)
+check: $(READY)  ## repeat and compare published runs, sampled by commit (SECONDS=60, SYSTEMS=slda, ALL=1)
 	@$(PY) -m studies.check $(MAKEOVERRIDES)
 
 verify: $(READY)  ## repeat every published run, or a public sample (SAMPLE=300 SEED=1), and rebuild all artefacts
@@ -150,7 +150,7 @@ bench: $(READY)  ## measure speed and memory; writes build/bench.json
 embed: settings  ## encode the raw texts again (OCRR_DATA_DIR or a network)
 	@$(PY) -m notebooks.run embed ENCODER=$(ENCODER)
 
-clean:  ## remove what builds leave behind; published artefacts stay
+clean:  ## remove build files; published artefacts stay
 	rm -rf build
 
 active:
