@@ -143,8 +143,3 @@ def test_the_table_has_every_claim_once_in_the_order_of_the_paper():
     assert third["Printed"] == "novel =\N{NO-BREAK SPACE}0.887", "no line ends before a number"
     assert table.text.iloc[-1]["Found"] == ""
     assert table.text["Verdict"].tolist() == ["holds", "holds", "no", "direction", "unchecked"]
-
-
-def test_parts_of_the_paper_are_sections_but_results_stand_by_subsection():
-    sections = ("abstract", "2.1", "5.1", "10", "figure 2", "table 1")
-    assert list(map(claims.part, sections)) == ["abstract", "2", "5.1", "10", "figures", "tables"]

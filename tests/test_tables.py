@@ -1,4 +1,4 @@
-"""Tables: rounding, missing values, order, spreads, and the three files that each is written to."""
+"""Tables: rounding, missing values, spreads, and the three files that each is written to."""
 
 import numpy as np
 import pandas as pd
@@ -7,12 +7,7 @@ import pytest
 from paper import tables
 from paper.tables import Table
 
-SETTINGS = ((100, 0.1), (10, 0.15))
-COSTS = pd.DataFrame(
-    [(100, 0.1, 10_000, 0, 1.0), (100, 0.1, 10_000, 1, 3.0), (10, 0.15, 10_000, 0, 5.0), (10, 0.15, 100_000, 0, 7.0)]
-    + [(10, 0.15, 500, 0, 9.0), (7, 0.3, 10_000, 0, 9.0)],
-    columns=["classes", "noise", "n", "seed", "build_s"],
-).assign(queries=10, ef=64, threads=1, in_turn=False)
+SCALES = pd.DataFrame([(10, 0.15, 10_000), (10, 0.15, 500), (7, 0.3, 10_000)], columns=tables.BY)
 
 
 @pytest.mark.parametrize("mean, count, shown", [(np.nan, 0, "never"), (12.4, 3, "12"), (12.6, 2, "13 (2/3)")])
@@ -52,18 +47,5 @@ def test_a_table_is_written_for_machines_for_markdown_and_for_latex(tmp_path):
 
 
 def test_all_sizes_are_shown_where_none_is_the_originals():
-    assert tables.at_scales(COSTS[COSTS["n"] == 500], SETTINGS)["n"].tolist() == [500]
-    assert tables.at_scales(COSTS, SETTINGS[1:])["n"].tolist() == [10_000, 100_000]
-
-
-def test_costs_of_searches_are_medians_over_data_seeds_with_most_classes_first():
-    numbers, text = tables.by_setting(tables.cost_medians(COSTS, SETTINGS))
-    assert text["Classes, noise"] == ["100, 0.1", "10, 0.15", "10, 0.15"]
-    assert text["Entries"].tolist() == ["10k", "10k", "100k"] and numbers["build_s"].tolist() == [2.0, 5.0, 7.0]
-
-
-def test_costs_are_relative_to_the_substrate_of_the_same_run():
-    rows = pd.DataFrame({"correct_median": [5.0, 200.0], "predict_median": [2000.0, 100.0]})
-    rows = rows.assign(substrate_correct=[5.0, 10.0], substrate_predict=[2000.0, 3000.0])
-    assert tables.relative(rows, "correct").tolist() == [1.0, 20.0]
-    assert tables.relative(rows).tolist() == pytest.approx([1.0, 300 / 3010])
+    assert tables.at_scales(SCALES, [(10, 0.15)])["n"].tolist() == [10_000]
+    assert tables.at_scales(SCALES[1:], [(10, 0.15)])["n"].tolist() == [500]

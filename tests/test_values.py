@@ -32,15 +32,6 @@ def test_a_number_that_is_not_finite_is_refused_and_the_file_stays(tmp_path, num
     assert values.read(tmp_path)["mine"]["value"] == 1
 
 
-@pytest.mark.parametrize(
-    "value, text",
-    [(Value(-0.0004), "0.000"), (Value(9999, 0), "9999"), (Value(9999.5, 0), "10,000")]
-    + [(Value(-1234567.25, 1), "−1,234,567.2"), (Value(12.34, 1, "%"), "12.3\N{NO-BREAK SPACE}%")],
-)
-def test_numbers_in_print(value, text):
-    assert value.text == text
-
-
 @given(st.floats(-1e12, 1e12) | st.integers(-(10**15), 10**15), st.integers(0, 12))
 def test_a_text_is_the_rounded_number_with_thousands_and_a_minus_sign(number, digits):
     shown = Value(number, digits).text
