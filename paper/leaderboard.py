@@ -4,12 +4,12 @@ import sys
 
 import pandas as pd
 
-from ocrrlib.datasets import DATASETS
 from ocrrlib.embeddings import load
 from ocrrlib.evaluation import CELL, COLUMNS, DROP, FLOOR, METRICS, PUBLISHED, published_runs, ranking
 from ocrrlib.files import ROOT, InputError, write_text
 from ocrrlib.own_data import check_name
 from ocrrlib.stream import EVERY
+from paper.style import cell_title
 
 CONTRIBUTED = ROOT / "data/results/leaderboard"
 NAMES, NUMBERS = ["system", "source", "version", "date", *CELL[:4]], ["held_out", "every", "seed", *METRICS]
@@ -57,9 +57,8 @@ def markdown(table):
     """The same for readers: a heading and a table for each cell."""
     blocks = [f"# Leaderboard\n\n{CAPTION}"]
     for (dataset, _, encoder, policy, held_out, every), block in table.groupby(CELL, sort=False):
-        title = DATASETS[dataset].title if dataset in DATASETS else dataset
         often = "" if every == EVERY else f" every {every} stream items"
-        heading = f"## {title}, {policy.replace('random', 'random-')}\n\n"
+        heading = f"## {cell_title(dataset, policy)}\n\n"
         heading += f"{encoder}, {held_out} classes held out, all test rows{often}"
         text = {"Rank": block["rank"], "System": block["system"]} | {name: _half(block, name) for name in METRICS[:2]}
         text |= {"Collapsed": block["collapsed"].map({True: "collapsed", False: ""})}
