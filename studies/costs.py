@@ -1,6 +1,7 @@
 """Time of single corrections and predictions, through the systems' public contract (paper, section 5.7)."""
 
 import warnings
+from itertools import zip_longest
 
 import numpy as np
 import pandas as pd
@@ -44,29 +45,23 @@ def turns(system, scenario, items=300):
             yield microseconds(predict, correct) | {"bytes": system.storage().bytes}
 
 
-def of_items(measured, progress=True):
+def of_items(measured):
     """The last costs of each of these ``turns``, taken in rotation: a slow minute of the machine meets all systems."""
-    last, going = [{}] * len(measured), dict(enumerate(measured))
-    with threadpool_limits(1), tqdm(desc="items", unit="turn", disable=not progress) as bar:
-        while going:
-            for place, one in list(going.items()):
-                costs = next(one, None)
-                if costs is None:
-                    del going[place]
-                else:
-                    last[place] = costs
-                    bar.update()
+    last = [{}] * len(measured)
+    with threadpool_limits(1):
+        for costs in tqdm(zip_longest(*measured), "items", unit="turn of all"):
+            last = [new or old for new, old in zip(costs, last)]
     return last
 
 
-def of_systems(profile="paper", progress=True, systems=MEASURED, datasets=MEASURED_ON):
+def of_systems(profile="paper", systems=MEASURED):
     """Costs of systems on every dataset, as a table: of items at the start of a stream, and of one whole seed.
 
     Each row has the substrate's medians on the same data, by which rows of other runs can be compared. A system is
     left out, with a warning, where its texts or a library are missing, and in the quick profile if it reads sentences.
     """
     size, table = pick("profile", profile, PROFILES), []
-    for dataset in datasets:
+    for dataset in MEASURED_ON:
         of, measured, rows = {}, [], []
         for name in dict.fromkeys([REFERENCE, *systems]):
             reads = SYSTEMS[name].reads
@@ -81,7 +76,7 @@ def of_systems(profile="paper", progress=True, systems=MEASURED, datasets=MEASUR
                 continue
             of[name] = data
             measured.append(turns(system, s, ITEMS[profile, reads]))
-        for seed, (name, costs) in enumerate(zip(of, of_items(measured, progress)), 1):
+        for seed, (name, costs) in enumerate(zip(of, of_items(measured)), 1):
             s = make_scenario(of[name], seed, **size)  # so that none profits from another's fit
             with threadpool_limits(1):
                 whole = timed(list, run_stream(make(name, s.seed, s.encoder), s, POLICIES["oracle"]))[1]
@@ -91,13 +86,13 @@ def of_systems(profile="paper", progress=True, systems=MEASURED, datasets=MEASUR
     return pd.DataFrame(table)
 
 
-def of_ledgers(profile="paper", progress=True):
+def of_ledgers(profile="paper"):
     """Costs of substrates whose ledgers hold ever more synthetic entries, as a table.
 
     ``bandwidth``: the median of the bytes a second that one thread reads or writes, as it copies between searches.
     """
     plan = [(name, n) for n in SIZES[profile] for name in LEDGERS]
-    return pd.DataFrame([of_ledger(name, n) for name, n in tqdm(plan, "ledgers", unit="ledger", disable=not progress)])
+    return pd.DataFrame([of_ledger(name, n) for name, n in tqdm(plan, "ledgers", unit="ledger")])
 
 
 def of_ledger(name, n, items=200):

@@ -20,6 +20,7 @@ from studies.scale import (
     EF_CONSTRUCTION,
     EFFORTS,
     RACES,
+    K,
     M,
     cells,
     check_memory,
@@ -81,20 +82,20 @@ RACED = {  # the library, its function, efforts
 }
 
 
-def race(name, cell, k=5):
+def race(name, cell):
     """One index after one build, a dict per effort: recall, queries a second, seconds of the build, bytes."""
     check_memory(cell.n)
     (_, make_index, efforts), (Q, _), rows = RACED[name], cell.query_rows(), []
     starts = np.linspace(0, cell.n - int(cell.n**0.5), 64).astype(int)  # in all classes
     sample = np.concatenate([cell.rows(start, start + int(cell.n**0.5)) for start in starts])
-    (_, true), _ = exact_neighbours(cell, Q, k)
+    (_, true), _ = exact_neighbours(cell, Q, K)
     with threadpool_limits(1):
         (add, neighbours, tune, size), build_s = timed(make_index, cell, sample)
         build_s += sum(timed(add, chunk)[1] for chunk in cell.chunks())
         for effort in efforts:
             if effort:
                 tune(effort)
-            found, took = timed(neighbours, Q, k)
+            found, took = timed(neighbours, Q, K)
             rows.append({"effort": effort, "recall": recall(found, true), "qps": len(Q) / took})
     held = {"build_s": build_s, "bytes": size()}
     return [{"index": name, "n": cell.n} | row | held for row in rows]

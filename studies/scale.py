@@ -23,7 +23,7 @@ from ocrrlib.systems import make
 from ocrrlib.tasks import CACHE, Task, run_tasks
 from ocrrlib.voting import vote
 
-DIM = 384
+DIM, K = 384, 5  # numbers in a row, and neighbours that vote
 BLOCK = 4096  # rows drawn by one generator, whatever the chunks that are read
 CHUNK = 65536  # rows generated, and searched exactly, at a time
 HELD = 1_000_000  # entries up to which all rows are held at once, to time an exact search for one query
@@ -236,7 +236,7 @@ def judge(exact, near, labels, y):
     }
 
 
-def compare(cell, k=5):
+def compare(cell):
     """Build, search both ways, let both vote: two dicts, what is found (see ``judge``) and what it costs.
 
     The first is the same on every machine. The second has the seconds of the build, milliseconds per query (one at a
@@ -246,13 +246,13 @@ def compare(cell, k=5):
     Q, y = cell.query_rows()
     with threadpool_limits(cell.threads):
         index, build_s = build(cell)
-        exact, exact_s = exact_neighbours(cell, Q, k)
-        near, batch_s = timed(search, index, Q, k, cell.threads)
-        single = [timed(search, index, q[None], k)[1] for q in Q[:200]]
+        exact, exact_s = exact_neighbours(cell, Q, K)
+        near, batch_s = timed(search, index, Q, K, cell.threads)
+        single = [timed(search, index, q[None], K)[1] for q in Q[:200]]
         sizes = {"bytes": nbytes(index), "resident": psutil.Process().memory_info().rss}
         del index  # the rows themselves may need its room
         X, born = cell.rows(0, cell.n if cell.n <= HELD else 1), np.arange(cell.n)
-        held = [timed(top_k, q[None], X, born, k)[1] for q in Q[:50]] if cell.n <= HELD else np.nan
+        held = [timed(top_k, q[None], X, born, K)[1] for q in Q[:50]] if cell.n <= HELD else np.nan
     cost = {"build_s": build_s, "hnsw_ms": 1e3 * float(np.median(single)), "exact_ms": 1e3 * float(np.median(held))}
     cost |= {"hnsw_batch_ms": 1e3 * batch_s / len(Q), "exact_batch_ms": 1e3 * exact_s / len(Q)}
     return judge(exact, near, cell.labels(0, cell.n), y), cost | sizes
@@ -272,7 +272,7 @@ def rerun(row):
     return compare(Cell(**{field.name: row[field.name] for field in fields(Cell)}))[0]
 
 
-def after_stream(dataset, encoder, seed, profile="paper", efforts=EFFORTS, k=5):
+def after_stream(dataset, encoder, seed, profile="paper", efforts=EFFORTS):
     """Approximate search on the substrate's ledger after a whole stream, at every effort: a list of dict.
 
     Queries are all test rows, without the cap of the stream's own evaluations.
@@ -284,10 +284,10 @@ def after_stream(dataset, encoder, seed, profile="paper", efforts=EFFORTS, k=5):
     X, labels, y = to_grid(system.entries.X), system.entries.y, np.concatenate([s.y_novel, s.y_original])
     Q, index = to_grid(s.queries[len(s.y_stream) :]), empty_index(len(X), EFFORTS[0], dim=X.shape[1])
     index.add_items(X, None, 1)
-    exact, rows = top_k(Q, X, np.arange(len(X)), k), []
+    exact, rows = top_k(Q, X, np.arange(len(X)), K), []
     for ef in efforts:
         index.set_ef(ef)
-        found = judge(exact, search(index, Q, k), labels, y)
+        found = judge(exact, search(index, Q, K), labels, y)
         rows.append({"dataset": dataset, "encoder": encoder, "seed": seed, "entries": len(X), "ef": ef} | found)
     return rows
 

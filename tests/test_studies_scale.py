@@ -240,7 +240,7 @@ def test_systems_are_measured_beside_the_substrate_and_what_is_missing_is_left_o
     monkeypatch.setattr(costs, "load_sentences", no_texts)
     monkeypatch.setattr(costs, "PROFILES", {"paper": dict(cap=60, thin=24)})
     with pytest.warns(UserWarning, match="lora is left out: no texts here"):
-        table = costs.of_systems("paper", False, systems=("static_linear", "lora"))
+        table = costs.of_systems(systems=("static_linear", "lora"))
     names = [(dataset, system) for dataset in costs.MEASURED_ON for system in ("substrate", "static_linear")]
     assert list(zip(table["dataset"], table["system"])) == names and (table["seed_s"] > 0).all()
     for _, own in table.groupby("dataset"):
@@ -251,7 +251,7 @@ def test_systems_are_measured_beside_the_substrate_and_what_is_missing_is_left_o
 def test_ledgers_of_growing_size_are_measured_beside_the_bandwidth(monkeypatch):
     monkeypatch.setattr(costs, "COPIED", 2**20)
     monkeypatch.setattr(costs, "SIZES", {"quick": (50, 500)})
-    table = costs.of_ledgers("quick", progress=False)
+    table = costs.of_ledgers("quick")
     assert set(table) == COLUMNS | {"system", "entries", "bytes", "bandwidth"}
     assert list(zip(table["system"], table["entries"])) == [(name, n) for n in (50, 500) for name in costs.LEDGERS]
     assert (table["bandwidth"] > 1e6).all() and (table.groupby("system")["bytes"].agg(np.ptp) > 5e5).all()
