@@ -28,12 +28,12 @@ NONE = "–"  # no further system
 NEW, KNOWN = "new classes", "known classes"
 COLOURS = {NEW: style.PALETTE["vermilion"], KNOWN: style.PALETTE["blue"]}
 LINES = [style.PALETTE[name] for name in ("vermilion", "black", "green")]  # of up to three systems
-DAMAGES = {"relabel": "give it another label", "remove": "take it out", "rewrite": "relabel it and hash all anew"}
+DAMAGES = {"relabel": "give it another label", "remove": "take it out", "rewrite": "relabel it and recompute all hashes"}
 FINDINGS = {
     "whole": "verify: all entries are as they were written.",
     "changed": "verify: entry {} is not what was written.",
     "removed": "verify: an entry is missing just before entry {}.",
-    "truncated": "verify: the chain is whole in itself; but the noted head is not in it: cut off or written anew.",
+    "truncated": "verify: the chain is whole in itself; but the noted head is not in it: cut off or rewritten.",
 }
 
 

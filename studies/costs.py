@@ -49,7 +49,7 @@ def of_items(measured):
     """The last costs of each of these ``turns``, taken in rotation: a slow minute of the machine meets all systems."""
     last = [{}] * len(measured)
     with threadpool_limits(1):
-        for costs in tqdm(zip_longest(*measured), "items", unit="turn of all"):
+        for costs in tqdm(zip_longest(*measured), "items", unit="round"):
             last = [new or old for new, old in zip(costs, last)]
     return last
 

@@ -3,8 +3,9 @@
 import numpy as np
 import pandas as pd
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
 
-from studies.statistics import area, differences, holm, t_intervals
+from studies.statistics import area, differences, t_intervals
 from studies.streams import SETTING
 
 RUN = ["study", "dataset", "encoder", "system", "seed", *SETTING]
@@ -88,5 +89,5 @@ def compared(rows):
         t = found["difference"].abs() / (found["sd"] / np.sqrt(n))
     never = (found["sd"] == 0) & (found["difference"] == 0)
     found = found.assign(seeds=n, p=np.where(never, 1.0, 2 * stats.t.sf(t, n - 1)))  # 0 where all seeds differ alike
-    corrected = found.groupby("study")["p"].transform(lambda p: p if n == 1 else holm(p))
-    return found.assign(p_holm=corrected)
+    holm = found.groupby("study")["p"].transform(lambda p: p if n == 1 else multipletests(p, method="holm")[1])
+    return found.assign(p_holm=holm)

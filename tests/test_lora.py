@@ -197,6 +197,11 @@ def test_adapters_sit_on_all_query_and_value_projections_and_alone_change(folder
         torch.testing.assert_close(m(x), m.base_layer(x) + 12 / 3 * x @ A.T @ B.T)
 
 
+def test_a_backbone_without_such_projections_is_refused(folders, s, monkeypatch):
+    monkeypatch.setattr(lora, "QUERIES_AND_VALUES", ["nothing"])
+    assert_refused("BertModel has none of the layers", fit, LoRA(1, folders["bert"]), s)
+
+
 @pytest.mark.parametrize("name", ["lora", "lora_replay"])
 def test_storage_counts_adapters_head_and_remembered_rows(folders, s, name):
     system = fit(variant(name, folders["bert"], epochs=0), s)
