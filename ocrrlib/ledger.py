@@ -1,243 +1,348 @@
-"""The append-only ledger: entries linked by SHA-256, so that the past cannot change unseen, and its file.
+"""The append-only ledger: a hash chain, a Merkle tree over it, proofs, and signed heads.
 
-An entry's hash covers its id, label, embedding and the hash of the entry before it (paper, section 4.3). The chain
-proves order and content of the entries that it holds; a cut tail or a rewrite of the whole chain shows only against
-a head that was kept elsewhere: ``verify(head)``.
+The chain (paper, section 4.3) binds each entry to the one before. The tree (RFC 6962, RFC 9162) has the same entry
+hashes as leaves, so that short proofs show that an entry is in a ledger, or that a ledger extends an older one. Both
+prove nothing about a cut tail or a complete rewrite without a *head* (size and root) that was kept elsewhere. Heads
+are C2SP checkpoints, signed with Ed25519 (c2sp.org/tlog-checkpoint, signed-note, tlog-cosignature, tlog-proof).
 """
 
+import base64
 import hashlib
+import json
 import re
-import sqlite3
+import secrets
 import struct
-from contextlib import closing, contextmanager
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
+from ocrrlib.files import InputError, write_text
 
-from ocrrlib.files import InputError
-from ocrrlib.search import Entries
-from ocrrlib.shared import shared
-
-GENESIS = bytes(32)  # the hash before the first entry
-FORMAT, WIDEST = 2, 2**20  # of the file; numbers in an embedding at most
-_HEADER = struct.Struct("<5sqqI")  # tag, id, label, dimension
-_SCHEMA = """\
-CREATE TABLE about (format INTEGER NOT NULL, dim INTEGER NOT NULL, names BLOB NOT NULL);
-CREATE TABLE classes (label INTEGER PRIMARY KEY, name TEXT NOT NULL);
-CREATE TABLE entries (
-    place INTEGER PRIMARY KEY, id INTEGER NOT NULL, label INTEGER NOT NULL,
-    x BLOB NOT NULL, previous BLOB NOT NULL, hash BLOB NOT NULL
-)"""
-_TYPES = [int, int, int, bytes, bytes, bytes]  # of an entry's columns
+_ENTRY, _LENGTH = struct.Struct("<6sQq"), struct.Struct("<I")
+SIGNATURE, COSIGNATURE = 1, 4  # types of keys in C2SP's signed notes
+PROOF = "c2sp.org/tlog-proof@v1"
+WORDS = "label", "author", "text"
 
 
-def entry_hash(id, label, x, previous):
-    """SHA-256 of the canonical encoding of one entry.
+def commitment(salt, x, label, author="", text=None):
+    """SHA-256 of an entry's content; once ``salt`` and content are erased, it reveals nothing about them.
 
-    Little-endian throughout: ``b"OCRR1"``, id (int64), label (int64), dimension
-    (uint32), embedding (float32 each), hash of the entry before (32 bytes).
+    Encoded as: ``salt`` (bytes), length of ``x`` in bytes (uint32, little-endian), ``x`` (float32 each,
+    little-endian), and ``label``, ``author`` and ``text``, if there is one, in UTF-8, separated by zero bytes.
     """
-    digest = hashlib.sha256(_HEADER.pack(b"OCRR1", id, label, len(x)))
-    digest.update(np.ascontiguousarray(x, "<f4"))
-    digest.update(previous)
-    return digest.digest()
+    words = label + "\0" + author if text is None else label + "\0" + author + "\0" + text
+    return hashlib.sha256(b"".join((salt, _LENGTH.pack(len(x)), x, words.encode()))).digest()
 
 
-def names_hash(classes):
-    """SHA-256 of class names: of each, in order, the length (uint32, little-endian) and its UTF-8."""
-    names = [name.encode() for name in classes]
-    return hashlib.sha256(b"".join(struct.pack("<I", len(name)) + name for name in names)).digest()
+def genesis(about):
+    """The hash before the first entry of a file: SHA-256 of ``b"OCRR2 "`` and what the file says about itself."""
+    return hashlib.sha256(b"OCRR2 " + about.encode()).digest()
 
 
-def _sealed(names, newest):
-    """The head of a ledger with class names of this digest whose newest entry has this hash."""
-    return hashlib.sha256(b"OCRR1 names" + names + newest).digest()
+def entry_hash(place, time, committed, previous):
+    """Hash of an entry, as RFC 6962 hashes a leaf.
 
-
-def _checked(X, y):
-    """Rows (n, d) float32 and class ids (n,) int64 that a ledger can hold, or an ``InputError``."""
-    try:
-        with np.errstate(over="ignore"):  # too large for float32 is infinite, and refused
-            X, y = np.asarray(X, np.float32), np.asarray(y)
-        ids = not y.size or y.dtype.kind in "iu" and 0 <= y.min() and y.max() < 2**63
-        if X.ndim == 2 and y.shape == X.shape[:1] and np.isfinite(X).all() and ids:
-            return X, y.astype(np.int64)
-    except (TypeError, ValueError):  # no numbers
-        pass
-    raise InputError("a ledger holds rows (n, d) of finite numbers and class ids (n,), whole numbers from 0 up")
-
-
-@shared(keep=2)
-def _chain(X, y):
-    """The hash before the first entry of a new ledger, and those of its entries; many runs begin with the same."""
-    chain = [GENESIS]
-    for x, label in zip(X, y.tolist()):
-        chain.append(entry_hash(len(chain) - 1, label, x, chain[-1]))
-    return chain
+    SHA-256 over a zero byte and the entry: ``b"OCRR2 "``, place (uint64), time (int64, microseconds since 1970, UTC),
+    all little-endian, commitment to the content, hash of the entry before (32 bytes each).
+    """
+    return hashlib.sha256(b"\0" + _ENTRY.pack(b"OCRR2 ", place, time) + committed + previous).digest()
 
 
 class Fault(NamedTuple):
     """The first broken entry."""
 
-    position: int | None  # None for the class names
-    kind: str  # changed, removed (just before), inserted, reordered, or truncated (the head is not reached)
+    position: int
+    kind: str  # changed, removed (just before), inserted, reordered, truncated (before the head), forked (off the head)
 
     def __str__(self):
-        return f"{'names of the classes' if self.position is None else f'entry {self.position}'}: {self.kind}"
+        return f"entry {self.position}: {self.kind}"
 
 
-class Ledger(Entries):
-    """Entries that can only be appended, each bound to the one before, from X (n, d) finite, y (n,) class ids.
+def broken_link(place, previous, hashes):
+    """Why the entry at ``place``, intact in itself, does not follow the one before it: a ``Fault``.
 
-    ``ids``, ``previous`` and ``hashes`` list of each entry its place at the time of writing, the hash of the entry
-    before and its own; ``classes`` and ``names`` are class names and their digest, where it was read from a file.
-    Raises ``InputError`` if rows are not finite or labels are not class ids.
+    ``previous`` and ``hashes`` list of each entry the hash that it names as that before it, and its own; ``hashes``
+    has one more, at its start: the hash before the first entry.
     """
+    wanted, own, chain, later = previous[place], hashes[place + 1], hashes[: place + 1], hashes[place + 2 :]
+    copied = hashes.count(own) > 1
+    if wanted in later and not copied:
+        return Fault(place, "reordered")
+    if copied or later and previous[place + 1] == chain[-1]:  # unknown to the next one
+        return Fault(place, "inserted")
+    if wanted in chain:  # all from there to here
+        return Fault(chain.index(wanted), "inserted")
+    return Fault(place, "removed")
 
-    classes = names = None
 
-    def __init__(self, X, y):
-        X, y = _checked(X, y)
-        super().__init__(X, y)
-        chain = _chain(X, y)
-        self.ids, self.previous, self.hashes = list(range(len(X))), chain[:-1], chain[1:]
+# The tree
+
+
+def _node(left, right):
+    return hashlib.sha256(b"\1" + left + right).digest()
+
+
+def _split(size):
+    """The largest power of two below a size."""
+    return 1 << (size - 1).bit_length() - 1
+
+
+class Tree:
+    """Merkle tree over entry hashes (RFC 6962, section 2.1). It keeps all perfect subtrees: 64 bytes an entry."""
+
+    def __init__(self):
+        self._levels = [bytearray()]
+
+    def __len__(self):
+        return len(self._levels[0]) // 32
+
+    def extend(self, hashes):
+        """Append leaves; amortised constant time for each."""
+        self._levels[0] += b"".join(hashes)
+        for level in range(64):
+            if level + 1 == len(self._levels):
+                self._levels.append(bytearray())
+            below, above = self._levels[level : level + 2]
+            pairs = range(2 * len(above), len(below) // 64 * 64, 64)
+            if not pairs:
+                break
+            above += b"".join([hashlib.sha256(b"\1" + below[at : at + 64]).digest() for at in pairs])
+
+    def root(self, stop, start=0):
+        """Root of the first ``stop`` leaves, or of those from ``start`` on, where a subtree starts."""
+        size = stop - start
+        if not size:
+            return hashlib.sha256().digest()
+        level = size.bit_length() - 1
+        if size == 1 << level:
+            at = 32 * (start >> level)
+            return bytes(self._levels[level][at : at + 32])
+        middle = start + _split(size)
+        return _node(self.root(middle, start), self.root(stop, middle))
+
+    def _path(self, start, stop, place, last):
+        """Siblings on the way from the subtree that ``last(start, stop)`` says is the last one up to the root."""
+        path = []
+        while not last(start, stop):
+            middle = start + _split(stop - start)
+            if place < middle:
+                path.append(self.root(stop, middle))
+                stop = middle
+            else:
+                path.append(self.root(middle, start))
+                start = middle
+        return start, stop, path[::-1]
+
+    def inclusion(self, place, size):
+        """Proof that the leaf at ``place`` is in the tree of the first ``size``: hashes, O(log n) in number and time."""
+        return self._path(0, size, place, lambda start, stop: stop - start == 1)[2]
+
+    def consistency(self, old, size):
+        """Proof that the tree of the first ``size`` leaves extends that of the first ``old``, likewise."""
+        if not old:
+            return []
+        start, stop, path = self._path(0, size, old - 1, lambda start, stop: stop == old)
+        return [self.root(stop, start), *path] if start else path
+
+
+def root_of(hash, place, size, path):
+    """The root that an inclusion proof leads to from an entry's hash; None if the proof is of another length."""
+    if size <= 1 or not path:
+        return None if path or size != 1 else hash
+    middle, path, side = _split(size), path[:-1], path[-1]
+    if place < middle:
+        below = root_of(hash, place, middle, path)
+        return below and _node(below, side)
+    below = root_of(hash, place - middle, size - middle, path)
+    return below and _node(side, below)
+
+
+def _extended(old, size, path, root):
+    """Roots of ``old`` and of ``size`` leaves by a consistency proof; ``root`` of ``old`` leaves, if it starts there."""
+    if old == size:
+        ends = path if root is None else [root, *path]
+        return (ends[0], ends[0]) if len(ends) == 1 else (None, None)
+    middle = _split(size)
+    if not path:
+        return None, None
+    if old <= middle:
+        first, whole = _extended(old, middle, path[:-1], root)
+        return first, whole and _node(whole, path[-1])
+    first, whole = _extended(old - middle, size - middle, path[:-1], None)
+    return first and _node(path[-1], first), whole and _node(path[-1], whole)
+
+
+def extends(old, new, path):
+    """Whether a consistency proof shows that the head ``new`` extends the head ``old``."""
+    if not 0 < old.size < new.size:
+        return not path and (not old.size or (old.size, old.root) == (new.size, new.root))
+    return _extended(old.size, new.size, path, old.root) == (old.root, new.root)
+
+
+# Heads
+
+
+def _b64(content):
+    return base64.b64encode(content).decode()
+
+
+def _unb64(text):
+    return base64.b64decode(text, validate=True)
+
+
+class Key(NamedTuple):
+    """An Ed25519 key with a name; ``private`` is empty in a verifier's."""
+
+    name: str
+    kind: int  # SIGNATURE or COSIGNATURE
+    public: bytes
+    private: bytes = b""
 
     @classmethod
-    def from_chain(cls, X, y, ids, previous, hashes, classes=None, names=None):
-        """Entries and hashes as found elsewhere, nothing computed again, so that ``verify`` can judge them."""
-        ledger = cls(X[:0], [])
-        Entries.__init__(ledger, X, y)
-        ledger.ids, ledger.previous, ledger.hashes = ids, previous, hashes
-        ledger.classes, ledger.names = classes, names
-        return ledger
+    def new(cls, name, kind=SIGNATURE, seed=None):
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # slow to import
 
-    def _link(self, x, label):
-        self.previous.append(self.hashes[-1] if self.hashes else GENESIS)
-        self.ids.append(len(self.ids))
-        self.hashes.append(entry_hash(self.ids[-1], label, x, self.previous[-1]))
+        if not re.fullmatch(r"[^\s+]+", name):
+            raise InputError(f"{name!r} is no name of a key: leave out spaces and +")
+        seed = seed or secrets.token_bytes(32)
+        return cls(name, kind, Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw(), seed)
 
-    def append(self, x, y):
-        """Add an entry, x (d,) finite, y a class id; if it is none, raise ``InputError`` and change nothing."""
-        (x,), (y,) = _checked([x], [y])
-        if x.shape != self._X.shape[1:]:
-            raise InputError(f"an embedding of length {len(x)} does not fit a ledger of length {self._X.shape[1]}")
-        super().append(x, y)
-        self._link(x, int(y))
+    @classmethod
+    def read(cls, text):
+        """A key from its text; ``InputError`` if that is none."""
+        with suppress(ValueError, IndexError):
+            name, id, content = text.strip().removeprefix("PRIVATE+KEY+").split("+", 2)
+            kind, material = (content := _unb64(content))[0], content[1:]
+            key = cls.new(name, kind, material) if text.startswith("PRIVATE") else cls(name, kind, material)
+            if kind in (SIGNATURE, COSIGNATURE) and len(key.public) == 32 and key.id.hex() == id:
+                return key
+        raise InputError("no Ed25519 key: give name+hash+key, or PRIVATE+KEY+name+hash+key, as in C2SP's signed notes")
 
     @property
-    def head(self):
-        """Hash of the newest entry, sealed with the class names where there are some; keep it elsewhere."""
-        newest = self.hashes[-1] if self.hashes else GENESIS
-        return newest if self.names is None else _sealed(self.names, newest)
+    def id(self):
+        return hashlib.sha256(self.name.encode() + b"\n" + bytes([self.kind]) + self.public).digest()[:4]
 
     @property
-    def nbytes(self):
-        return super().nbytes + self.size * (8 + 32 + 32)  # id and two hashes
+    def public_text(self):
+        """The verifier's key as text, to be given away."""
+        return f"{self.name}+{self.id.hex()}+{_b64(bytes([self.kind]) + self.public)}"
 
-    def verify(self, head=None):
-        """Walk the chain and return the first ``Fault``, or None if all is as written.
-
-        ``head`` is a head of this ledger that was kept elsewhere, 32 bytes or 64 hexadecimal digits. Without it a cut
-        tail or a rewrite of the whole chain goes unnoticed. Raises ``InputError`` if it is no hash.
-        """
-        head = head.hex() if isinstance(head, bytes) else head
-        if head is not None and not re.fullmatch("[0-9a-fA-F]{64}", str(head)):
-            raise InputError("the head is no hash: give 64 hexadecimal digits, or the 32 bytes that they stand for")
-        if self.names is not None and self.names != names_hash(self.classes):
-            return Fault(None, "changed")
-        before = GENESIS
-        for place in range(self.size):
-            own = entry_hash(self.ids[place], int(self.y[place]), self.X[place], self.previous[place])
-            if own != self.hashes[place]:
-                return Fault(place, "changed")
-            if self.previous[place] != before:
-                return self._broken_link(place)
-            before = own
-        known = {GENESIS, *self.hashes}
-        known |= {_sealed(self.names, one) for one in known} if self.names else set()
-        return None if head is None or bytes.fromhex(head) in known else Fault(self.size, "truncated")
-
-    def _broken_link(self, place):
-        """Why the entry at ``place``, intact in itself, does not follow the one before it."""
-        wanted, chain, later = self.previous[place], [GENESIS, *self.hashes[:place]], self.hashes[place + 1 :]
-        copied = self.hashes.count(self.hashes[place]) > 1
-        if wanted in later and not copied:
-            return Fault(place, "reordered")
-        if copied or later and self.previous[place + 1] == chain[-1]:  # unknown to the next one
-            return Fault(place, "inserted")
-        if wanted in chain:  # all from there to here
-            return Fault(chain.index(wanted), "inserted")
-        return Fault(place, "removed")
+    @property
+    def private_text(self):
+        """The signer's key as text, to be kept secret."""
+        return f"PRIVATE+KEY+{self.name}+{self.id.hex()}+{_b64(bytes([self.kind]) + self.private)}"
 
 
-@contextmanager
-def _opened(path, mode):
-    """A database in one transaction, committed at the end or left as it was; and whether it holds a ledger yet."""
+class Head(NamedTuple):
+    """Size and Merkle root of a ledger at a time; as text, a C2SP checkpoint, with its signatures."""
+
+    origin: str
+    size: int
+    root: bytes
+    time: str
+    signatures: tuple = ()  # lines
+
+    @classmethod
+    def read(cls, text):
+        """A head from its text; ``InputError`` if that is none."""
+        body, _, signatures = str(text).partition("\n\n")
+        found = re.fullmatch(r"(.+)\n(0|[1-9][0-9]{0,18})\n([A-Za-z0-9+/]{43}=)\ntime (\S+)", body.strip())
+        signatures = tuple(signatures.splitlines())
+        if not found or not all(re.fullmatch(r"— \S+ \S+", line) for line in signatures):
+            raise InputError("no head: give the text of one, with its lines of origin, size, root, time and signatures")
+        return cls(found[1], int(found[2]), _unb64(found[3]), found[4], signatures)
+
+    @property
+    def body(self):
+        return f"{self.origin}\n{self.size}\n{_b64(self.root)}\ntime {self.time}\n"
+
+    def __str__(self):
+        return self.body + "\n" + "".join(f"{line}\n" for line in self.signatures)
+
+    def _message(self, stamp):
+        """What is signed: the body, in a cosignature under its own time, ``stamp``."""
+        return (f"cosignature/v1\ntime {int.from_bytes(stamp)}\n" if stamp else "").encode() + self.body.encode()
+
+    def signed(self, key):
+        """This head with one more signature."""
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+        if not key.private:
+            raise InputError(f"the key {key.name} is a verifier's: give the one that begins with PRIVATE+KEY")
+        stamp = b"" if key.kind == SIGNATURE else int(datetime.now(UTC).timestamp()).to_bytes(8)
+        signature = Ed25519PrivateKey.from_private_bytes(key.private).sign(self._message(stamp))
+        return self._replace(signatures=(*self.signatures, f"— {key.name} {_b64(key.id + stamp + signature)}"))
+
+    def check(self, keys):
+        """Raise ``InputError`` unless every one of the keys has signed this head."""
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+        for key in keys:
+            public = Ed25519PublicKey.from_public_bytes(key.public)
+            for line in self.signatures:
+                _, name, content = line.split(" ")
+                with suppress(InvalidSignature, ValueError):
+                    content = _unb64(content)
+                    if name == key.name and content[:4] == key.id:
+                        public.verify(content[-64:], self._message(content[4:-64]))
+                        break
+            else:
+                raise InputError(f"the head of {self.origin} at {self.time} is not signed by {key.name}: do not trust it")
+
+
+def proof(entry, path, head):
+    """Text of a proof of inclusion (C2SP tlog-proof), with the fields of an entry, bytes in hexadecimal digits."""
+    extra = _b64(json.dumps(entry).encode())
+    return "\n".join([PROOF, f"extra {extra}", f"index {entry['place']}", *map(_b64, path), "", str(head)])
+
+
+def proven(text, keys=()):
+    """The fields of an entry and the head that a proof of inclusion shows to belong together.
+
+    Raises ``InputError`` if it shows nothing, or if not every one of the keys has signed the head.
+    """
+    lines, _, head = text.partition("\n\n")
+    (head := Head.read(head)).check(keys)
+    with suppress(ValueError, KeyError, TypeError, AttributeError, struct.error):
+        tag, extra, _, *path = lines.splitlines()
+        entry = json.loads(_unb64(extra.removeprefix("extra ")))
+        committed = bytes.fromhex(entry["commitment"])
+        if "salt" not in entry:  # erased
+            entry = {name: entry[name] for name in ("place", "time", "commitment", "previous")}
+        elif commitment(*(bytes.fromhex(entry[name]) for name in ("salt", "x")), *map(entry.get, WORDS)) != committed:
+            raise ValueError("another content")
+        hash = entry_hash(entry["place"], entry["time"], committed, bytes.fromhex(entry["previous"]))
+        if tag == PROOF and head.root == root_of(hash, entry["place"], head.size, list(map(_unb64, path))):
+            return entry, head
+    raise InputError("the proof shows nothing: entry, hashes and head do not fit each other")
+
+
+def request(old, path, head):
+    """Text that asks a witness to cosign a head (C2SP tlog-witness), with a proof that it extends one of size ``old``."""
+    return "\n".join([f"old {old}", *map(_b64, path), "", str(head)])
+
+
+def witness(text, state, key, keys=()):
+    """Cosign a head that extends the last one seen, which the file ``state`` holds, and note it there.
+
+    Returns the head with a cosignature by ``key``, or a ``Fault``: it contradicts the last one seen, by a fork. Raises
+    ``InputError`` if the request is none, is not since the last head seen, or is not signed by ``keys``.
+    """
+    lines, _, head = text.partition("\n\n")
+    (head := Head.read(head)).check(keys)
+    last = Head.read(Path(state).read_text("utf-8")) if Path(state).exists() else head._replace(size=0)
     try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True, isolation_level=None)) as base:
-            base.execute("PRAGMA synchronous = EXTRA")  # as FULL, and the folder once the journal is gone
-            base.execute("BEGIN IMMEDIATE" if mode == "rwc" else "BEGIN")
-            found = [sql for (sql,) in base.execute("SELECT sql FROM sqlite_master ORDER BY name")]
-            if found != _SCHEMA.split(";\n") and (found or mode == "rw"):
-                raise InputError(f"{path} holds no ledger, or its tables were changed: choose another file")
-            yield base, bool(found)
-            base.execute("COMMIT")
-    except sqlite3.Error as error:
-        way_out = "check disk, permissions and other programs, restore a copy, or choose another file"
-        raise InputError(f"cannot use {path} as a ledger ({error}): {way_out}") from error
-
-
-def write(ledger, path, classes):
-    """Write a ledger to an SQLite file, or add its new entries; return their number once they are on disk.
-
-    Raises ``InputError``, and writes nothing, if the file holds another ledger, other class names or something else,
-    if it cannot be written, or if a label has no name.
-    """
-    path, about = Path(path), (FORMAT, ledger.X.shape[1], names_hash(classes))
-    if ledger.size and ledger.y.max() >= len(classes):
-        raise InputError(f"{path} is not written: label {ledger.y.max()} has no name among {len(classes)} classes")
-    with _opened(path, "rwc") as (base, exists):
-        if not exists:
-            for statement in _SCHEMA.split(";\n"):
-                base.execute(statement)
-            base.execute("INSERT INTO about VALUES (?, ?, ?)", about)
-            base.executemany("INSERT INTO classes VALUES (?, ?)", enumerate(classes))
-        newest = base.execute("SELECT place + 1, hash FROM entries ORDER BY place DESC LIMIT 1").fetchone()
-        start, last = newest or (0, GENESIS)
-        same = start <= ledger.size and last == (ledger.hashes[start - 1] if start else GENESIS)
-        if not same or base.execute("SELECT * FROM about").fetchall() != [about]:
-            raise InputError(f"{path} holds another ledger or other classes: continue that one, or choose another file")
-        for place in range(start, ledger.size):
-            x, label = ledger.X[place].astype("<f4").tobytes(), int(ledger.y[place])
-            row = place, ledger.ids[place], label, x, ledger.previous[place], ledger.hashes[place]
-            base.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", row)
-    return ledger.size - start
-
-
-def read(path):
-    """The ledger in a file, with its ``classes``, as it stands there: ``verify`` finds what was changed.
-
-    Raises ``InputError`` if the file is missing, is no ledger, or was changed so that it cannot be read.
-    """
-    with _opened(Path(path), "rw") as (base, _):  # "rw", as SQLite first undoes a write that was killed
-        about, names, rows = (
-            base.execute(f"SELECT * FROM {table}").fetchall()
-            for table in ("about", "classes ORDER BY label", "entries ORDER BY place")
-        )
-
-    def check(part, whole):
-        if not whole:
-            raise InputError(f"{path}: {part} changed since it was written: restore it from a copy")
-
-    check("table about", [list(map(type, row)) for row in about] == [[int, int, bytes]])
-    ((format, dim, digest),) = about
-    check("table about", format == FORMAT and 0 < dim <= WIDEST)
-    check("names of the classes", all(type(name) is str and i == label for i, (label, name) in enumerate(names)))
-    for place, row in enumerate(rows):
-        check(f"entry {place}", list(map(type, row)) == _TYPES and len(row[3]) == 4 * dim)
-    places, ids, labels, blobs, previous, hashes = map(list, zip(*rows)) if rows else ([] for _ in _TYPES)
-    X, classes = np.frombuffer(b"".join(blobs), "<f4").reshape(-1, dim), tuple(name for _, name in names)
-    ledger = Ledger.from_chain(X, labels, ids, previous, hashes, classes, digest)
-    check("places of entries", places == list(range(len(rows))) or ledger.verify())
-    return ledger
+        old, *path = lines.splitlines()
+        old, path = int(old.removeprefix("old ")), list(map(_unb64, path))
+    except ValueError as error:
+        raise InputError("no request to a witness: give what `prove` made of an older head") from error
+    if last.origin != head.origin:
+        raise InputError(f"{state} is about {last.origin}, not {head.origin}: keep another file for each ledger")
+    if not old == last.size <= head.size:
+        raise InputError(f"the last head seen has {last.size} entries: prove that a newer one extends that")
+    if not extends(last, head, path):
+        return Fault(last.size, "forked")
+    write_text(state, str(head))
+    return head.signed(key)

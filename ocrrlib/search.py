@@ -17,9 +17,9 @@ CACHED = 2**24  # bytes of entries that fit a processor's cache
 SLACK = 2.0**-22  # times the dimension: upper bound on the difference of two float32 dot products of unit rows
 
 
-def _grown(array, n):
-    """A copy of the first ``n`` rows with room for more."""
-    grown = np.empty((n + max(64, n // 4), *array.shape[1:]), array.dtype)
+def _grown(array, n, room=0):
+    """A copy of the first ``n`` rows with room for more, or for ``room`` in all."""
+    grown = np.empty((max(n + max(64, n // 4), room), *array.shape[1:]), array.dtype)
     grown[:n] = array[:n]
     return grown
 
@@ -48,9 +48,21 @@ class Entries:
     def append(self, x, y):
         """Store one row; amortised constant time."""
         if self.size == len(self._y):
-            self._X, self._y, self._born = (_grown(array, self.size) for array in (self._X, self._y, self._born))
+            self._make_room(0)
         self.size += 1
         self._write(self.size - 1, x, y)
+
+    def extend(self, X, y, room=0):
+        """Store rows; if there is no room, make some for ``room`` entries in all, and for some more at least."""
+        n = self.size + len(X)
+        if n > len(self._y):
+            self._make_room(max(n, room))
+        new = slice(self.size, n)
+        self._X[new], self._y[new], self._born[new] = X, y, np.arange(self.writes, self.writes + len(X))
+        self.size, self.writes = n, self.writes + len(X)
+
+    def _make_room(self, room):
+        self._X, self._y, self._born = (_grown(array, self.size, room) for array in (self._X, self._y, self._born))
 
     def _write(self, slot, x, y):
         self._X[slot], self._y[slot], self._born[slot] = x, y, self.writes

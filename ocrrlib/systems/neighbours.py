@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ocrrlib.files import InputError
-from ocrrlib.ledger import Ledger
+from ocrrlib.ledger import Fault, commitment, entry_hash
 from ocrrlib.search import Buffer, Entries, StandingQueries, top_k
+from ocrrlib.shared import shared
 from ocrrlib.systems.base import TEMPERATURE, Storage, System, softmax
 from ocrrlib.systems.heads import LinearHead
 from ocrrlib.voting import vote
@@ -68,11 +69,53 @@ class StaticKNN(Neighbours):
         self.corrections = 0
 
 
+GENESIS = bytes(32)  # the hash before the first entry of a ledger in memory
+
+
+@shared(keep=2)
+def _chain(X, y):
+    """The hash before the first entry of a new ledger, and those of its entries; many runs begin with the same."""
+    chain = [GENESIS]
+    for x, label in zip(X, y.tolist()):
+        chain.append(_hash(len(chain) - 1, x, label, chain[-1]))
+    return chain
+
+
+def _hash(place, x, label, previous):
+    return entry_hash(place, 0, commitment(b"", x.tobytes(), str(label)), previous)
+
+
+class Ledger(Entries):
+    """Entries in memory, each bound to the one before; they can only be appended.
+
+    ``hashes`` lists those of all entries. Times are 0, authors and salts empty, class ids written as decimal numbers.
+    """
+
+    def __init__(self, X, y):
+        super().__init__(X, y)
+        self.hashes = _chain(self.X, self.y)[1:]
+
+    def append(self, x, y):
+        super().append(x, y)
+        self.hashes.append(_hash(self.size - 1, self.X[-1], int(y), self.hashes[-1] if self.hashes else GENESIS))
+
+    @property
+    def nbytes(self):
+        return super().nbytes + self.size * (8 + 32 + 32)  # id and two hashes
+
+    def verify(self):
+        """The first ``Fault``, or None if all entries are as they were appended."""
+        changed = (place for place, hash in enumerate(_chain(self.X, self.y)[1:]) if hash != self.hashes[place])
+        return next((Fault(place, "changed") for place in changed), None)
+
+
 class Substrate(Neighbours):
     """The hash-chained ledger: every correction is appended, nothing else changes (paper, section 4.3)."""
 
+    store = Ledger  # ``CorrectionMemory`` replaces it by its own, which has more entries than those to fit on
+
     def _fit(self, X, y):
-        self.entries = Ledger(X, y)
+        self.entries = self.store(X, y)
 
     def _correct(self, x, y):
         self.entries.append(x, y)
@@ -139,16 +182,21 @@ class SubstrateHNSW(Substrate):
         self.index.init_index(len(X), M=self.M, ef_construction=self.ef_construction, random_seed=self.seed)
         self.index.set_num_threads(1)  # with more, the same rows give another index each time
         self.index.set_ef(self.ef)
-        self.index.add_items(X)
+        self._catch_up()
 
     def _correct(self, x, y):
-        size = self.entries.size
         super()._correct(x, y)
-        if size == self.index.get_max_elements():
-            self.index.resize_index(size + max(1, size // 4))
-        self.index.add_items(x[None])
+        self._catch_up()
+
+    def _catch_up(self):
+        """Index the entries written since."""
+        while (size := self.index.get_current_count()) < self.entries.size:
+            if size == (room := self.index.get_max_elements()):
+                self.index.resize_index(room := size + max(1, size // 4))
+            self.index.add_items(self.entries.X[size:room])
 
     def _scores(self, X):
+        self._catch_up()
         try:
             slots, distances = self.index.knn_query(X, self.k)
         except RuntimeError:  # some query reaches fewer than k entries: it is searched exactly

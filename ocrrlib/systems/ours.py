@@ -58,7 +58,7 @@ class LedgerPLDA(Trained, Substrate):
         self.is_known = self.seen.astype(np.float64)
         data = X, y, self.n_classes
         self.models = PLDA(*data, **self.model), KernelLDA(*data, seed=self.seed, **self.kernel)
-        self.read = self.entries.size
+        self.read = len(X)
 
     def _catch_up(self):
         """Let the models learn the entries written since they last looked."""
