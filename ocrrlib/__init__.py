@@ -9,7 +9,8 @@ import importlib
 __version__ = "0.1.0"
 
 # Imported on first use: `import ocrrlib` stays quick.
-_LAZY = {"evaluate": "own", "CorrectionMemory": "memory", "Evaluation": "evaluation", "as_system": "own", "read_data": "own_data"}
+_LAZY = {"evaluate": "own", "as_system": "own", "Evaluation": "evaluation", "read_data": "own_data"}
+_LAZY |= {"CorrectionMemory": "memory"}
 
 
 def __dir__():

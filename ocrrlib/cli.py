@@ -1,27 +1,32 @@
 """``ocrr`` on the command line.
 
-Exit status: 0; 1 for a broken ledger; 2 for input that cannot be used; 3 for an error in code of your own.
+Exit status: 0; 1 for a broken memory; 2 for input that cannot be used; 3 for an error in code of your own.
 """
 
 import json
+import os
 import pkgutil
 import sys
 import traceback
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ocrrlib.files import InputError, pick
+from ocrrlib.files import InputError
 
 # Everything else is imported where it is used, so that `ocrr --help` is quick.
 plain = dict(no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-app, ledgers = typer.Typer(**plain), typer.Typer(**plain, help="Write, verify and show ledgers in files.")
-app.add_typer(ledgers, name="ledger")
+app, memories = typer.Typer(**plain), typer.Typer(**plain, help="A correction memory: learn, ask, correct, verify.")
+app.add_typer(memories, name="memory")
 
-Dataset = Annotated[str, typer.Option("--dataset", "-d", help="A name in `ocrr datasets`.")]
-PolicyName = Annotated[str, typer.Option("--policy", "-p", help="oracle, random50 or random10.")]
-File = Annotated[Path, typer.Argument(help="The ledger's file.")]
+TextColumn = Annotated[str, typer.Option("--text", help="Column of the texts.")]
+LabelColumn = Annotated[str, typer.Option("--label", help="Column of the labels.")]
+DEFAULT = "all-MiniLM-L6-v2"  # encoder
+File = Annotated[Path, typer.Argument(help="The memory's file.")]
+Author = Annotated[str, typer.Option(help="Who says so.")]
+Signer = Annotated[Path | None, typer.Option("--key", help="File of the key that signs; made if there is none.")]
 
 
 def _named(name):
@@ -41,14 +46,14 @@ def _named(name):
 def evaluate(
     context: typer.Context,
     systems: Annotated[list[str], typer.Argument(help="Names in `ocrr systems`, or module:name in this folder.")],
-    dataset: Dataset = "banking77",
+    dataset: Annotated[str, typer.Option("--dataset", "-d", help="A name in `ocrr datasets`.")] = "banking77",
     data: Annotated[Path | None, typer.Option(help="Your data: a file of texts or vectors, with labels.")] = None,
-    text: Annotated[str, typer.Option(help="Column of the texts in --data.")] = "text",
-    label: Annotated[str, typer.Option(help="Column of the labels in --data.")] = "label",
+    text: TextColumn = "text",
+    label: LabelColumn = "label",
     split: Annotated[str | None, typer.Option(help="Column of --data with train or test; else a quarter.")] = None,
-    encoder: Annotated[str, typer.Option(help="A model's name or folder, or module:name.")] = "all-MiniLM-L6-v2",
+    encoder: Annotated[str, typer.Option(help="A model's name or folder, or module:name.")] = DEFAULT,
     seeds: Annotated[str, typer.Option("--seeds", "-s", help="Seeds, as 0,1,2 or 0-4.")] = "0-9",
-    policy: PolicyName = "oracle",
+    policy: Annotated[str, typer.Option("--policy", "-p", help="oracle, random50 or random10.")] = "oracle",
     held_out: Annotated[int | None, typer.Option(help="Held-out classes; by default 10, at most a quarter.")] = None,
     every: Annotated[int, typer.Option(min=1, help="Stream items between two checkpoints.")] = 50,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Worker processes; results are the same.")] = 1,
@@ -95,61 +100,165 @@ def datasets():
         typer.echo(f"{name:<12} {one.title} ({one.licence}): {one.citation}")
 
 
-@ledgers.command("write")
-def ledger_write(
-    file: File,
-    system: Annotated[str, typer.Argument(help="A system that keeps a ledger: substrate, ledger_plda.")] = "substrate",
-    dataset: Dataset = "banking77",
-    seed: Annotated[int, typer.Option(help="Seed of the stream.")] = 0,
-    policy: PolicyName = "oracle",
-):
-    """Stream once through a system that keeps a ledger, and write or extend the file."""
-    from ocrrlib import embeddings, ledger, policies, scenario, stream, systems
+@contextmanager
+def _opened(file, reader="substrate"):
+    """The correction memory in a file that exists."""
+    from ocrrlib.memory import CorrectionMemory
 
-    kept, chosen = systems.make(system, seed), pick("policy", policy, policies.POLICIES)
-    drawn = scenario.make_scenario(embeddings.load(dataset), seed, cap=None)
-    list(stream.run_stream(kept, drawn, chosen))
-    if not isinstance(getattr(kept, "entries", None), ledger.Ledger):
-        raise InputError(f"{system} keeps no ledger: give substrate or ledger_plda")
-    added = ledger.write(kept.entries, file, drawn.classes)
-    typer.echo(f"{file}: {added} entries added\nhead {ledger.read(file).head.hex()}: note it elsewhere")
+    if not file.is_file():
+        raise InputError(f"there is no file {file}: make it with `ocrr memory new`")
+    with CorrectionMemory.open(file, reader=reader) as memory:
+        yield memory
 
 
-@ledgers.command("verify")
-def ledger_verify(
-    file: File,
-    head: Annotated[str | None, typer.Option(help="The head as noted elsewhere; else a cut tail goes unseen.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
-):
-    """Walk a ledger's chain; exit status 1 if an entry was changed, removed, inserted or reordered."""
-    from ocrrlib import ledger
-
-    size = newest = None
+def _text(file):
     try:
-        found = ledger.read(file)
-    except InputError as error:
-        if not file.is_file():
-            raise
-        fault = told = error
-    else:
-        size, newest, fault = found.size, found.head.hex(), found.verify(head)
-        covered = "no head was given: a cut tail or a full rewrite would not show"
-        if head is not None:
-            covered = "the head is the newest" if head == newest else "the head is older: later entries are not covered"
-        told = f"{file}: {fault or f'{size} entries, unbroken ({covered})'}"
-    typer.echo(json.dumps({"entries": size, "head": newest, "fault": fault and str(fault)}) if as_json else told)
+        return file.read_text("utf-8")
+    except ValueError as error:
+        raise InputError(f"{file} is no text: give another file") from error
+
+
+def _signer(file, kind):
+    """The signer's key in a file; if there is none, a new one, with its verifier's key in ``file``.pub."""
+    from ocrrlib.files import write_text
+    from ocrrlib.ledger import Key
+
+    if file is None or file.exists():
+        return file and Key.read(_text(file))
+    key = Key.new(file.stem, kind)
+    with open(file, "x", opener=lambda path, flags: os.open(path, flags, 0o600)) as secret:
+        secret.write(key.private_text + "\n")
+    write_text(f"{file}.pub", key.public_text + "\n")
+    typer.echo(f"{file} made: keep it secret, and give {file}.pub away", err=True)
+    return key
+
+
+@memories.command("new")
+def memory_new(file: File, encoder: Annotated[str, typer.Option(help="A model's name or folder.")] = DEFAULT):
+    """Make a memory of texts."""
+    from ocrrlib.memory import CorrectionMemory
+
+    if file.exists():
+        raise InputError(f"{file} exists: choose another name")
+    CorrectionMemory.open(file, encoder).close()
+
+
+@memories.command("add")
+def memory_add(
+    file: File,
+    data: Annotated[Path, typer.Argument(help="A file of texts or vectors, with labels.")],
+    text: TextColumn = "text",
+    label: LabelColumn = "label",
+    by: Author = "",
+):
+    """Learn all rows of a file."""
+    from ocrrlib.own_data import read_rows
+
+    with _opened(file) as memory:
+        places = memory.learn(*read_rows(data, text, label), by)
+        typer.echo(f"{len(places)} entries added, {len(memory)} in {file}")
+
+
+@memories.command("ask")
+def memory_ask(
+    file: File,
+    texts: Annotated[list[str], typer.Argument(help="One text or several.")],
+    reader: Annotated[str, typer.Option(help="The system that answers.")] = "substrate",
+):
+    """Answer texts: class, probability, nearest entries."""
+    with _opened(file, reader) as memory:
+        for answer in memory.predict(texts):
+            typer.echo(f"{answer.label} ({answer.confidence:.2f})")
+            for one in answer.neighbours:
+                typer.echo(f"  {one.cosine:.3f}  entry {one.entry}, {one.when:%Y-%m-%d}, {one.label}: {one.text}")
+
+
+@memories.command("correct")
+def memory_correct(file: File, text: str, label: str, by: Author = ""):
+    """Learn the right class of a text."""
+    with _opened(file) as memory:
+        typer.echo(f"entry {memory.correct(text, label, by)} added to {file}")
+
+
+@memories.command("verify")
+def memory_verify(
+    file: Annotated[Path, typer.Argument(help="A memory, or a proof.")],
+    head: Annotated[list[Path], typer.Option(help="Head kept elsewhere; else a cut tail goes unseen.")] = [],
+    key: Annotated[list[Path], typer.Option(help="Public key that must have signed the heads.")] = [],
+):
+    """Verify a memory, or a proof of an entry; exit status 1 if a memory is not as it was written."""
+    from ocrrlib import ledger
+    from ocrrlib.memory import Broken
+
+    keys, heads = [ledger.Key.read(_text(one)) for one in key], [ledger.Head.read(_text(one)) for one in head]
+    with open(file, "rb") as start:
+        is_proof = start.read(len(ledger.PROOF)) == ledger.PROOF.encode()
+    if is_proof:
+        entry, own = ledger.proven(_text(file), keys)
+        if any(one[:3] != own[:3] for one in heads):
+            raise InputError(f"{file} proves an entry to another head: ask for a proof to this one")
+        typer.echo(json.dumps(entry))
+        return
+    try:
+        with _opened(file) as memory:
+            size, fault = len(memory), memory.verify(*heads, keys=keys)
+    except Broken as broken:
+        fault = broken.fault
+    covered = f"{heads and max(one.size for one in heads) or 'none'} of them covered by a head"
+    typer.echo(f"{file}: {fault or f'{size} entries as they were written, {covered}'}")
     raise typer.Exit(1 if fault else 0)
 
 
-@ledgers.command("show")
-def ledger_show(file: File, last: Annotated[int, typer.Option(min=0, help="Entries shown, newest last.")] = 5):
-    """Show the newest entries of a ledger."""
+@memories.command("head")
+def memory_head(file: File, key: Signer = None):
+    """Print the head, to be kept elsewhere."""
+    with _opened(file) as memory:
+        typer.echo(str(memory.head(_signer(key, 1))), nl=False)
+
+
+@memories.command("prove")
+def memory_prove(
+    file: File,
+    entry: Annotated[int | None, typer.Option(help="Entry to prove; else that the memory extends the head.")] = None,
+    head: Annotated[Path | None, typer.Option(help="Head of whom it is proved to; by default the newest.")] = None,
+    key: Signer = None,
+):
+    """Print a proof that an entry is in the memory, or a request that a witness cosigns the newest head."""
+    if entry is None and head is None:
+        raise InputError("there is nothing to prove: give --entry, --head or both")
+    with _opened(file) as memory:
+        old = head and _text(head)
+        typer.echo(memory.prove(old if entry is None else entry, _signer(key, 1), entry is not None and old), nl=False)
+
+
+@memories.command("forget")
+def memory_forget(file: File, entry: int, by: Author = ""):
+    """Erase content and author of an entry; all proofs still hold."""
+    with _opened(file) as memory:
+        memory.forget(entry, by)
+
+
+@memories.command("export")
+def memory_export(file: File, out: Annotated[Path, typer.Argument(help="A .csv or .parquet file.")]):
+    """Write all entries to a file."""
+    with _opened(file) as memory:
+        memory.export(out)
+
+
+@memories.command("witness")
+def memory_witness(
+    request: Annotated[Path, typer.Argument(help="What `prove --head` printed.")],
+    state: Annotated[Path, typer.Option(help="File for the last head seen.")],
+    key: Signer,
+    trust: Annotated[list[Path], typer.Option(help="Public key that must have signed the head.")] = [],
+):
+    """Cosign a head that extends the last one seen; exit status 1 if it does not."""
     from ocrrlib import ledger
 
-    found = ledger.read(file)
-    for place in range(max(found.size - last, 0), found.size):
-        typer.echo(f"{place:>8}  {found.hashes[place].hex()[:16]}  {found.classes[found.y[place]]}")
-    typer.echo(f"{found.size} entries, head {found.head.hex()}")
+    keys, signer = [ledger.Key.read(_text(one)) for one in trust], _signer(key, ledger.COSIGNATURE)
+    found = ledger.witness(_text(request), state, signer, keys)
+    typer.echo(str(found), nl=False)
+    raise typer.Exit(isinstance(found, ledger.Fault))
 
 
 def main(arguments=None):

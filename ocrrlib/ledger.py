@@ -289,7 +289,7 @@ class Head(NamedTuple):
                         public.verify(content[-64:], self._message(content[4:-64]))
                         break
             else:
-                raise InputError(f"the head of {self.origin} at {self.time} is not signed by {key.name}: do not trust it")
+                raise InputError(f"the head of {self.origin} is not signed by {key.name}: do not trust it")
 
 
 def proof(entry, path, head):
@@ -327,22 +327,22 @@ def request(old, path, head):
 def witness(text, state, key, keys=()):
     """Cosign a head that extends the last one seen, which the file ``state`` holds, and note it there.
 
-    Returns the head with a cosignature by ``key``, or a ``Fault``: it contradicts the last one seen, by a fork. Raises
-    ``InputError`` if the request is none, is not since the last head seen, or is not signed by ``keys``.
+    Without that file the head is the first one seen. Returns the head with a cosignature by ``key``, or a ``Fault``:
+    the head contradicts the last one seen, by a fork. Raises ``InputError`` if the request is none, is not about the
+    last head seen, or is not signed by ``keys``.
     """
     lines, _, head = text.partition("\n\n")
     (head := Head.read(head)).check(keys)
-    last = Head.read(Path(state).read_text("utf-8")) if Path(state).exists() else head._replace(size=0)
-    try:
-        old, *path = lines.splitlines()
-        old, path = int(old.removeprefix("old ")), list(map(_unb64, path))
-    except ValueError as error:
-        raise InputError("no request to a witness: give what `prove` made of an older head") from error
-    if last.origin != head.origin:
-        raise InputError(f"{state} is about {last.origin}, not {head.origin}: keep another file for each ledger")
-    if not old == last.size <= head.size:
-        raise InputError(f"the last head seen has {last.size} entries: prove that a newer one extends that")
-    if not extends(last, head, path):
-        return Fault(last.size, "forked")
+    if Path(state).exists():
+        last = Head.read(Path(state).read_text("utf-8"))
+        try:
+            old, *path = lines.removeprefix("old ").splitlines()
+            old, path = int(old), list(map(_unb64, path))
+        except ValueError as error:
+            raise InputError("no request to a witness: give what `prove` made of an older head") from error
+        if (last.origin, last.size) != (head.origin, old) or old > head.size:
+            raise InputError(f"the last head seen is of {last.origin} with {last.size} entries: prove from that one on")
+        if not extends(last, head, path):
+            return Fault(last.size, "forked")
     write_text(state, str(head))
     return head.signed(key)

@@ -206,14 +206,15 @@ class CorrectionMemory:
             return
         if not self._places:
             self.entries = Entries(np.empty((0, len(rows[0][-1]) // 4), np.float32), [])
+            ((newest,),) = self._base.execute("SELECT max(place) FROM entries")
+            self.entries.make_room(min(newest + 1, self.path.stat().st_size // len(rows[0][-1])))
         X, dim = np.frombuffer(b"".join([row[-1] for row in rows]), "<f4"), self.entries.X.shape[1]
-        whole = all(len(row[-1]) == 4 * dim for row in rows)
-        if not whole or not (np.abs(np.linalg.norm(X := X.reshape(-1, dim), axis=1) - 1) < 0.01).all():
-            raise InputError(f"{self.path} holds vectors of several lengths: its writer was another program")
+        lengths = {len(row[-1]) for row in rows} == {4 * dim} and np.einsum("nd,nd->n", X := X.reshape(-1, dim), X)
+        if not np.all(np.abs(lengths - 1) < 0.01):  # NaN, too
+            raise InputError(f"{self.path} holds vectors of other lengths: its writer was another program")
         y = [self._ids.setdefault(row[6], len(self._ids)) for row in rows]
         self.labels = list(self._ids)
-        ((newest,),) = self._base.execute("SELECT max(place) FROM entries")
-        self.entries.extend(X, y, min(newest + 1, self.path.stat().st_size // (4 * dim)))
+        self.entries.extend(X, y)
         self._places.extend(row[0] for row in rows)
         self._initial += [row[1] for row in rows if row[1] == (self._initial or [rows[0][1]])[0]]
 
@@ -225,9 +226,9 @@ class CorrectionMemory:
             self._embed = self._embed or load_encoder(self._encoder)
             texts, halves = list(items), encode(list(items), self._embed)
         else:
-            with suppress(ValueError, TypeError):
-                items = np.asarray(items, np.float64)
-            if not isinstance(items, np.ndarray) or items.ndim != 2:
+            with suppress(ValueError):  # rows of several lengths
+                items = np.asarray(items)
+            if not isinstance(items, np.ndarray) or items.ndim != 2 or items.dtype.kind not in "fiu":
                 raise InputError("give texts, none of them empty, or vectors, numbers (n, d)")
             texts, halves = [None] * len(items), halve(items)
         if self._places and halves.shape[1] != self.entries.X.shape[1]:
@@ -363,20 +364,24 @@ class CorrectionMemory:
             head = Head(self.origin, size, self._tree.root(size), now)
         return head.signed(key) if key else head
 
-    def prove(self, what, key=None):
+    def prove(self, what, key=None, head=None):
         """Prove to somebody who has only a head that an entry is in the file, or that the file extends that head.
 
-        ``what`` is the entry's place, or the head. Returns a C2SP tlog-proof, see ``ocrrlib.ledger.proven``; or a
-        request for ``ocrrlib.ledger.witness``. ``key`` signs the head in it.
+        ``what`` is the entry's place, of which ``head`` (by default the newest) has to know, or a head. Returns a C2SP
+        tlog-proof, see ``ocrrlib.ledger.proven``; or a request to ``ocrrlib.ledger.witness``. ``key`` signs the newest
+        head.
         """
         with self._held():
-            head = self.head(key)
-            if isinstance(what, int):
-                return proof(self.entry(what), self._tree.inclusion(what, head.size), head)
-            old = Head.read(what)
-            if old.origin != head.origin or old.size > head.size:
+            newest, is_entry = self.head(key), isinstance(what, int)
+            old = Head.read((head or newest) if is_entry else what)
+            if old.origin != newest.origin or old.size > newest.size or old.root != self._tree.root(old.size):
                 raise InputError(f"{self.path} does not extend the head of {old.origin} at {old.time}: verify it")
-            return request(old.size, self._tree.consistency(old.size, head.size), head)
+            if not is_entry:
+                return request(old.size, self._tree.consistency(old.size, newest.size), newest)
+            entry = self.entry(what)
+            if what >= old.size:
+                raise InputError(f"the head of {old.time} does not know entry {what}: take a newer one")
+            return proof(entry, self._tree.inclusion(what, old.size), old)
 
     def table(self):
         """All entries, a row each; what was erased is missing."""
@@ -388,6 +393,8 @@ class CorrectionMemory:
         """Write ``table`` to a file, whole or not at all: in CSV, without bytes, or in parquet."""
         with atomic(path) as temporary:
             if temporary.suffix == ".csv":
-                self.table().drop(columns=["x", "salt", "commitment", "previous", "hash"]).to_csv(temporary, index=False)
+                self.table().drop(columns=["x", "salt", "commitment", "previous", "hash"]).to_csv(
+                    temporary, index=False
+                )
             else:
                 self.table().to_parquet(temporary, index=False)

@@ -111,6 +111,14 @@ def read_data(
     return Embedded(name, by, classes, rows[~test], y[~test], rows[test], y[test])
 
 
+def read_rows(path, text="text", label="label"):
+    """Texts (n,), or vectors (n, d), and labels (n,) in a file, as ``read_data`` takes it."""
+    table = _read(Path(path))
+    if not isinstance(table, pd.DataFrame):
+        return pick("array", "X", table), pick("array", "y", table)
+    return _strings(table, text), _strings(table, label)
+
+
 def _read(path):
     if not path.is_file() or path.suffix.lower() not in READERS:
         raise InputError(f"not a file in {', '.join(READERS)}: give one of these")

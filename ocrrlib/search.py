@@ -48,20 +48,21 @@ class Entries:
     def append(self, x, y):
         """Store one row; amortised constant time."""
         if self.size == len(self._y):
-            self._make_room(0)
+            self.make_room(0)
         self.size += 1
         self._write(self.size - 1, x, y)
 
-    def extend(self, X, y, room=0):
-        """Store rows; if there is no room, make some for ``room`` entries in all, and for some more at least."""
+    def extend(self, X, y):
+        """Store rows; amortised constant time for each."""
         n = self.size + len(X)
         if n > len(self._y):
-            self._make_room(max(n, room))
+            self.make_room(n)
         new = slice(self.size, n)
         self._X[new], self._y[new], self._born[new] = X, y, np.arange(self.writes, self.writes + len(X))
         self.size, self.writes = n, self.writes + len(X)
 
-    def _make_room(self, room):
+    def make_room(self, room):
+        """Make room for ``room`` entries in all, and for some more at least."""
         self._X, self._y, self._born = (_grown(array, self.size, room) for array in (self._X, self._y, self._born))
 
     def _write(self, slot, x, y):

@@ -3,6 +3,8 @@
 import io
 import json
 import os
+import pathlib
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -11,7 +13,6 @@ from contextlib import closing, redirect_stderr, redirect_stdout
 import pandas as pd
 import pytest
 
-from ocrrlib import ledger
 from ocrrlib.cli import main
 from ocrrlib.datasets import DATASETS
 from ocrrlib.files import ROOT
@@ -91,9 +92,10 @@ def test_help_imports_nothing_slow():
         (("run", "none:model"), "none:model"),
         (("compare", "ncm"), "two systems"),
         (("run", "mine:model"), "mine:model"),
-        (("ledger", "write", "x.sqlite", "ncm"), "ledger"),
-        (("ledger", "verify", "none.sqlite"), "none.sqlite"),
-        (("ledger", "show", "mine.py"), "mine.py"),
+        (("memory", "ask", "none.sqlite", "text"), "none.sqlite"),
+        (("memory", "new", "mine.py"), "mine.py"),
+        (("memory", "export", "mine.py", "out.csv"), "mine.py"),
+        (("memory", "witness", "mine.py", "--state", "s", "--key", "mine.py"), "Ed25519 key"),
     ],
 )
 def test_what_cannot_be_used_is_one_line_and_status_2(arguments, clue):
@@ -107,20 +109,37 @@ def test_an_error_in_your_code_is_its_traceback_and_status_3(vectors):
     assert status == 3 and "KeyError: 'here'" in err and 'mine.py", line 7' in err
 
 
-def test_a_ledger_is_written_extended_verified_and_shown():
-    write = ("ledger", "write", "a.sqlite", "--policy", "random10")
-    head = ocrr(*write)[1].split("head ")[1][:64]
-    assert head == ledger.read("a.sqlite").head.hex() and "0 entries added" in ocrr(*write)[1]
-    status, out, _ = ocrr("ledger", "verify", "a.sqlite", "--head", head)
-    assert status == 0 and "8873 entries, unbroken (the head is the newest)" in out
-    assert ocrr("ledger", "show", "a.sqlite", "--last", 2)[1].count("\n") == 3
-    status, out, _ = ocrr("ledger", "verify", "a.sqlite", "--head", "0" * 63 + "1", "--json")
-    assert status == 1 and json.loads(out) == {"entries": 8873, "head": head, "fault": "entry 8873: truncated"}
-    assert ocrr("ledger", "verify", "a.sqlite", "--head", "x")[0] == 2
+def said(*arguments, status=0):
+    """What a command of ``ocrr memory`` prints, kept in a file of its name."""
+    found, out, err = ocrr("memory", *arguments)
+    assert found == status, err
+    pathlib.Path(arguments[0]).write_text(out)
+    return out
+
+
+def test_a_memory_learns_answers_forgets_and_proves_in_the_shell(monkeypatch):
+    names = {}
+    exec(MINE, names)
+    monkeypatch.setattr("ocrrlib.memory.load_encoder", lambda name: names["letters"])
+    pd.DataFrame({"text": ["abc", "def", "ghi"], "label": ["one", "two", "three"]}).to_csv("rows.csv", index=False)
+    said("new", "a.sqlite")
+    assert "3 entries added" in said("add", "a.sqlite", "rows.csv", "--by", "ana")
+    assert "entry 3" in said("correct", "a.sqlite", "aa", "four")
+    answers = said("ask", "a.sqlite", "aaa", "fed").splitlines()
+    assert [answer.split()[0] for answer in answers if answer[0] != " "] == ["four", "two"]
+    said("head", "a.sqlite", "--key", "me.key")
+    said("prove", "a.sqlite", "--entry", 1, "--head", "head")
+    assert json.loads(said("verify", "prove", "--head", "head", "--key", "me.key.pub"))["text"] == "def"
+    said("forget", "a.sqlite", 1)
+    said("export", "a.sqlite", "out.csv")
+    assert pd.read_csv("out.csv", keep_default_na=False)["text"].tolist() == ["abc", "", "ghi", "aa", "1"]
+    shutil.copy("head", "state")
+    said("prove", "a.sqlite", "--head", "head", "--key", "me.key")
+    assert "— her " in said("witness", "prove", "--state", "state", "--key", "her.key", "--trust", "me.key.pub")
+    assert "5 entries as they were written, 4 " in said("verify", "a.sqlite", "--head", "head", "--key", "me.key.pub")
     with closing(sqlite3.connect("a.sqlite")) as base, base:
-        base.execute("UPDATE entries SET label = 'five' WHERE place = 70")
-    status, out, _ = ocrr("ledger", "verify", "a.sqlite")
-    assert status == 1 and "entry 70" in out
+        base.execute("UPDATE entries SET label = 'five' WHERE place = 2")
+    assert said("verify", "a.sqlite", status=1) == "a.sqlite: entry 2: changed\n"
 
 
 def test_the_module_runs_as_a_command_in_several_processes(vectors):
