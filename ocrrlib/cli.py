@@ -188,7 +188,7 @@ def memory_verify(
 ):
     """Verify a memory, or a proof of an entry; exit status 1 if a memory is not as it was written."""
     from ocrrlib import ledger
-    from ocrrlib.memory import Broken
+    from ocrrlib.ledger_file import Broken
 
     keys, heads = [ledger.Key.read(_text(one)) for one in key], [ledger.Head.read(_text(one)) for one in head]
     with open(file, "rb") as start:

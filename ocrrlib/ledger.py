@@ -135,7 +135,7 @@ class Tree:
         return start, stop, path[::-1]
 
     def inclusion(self, place, size):
-        """Proof that the leaf at ``place`` is in the tree of the first ``size``: hashes, O(log n) in number and time."""
+        """Proof that the leaf at ``place`` is in the tree of the first ``size``: O(log n) hashes, in O(log n) time."""
         return self._path(0, size, place, lambda start, stop: stop - start == 1)[2]
 
     def consistency(self, old, size):
@@ -159,7 +159,7 @@ def root_of(hash, place, size, path):
 
 
 def _extended(old, size, path, root):
-    """Roots of ``old`` and of ``size`` leaves by a consistency proof; ``root`` of ``old`` leaves, if it starts there."""
+    """Roots of ``old`` and of ``size`` leaves by a consistency proof; ``root`` is that of ``old``, on the left edge."""
     if old == size:
         ends = path if root is None else [root, *path]
         return (ends[0], ends[0]) if len(ends) == 1 else (None, None)
@@ -320,7 +320,7 @@ def proven(text, keys=()):
 
 
 def request(old, path, head):
-    """Text that asks a witness to cosign a head (C2SP tlog-witness), with a proof that it extends one of size ``old``."""
+    """Text that asks a witness to cosign a head that extends one of size ``old``, with the proof (C2SP tlog-witness)."""
     return "\n".join([f"old {old}", *map(_b64, path), "", str(head)])
 
 

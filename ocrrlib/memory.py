@@ -1,38 +1,20 @@
 """A correction memory for applications: a ledger in an SQLite file, read by a system of the registry."""
 
-import json
-import secrets
-import sqlite3
-import struct
-import threading
-import time
-from array import array
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from ocrrlib.embeddings import encode, halve, widen
 from ocrrlib.encoders import load_encoder, name_of
-from ocrrlib.files import InputError, _sync, atomic
-from ocrrlib.ledger import Fault, Head, Tree, broken_link, commitment, entry_hash, genesis, proof, request
+from ocrrlib.files import InputError
+from ocrrlib.ledger_file import LedgerFile
 from ocrrlib.search import Entries, top_k
 from ocrrlib.systems import make
 from ocrrlib.systems.neighbours import Substrate
 
-FORMAT, NEIGHBOURS, LEAST_ROOM = 1, 5, 16
-BLOCK, LONGEST, PATIENCE = 1024, 2**20, 60  # rows read at once, bytes of a value at most, seconds to wait for others
-FIELDS = "place, time, commitment, previous, hash, salt, label, author, text, x"
-SCHEMA = [
-    "CREATE TABLE about (about TEXT NOT NULL) STRICT",
-    "CREATE TABLE entries (place INTEGER PRIMARY KEY, time INTEGER NOT NULL, commitment BLOB NOT NULL, "
-    "previous BLOB NOT NULL, hash BLOB NOT NULL, salt BLOB, label TEXT, author TEXT, text TEXT, x BLOB) STRICT",
-]
-# The file may be a stranger's, and whatever was deleted must be gone.
-PRAGMAS = "trusted_schema = OFF", "cell_size_check = ON", "secure_delete = ON", "synchronous = FULL"
+NEIGHBOURS, LEAST_ROOM = 5, 16
 
 
 class Neighbour(NamedTuple):
@@ -53,20 +35,17 @@ class Answer(NamedTuple):
     neighbours: list[Neighbour]
 
 
-class Broken(InputError):
-    """A file is not as it was written: ``fault`` is the first broken entry."""
+class CorrectionMemory(LedgerFile):
+    """Texts or vectors with labels in a ledger's file, and a system that answers from them; see ``open``.
 
-    def __init__(self, path, fault):
-        super().__init__(f"{path} is not as it was written, {fault}: restore a copy")
-        self.fault = fault
-
-
-class CorrectionMemory:
-    """A ledger of texts or vectors with labels in a file; see ``open``.
-
-    ``labels`` lists all labels, oldest first. ``len`` counts all entries, those that were erased and those that say so
-    included. Any thread may call the methods; what they wrote is on disk when they return.
+    ``labels`` lists all labels, oldest first; ``entries`` has the vectors that are not erased.
     """
+
+    def __init__(self, path, encoder=None, reader="substrate"):
+        if not isinstance(make(reader), Substrate):
+            raise InputError(f"{reader} reads no ledger: give substrate or ledger_plda")
+        self._given, self._function, self._reads = encoder, None, reader
+        super().__init__(path, None if encoder is None else name_of(encoder))
 
     @classmethod
     def open(cls, path, encoder=None, reader="substrate"):
@@ -88,152 +67,47 @@ class CorrectionMemory:
         InputError
             If the file cannot be used, was written with another encoder, or is not as it was written (``Broken``).
         """
-        memory, name = cls(), None if encoder is None else name_of(encoder)
-        memory.path, memory._lock, memory._embed, memory._reads = Path(path), threading.RLock(), None, reader
-        if not isinstance(make(reader), Substrate):
-            raise InputError(f"{reader} reads no ledger: give substrate or ledger_plda")
-        with memory._held():
-            memory._connect(name)
-            memory._encoder = encoder or memory.encoder
-            if name not in (None, memory.encoder):
-                memory._base.close()
-                raise InputError(f"{path} was written with encoder {memory.encoder}: leave {name} out")
-            memory._catch_up()
-        return memory
-
-    def _connect(self, encoder):
-        uri = f"{self.path.resolve().as_uri()}?mode=rwc"
-        self._base = base = sqlite3.connect(uri, PATIENCE, isolation_level=None, check_same_thread=False, uri=True)
-        base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
-        for pragma in PRAGMAS:
-            base.execute(f"PRAGMA {pragma}")
-        tables = "SELECT sql FROM sqlite_master ORDER BY name LIMIT 9"
-        if not base.execute(tables).fetchall():
-            base.execute("PRAGMA journal_mode = WAL")
-            with base:
-                base.execute("BEGIN IMMEDIATE")
-                if not base.execute(tables).fetchall():
-                    for table in SCHEMA:
-                        base.execute(table)
-                    origin = f"{self.path.stem}-{secrets.token_hex(8)}"
-                    base.execute("INSERT INTO about VALUES (?)", [json.dumps([FORMAT, origin, encoder])])
-            _sync(self.path.parent)
-        if [sql for (sql,) in base.execute(tables)] != SCHEMA:
-            raise sqlite3.DatabaseError("it is something else, or its tables were changed")
-        try:
-            ((self._about,),) = base.execute("SELECT about FROM about")
-            version, self.origin, self.encoder = json.loads(self._about)
-        except (ValueError, TypeError, RecursionError):
-            version = None
-        if version != FORMAT:
-            raise sqlite3.DatabaseError("its table about was changed, or is of another version")
-        self._restart()
+        return cls(path, encoder, reader)
 
     def _restart(self):
-        self._tree, self._genesis, self._time = Tree(), genesis(self._about), 0
-        self._newest, self._erased, self._forgotten, self._version = self._genesis, set(), set(), None
-        self.labels, self._ids, self._places, self._reader = [], {}, array("q"), None
-        self.entries, self._initial, self._read = Entries(np.empty((0, 0), np.float32), []), [], 0
-
-    @contextmanager
-    def _held(self):
-        try:
-            with self._lock:
-                yield
-        except (sqlite3.Error, OverflowError) as error:
-            way_out = "check disk, permissions and other programs, restore a copy, or choose another file"
-            raise InputError(f"cannot use {self.path} as a correction memory ({error}): {way_out}") from error
-
-    def close(self):
-        with self._held():
-            self._base.close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
-
-    def __len__(self):
-        with self._held():
-            self._catch_up()
-            return len(self._tree)
-
-    def _catch_up(self):
-        """Verify and hold what was written since, by whomever."""
-        if (version := self._base.execute("PRAGMA data_version").fetchone()) == self._version:
-            return
-        again = self._version is not None
-        rows = self._base.execute(f"SELECT {FIELDS} FROM entries WHERE place >= ? ORDER BY place", [len(self._tree)])
-        while block := rows.fetchmany(BLOCK):
-            self._verify(block)
-            self._hold([row for row in block if row[-1]])
-        if wrong := self._erased ^ self._forgotten:
-            if not again:
-                raise Broken(self.path, Fault(min(wrong), "changed"))
-            self._restart()  # an entry that is held here was forgotten
-            return self._catch_up()
-        self._version = version
-
-    def _verify(self, rows):
-        place, previous, hashes = len(self._tree), self._newest, []
-        for at, when, committed, before, hash, salt, label, author, text, x in rows:
-            try:
-                if salt is None:
-                    whole = label is author is text is x is None
-                    self._erased.add(place)
-                else:
-                    whole = len(salt) == 16 and commitment(salt, x, label, author, text) == committed
-                    whole &= "\0" not in label and "\0" not in author  # this would blur where they end
-                    if not x:
-                        self._forgotten.add(int(text))
-                whole &= at == place and entry_hash(at, when, committed, before) == hash
-            except (TypeError, ValueError, AttributeError, struct.error):  # values of other types
-                whole = False
-            if not whole:
-                raise Broken(self.path, Fault(place, "changed"))
-            if before != previous:
-                befores, all_hashes = zip(*self._base.execute("SELECT previous, hash FROM entries ORDER BY place"))
-                raise Broken(self.path, broken_link(place, befores, [self._genesis, *all_hashes]))
-            previous, place = hash, place + 1
-            hashes.append(hash)
-        self._tree.extend(hashes)
-        self._newest, self._time = previous, when
+        super()._restart()
+        self.labels, self._ids, self._places, self._first, self._reader = [], {}, [], 0, None
+        self.entries = Entries(np.empty((0, 0), np.float32), [])
 
     def _hold(self, rows):
-        """Hold the vectors and labels of rows that were verified."""
-        if not rows:
+        if not (rows := [row for row in rows if row[-1]]):  # the others were erased, or say so
             return
         if not self._places:
+            self._began = rows[0][1]
             self.entries = Entries(np.empty((0, len(rows[0][-1]) // 4), np.float32), [])
-            ((newest,),) = self._base.execute("SELECT max(place) FROM entries")
-            self.entries.make_room(min(newest + 1, self.path.stat().st_size // len(rows[0][-1])))
+            self.entries.make_room(min(self._there(), self.path.stat().st_size // len(rows[0][-1])))
         X, dim = np.frombuffer(b"".join([row[-1] for row in rows]), "<f4"), self.entries.X.shape[1]
         lengths = {len(row[-1]) for row in rows} == {4 * dim} and np.einsum("nd,nd->n", X := X.reshape(-1, dim), X)
         if not np.all(np.abs(lengths - 1) < 0.01):  # NaN, too
             raise InputError(f"{self.path} holds vectors of other lengths: its writer was another program")
-        y = [self._ids.setdefault(row[6], len(self._ids)) for row in rows]
+        self.entries.extend(X, [self._ids.setdefault(row[6], len(self._ids)) for row in rows])
         self.labels = list(self._ids)
-        self.entries.extend(X, y)
-        self._places.extend(row[0] for row in rows)
-        self._initial += [row[1] for row in rows if row[1] == (self._initial or [rows[0][1]])[0]]
+        self._places += [row[0] for row in rows]
+        self._first += sum(row[1] == self._began for row in rows)
 
     def _embedded(self, items):
         """Texts, or None for each vector, and unit rows (n, d) float32."""
         if len(items) and all(isinstance(item, str) and item.strip() for item in items):
             if self.encoder is None:
                 raise InputError(f"{self.path} was made without an encoder: give vectors")
-            self._embed = self._embed or load_encoder(self._encoder)
-            texts, halves = list(items), encode(list(items), self._embed)
+            self._function = self._function or load_encoder(self._given or self.encoder)
+            texts, halves = list(items), encode(list(items), self._function)
         else:
             with suppress(ValueError):  # rows of several lengths
                 items = np.asarray(items)
             if not isinstance(items, np.ndarray) or items.ndim != 2 or items.dtype.kind not in "fiu":
                 raise InputError("give texts, none of them empty, or vectors, numbers (n, d)")
             texts, halves = [None] * len(items), halve(items)
-        if self._places and halves.shape[1] != self.entries.X.shape[1]:
-            raise InputError(f"the vectors have {halves.shape[1]} values, those in the file {self.entries.X.shape[1]}")
         return texts, widen(halves)
+
+    def _check_length(self, X):
+        if self._places and X.shape[1] != self.entries.X.shape[1]:
+            raise InputError(f"the vectors have {X.shape[1]} values, those in {self.path} {self.entries.X.shape[1]}")
 
     def learn(self, texts, labels, by=""):
         """Append texts (n,), or vectors (n, d), with their labels (n,), all or none; return their places, a range.
@@ -246,49 +120,12 @@ class CorrectionMemory:
         labels = list(map(str, labels))
         if bad := [label for label in [*labels, f"by {by}"] if not label.strip() or "\0" in label]:
             raise InputError(f"{bad[0]!r} is no label or author: give words")
-        return self._append((label, str(by), text, x.tobytes()) for label, text, x in zip(labels, texts, X))
+        contents = ((label, str(by), text, x.tobytes()) for label, text, x in zip(labels, texts, X))
+        return self._append(contents, lambda: self._check_length(X))
 
     def correct(self, text, label, by=""):
         """Append a text, or a vector (d,), with its right label; return its place."""
         return self.learn([text], [label], by)[0]
-
-    def forget(self, place, by=""):
-        """Erase text, label, author and vector of an entry; hashes and all other proofs still hold.
-
-        An entry that says so is appended. Raises ``InputError`` if there is nothing to erase, or if the pages with the
-        old content stay in the log because others read them.
-        """
-        with self._held():
-            if not self.entry(place).get("x"):
-                raise InputError(f"entry {place} holds nothing to erase")
-            self._append([("", str(by), str(place), b"")], place)
-            if self._base.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
-                raise InputError(f"entry {place} was erased, but others still read {self.path}: close them, then this")
-
-    def _append(self, contents, erased=None):
-        """Append entries in one transaction: label, author, text and bytes of the vector of each."""
-        with self._held():
-            with self._base:
-                self._base.execute("BEGIN IMMEDIATE")
-                self._catch_up()
-                start = place = len(self._tree)
-                when, previous = max(time.time_ns() // 1000, self._time + 1), self._newest
-                if erased is not None:
-                    nothing = "salt = NULL, label = NULL, author = NULL, text = NULL, x = NULL"
-                    self._base.execute(f"UPDATE entries SET {nothing} WHERE place = ?", [erased])
-                for label, author, text, x in contents:
-                    salt = secrets.token_bytes(16)
-                    try:
-                        committed = commitment(salt, x, label, author, text)
-                    except UnicodeEncodeError as error:
-                        raise InputError(f"{error.object!r} is no Unicode text: mend or drop it") from error
-                    hash = entry_hash(place, when, committed, previous)
-                    row = place, when, committed, previous, hash, salt, label, author, text, x
-                    self._base.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-                    place, previous = place + 1, hash
-            self._version = -1
-            self._catch_up()
-        return range(start, place)
 
     def _ready(self):
         """The reader, up to date."""
@@ -299,7 +136,7 @@ class CorrectionMemory:
             room = LEAST_ROOM  # for labels to come, too
             while room < len(self.labels):
                 room *= 2
-            self._reader, self._read, known = make(self._reads), 0, len(self._initial)
+            self._reader, self._read, known = make(self._reads), 0, self._first
             self._reader.store = lambda X, y: self.entries
             self._reader.fit(self.entries.X[:known], self.entries.y[:known], range(room))
         self._reader.seen[self.entries.y[self._read :]] = True
@@ -312,6 +149,7 @@ class CorrectionMemory:
         _, X = self._embedded([query] if one else query)
         with self._held():
             reader, entries = self._ready(), self.entries
+            self._check_length(X)
             scores = reader._scores(X)
             found = scores if isinstance(scores, tuple) else top_k(X, entries.X, entries.born, NEIGHBOURS)
             chances = np.array(reader._chances(scores))
@@ -326,75 +164,3 @@ class CorrectionMemory:
             when = datetime.fromtimestamp(entry["time"] / 1e6, UTC)
             near.append(Neighbour(entry["place"], entry["label"], entry.get("text"), cosine, when))
         return near
-
-    def entry(self, place):
-        """The fields of an entry, bytes in hexadecimal digits, without those that were erased."""
-        with self._held():
-            found = self._base.execute(f"SELECT {FIELDS} FROM entries WHERE place = ?", [place]).fetchone()
-        if found is None:
-            raise InputError(f"there is no entry {place!r} in {self.path}")
-        fields = zip(FIELDS.split(", "), found)
-        return {name: value.hex() if type(value) is bytes else value for name, value in fields if value is not None}
-
-    def verify(self, *heads, keys=()):
-        """Verify the file from its first entry on: the first ``Fault``, or None if all is as it was written.
-
-        ``heads`` are heads of this file that were kept elsewhere; without one a cut tail or a complete rewrite goes
-        unnoticed. A rewrite begins behind the newest head that still fits. Raises ``InputError`` if not all ``keys``
-        signed all heads.
-        """
-        for head in (heads := sorted(map(Head.read, heads), key=lambda head: head.size)):
-            head.check(keys)
-        try:
-            with CorrectionMemory.open(self.path) as again:
-                fitting = 0
-                for head in heads:
-                    if head.size > len(again):
-                        return Fault(len(again), "truncated")
-                    if (head.origin, head.root) != (again.origin, again._tree.root(head.size)):
-                        return Fault(fitting, "forked")
-                    fitting = head.size
-        except Broken as broken:
-            return broken.fault
-
-    def head(self, key=None):
-        """The ``Head`` as of now, to be kept elsewhere as text; signed by a ``Key``, if there is one."""
-        with self._held():
-            size, now = len(self), datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            head = Head(self.origin, size, self._tree.root(size), now)
-        return head.signed(key) if key else head
-
-    def prove(self, what, key=None, head=None):
-        """Prove to somebody who has only a head that an entry is in the file, or that the file extends that head.
-
-        ``what`` is the entry's place, of which ``head`` (by default the newest) has to know, or a head. Returns a C2SP
-        tlog-proof, see ``ocrrlib.ledger.proven``; or a request to ``ocrrlib.ledger.witness``. ``key`` signs the newest
-        head.
-        """
-        with self._held():
-            newest, is_entry = self.head(key), isinstance(what, int)
-            old = Head.read((head or newest) if is_entry else what)
-            if old.origin != newest.origin or old.size > newest.size or old.root != self._tree.root(old.size):
-                raise InputError(f"{self.path} does not extend the head of {old.origin} at {old.time}: verify it")
-            if not is_entry:
-                return request(old.size, self._tree.consistency(old.size, newest.size), newest)
-            entry = self.entry(what)
-            if what >= old.size:
-                raise InputError(f"the head of {old.time} does not know entry {what}: take a newer one")
-            return proof(entry, self._tree.inclusion(what, old.size), old)
-
-    def table(self):
-        """All entries, a row each; what was erased is missing."""
-        with self._held():
-            table = pd.read_sql_query(f"SELECT {FIELDS} FROM entries ORDER BY place", self._base)
-        return table.assign(time=pd.to_datetime(table["time"], unit="us", utc=True))
-
-    def export(self, path):
-        """Write ``table`` to a file, whole or not at all: in CSV, without bytes, or in parquet."""
-        with atomic(path) as temporary:
-            if temporary.suffix == ".csv":
-                self.table().drop(columns=["x", "salt", "commitment", "previous", "hash"]).to_csv(
-                    temporary, index=False
-                )
-            else:
-                self.table().to_parquet(temporary, index=False)

@@ -1,0 +1,274 @@
+"""The file of a ledger: an SQLite database that is verified as it is read, and only appended to."""
+
+import json
+import secrets
+import sqlite3
+import struct
+import threading
+import time
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pandas as pd
+
+from ocrrlib.files import InputError, _sync, atomic
+from ocrrlib.ledger import Fault, Head, Tree, broken_link, commitment, entry_hash, genesis, proof, request
+
+FORMAT, NEIGHBOURS, LEAST_ROOM = 1, 5, 16
+BLOCK, LONGEST, PATIENCE = 1024, 2**20, 60  # rows read at once, bytes of a value at most, seconds to wait for others
+FIELDS = "place, time, commitment, previous, hash, salt, label, author, text, x"
+SCHEMA = [
+    "CREATE TABLE about (about TEXT NOT NULL) STRICT",
+    "CREATE TABLE entries (place INTEGER PRIMARY KEY, time INTEGER NOT NULL, commitment BLOB NOT NULL, "
+    "previous BLOB NOT NULL, hash BLOB NOT NULL, salt BLOB, label TEXT, author TEXT, text TEXT, x BLOB) STRICT",
+]
+# The file may be a stranger's, and whatever was deleted must be gone.
+PRAGMAS = "trusted_schema = OFF", "cell_size_check = ON", "secure_delete = ON", "synchronous = FULL"
+
+
+class Broken(InputError):
+    """A file is not as it was written: ``fault`` is the first broken entry."""
+
+    def __init__(self, path, fault):
+        super().__init__(f"{path} is not as it was written, {fault}: restore a copy")
+        self.fault = fault
+
+
+class LedgerFile:
+    """A ledger in a file.
+
+    A file that is missing is made, for texts of the encoder of this name, if there is one. Any thread may call the
+    methods; what they wrote is on disk when they return. ``len`` counts all entries, those that were erased and those
+    that say so included. Raises ``InputError`` if the file cannot be used, ``Broken`` if it is not as it was written.
+    """
+
+    def __init__(self, path, encoder=None):
+        self.path, self._lock = Path(path), threading.RLock()
+        with self._held():
+            uri = f"{self.path.resolve().as_uri()}?mode=rwc"
+            how = dict(isolation_level=None, check_same_thread=False, uri=True)
+            self._base = sqlite3.connect(uri, PATIENCE, **how)
+            try:
+                self._prepare(encoder)
+                self._catch_up()
+            except BaseException:
+                self._base.close()
+                raise
+
+    def _prepare(self, encoder):
+        base = self._base
+        base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
+        for pragma in PRAGMAS:
+            base.execute(f"PRAGMA {pragma}")
+        tables = "SELECT sql FROM sqlite_master ORDER BY name LIMIT 9"
+        if not base.execute(tables).fetchall():
+            base.execute("PRAGMA journal_mode = WAL")
+            with base:
+                base.execute("BEGIN IMMEDIATE")
+                if not base.execute(tables).fetchall():
+                    for table in SCHEMA:
+                        base.execute(table)
+                    origin = f"{self.path.stem}-{secrets.token_hex(8)}"
+                    base.execute("INSERT INTO about VALUES (?)", [json.dumps([FORMAT, origin, encoder])])
+            _sync(self.path.parent)
+        if [sql for (sql,) in base.execute(tables)] != SCHEMA:
+            raise sqlite3.DatabaseError("it is something else, or its tables were changed")
+        try:
+            ((self._about,),) = base.execute("SELECT about FROM about")
+            version, self.origin, self.encoder = json.loads(self._about)
+        except (ValueError, TypeError, RecursionError):
+            version = None
+        if version != FORMAT:
+            raise sqlite3.DatabaseError("its table about was changed, or is of another version")
+        if encoder not in (None, self.encoder):
+            raise InputError(f"{self.path} was written with encoder {self.encoder}: leave {encoder} out")
+        self._restart()
+
+    def _restart(self):
+        self._tree, self._genesis, self._time = Tree(), genesis(self._about), 0
+        self._newest, self._erased, self._forgotten, self._version = self._genesis, set(), set(), None
+
+    def _hold(self, rows):
+        """What a subclass does with the rows that were verified, fields in the order of ``FIELDS``."""
+
+    @contextmanager
+    def _held(self):
+        try:
+            with self._lock:
+                yield
+        except (sqlite3.Error, OverflowError) as error:
+            way_out = "check disk, permissions and other programs, restore a copy, or choose another file"
+            raise InputError(f"cannot use {self.path} as a correction memory ({error}): {way_out}") from error
+
+    def close(self):
+        with self._held():
+            self._base.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def _there(self):
+        """How many entries the file has, if it is whole."""
+        return self._base.execute("SELECT coalesce(max(place) + 1, 0) FROM entries").fetchone()[0]
+
+    def __len__(self):
+        with self._held():
+            self._catch_up()
+            return len(self._tree)
+
+    def _catch_up(self):
+        """Verify and hold what was written since, by whomever."""
+        if (version := self._base.execute("PRAGMA data_version").fetchone()) == self._version:
+            return
+        again = self._version is not None
+        rows = self._base.execute(f"SELECT {FIELDS} FROM entries WHERE place >= ? ORDER BY place", [len(self._tree)])
+        while block := rows.fetchmany(BLOCK):
+            self._verify(block)
+            self._hold(block)
+        if wrong := self._erased ^ self._forgotten:
+            if not again:
+                raise Broken(self.path, Fault(min(wrong), "changed"))
+            self._restart()  # an entry that is held here was forgotten
+            return self._catch_up()
+        self._version = version
+
+    def _verify(self, rows):
+        place, previous, hashes = len(self._tree), self._newest, []
+        for at, when, committed, before, hash, salt, label, author, text, x in rows:
+            try:
+                if salt is None:
+                    whole = label is author is text is x is None
+                    self._erased.add(place)
+                else:
+                    whole = len(salt) == 16 and commitment(salt, x, label, author, text) == committed
+                    whole &= "\0" not in label and "\0" not in author  # this would blur where they end
+                    if not x:
+                        self._forgotten.add(int(text))
+                whole &= at == place and entry_hash(at, when, committed, before) == hash
+            except (TypeError, ValueError, AttributeError, struct.error):  # values of other types
+                whole = False
+            if not whole:
+                raise Broken(self.path, Fault(place, "changed"))
+            if before != previous:
+                befores, all_hashes = zip(*self._base.execute("SELECT previous, hash FROM entries ORDER BY place"))
+                raise Broken(self.path, broken_link(place, befores, [self._genesis, *all_hashes]))
+            previous, place = hash, place + 1
+            hashes.append(hash)
+        self._tree.extend(hashes)
+        self._newest, self._time = previous, when
+
+    def _append(self, contents, check=None, erased=None):
+        """Append entries, each of label, author, text and bytes of a vector, in one transaction, after ``check``."""
+        with self._held():
+            with self._base:
+                self._base.execute("BEGIN IMMEDIATE")
+                self._catch_up()
+                if check:
+                    check()
+                start = place = len(self._tree)
+                when, previous = max(time.time_ns() // 1000, self._time + 1), self._newest
+                if erased is not None:
+                    nothing = "salt = NULL, label = NULL, author = NULL, text = NULL, x = NULL"
+                    self._base.execute(f"UPDATE entries SET {nothing} WHERE place = ?", [erased])
+                for label, author, text, x in contents:
+                    salt = secrets.token_bytes(16)
+                    try:
+                        committed = commitment(salt, x, label, author, text)
+                    except UnicodeEncodeError as error:
+                        raise InputError(f"{error.object!r} is no Unicode text: mend or drop it") from error
+                    hash = entry_hash(place, when, committed, previous)
+                    row = place, when, committed, previous, hash, salt, label, author, text, x
+                    self._base.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+                    place, previous = place + 1, hash
+            self._version = -1
+            self._catch_up()
+        return range(start, place)
+
+    def forget(self, place, by=""):
+        """Erase text, label, author and vector of an entry; hashes and all other proofs still hold.
+
+        An entry that says so is appended. Raises ``InputError`` if there is nothing to erase, or if the pages with the
+        old content stay in the log because others read them.
+        """
+        with self._held():
+            if not self.entry(place).get("x"):
+                raise InputError(f"entry {place} holds nothing to erase")
+            self._append([("", str(by), str(place), b"")], erased=place)
+            if self._base.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+                raise InputError(f"entry {place} was erased, but others still read {self.path}: close them, then this")
+
+    def entry(self, place):
+        """The fields of an entry, bytes in hexadecimal digits, without those that were erased."""
+        with self._held():
+            found = self._base.execute(f"SELECT {FIELDS} FROM entries WHERE place = ?", [place]).fetchone()
+        if found is None:
+            raise InputError(f"there is no entry {place!r} in {self.path}")
+        fields = zip(FIELDS.split(", "), found)
+        return {name: value.hex() if type(value) is bytes else value for name, value in fields if value is not None}
+
+    def verify(self, *heads, keys=()):
+        """Verify the file from its first entry on: the first ``Fault``, or None if all is as it was written.
+
+        ``heads`` are heads of this file that were kept elsewhere; without one a cut tail or a complete rewrite goes
+        unnoticed. A rewrite begins behind the newest head that still fits. Raises ``InputError`` if not all ``keys``
+        signed all heads.
+        """
+        for head in (heads := sorted(map(Head.read, heads), key=lambda head: head.size)):
+            head.check(keys)
+        try:
+            with LedgerFile(self.path) as again:
+                fitting = 0
+                for head in heads:
+                    if head.size > len(again):
+                        return Fault(len(again), "truncated")
+                    if (head.origin, head.root) != (again.origin, again._tree.root(head.size)):
+                        return Fault(fitting, "forked")
+                    fitting = head.size
+        except Broken as broken:
+            return broken.fault
+
+    def head(self, key=None):
+        """The ``Head`` as of now, to be kept elsewhere as text; signed by a ``Key``, if there is one."""
+        with self._held():
+            size, now = len(self), datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            head = Head(self.origin, size, self._tree.root(size), now)
+        return head.signed(key) if key else head
+
+    def prove(self, what, key=None, head=None):
+        """Prove to somebody who has only a head that an entry is in the file, or that the file extends that head.
+
+        ``what`` is the entry's place, of which ``head`` (by default the newest) has to know, or a head. Returns a C2SP
+        tlog-proof, see ``ocrrlib.ledger.proven``; or a request to ``ocrrlib.ledger.witness``. ``key`` signs the newest
+        head.
+        """
+        with self._held():
+            newest, is_entry = self.head(key), isinstance(what, int)
+            old = Head.read((head or newest) if is_entry else what)
+            if old.origin != newest.origin or old.size > newest.size or old.root != self._tree.root(old.size):
+                raise InputError(f"{self.path} does not extend the head of {old.origin} at {old.time}: verify it")
+            if not is_entry:
+                return request(old.size, self._tree.consistency(old.size, newest.size), newest)
+            entry = self.entry(what)
+            if what >= old.size:
+                raise InputError(f"the head of {old.time} does not know entry {what}: take a newer one")
+            return proof(entry, self._tree.inclusion(what, old.size), old)
+
+    def table(self):
+        """All entries, a row each; what was erased is missing."""
+        with self._held():
+            table = pd.read_sql_query(f"SELECT {FIELDS} FROM entries ORDER BY place", self._base)
+        return table.assign(time=pd.to_datetime(table["time"], unit="us", utc=True))
+
+    def export(self, path):
+        """Write ``table`` to a file, whole or not at all: in CSV, without bytes, or in parquet."""
+        with atomic(path) as temporary:
+            if temporary.suffix == ".csv":
+                self.table().drop(columns=["x", "salt", "commitment", "previous", "hash"]).to_csv(
+                    temporary, index=False
+                )
+            else:
+                self.table().to_parquet(temporary, index=False)
