@@ -124,8 +124,11 @@ class LedgerFile:
         """Verify and hold what was written since, by whomever."""
         if (version := self._base.execute("PRAGMA data_version").fetchone()) == self._version:
             return
-        again = self._version is not None
-        rows = self._base.execute(f"SELECT {FIELDS} FROM entries WHERE place >= ? ORDER BY place", [len(self._tree)])
+        again, size = self._version is not None, len(self._tree)
+        newest = self._base.execute("SELECT hash FROM entries WHERE place = ?", [size - 1]).fetchone()
+        if size and newest != (self._newest,):
+            raise Broken(self.path, Fault(size - 1, "forked" if newest else "truncated"))
+        rows = self._base.execute(f"SELECT {FIELDS} FROM entries WHERE place >= ? ORDER BY place", [size])
         while block := rows.fetchmany(BLOCK):
             self._verify(block)
             self._hold(block)
@@ -267,8 +270,6 @@ class LedgerFile:
         """Write ``table`` to a file, whole or not at all: in CSV, without bytes, or in parquet."""
         with atomic(path) as temporary:
             if temporary.suffix == ".csv":
-                self.table().drop(columns=["x", "salt", "commitment", "previous", "hash"]).to_csv(
-                    temporary, index=False
-                )
+                self.table()[["place", "time", "author", "label", "text"]].to_csv(temporary, index=False)
             else:
                 self.table().to_parquet(temporary, index=False)
