@@ -19,7 +19,7 @@ from ocrrlib.encoders import DEFAULT_ENCODER, load_encoder, name_of, revision, s
 from ocrrlib.files import InputError, atomic, cache_folder, data_folder, installed, pick
 
 FOLDER = data_folder() / "embeddings"
-BLOCK = 2**16  # rows computed at once in float64
+BLOCK = 128  # rows computed at once in float64: they fit a cache
 _WAY_OUT = "restore it, or make it again with `make embed`"
 
 
