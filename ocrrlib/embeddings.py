@@ -76,7 +76,7 @@ def halve(X, row="row {}".format):
     for start in range(0, len(X), BLOCK):
         rows = X[start : start + BLOCK].astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
-            lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+            lengths = np.sqrt((rows**2).sum(axis=1, keepdims=True))
         bad = np.flatnonzero(~(np.isfinite(lengths) & (lengths > 0)))
         if len(bad):
             raise InputError(f"{row(start + bad[0])} is zero, not finite or too long to be normalised: fix or drop it")

@@ -124,11 +124,16 @@ class LedgerFile:
         """Verify and hold what was written since, by whomever."""
         if (version := self._base.execute("PRAGMA data_version").fetchone()) == self._version:
             return
-        again, size = self._version is not None, len(self._tree)
+        size = len(self._tree)
         newest = self._base.execute("SELECT hash FROM entries WHERE place = ?", [size - 1]).fetchone()
         if size and newest != (self._newest,):
             raise Broken(self.path, Fault(size - 1, "forked" if newest else "truncated"))
-        rows = self._base.execute(f"SELECT {FIELDS} FROM entries WHERE place >= ? ORDER BY place", [size])
+        self._read(again=size > 0)
+        self._version = version
+
+    def _read(self, again=True):
+        select = f"SELECT {FIELDS} FROM entries WHERE place >= ? ORDER BY place"
+        rows = self._base.execute(select, [len(self._tree)])
         while block := rows.fetchmany(BLOCK):
             self._verify(block)
             self._hold(block)
@@ -136,8 +141,7 @@ class LedgerFile:
             if not again:
                 raise Broken(self.path, Fault(min(wrong), "changed"))
             self._restart()  # an entry that is held here was forgotten
-            return self._catch_up()
-        self._version = version
+            self._read(again=False)
 
     def _verify(self, rows):
         place, previous, hashes = len(self._tree), self._newest, []
@@ -187,8 +191,7 @@ class LedgerFile:
                     row = place, when, committed, previous, hash, salt, label, author, text, x
                     self._base.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
                     place, previous = place + 1, hash
-            self._version = -1
-            self._catch_up()
+            self._read()
         return range(start, place)
 
     def forget(self, place, by=""):

@@ -82,8 +82,8 @@ class CorrectionMemory(LedgerFile):
             self.entries = Entries(np.empty((0, len(rows[0][-1]) // 4), np.float32), [])
             self.entries.make_room(min(self._there(), self.path.stat().st_size // len(rows[0][-1])))
         X, dim = np.frombuffer(b"".join([row[-1] for row in rows]), "<f4"), self.entries.X.shape[1]
-        lengths = {len(row[-1]) for row in rows} == {4 * dim} and np.einsum("nd,nd->n", X := X.reshape(-1, dim), X)
-        if not np.all(np.abs(lengths - 1) < 0.01):  # NaN, too
+        whole = all(len(row[-1]) == 4 * dim for row in rows)
+        if not whole or not (abs(np.einsum("nd,nd->n", X := X.reshape(-1, dim), X) - 1) < 0.01).all():  # NaN, too
             raise InputError(f"{self.path} holds vectors of other lengths: its writer was another program")
         self.entries.extend(X, [self._ids.setdefault(row[6], len(self._ids)) for row in rows])
         self.labels = list(self._ids)
@@ -136,11 +136,11 @@ class CorrectionMemory(LedgerFile):
             room = LEAST_ROOM  # for labels to come, too
             while room < len(self.labels):
                 room *= 2
-            self._reader, self._read, known = make(self._reads), 0, self._first
+            self._reader, self._known, first = make(self._reads), 0, self._first
             self._reader.store = lambda X, y: self.entries
-            self._reader.fit(self.entries.X[:known], self.entries.y[:known], range(room))
-        self._reader.seen[self.entries.y[self._read :]] = True
-        self._read = self.entries.size
+            self._reader.fit(self.entries.X[:first], self.entries.y[:first], range(room))
+        self._reader.seen[self.entries.y[self._known :]] = True
+        self._known = self.entries.size
         return self._reader
 
     def predict(self, query):

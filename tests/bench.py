@@ -1,14 +1,17 @@
-"""Speed and memory of the whole, in one go: `make bench` writes build/bench.json (3 minutes on two idle cores)."""
+"""Speed and memory of the whole, in one go: `make bench` writes build/bench.json (4 minutes on two idle cores)."""
 
+import gc
 import json
 import os
 import platform
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter
+from contextlib import closing
 
 import numpy as np
 import psutil
@@ -16,6 +19,7 @@ import psutil
 from ocrrlib.embeddings import load
 from ocrrlib.experiments import OURS, grid
 from ocrrlib.files import ROOT, write_text
+from ocrrlib.memory import CorrectionMemory
 from ocrrlib.policies import POLICIES
 from ocrrlib.runs import sweep
 from ocrrlib.scenario import make_scenario
@@ -30,6 +34,12 @@ TARGETS = {
     "fast_over_plain_loop": 1 / 30,
     "ours_over_substrate": 5,
     "append_over_plain_append": 10,
+    "correct_over_commit_10k": 1.5,
+    "correct_over_commit_1m": 1.5,
+    "learn_us": 1e6 / 30_000,
+    "open_and_verify_us": 1e6 / 200_000,
+    "predict_100k_over_reading": 1.5,
+    "memory_over_vectors": 1.4,
     "make_paper_s": 120,
     "ocrr_help_s": 0.5,
 }
@@ -88,6 +98,48 @@ def bench_streams(s):
     }
 
 
+def commits(memory, x):
+    """Median seconds of a durable correction, over those of one bare commit of as many bytes, taken in turns."""
+    with closing(sqlite3.connect(memory.path.with_name("bare"), isolation_level=None)) as bare:
+        for statement in ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", "CREATE TABLE IF NOT EXISTS t (x)"):
+            bare.execute(statement)
+        content, pairs = x.tobytes() + bytes(200), []
+        for _ in range(300):
+            plain, _ = timed(lambda: bare.execute("INSERT INTO t VALUES (?)", [content]))
+            pairs.append((timed(memory.correct, x, "new")[0], plain))
+    ours, plain = np.median(pairs, axis=0)
+    return ours / plain
+
+
+def bench_memory(sizes=(10_000, 100_000, 1_000_000), dim=384):
+    """A correction memory of vectors: each size in a file of its own, in one process."""
+    rng, figures, here = np.random.default_rng(0), {}, psutil.Process()
+    for n in sizes:
+        with tempfile.TemporaryDirectory(dir=ROOT / "build") as folder:
+            X, labels = rng.standard_normal((n, dim), dtype=np.float32), rng.integers(0, 150, n).astype(str)
+            with CorrectionMemory.open(f"{folder}/memory.sqlite") as memory:
+                learnt, _ = timed(memory.learn, X, labels)
+            del X, labels, memory
+            gc.collect()
+            before = here.memory_info().rss
+            opened, memory = timed(CorrectionMemory.open, f"{folder}/memory.sqlite")
+            held, X = here.memory_info().rss - before, memory.entries.X
+            asked = np.median([timed(memory.predict, x)[0] for x in X[:20].copy()])
+            read = np.median([timed(lambda: X.view(np.int32).max())[0] for _ in range(20)])
+            figures[n] = commits(memory, X[0].copy()), learnt, opened, asked / read, held / X.nbytes
+            memory.close()
+            del X, memory
+    small, middle, large = (figures[n] for n in sizes)
+    return {
+        "correct_over_commit_10k": small[0],
+        "correct_over_commit_1m": large[0],
+        "learn_us": 1e6 * large[1] / sizes[2],
+        "open_and_verify_us": 1e6 * large[2] / sizes[2],
+        "predict_100k_over_reading": middle[3],
+        "memory_over_vectors": large[4],
+    }
+
+
 class PeakMemory:
     """Highest resident memory of this process and its children together, in MB, while in the block."""
 
@@ -132,6 +184,7 @@ def main():
     figures["full_sweep_without_river_s"], _ = timed(sweep, rest, datasets, jobs=JOBS, cache=None)
     figures["peak_rss_mb"] = memory.peak
     figures |= bench_streams(make_scenario(datasets["banking77"], 0))
+    figures |= bench_memory()
     figures["make_paper_s"] = make_paper()
     help = [sys.executable, "-m", "ocrrlib.cli", "--help"]
     figures["ocrr_help_s"], _ = timed(subprocess.run, help, check=True, stdout=subprocess.DEVNULL)
