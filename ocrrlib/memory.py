@@ -187,10 +187,10 @@ class CorrectionMemory:
                     whole &= "\0" not in label and "\0" not in author  # this would blur where they end
                     if not x:
                         self._forgotten.add(int(text))
-                whole &= at == place and entry_hash(at, when, committed, before) == hash
+                whole &= entry_hash(at, when, committed, before) == hash
             except (TypeError, ValueError, AttributeError, struct.error):  # values of other types
                 whole = False
-            if not whole:
+            if not whole or at != place and before == previous:
                 raise Broken(self.path, Fault(place, "changed"))
             if before != previous:
                 befores, all_hashes = zip(*self._base.execute("SELECT previous, hash FROM entries ORDER BY place"))
