@@ -4,6 +4,11 @@ import base64
 import html
 import importlib.util
 import io
+import shutil
+import sqlite3
+import tempfile
+import weakref
+from contextlib import closing
 from functools import partial
 
 import ipywidgets as widgets
@@ -17,7 +22,8 @@ from ocrrlib.embeddings import encode, widen
 from ocrrlib.encoders import load_encoder
 from ocrrlib.experiments import EXPERIMENTS
 from ocrrlib.files import InputError, pick
-from ocrrlib.ledger import Ledger
+from ocrrlib.ledger_file import verify
+from ocrrlib.memory import CorrectionMemory
 from ocrrlib.scenario import make_scenario
 from ocrrlib.search import top_k
 from ocrrlib.systems import make
@@ -28,12 +34,17 @@ NONE = "–"  # no further system
 NEW, KNOWN = "new classes", "known classes"
 COLOURS = {NEW: style.PALETTE["vermilion"], KNOWN: style.PALETTE["blue"]}
 LINES = [style.PALETTE[name] for name in ("vermilion", "black", "green")]  # of up to three systems
-DAMAGES = {"relabel": "give it another label", "remove": "take it out", "rewrite": "relabel it and recompute all hashes"}
+DAMAGES = {  # to an entry of a file
+    "relabel": ("give it another label", "UPDATE entries SET label = :label WHERE place = :place"),
+    "remove": ("take it out", "DELETE FROM entries WHERE place = :place"),
+    "rewrite": ("relabel it and recompute all hashes", "DELETE FROM entries"),  # then all are written again
+}
 FINDINGS = {
     "whole": "verify: all entries are as they were written.",
     "changed": "verify: entry {} is not what was written.",
-    "removed": "verify: an entry is missing just before entry {}.",
-    "truncated": "verify: the chain is whole in itself; but the noted head is not in it: cut off or rewritten.",
+    "removed": "verify: entry {} is missing.",
+    "truncated": "verify: the file is whole in itself; but the noted head has more entries: cut off.",
+    "forked": "verify: the file is whole in itself; but the noted head is not in it: rewritten.",
 }
 
 
@@ -49,7 +60,7 @@ def table(frame, marked=None):
     """A data frame as HTML, perhaps with a marked row; it scrolls where it is too wide."""
     shown = frame.rename_axis(index=None, columns=frame.index.name).style.format(escape="html")
     shown.set_table_styles([dict(selector="", props="margin-left:0"), dict(selector="*", props="text-align:left")])
-    if marked is not None:
+    if marked in frame.index:
         shown.format_index(lambda label: f"▶ {label}" if label == marked else label)
         shown.set_properties(subset=([marked], slice(None)), background=f"{COLOURS[NEW]}33")
     # Without a width of its own, it does not widen the flex boxes around it.
@@ -61,7 +72,8 @@ class Desk:
     """One to three systems that meet the same queries and the same corrections.
 
     Ten classes of the dataset, or a quarter of few, are held out. Typed queries need an encoder, by default the
-    dataset's. Every method raises ``InputError`` for what it cannot use, and then changes nothing.
+    dataset's. Initial rows and corrections are written to ``memory``, a ``CorrectionMemory`` in a file that ends with
+    the desk. Every method raises ``InputError`` for what it cannot use, and then changes nothing.
 
     ``answers`` has what each system says to the last query, ``near`` the entries nearest to it, of each system that
     keeps any, ``history`` the accuracies on test rows at the start and after every correction.
@@ -74,10 +86,17 @@ class Desk:
         self.new = {data.classes[id] for id in self.scenario.held_out}
         self.kinds = dict.fromkeys(sorted(self.new), NEW) | dict.fromkeys(sorted({*self.ids} - self.new), KNOWN)
         self._order = np.random.default_rng([seed, 7]).permutation(len(data.y_test)).tolist()
+        self.memory, self._folder = None, tempfile.mkdtemp(prefix="desk-")
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self.restart(systems)
 
     def restart(self, systems=None):
-        """Forget query and corrections."""
+        """Forget query and corrections, and begin another file."""
+        if self.memory:
+            self.memory.close()
+            self.memory.path.unlink()
+        self.memory, s = CorrectionMemory.open(f"{self._folder}/desk.sqlite"), self.scenario
+        self.memory.learn(s.X_initial, [s.classes[id] for id in s.y_initial])
         self.title, self.corrected, self.streamed = None, [], 0
         self.compare(systems or self.systems)
 
@@ -91,7 +110,7 @@ class Desk:
         self.answers, self.near, self.history, self.corrected = None, {}, [], []
         self._measure()
         for correction in made:
-            self.correct(*correction)
+            self._learn(*correction)
         if self.title is not None:
             self.again()
 
@@ -148,10 +167,18 @@ class Desk:
         return near.assign(kind=near["class"].map(self.kinds), cosine=cosines, votes=cosines >= cosines[0] - margin)
 
     def correct(self, label, x=None):
-        """Tell all systems the class of the last query, or of a row x (d,)."""
-        x, id = self._asked if x is None else x, pick("class", label, self.ids)
+        """Tell all systems and the file the class of the last query, or of a row x (d,)."""
+        pick("class", label, self.ids)
+        if x is None:
+            x = self._asked
+            self.memory.correct(self.title, label, vector=x)
+        else:
+            self.memory.correct(x, label)
+        self._learn(label, x)
+
+    def _learn(self, label, x):
         for system in self.systems.values():
-            system.correct(x, id)
+            system.correct(x, self.ids[label])
         self.corrected.append((label, x))
         self._measure()
 
@@ -175,35 +202,31 @@ class Desk:
         self.streamed = passing.stop
         return len(self.corrected) - before
 
-    @property
-    def ledger(self):
-        """The ledger of the first system that keeps one."""
-        for system in self.systems.values():
-            if isinstance(getattr(system, "entries", None), Ledger):
-                return system.entries
-        raise InputError("none of these systems keeps a ledger: choose substrate or ledger_plda")
-
     def damage(self, kind, entry):
-        """Damage an entry in a copy of the ledger, see ``DAMAGES``; the systems keep the whole one."""
-        whole, places = self.ledger, np.arange(self.ledger.size)
-        pick("damage", kind, DAMAGES)
-        if entry not in places:
-            raise InputError(f"there is no entry {entry!r}: give 0 to {whole.size - 1}")
-        kept = np.delete(places, entry) if kind == "remove" else places
-        X, y = whole.X[kept], np.where(places == entry, (whole.y + 1) % len(self.ids), whole.y)[kept]
-        chain = ([column[place] for place in kept] for column in (whole.ids, whole.previous, whole.hashes))
-        self.copy = Ledger(X, y) if kind == "rewrite" else Ledger.from_chain(X, y, *chain)
-        self._shown, self.found = slice(entry + 3), ("A copy, damaged; the systems keep the whole ledger.", None)
+        """Damage an entry in a copy of the file, see ``DAMAGES``; the desk keeps the whole one."""
+        (_, change), entries = pick("damage", kind, DAMAGES), self.memory.entries
+        if entry not in range(entries.size):
+            raise InputError(f"there is no entry {entry!r}: give 0 to {entries.size - 1}")
+        labels = [self.memory.labels[id] for id in entries.y]
+        labels[entry] = self.data.classes[self.ids[labels[entry]] - 1]
+        self.copy, self._shown = f"{self._folder}/copy.sqlite", entry + 3
+        with closing(sqlite3.connect(self.memory.path)) as whole, closing(sqlite3.connect(self.copy)) as base, base:
+            whole.backup(base)
+            base.execute(change, {"label": labels[entry], "place": entry})
+        if kind == "rewrite":
+            with CorrectionMemory.open(self.copy) as forged:
+                forged.learn(entries.X, labels)
+        self.found = "A copy, damaged; the desk keeps the whole file.", None
 
     def restore(self):
         """Drop the damaged copy."""
-        self.copy, self._shown, self.found = None, slice(None), ("", None)
+        self.copy, self._shown, self.found = None, len(self.memory), ("", None)
 
-    def verify(self):
-        """The first ``Fault`` of the damaged copy, or of the ledger, given the ledger's head; None if all is whole."""
-        fault = (self.copy or self.ledger).verify(self.ledger.head)
-        place, kind = fault or (None, "whole")
-        self.found = FINDINGS[kind].format(place), None if kind == "truncated" else place
+    def verify(self, head=True):
+        """The first ``Fault`` of the damaged copy, or of the file, by its head or without; None if all is whole."""
+        fault = verify(self.copy or self.memory.path, *[self.memory.head()] * head)
+        place, kind = fault or (0, "whole")
+        self.found = FINDINGS[kind].format(place), {"changed": place, "removed": place + 1}.get(kind)
         return fault
 
     # Displays
@@ -252,14 +275,15 @@ class Desk:
         return picture(figure, "; ".join(ends))
 
     def chain(self, n=4):
-        """The newest ``n`` entries of the ledger, or those around the damage, the head and what ``verify`` found."""
-        ledger, (said, marked) = self.copy or self.ledger, self.found
-        rows = pd.DataFrame({"id": ledger.ids, "class": ledger.y, "previous": ledger.previous, "hash": ledger.hashes})
-        rows = rows.rename_axis("entry")[self._shown][-n:]
-        rows["class"] = [self.data.classes[id] for id in rows["class"]]
-        rows[["previous", "hash"]] = rows[["previous", "hash"]].map(lambda hash: hash.hex()[:10])
-        head = f'<div style="overflow-wrap:anywhere">Head, to be noted elsewhere: {self.ledger.head.hex()}</div>'
-        return HTML(f"{table(rows, marked)}{head}<b>{html.escape(said)}</b>")
+        """The newest ``n`` entries of the file, or those around the damage, the head and what ``verify`` found."""
+        (said, marked), head, fields = self.found, self.memory.head(), "place AS entry, label AS class"
+        fields += ", strftime('%H:%M:%S', time / 1000000, 'unixepoch') AS 'time (UTC)'"
+        fields += ", substr(lower(hex(previous)), 1, 10) AS previous, substr(lower(hex(hash)), 1, 10) AS hash"
+        newest = f"SELECT {fields} FROM entries WHERE place < {self._shown} ORDER BY place DESC LIMIT {n}"
+        with closing(sqlite3.connect(self.copy or self.memory.path)) as base:
+            rows = table(pd.read_sql_query(newest, base, index_col="entry")[::-1], marked)
+        noted = f"Head, to be noted elsewhere: {head.size} entries, root {head.root.hex()}"
+        return HTML(f'{rows}<div style="overflow-wrap:anywhere">{noted}</div><b>{html.escape(said)}</b>')
 
     def _repr_html_(self):
         return self.reply().data + self.neighbours().data
@@ -283,7 +307,7 @@ class DeskView(widgets.VBox):
         self.label.options = list(desk.ids)
         self.source = widgets.ToggleButtons(description="Entries of")
         self.entry = widgets.IntText(description="Entry", layout={"width": "13em"})
-        self.kind = widgets.Dropdown(description="Damage", options=[(title, kind) for kind, title in DAMAGES.items()])
+        self.kind = widgets.Dropdown(description="Damage", options=[(DAMAGES[kind][0], kind) for kind in DAMAGES])
         self.line, self.reply, self.near, self.curves, self.chain = (widgets.HTML() for _ in range(5))
         ask = self._button("Ask", lambda: self._ask(self.query.value), "primary")
         draw = self._button("Take a test row", lambda: self._ask(desk.draw(self.pool.value)))
@@ -299,7 +323,7 @@ class DeskView(widgets.VBox):
                 widgets.HTML("<b>Accuracy on test rows</b>"),
                 row([stream, self._button("Start again", desk.restart)]),
                 self.curves,
-                widgets.HTML("<b>The ledger's chain</b>"),
+                widgets.HTML("<b>The ledger</b>"),
                 row([self.entry, self.kind, damage, verify, restore]),
                 self.chain,
             ],
@@ -308,7 +332,7 @@ class DeskView(widgets.VBox):
         self.query.observe(lambda change: change["new"].strip() and ask.click(), "value")
         self.source.observe(self._show, "value")
         for control in self.systems:
-            control.observe(lambda _: self._do("Fit", lambda: desk.compare(self._chosen())), "value")
+            control.observe(lambda _: self._do("Fit", self._fit), "value")
         if not (callable(desk.encoder) or importlib.util.find_spec("sentence_transformers")):
             self.query.disabled = True
             self.query.placeholder = "sentence-transformers is not installed: take a test row"
@@ -341,8 +365,8 @@ class DeskView(widgets.VBox):
         colour = f"color:{COLOURS[NEW]}" if role == "alert" else "font-style:italic"
         self.line.value = f'<div role="{role}" style="{colour}; min-height:1.4em">{html.escape(text)}</div>'
 
-    def _chosen(self):
-        return [control.value for control in self.systems if control.value != NONE]
+    def _fit(self):
+        self.desk.compare([control.value for control in self.systems if control.value != NONE])
 
     def _ask(self, query):
         if isinstance(query, str) and not callable(self.desk.encoder):
@@ -358,8 +382,5 @@ class DeskView(widgets.VBox):
         self.reply.value = desk.reply().data
         self.near.value = desk.neighbours(self.source.value).data
         self.curves.value = desk.curves().data
-        try:
-            self.chain.value = desk.chain().data
-            self.entry.value = self.entry.value if desk.copy else desk.ledger.size - 1
-        except InputError as error:  # there is no ledger
-            self.chain.value = str(error)
+        self.chain.value = desk.chain().data
+        self.entry.value = self.entry.value if desk.copy else len(desk.memory) - 1

@@ -320,7 +320,7 @@ def proven(text, keys=()):
 
 
 def request(old, path, head):
-    """Text that asks a witness to cosign a head that extends one of size ``old``, with the proof (C2SP tlog-witness)."""
+    """Text that asks a witness to cosign a head that extends one of size ``old``, with proof (C2SP tlog-witness)."""
     return "\n".join([f"old {old}", *map(_b64, path), "", str(head)])
 
 

@@ -155,10 +155,10 @@ class LedgerFile:
                     whole &= "\0" not in label and "\0" not in author  # this would blur where they end
                     if not x:
                         self._forgotten.add(int(text))
-                whole &= at == place and entry_hash(at, when, committed, before) == hash
+                whole &= entry_hash(at, when, committed, before) == hash
             except (TypeError, ValueError, AttributeError, struct.error):  # values of other types
                 whole = False
-            if not whole:
+            if not whole or at != place and before == previous:
                 raise Broken(self.path, Fault(place, "changed"))
             if before != previous:
                 befores, all_hashes = zip(*self._base.execute("SELECT previous, hash FROM entries ORDER BY place"))
@@ -217,25 +217,8 @@ class LedgerFile:
         return {name: value.hex() if type(value) is bytes else value for name, value in fields if value is not None}
 
     def verify(self, *heads, keys=()):
-        """Verify the file from its first entry on: the first ``Fault``, or None if all is as it was written.
-
-        ``heads`` are heads of this file that were kept elsewhere; without one a cut tail or a complete rewrite goes
-        unnoticed. A rewrite begins behind the newest head that still fits. Raises ``InputError`` if not all ``keys``
-        signed all heads.
-        """
-        for head in (heads := sorted(map(Head.read, heads), key=lambda head: head.size)):
-            head.check(keys)
-        try:
-            with LedgerFile(self.path) as again:
-                fitting = 0
-                for head in heads:
-                    if head.size > len(again):
-                        return Fault(len(again), "truncated")
-                    if (head.origin, head.root) != (again.origin, again._tree.root(head.size)):
-                        return Fault(fitting, "forked")
-                    fitting = head.size
-        except Broken as broken:
-            return broken.fault
+        """``ocrrlib.ledger_file.verify`` of the file."""
+        return verify(self.path, *heads, keys=keys)
 
     def head(self, key=None):
         """The ``Head`` as of now, to be kept elsewhere as text; signed by a ``Key``, if there is one."""
@@ -276,3 +259,27 @@ class LedgerFile:
                 self.table()[["place", "time", "author", "label", "text"]].to_csv(temporary, index=False)
             else:
                 self.table().to_parquet(temporary, index=False)
+
+
+def verify(path, *heads, keys=()):
+    """Verify a file from its first entry on: the first ``Fault``, or None if all is as it was written.
+
+    ``heads`` are heads of the file that were kept elsewhere; without one a cut tail or a complete rewrite goes
+    unnoticed. A rewrite begins behind the newest head that still fits. Raises ``InputError`` if the file cannot be
+    used, or not all ``keys`` signed all heads.
+    """
+    if not Path(path).is_file():
+        raise InputError(f"there is no file {path}")
+    for head in (heads := sorted(map(Head.read, heads), key=lambda head: head.size)):
+        head.check(keys)
+    try:
+        with LedgerFile(path) as found:
+            fitting = 0
+            for head in heads:
+                if head.size > len(found):
+                    return Fault(len(found), "truncated")
+                if (head.origin, head.root) != (found.origin, found._tree.root(head.size)):
+                    return Fault(fitting, "forked")
+                fitting = head.size
+    except Broken as broken:
+        return broken.fault

@@ -90,32 +90,31 @@ class CorrectionMemory(LedgerFile):
         self._places += [row[0] for row in rows]
         self._first += sum(row[1] == self._began for row in rows)
 
-    def _embedded(self, items):
+    def _embedded(self, items, vectors=None):
         """Texts, or None for each vector, and unit rows (n, d) float32."""
-        if len(items) and all(isinstance(item, str) and item.strip() for item in items):
+        texts = list(items) if all(isinstance(item, str) and item.strip() for item in items) else [None] * len(items)
+        if vectors is None and any(texts):
             if self.encoder is None:
                 raise InputError(f"{self.path} was made without an encoder: give vectors")
             self._function = self._function or load_encoder(self._given or self.encoder)
-            texts, halves = list(items), encode(list(items), self._function)
-        else:
-            with suppress(ValueError):  # rows of several lengths
-                items = np.asarray(items)
-            if not isinstance(items, np.ndarray) or items.ndim != 2 or items.dtype.kind not in "fiu":
-                raise InputError("give texts, none of them empty, or vectors, numbers (n, d)")
-            texts, halves = [None] * len(items), halve(items)
-        return texts, widen(halves)
+            return texts, widen(encode(texts, self._function))
+        with suppress(ValueError):  # rows of several lengths
+            vectors = np.asarray(items if vectors is None else vectors)
+        if not isinstance(vectors, np.ndarray) or vectors.ndim != 2 or vectors.dtype.kind not in "fiu":
+            raise InputError("give texts, none of them empty, or vectors, numbers (n, d)")
+        return texts, widen(halve(vectors))
 
     def _check_length(self, X):
         if self._places and X.shape[1] != self.entries.X.shape[1]:
             raise InputError(f"the vectors have {X.shape[1]} values, those in {self.path} {self.entries.X.shape[1]}")
 
-    def learn(self, texts, labels, by=""):
+    def learn(self, texts, labels, by="", vectors=None):
         """Append texts (n,), or vectors (n, d), with their labels (n,), all or none; return their places, a range.
 
-        ``by`` is the author, kept in each entry.
+        ``by`` is the author, kept in each entry; ``vectors`` (n, d) are those of the texts, where they are known.
         """
-        texts, X = self._embedded(texts)
-        if len(labels) != len(texts):
+        texts, X = self._embedded(texts, vectors)
+        if not len(labels) == len(texts) == len(X):
             raise InputError(f"there are {len(texts)} rows and {len(labels)} labels: give one for each")
         labels = list(map(str, labels))
         if bad := [label for label in [*labels, f"by {by}"] if not label.strip() or "\0" in label]:
@@ -123,9 +122,9 @@ class CorrectionMemory(LedgerFile):
         contents = ((label, str(by), text, x.tobytes()) for label, text, x in zip(labels, texts, X))
         return self._append(contents, lambda: self._check_length(X))
 
-    def correct(self, text, label, by=""):
+    def correct(self, text, label, by="", vector=None):
         """Append a text, or a vector (d,), with its right label; return its place."""
-        return self.learn([text], [label], by)[0]
+        return self.learn([text], [label], by, None if vector is None else [vector])[0]
 
     def _ready(self):
         """The reader, up to date."""

@@ -17,6 +17,7 @@ from ocrrlib.datasets import DATASETS
 from ocrrlib.embeddings import Embedded, encode, halve, widen
 from ocrrlib.encoders import DEFAULT_ENCODER, load_encoder, name_of, revision
 from ocrrlib.files import InputError, cache_folder, pick
+from ocrrlib.memory import CorrectionMemory
 
 PARTS = {"train": False, "0": False, "false": False, "test": True, "1": True, "true": True}
 
@@ -30,6 +31,14 @@ def _read_csv(path):
     return frame
 
 
+def _read_memory(path):
+    with CorrectionMemory.open(path) as memory:
+        X, y = memory.entries.X, np.array(memory.labels, str)[memory.entries.y]
+    # Nobody can take out or add rows for the sake of a split.
+    several = pd.Series(list(map(bytes, X))).groupby(y).transform("nunique") > 1
+    return {"X": X[several], "y": y[several]}
+
+
 READERS = {
     ".csv": _read_csv,
     ".tsv": _read_csv,
@@ -37,6 +46,7 @@ READERS = {
     ".parquet": pd.read_parquet,
     ".npz": lambda path: dict(np.load(BytesIO(path.read_bytes()))),
     ".safetensors": load_file,
+    ".sqlite": _read_memory,
 }
 
 
@@ -63,7 +73,8 @@ def read_data(
     ----------
     data : path, DataFrame or dict of arrays
         Texts in ``.csv``, ``.tsv`` or ``.jsonl`` (UTF-8), ``.parquet`` or a DataFrame; or vectors in ``.npz``,
-        ``.safetensors`` or a dict: X (n, d) and y (n,), or X_train, y_train, X_test and y_test.
+        ``.safetensors`` or a dict: X (n, d) and y (n,), or X_train, y_train, X_test and y_test; or the ``.sqlite``
+        file of a ``CorrectionMemory``: vectors of those labels that have two different ones at least.
     text, label : str
         Columns of texts and classes; not used for vectors.
     split : str, optional

@@ -124,7 +124,9 @@ def _table(path):
     except FileNotFoundError as error:
         raise InputError(f"{path} is missing: make it with `make paper`") from error
     except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{path} is damaged ({type(error).__name__}): restore it with git, or make it again") from error
+        raise InputError(
+            f"{path} is damaged ({type(error).__name__}): restore it with git, or make it again"
+        ) from error
 
 
 def read_results(path):

@@ -111,32 +111,33 @@ def commits(memory, x):
     return ours / plain
 
 
-def bench_memory(sizes=(10_000, 100_000, 1_000_000), dim=384):
-    """A correction memory of vectors: each size in a file of its own, in one process."""
-    rng, figures, here = np.random.default_rng(0), {}, psutil.Process()
-    for n in sizes:
-        with tempfile.TemporaryDirectory(dir=ROOT / "build") as folder:
-            X, labels = rng.standard_normal((n, dim), dtype=np.float32), rng.integers(0, 150, n).astype(str)
-            with CorrectionMemory.open(f"{folder}/memory.sqlite") as memory:
-                learnt, _ = timed(memory.learn, X, labels)
-            del X, labels, memory
-            gc.collect()
-            before = here.memory_info().rss
-            opened, memory = timed(CorrectionMemory.open, f"{folder}/memory.sqlite")
-            held, X = here.memory_info().rss - before, memory.entries.X
-            asked = np.median([timed(memory.predict, x)[0] for x in X[:20].copy()])
-            read = np.median([timed(lambda: X.view(np.int32).max())[0] for _ in range(20)])
-            figures[n] = commits(memory, X[0].copy()), learnt, opened, asked / read, held / X.nbytes
-            memory.close()
-            del X, memory
-    small, middle, large = (figures[n] for n in sizes)
+def used(n, folder, dim=384):
+    """A correction memory of ``n`` random vectors: its figures, and the seconds to learn and to open it."""
+    rng, here, path = np.random.default_rng(0), psutil.Process(), f"{folder}/{n}.sqlite"
+    with CorrectionMemory.open(path) as memory:
+        X, labels = rng.standard_normal((n, dim), dtype=np.float32), rng.integers(0, 150, n).astype(str)
+        learnt, _ = timed(memory.learn, X, labels)
+    del X, memory
+    gc.collect()
+    before = here.memory_info().rss
+    opened, memory = timed(CorrectionMemory.open, path)
+    with memory:
+        held, X = here.memory_info().rss - before, memory.entries.X
+        asked = np.median([timed(memory.predict, x)[0] for x in X[:20].copy()])
+        read = np.median([timed(X.view(np.int32).max)[0] for _ in range(20)])
+        return commits(memory, X[0].copy()), asked / read, held / X.nbytes, learnt, opened
+
+
+def bench_memory(n=1_000_000):
+    with tempfile.TemporaryDirectory() as folder:
+        (small, *_), (_, asked, *_), large = (used(size, folder) for size in (10_000, 100_000, n))
     return {
-        "correct_over_commit_10k": small[0],
+        "correct_over_commit_10k": small,
         "correct_over_commit_1m": large[0],
-        "learn_us": 1e6 * large[1] / sizes[2],
-        "open_and_verify_us": 1e6 * large[2] / sizes[2],
-        "predict_100k_over_reading": middle[3],
-        "memory_over_vectors": large[4],
+        "learn_us": 1e6 * large[3] / n,
+        "open_and_verify_us": 1e6 * large[4] / n,
+        "predict_100k_over_reading": asked,
+        "memory_over_vectors": large[2],
     }
 
 

@@ -11,6 +11,7 @@ from safetensors.numpy import save_file
 from ocrrlib import own_data
 from ocrrlib.embeddings import halve, widen
 from ocrrlib.files import InputError
+from ocrrlib.memory import CorrectionMemory
 from ocrrlib.own import evaluate
 from ocrrlib.own_data import read_data
 
@@ -70,6 +71,15 @@ def test_all_formats_of_vectors_give_the_rows_of_the_table(tmp_path):
     numbers = read(str(tmp_path / "numbers.safetensors"), split="part")
     assert numbers.classes == ("0", "1", "2", "3") and numbers.encoder == "vectors"
     np.testing.assert_array_equal(numbers.X_train, wanted.X_train)
+
+
+def test_a_memory_gives_its_vectors_without_erased_ones_and_labels_of_one(tmp_path):
+    X, y = letters(TABLE["text"]), TABLE["label"].to_numpy(str)
+    with CorrectionMemory.open(tmp_path / "tickets.sqlite", letters) as memory:
+        memory.learn(TABLE["text"].tolist(), y)
+        memory.correct("router stolen", "theft")
+        memory.forget(3)
+    same(read(memory.path), read({"X": np.delete(X, 3, 0), "y": np.delete(y, 3)}))
 
 
 def test_columns_have_any_names_and_labels_are_plain_text(tmp_path):
