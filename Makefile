@@ -70,7 +70,7 @@ made.$1 := $$(addprefix $(O),$(2:%=data/results/%.parquet) $(3:%=figures/%.pdf) 
 $$(made.$1) $(NB)/$1.ipynb &: notebooks/$1.ipynb $(LIBRARY) | settings
 	@$(RUN) $$< $(NB)/$1.ipynb
 endef
-$(foreach name,00_from_scratch 00_tour 11_your_own 12_explore,$(eval $(call made,$(name))))
+$(foreach name,00_from_scratch 00_tour 11_your_own 12_explore 13_correction_memory,$(eval $(call made,$(name))))
 $(eval $(call made,01_embed,,,table_datasets))
 $(eval $(call made,02_full_sweep,full_sweep,fig2_recovery fig4_banking77 fig5_clinc150 six_cells,\
 	table_hyperparameters table_ranking table_six_cells table_sparse_policies))

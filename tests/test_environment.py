@@ -100,7 +100,7 @@ def test_binder_has_the_project_and_jupyterlab_complete_and_nothing_heavy():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ("00_tour", "11_your_own", "12_explore"))
+@pytest.mark.parametrize("name", ("00_tour", "11_your_own", "12_explore", "13_correction_memory"))
 def test_a_notebook_on_published_results_runs_in_binder(name, tmp_path, monkeypatch):
     for variable, value in only(names(PINS), tmp_path).items():
         monkeypatch.setenv(variable, value)
