@@ -92,18 +92,22 @@ class CorrectionMemory:
         memory.path, memory._lock, memory._embed, memory._reads = Path(path), threading.RLock(), None, reader
         if not isinstance(make(reader), Substrate):
             raise InputError(f"{reader} reads no ledger: give substrate or ledger_plda")
+        uri = f"{memory.path.resolve().as_uri()}?mode=rwc"
         with memory._held():
-            memory._connect(name)
-            memory._encoder = encoder or memory.encoder
-            if name not in (None, memory.encoder):
+            memory._base = sqlite3.connect(uri, PATIENCE, isolation_level=None, check_same_thread=False, uri=True)
+            try:
+                memory._connect(name)
+                memory._encoder = encoder or memory.encoder
+                if name not in (None, memory.encoder):
+                    raise InputError(f"{path} was written with encoder {memory.encoder}: leave {name} out")
+                memory._catch_up()
+            except BaseException:
                 memory._base.close()
-                raise InputError(f"{path} was written with encoder {memory.encoder}: leave {name} out")
-            memory._catch_up()
+                raise
         return memory
 
     def _connect(self, encoder):
-        uri = f"{self.path.resolve().as_uri()}?mode=rwc"
-        self._base = base = sqlite3.connect(uri, PATIENCE, isolation_level=None, check_same_thread=False, uri=True)
+        base = self._base
         base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
         for pragma in PRAGMAS:
             base.execute(f"PRAGMA {pragma}")
