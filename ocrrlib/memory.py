@@ -168,7 +168,8 @@ class CorrectionMemory:
         if (version := self._base.execute("PRAGMA data_version").fetchone()) == self._version:
             return
         again = self._version is not None
-        rows = self._base.execute(f"SELECT {FIELDS} FROM entries WHERE place >= ? ORDER BY place", [len(self._tree)])
+        start = len(self._tree) or -(2**63)  # none is overlooked
+        rows = self._base.execute(f"SELECT {FIELDS} FROM entries WHERE place >= ? ORDER BY place", [start])
         while block := rows.fetchmany(BLOCK):
             self._verify(block)
             self._hold([row for row in block if row[-1]])
