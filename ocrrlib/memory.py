@@ -146,7 +146,8 @@ class CorrectionMemory:
                 yield
         except (sqlite3.Error, OverflowError) as error:
             way_out = "check disk, permissions and other programs, restore a copy, or choose another file"
-            raise InputError(f"cannot use {self.path} as a correction memory ({error}): {way_out}") from error
+            why = " ".join(str(error).split())  # it may quote what is in the file
+            raise InputError(f"cannot use {self.path} as a correction memory ({why}): {way_out}") from error
 
     def close(self):
         with self._held():
