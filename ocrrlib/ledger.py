@@ -306,16 +306,18 @@ def proven(text, keys=()):
     lines, _, head = text.partition("\n\n")
     (head := Head.read(head)).check(keys)
     with suppress(ValueError, KeyError, TypeError, AttributeError, struct.error):
-        tag, extra, _, *path = lines.splitlines()
+        tag, extra, index, *path = lines.splitlines()
         entry = json.loads(_unb64(extra.removeprefix("extra ")))
         committed = bytes.fromhex(entry["commitment"])
-        if "salt" not in entry:  # erased
-            entry = {name: entry[name] for name in ("place", "time", "commitment", "previous")}
-        elif commitment(*(bytes.fromhex(entry[name]) for name in ("salt", "x")), *map(entry.get, WORDS)) != committed:
+        names = "place", "time", "commitment", "previous", *(("salt", "x", *WORDS) if "salt" in entry else ())
+        entry = {name: entry[name] for name in names if name in entry}  # all else is not proven
+        content = [bytes.fromhex(entry[name]) for name in ("salt", "x") if name in entry]
+        if content and commitment(*content, *map(entry.get, WORDS)) != committed:
             raise ValueError("another content")
         hash = entry_hash(entry["place"], entry["time"], committed, bytes.fromhex(entry["previous"]))
-        if tag == PROOF and head.root == root_of(hash, entry["place"], head.size, list(map(_unb64, path))):
-            return entry, head
+        fits = head.root == root_of(hash, entry["place"], head.size, list(map(_unb64, path)))
+        if fits and (tag, index) == (PROOF, f"index {entry['place']}"):
+            return entry | {"hash": hash.hex()}, head
     raise InputError("the proof shows nothing: entry, hashes and head do not fit each other")
 
 

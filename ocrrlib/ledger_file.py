@@ -99,7 +99,8 @@ class LedgerFile:
                 yield
         except (sqlite3.Error, OverflowError) as error:
             way_out = "check disk, permissions and other programs, restore a copy, or choose another file"
-            raise InputError(f"cannot use {self.path} as a correction memory ({error}): {way_out}") from error
+            why = " ".join(str(error).split())  # it may quote what is in the file
+            raise InputError(f"cannot use {self.path} as a correction memory ({why}): {way_out}") from error
 
     def close(self):
         with self._held():
@@ -133,7 +134,7 @@ class LedgerFile:
 
     def _read(self, again=True):
         select = f"SELECT {FIELDS} FROM entries WHERE place >= ? ORDER BY place"
-        rows = self._base.execute(select, [len(self._tree)])
+        rows = self._base.execute(select, [len(self._tree) or -(2**63)])  # none is overlooked
         while block := rows.fetchmany(BLOCK):
             self._verify(block)
             self._hold(block)
@@ -155,18 +156,27 @@ class LedgerFile:
                     whole &= "\0" not in label and "\0" not in author  # this would blur where they end
                     if not x:
                         self._forgotten.add(int(text))
-                whole &= entry_hash(at, when, committed, before) == hash
+                fits = at == place and entry_hash(at, when, committed, before) == hash and before == previous
             except (TypeError, ValueError, AttributeError, struct.error):  # values of other types
-                whole = False
-            if not whole or at != place and before == previous:
-                raise Broken(self.path, Fault(place, "changed"))
-            if before != previous:
-                befores, all_hashes = zip(*self._base.execute("SELECT previous, hash FROM entries ORDER BY place"))
-                raise Broken(self.path, broken_link(place, befores, [self._genesis, *all_hashes]))
+                whole = fits = False
+            if not whole or not fits:
+                raise Broken(self.path, self._fault(place, previous, at, when, committed, before, hash, whole))
             previous, place = hash, place + 1
             hashes.append(hash)
         self._tree.extend(hashes)
         self._newest, self._time = previous, when
+
+    def _fault(self, place, previous, at, when, committed, before, hash, whole):
+        """What happened to the first broken entry, found at ``place`` behind ``previous``, its content whole or not."""
+        befores, hashes = zip(*self._base.execute("SELECT previous, hash FROM entries ORDER BY place"))
+        homes = [max(at, 0), *range(2 * len(hashes) + BLOCK)] if whole and before != previous else []
+        home = next((home for home in homes if entry_hash(home, when, committed, before) == hash), None)
+        if home not in (None, place):  # it was moved, with or without its number
+            return broken_link(place, befores, [self._genesis, *hashes])
+        following = befores[place + 1 : place + 2]
+        if previous in following:
+            return Fault(place, "inserted")
+        return Fault(place - (home is not None and place > 0 and hash in following), "changed")  # or the one before
 
     def _append(self, contents, check=None, erased=None):
         """Append entries, each of label, author, text and bytes of a vector, in one transaction, after ``check``."""
