@@ -18,7 +18,7 @@ from tlog_scales.signing import NoteSignature, Vkey
 
 from ocrrlib import CorrectionMemory
 from ocrrlib.files import InputError
-from ocrrlib.ledger import COSIGNATURE, WORDS, Fault, Head, Key, Tree, proven, witness
+from ocrrlib.ledger import COSIGNATURE, WORDS, Fault, Head, Key, Tree, proven, request, witness
 from ocrrlib.ledger_file import FIELDS
 from ocrrlib.systems.neighbours import Ledger
 from tests.auditor import corrupted, extended, forged, included, rewritten, sql, trees, write
@@ -125,7 +125,9 @@ def test_a_witness_cosigns_what_extends_the_last_head_seen_and_names_a_fork(tmp_
         for text in ("", f"old x\n\n{noted}", stale, unsigned, foreign.prove(foreign.head(), LOG)):
             with pytest.raises(InputError, match="no head|no request|last head seen|not signed|is about"):
                 ask(text)
-        assert ask(fork.prove(noted, LOG)) == Fault(4, "forked") and state.read_text() == noted
+        assert ask(request(4, [], fork.head(LOG))) == Fault(4, "forked") and state.read_text() == noted
+        with pytest.raises(InputError, match="does not extend"):
+            fork.prove(noted)
 
 
 @pytest.fixture(scope="module")
