@@ -25,6 +25,7 @@ from ocrrlib.systems.neighbours import Substrate
 
 FORMAT, NEIGHBOURS, LEAST_ROOM = 1, 5, 16
 BLOCK, LONGEST, PATIENCE = 1024, 2**20, 60  # rows read at once, bytes of a value at most, seconds to wait for others
+LATEST = 2**53  # microseconds since 1970: in 2255; pandas has no dates after 2262
 FIELDS = "place, time, commitment, previous, hash, salt, label, author, text, x"
 SCHEMA = [
     "CREATE TABLE about (about TEXT NOT NULL) STRICT",
@@ -109,7 +110,7 @@ class CorrectionMemory:
             base.execute(f"PRAGMA {pragma}")
         tables = "SELECT sql FROM sqlite_master ORDER BY name LIMIT 9"
         if not base.execute(tables).fetchall():
-            base.execute("PRAGMA journal_mode = WAL")
+            self._into_wal_mode()
             with base:
                 base.execute("BEGIN IMMEDIATE")
                 if not base.execute(tables).fetchall():
@@ -129,6 +130,16 @@ class CorrectionMemory:
             raise sqlite3.DatabaseError("its table about was changed, or is of another version")
         self._restart()
 
+    def _into_wal_mode(self):
+        """SQLite does not wait here for others who do the same."""
+        for attempt in range(100 * PATIENCE, -1, -1):
+            try:
+                return self._base.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or not attempt:
+                    raise
+                time.sleep(0.01)
+
     def _restart(self):
         self._tree, self._genesis, self._time = Tree(), genesis(self._about), 0
         self._newest, self._erased, self._forgotten, self._version = self._genesis, set(), set(), None
@@ -140,7 +151,7 @@ class CorrectionMemory:
         try:
             with self._lock:
                 yield
-        except (sqlite3.Error, OverflowError) as error:
+        except (sqlite3.Error, OSError, OverflowError) as error:
             way_out = "check disk, permissions and other programs, restore a copy, or choose another file"
             raise InputError(f"cannot use {self.path} as a correction memory ({error}): {way_out}") from error
 
@@ -165,9 +176,13 @@ class CorrectionMemory:
             return
         again = self._version is not None
         rows = self._base.execute(f"SELECT {FIELDS} FROM entries WHERE place >= ? ORDER BY place", [len(self._tree)])
-        while block := rows.fetchmany(BLOCK):
-            self._verify(block)
-            self._hold([row for row in block if row[-1]])
+        try:
+            while block := rows.fetchmany(BLOCK):
+                self._verify(block)
+                self._hold([row for row in block if row[-1]])
+        except BaseException:
+            self._restart()  # a block that was interrupted may be held in part
+            raise
         if wrong := self._erased ^ self._forgotten:
             if not again:
                 raise Broken(self.path, Fault(min(wrong), "changed"))
@@ -187,7 +202,7 @@ class CorrectionMemory:
                     whole &= "\0" not in label and "\0" not in author  # this would blur where they end
                     if not x:
                         self._forgotten.add(int(text))
-                whole &= at == place and entry_hash(at, when, committed, before) == hash
+                whole &= at == place and 0 <= when < LATEST and entry_hash(at, when, committed, before) == hash
             except (TypeError, ValueError, AttributeError, struct.error):  # values of other types
                 whole = False
             if not whole:
@@ -206,9 +221,12 @@ class CorrectionMemory:
             return
         if not self._places:
             self.entries = Entries(np.empty((0, len(rows[0][-1]) // 4), np.float32), [])
-        X, dim = np.frombuffer(b"".join([row[-1] for row in rows]), "<f4"), self.entries.X.shape[1]
-        whole = all(len(row[-1]) == 4 * dim for row in rows)
-        if not whole or not (np.abs(np.linalg.norm(X := X.reshape(-1, dim), axis=1) - 1) < 0.01).all():
+        dim = self.entries.X.shape[1]
+        if whole := dim and all(len(row[-1]) == 4 * dim for row in rows):
+            X = np.frombuffer(b"".join([row[-1] for row in rows]), "<f4").reshape(-1, dim)
+            with np.errstate(over="ignore", invalid="ignore"):
+                whole = (np.abs(np.linalg.norm(X, axis=1) - 1) < 0.01).all()
+        if not whole:
             raise InputError(f"{self.path} holds vectors of several lengths: its writer was another program")
         y = [self._ids.setdefault(row[6], len(self._ids)) for row in rows]
         self.labels = list(self._ids)
@@ -230,9 +248,11 @@ class CorrectionMemory:
             if not isinstance(items, np.ndarray) or items.ndim != 2:
                 raise InputError("give texts, none of them empty, or vectors, numbers (n, d)")
             texts, halves = [None] * len(items), halve(items)
-        if self._places and halves.shape[1] != self.entries.X.shape[1]:
-            raise InputError(f"the vectors have {halves.shape[1]} values, those in the file {self.entries.X.shape[1]}")
         return texts, widen(halves)
+
+    def _fit_in(self, X):
+        if self._places and X.shape[1] != self.entries.X.shape[1]:
+            raise InputError(f"the vectors have {X.shape[1]} values, those in the file {self.entries.X.shape[1]}")
 
     def learn(self, texts, labels, by=""):
         """Append texts (n,), or vectors (n, d), with their labels (n,), all or none; return their places, a range.
@@ -243,9 +263,9 @@ class CorrectionMemory:
         if len(labels) != len(texts):
             raise InputError(f"there are {len(texts)} rows and {len(labels)} labels: give one for each")
         labels = list(map(str, labels))
-        if bad := [label for label in [*labels, f"by {by}"] if not label.strip() or "\0" in label]:
-            raise InputError(f"{bad[0]!r} is no label or author: give words")
-        return self._append((label, str(by), text, x.tobytes()) for label, text, x in zip(labels, texts, X))
+        if bad := [label for label in labels if not label.strip()]:
+            raise InputError(f"{bad[0]!r} is no label: give words")
+        return self._append(((label, str(by), text, x.tobytes()) for label, text, x in zip(labels, texts, X)), X)
 
     def correct(self, text, label, by=""):
         """Append a text, or a vector (d,), with its right label; return its place."""
@@ -258,24 +278,29 @@ class CorrectionMemory:
         old content stay in the log because others read them.
         """
         with self._held():
-            if not self.entry(place).get("x"):
+            if not (entry := self.entry(place)).get("x"):
                 raise InputError(f"entry {place} holds nothing to erase")
-            self._append([("", str(by), str(place), b"")], place)
+            place = entry["place"]
+            self._append([("", str(by), str(place), b"")], erased=place)
             if self._base.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
                 raise InputError(f"entry {place} was erased, but others still read {self.path}: close them, then this")
 
-    def _append(self, contents, erased=None):
+    def _append(self, contents, X=None, erased=None):
         """Append entries in one transaction: label, author, text and bytes of the vector of each."""
         with self._held():
             with self._base:
                 self._base.execute("BEGIN IMMEDIATE")
                 self._catch_up()
+                if X is not None:
+                    self._fit_in(X)
                 start = place = len(self._tree)
                 when, previous = max(time.time_ns() // 1000, self._time + 1), self._newest
                 if erased is not None:
                     nothing = "salt = NULL, label = NULL, author = NULL, text = NULL, x = NULL"
                     self._base.execute(f"UPDATE entries SET {nothing} WHERE place = ?", [erased])
                 for label, author, text, x in contents:
+                    if "\0" in label + author:
+                        raise InputError(f"{label!r} by {author!r} has a zero byte: give words")
                     salt = secrets.token_bytes(16)
                     try:
                         committed = commitment(salt, x, label, author, text)
@@ -309,8 +334,10 @@ class CorrectionMemory:
         """The ``Answer`` to a text or vector (d,), or to each of texts (m,) or vectors (m, d) in a list."""
         one = isinstance(query, str) or isinstance(query, np.ndarray) and query.ndim == 1
         _, X = self._embedded([query] if one else query)
-        with self._held():
+        with self._held(), self._base:
+            self._base.execute("BEGIN")  # what others erase meanwhile is still there
             reader, entries = self._ready(), self.entries
+            self._fit_in(X)
             scores = reader._scores(X)
             found = scores if isinstance(scores, tuple) else top_k(X, entries.X, entries.born, NEIGHBOURS)
             chances = np.array(reader._chances(scores))
@@ -329,7 +356,8 @@ class CorrectionMemory:
     def entry(self, place):
         """The fields of an entry, bytes in hexadecimal digits, without those that were erased."""
         with self._held():
-            found = self._base.execute(f"SELECT {FIELDS} FROM entries WHERE place = ?", [place]).fetchone()
+            at = int(place) if isinstance(place, (int, np.integer)) else -1
+            found = self._base.execute(f"SELECT {FIELDS} FROM entries WHERE place = ?", [at]).fetchone()
         if found is None:
             raise InputError(f"there is no entry {place!r} in {self.path}")
         fields = zip(FIELDS.split(", "), found)
@@ -371,7 +399,7 @@ class CorrectionMemory:
         """
         with self._held():
             head = self.head(key)
-            if isinstance(what, int):
+            if isinstance(what, (int, np.integer)):
                 return proof(self.entry(what), self._tree.inclusion(what, head.size), head)
             old = Head.read(what)
             if old.origin != head.origin or old.size > head.size:
