@@ -110,7 +110,7 @@ class CorrectionMemory:
             base.execute(f"PRAGMA {pragma}")
         tables = "SELECT sql FROM sqlite_master ORDER BY name LIMIT 9"
         if not base.execute(tables).fetchall():
-            self._into_wal_mode()
+            self._retried("journal_mode = WAL")
             with base:
                 base.execute("BEGIN IMMEDIATE")
                 if not base.execute(tables).fetchall():
@@ -130,15 +130,17 @@ class CorrectionMemory:
             raise sqlite3.DatabaseError("its table about was changed, or is of another version")
         self._restart()
 
-    def _into_wal_mode(self):
-        """SQLite does not wait here for others who do the same."""
-        for attempt in range(100 * PATIENCE, -1, -1):
+    def _retried(self, pragma):
+        """Value of a pragma for which SQLite does not wait while others run it, too; 1 if it is still busy."""
+        end = time.monotonic() + PATIENCE
+        while True:
             try:
-                return self._base.execute("PRAGMA journal_mode = WAL")
+                if (value := self._base.execute(f"PRAGMA {pragma}").fetchone()[0]) != 1 or time.monotonic() > end:
+                    return value
             except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or not attempt:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > end:
                     raise
-                time.sleep(0.01)
+            time.sleep(0.01)
 
     def _restart(self):
         self._tree, self._genesis, self._time = Tree(), genesis(self._about), 0
@@ -151,7 +153,7 @@ class CorrectionMemory:
         try:
             with self._lock:
                 yield
-        except (sqlite3.Error, OSError, OverflowError) as error:
+        except (sqlite3.Error, OSError, OverflowError, UnicodeDecodeError) as error:  # SQLite may quote the file
             way_out = "check disk, permissions and other programs, restore a copy, or choose another file"
             raise InputError(f"cannot use {self.path} as a correction memory ({error}): {way_out}") from error
 
@@ -282,7 +284,7 @@ class CorrectionMemory:
                 raise InputError(f"entry {place} holds nothing to erase")
             place = entry["place"]
             self._append([("", str(by), str(place), b"")], erased=place)
-            if self._base.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+            if self._retried("wal_checkpoint(TRUNCATE)"):
                 raise InputError(f"entry {place} was erased, but others still read {self.path}: close them, then this")
 
     def _append(self, contents, X=None, erased=None):
