@@ -153,9 +153,10 @@ class CorrectionMemory:
         try:
             with self._lock:
                 yield
-        except (sqlite3.Error, OSError, OverflowError, UnicodeDecodeError) as error:  # SQLite may quote the file
+        except (sqlite3.Error, OSError, OverflowError, UnicodeDecodeError) as error:
+            said = " ".join(str(error).split())  # SQLite may quote the file
             way_out = "check disk, permissions and other programs, restore a copy, or choose another file"
-            raise InputError(f"cannot use {self.path} as a correction memory ({error}): {way_out}") from error
+            raise InputError(f"cannot use {self.path} as a correction memory ({said}): {way_out}") from error
 
     def close(self):
         with self._held():
