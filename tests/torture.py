@@ -23,14 +23,15 @@ from ocrrlib.ledger import commitment, entry_hash, genesis
 from ocrrlib.memory import FIELDS
 
 
-def write(path, seed, tell, steps=None, many=60, d=8, rest=0):
-    """Correct, learn, forget and open again; ``tell`` of it as soon as it is done: places, their label, head."""
+def write(path, seed, pipe=None, steps=10**9, many=60, d=8, rest=0):
+    """Correct, learn, forget and open again; tell of each as soon as it is done: places, their label, head."""
     rng, memory = np.random.default_rng(seed), None
-    for step in range(steps or 10**9):
+    tell = pipe.send if pipe else lambda what: print(json.dumps(what), flush=True)
+    for step in range(steps):
         time.sleep(rng.uniform(0, rest))
         if step % 40 == 0:
             memory = memory and memory.close() or CorrectionMemory.open(path)
-        if step % 10 == 9:
+        if step % 10 == 9 and not rest:
             tell([places[:1], "?", str(memory.head())])  # may be erased from now on
             memory.forget(places[0])
             tell([places[:1], None, str(memory.head())])
@@ -67,14 +68,10 @@ def started(path, seed, rest=0):
     context = get_context("forkserver")
     context.set_forkserver_preload(["ocrrlib.memory"])
     pipe, end = context.Pipe(duplex=False)
-    process = context.Process(target=write_for_ever, args=(path, seed, end, rest), daemon=True)
+    process = context.Process(target=write, args=(path, seed, end), kwargs={"rest": rest}, daemon=True)
     process.start()
     end.close()
     return process, pipe
-
-
-def write_for_ever(path, seed, pipe, rest):
-    write(path, seed, pipe.send, rest=rest)
 
 
 def received(process, pipe, kill):
@@ -141,8 +138,7 @@ def cuts(count, seed=0):
     with TemporaryDirectory() as folder:
         disk, left, trace = (Path(folder, name) for name in ("disk", "left", "trace"))
         disk.mkdir()
-        told = "lambda what: print(json.dumps(what), flush=True)"
-        code = f"from tests.torture import *; write('{disk}/m.sqlite', 0, {told}, {count}, 200, 256)"
+        code = f"from tests.torture import write; write('{disk}/m.sqlite', 0, None, {count}, 200, 256)"
         strace = "strace -qq -y -xx -s 9999999 -e trace=openat,pwrite64,write,ftruncate,fsync,fdatasync,unlink -o"
         command = [*strace.split(), trace, sys.executable, "-c", code]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=ROOT)
@@ -163,32 +159,30 @@ def cuts(count, seed=0):
 COLUMNS = FIELDS.split(", ")
 VALUES = "NULL|''|0|-1|1.5|9e99|x'00'|zeroblob(32)|zeroblob(9999)|CAST(x'ff' AS TEXT)|9223372036854775807|'9'|'[1,2,3]'"
 SQL = """UPDATE entries SET {column} = {value} WHERE place = {i}
-    UPDATE entries SET {column} = (SELECT {column} FROM entries WHERE place = {j}) WHERE place = {i}
-    DELETE FROM entries WHERE place = {i}
-    DELETE FROM entries WHERE place >= {i}
-    UPDATE entries SET place = {j} + 20 WHERE place = {i}
-    REPLACE INTO entries SELECT {j}, time, commitment, previous, hash, salt, label, author, text, x FROM entries LIMIT 1
-    UPDATE about SET about = {value}
-    UPDATE about SET about = replace(about, 'e', {value})
-    INSERT INTO about VALUES ({value})
-    CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM entries WHERE place = {i}; END
-    CREATE VIEW v AS SELECT * FROM entries
-    CREATE INDEX i ON entries ({column})
-    ALTER TABLE entries ADD COLUMN more
-    DROP TABLE entries; CREATE VIEW entries AS SELECT {value} AS place
-    PRAGMA writable_schema = ON; UPDATE sqlite_master SET {part} = {value} WHERE name = 'entries'
-    PRAGMA user_version = 7; VACUUM
-    PRAGMA journal_mode = DELETE""".split("\n")
-ODD = {1: [-1, 2**53, 2**62], 9: [b"", bytes(5), b"\xff" * 32, b"\x7f" * 32, bytes(32), b"\0\0\x80\x3f"]}  # by column
+UPDATE entries SET {column} = (SELECT {column} FROM entries WHERE place = {j}) WHERE place = {i}
+DELETE FROM entries WHERE place = {i}
+DELETE FROM entries WHERE place >= {i}
+UPDATE entries SET place = {j} + 20 WHERE place = {i}
+REPLACE INTO entries SELECT {j}, time, commitment, previous, hash, salt, label, author, text, x FROM entries LIMIT 1
+UPDATE about SET about = replace(about, 'e', {value})
+INSERT INTO about VALUES ({value})
+CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM entries WHERE place = {i}; END
+CREATE INDEX i ON entries ({column})
+DROP TABLE entries; CREATE VIEW entries AS SELECT {value} AS place
+PRAGMA writable_schema = ON; UPDATE sqlite_master SET {part} = {value} WHERE name = 'entries'
+PRAGMA user_version = 7; VACUUM""".splitlines()
+ODD = {  # by column
+    **{1: [-1, 2**53, 2**62], 6: ["", "a\0b"], 7: ["", "a\0b"], 8: ["", "9"]},
+    9: [b"", bytes(5), b"\xff" * 32, b"\x7f" * 32, bytes(32), b"\0\0\x80\x3f"],
+}
 
 
 def forge(base, rng):
     """Change a value, and rewrite the chain so that all hashes fit."""
     ((about,),) = base.execute("SELECT about FROM about")
     rows, previous = list(map(list, base.execute(f"SELECT {FIELDS} FROM entries ORDER BY place"))), genesis(about)
-    column, changed = rng.choice([1, 6, 7, 8, 9]), rng.choice([row for row in range(len(rows)) if rows[row][5]])
-    values = ODD.get(column, ["", "a\0b", "9"])
-    rows[changed][column] = values[rng.integers(len(values))]
+    column, changed = rng.choice(list(ODD)), rng.choice([row[0] for row in rows if row[5]])
+    rows[changed][column] = ODD[column][rng.integers(len(ODD[column]))]
     for row in rows:
         row[2] = commitment(row[5], row[9], *row[6:9]) if row[5] else row[2]
         row[3], row[4] = previous, (previous := entry_hash(*row[:3], previous))
@@ -196,17 +190,15 @@ def forge(base, rng):
 
 
 def mutate(path, rng):
-    """Change rows, bytes or the length of a file or its log."""
-    kind = rng.choice(["rows", "chain", "bytes", "length", "block"])
-    if kind in ("rows", "chain"):
+    """Change rows, or bytes of the file or its log."""
+    if (kind := rng.choice(["rows", "chain", "bytes", "length", "block"])) in ("rows", "chain"):
         with closing(sqlite3.connect(path, isolation_level=None)) as base, suppress(sqlite3.Error):
             base.execute("PRAGMA synchronous = OFF")
             if kind == "chain":
                 return forge(base, rng)
-            part, column, value = map(rng.choice, (["type", "name", "tbl_name", "rootpage", "sql"], COLUMNS, VALUES.split("|")))
-            i, j = rng.integers(20, size=2)
-            base.executescript(rng.choice(SQL).format(part=part, column=column, value=value, i=i, j=j))
-            return
+            part, column = rng.choice(["type", "name", "tbl_name", "rootpage", "sql"]), rng.choice(COLUMNS)
+            names = {"part": part, "column": column, "i": rng.integers(20), "j": rng.integers(20)}
+            return base.executescript(rng.choice(SQL).format(value=rng.choice(VALUES.split("|")), **names))
     file = rng.choice(sorted(path.parent.iterdir()))
     raw = bytearray(file.read_bytes())
     at, other, n = rng.integers(len(raw)), rng.integers(len(raw)), rng.choice([1, 8, 512, 4096])
@@ -218,38 +210,32 @@ def mutate(path, rng):
     file.write_bytes(raw)
 
 
-def opened(path, head, original):
-    """How a changed file is noticed: refused or reported, or not, as its content is the same."""
+def noticed(path, head, original):
+    """How a changed file is noticed: refused or reported; it need not be if its content is the same."""
     try:
         with CorrectionMemory.open(path) as memory:
             if memory.verify(head):
                 return "reported"
-            same = memory.encoder == "embed" and memory.table().equals(original)
+            same = memory.encoder is None and memory.table().equals(original)
             memory.predict(np.ones((1, 8))), memory.prove(0), memory.correct(np.ones(8), "new")
             return "same content" if same and memory.verify(head) is None else "unnoticed"
     except InputError as error:
         return "not one line" if len(str(error).splitlines()) > 1 else "refused"
 
 
-def embed(texts):
-    return np.array([list(map(ord, text[-8:])) for text in texts])
-
-
 def mutations(count, seed=0):
     """Change files at random, while a head is kept elsewhere."""
     rng, found, times, states = np.random.default_rng(seed), Counter(files=count, unnoticed=0), [], []
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    memory_used = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # noqa: E731
     with TemporaryDirectory() as folder:
-        path = Path(folder, "m.sqlite")
-        memory = CorrectionMemory.open(path, embed)
-        memory.learn([f"text number {i:03}" * (900 if i == 7 else 1) for i in range(15)], list("abc") * 5, by="ana")
+        memory, before = CorrectionMemory.open(path := Path(folder, "m.sqlite")), memory_used()
+        memory.learn(rng.normal(size=(15, 8)), list("abc") * 5, by="ana " * 3000)  # more than a page
         memory.forget(3)
-        memory.correct("text number 300", "d")
+        memory.correct(np.ones(8), "d")
         head, original = str(memory.head()), memory.table()
-        for close in (False, True):
-            if close:
-                memory.close()
-            states.append({file: file.read_bytes() for file in path.parent.iterdir() if not file.name.endswith("-shm")})
+        for leave in (lambda: None, memory.close):  # with a log, without
+            leave()
+            states.append({file: file.read_bytes() for file in path.parent.iterdir() if file.suffix != ".sqlite-shm"})
         for _ in range(count):
             for file in path.parent.iterdir():
                 file.unlink()
@@ -257,10 +243,9 @@ def mutations(count, seed=0):
                 file.write_bytes(raw)
             mutate(path, rng)
             started = time.perf_counter()
-            found[opened(path, head, original)] += 1
+            found[noticed(path, head, original)] += 1
             times.append(time.perf_counter() - started)
-    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak
-    return dict(found) | {"slowest_s": round(max(times), 2), "memory_mb": round(grown / 1024)}
+    return dict(found) | {"slowest_s": round(max(times), 2), "memory_mb": round(memory_used() - before)}
 
 
 def main():
