@@ -130,6 +130,7 @@ def flushes(trace, folder):
             now.pop(path, None)
         elif name in (b"pwrite64", b"ftruncate") and path in now:
             now[path]["later"].append((numbers[-1], b"".join(data)))
+    yield now, safe, told
 
 
 def cuts(count, seed=0):
