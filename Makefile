@@ -147,7 +147,7 @@ lab: $(READY)  ## open the notebooks in JupyterLab, at the correction desk
 bench: $(READY)  ## measure speed and memory; writes build/bench.json
 	@$(PY) -m tests.bench
 
-torture: $(READY)  ## kill, cut off and change correction memories; writes build/torture.json (6 minutes)
+torture: $(READY)  ## kill, cut off and change correction memories; writes build/torture.json (5 minutes)
 	@$(PY) -m tests.torture
 
 embed: settings  ## encode the raw texts again (OCRR_DATA_DIR or a network)
