@@ -44,7 +44,7 @@ EXECUTED := $(patsubst %,$(NB)/%.ipynb,$(FIRST) $(filter-out $(FIRST),$(NOTEBOOK
 
 .DEFAULT_GOAL := help
 .PHONY: help paper notebooks site arxiv lora scale compute beyond tune leaderboard check test test-slow verify lab \
-	bench embed clean settings active
+	bench torture embed clean settings active
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 13
@@ -146,6 +146,9 @@ lab: $(READY)  ## open the notebooks in JupyterLab, at the correction desk
 
 bench: $(READY)  ## measure speed and memory; writes build/bench.json
 	@$(PY) -m tests.bench
+
+torture: $(READY)  ## kill, cut off and change correction memories; writes build/torture.json (5 minutes)
+	@$(PY) -m tests.torture
 
 embed: settings  ## encode the raw texts again (OCRR_DATA_DIR or a network)
 	@$(PY) -m notebooks.run embed ENCODER=$(ENCODER)

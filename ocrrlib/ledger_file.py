@@ -8,6 +8,7 @@ import threading
 import time
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from numbers import Integral
 from pathlib import Path
 
 import pandas as pd
@@ -16,7 +17,8 @@ from ocrrlib.files import InputError, _sync, atomic
 from ocrrlib.ledger import Fault, Head, Tree, broken_link, commitment, entry_hash, genesis, proof, request
 
 FORMAT, NEIGHBOURS, LEAST_ROOM = 1, 5, 16
-BLOCK, LONGEST, PATIENCE = 1024, 2**20, 60  # rows read at once, bytes of a value at most, seconds to wait for others
+BLOCK, LONGEST, PATIENCE = 256, 2**20, 60  # rows read at once, bytes of a value at most, seconds to wait for others
+LATEST = 2**53  # microseconds since 1970: in 2255; pandas has no dates after 2262
 FIELDS = "place, time, commitment, previous, hash, salt, label, author, text, x"
 SCHEMA = [
     "CREATE TABLE about (about TEXT NOT NULL) STRICT",
@@ -63,7 +65,7 @@ class LedgerFile:
             base.execute(f"PRAGMA {pragma}")
         tables = "SELECT sql FROM sqlite_master ORDER BY name LIMIT 9"
         if not base.execute(tables).fetchall():
-            base.execute("PRAGMA journal_mode = WAL")
+            self._retried("journal_mode = WAL")
             with base:
                 base.execute("BEGIN IMMEDIATE")
                 if not base.execute(tables).fetchall():
@@ -85,6 +87,18 @@ class LedgerFile:
             raise InputError(f"{self.path} was written with encoder {self.encoder}: leave {encoder} out")
         self._restart()
 
+    def _retried(self, pragma):
+        """Value of a pragma for which SQLite does not wait while others run it, too; 1 if it is still busy."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                if (value := self._base.execute(f"PRAGMA {pragma}").fetchone()[0]) != 1 or time.monotonic() > end:
+                    return value
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                    raise
+            time.sleep(0.01)
+
     def _restart(self):
         self._tree, self._genesis, self._time = Tree(), genesis(self._about), 0
         self._newest, self._erased, self._forgotten, self._version = self._genesis, set(), set(), None
@@ -97,7 +111,7 @@ class LedgerFile:
         try:
             with self._lock:
                 yield
-        except (sqlite3.Error, OverflowError) as error:
+        except (sqlite3.Error, OSError, OverflowError, UnicodeDecodeError) as error:
             way_out = "check disk, permissions and other programs, restore a copy, or choose another file"
             why = " ".join(str(error).split())  # it may quote what is in the file
             raise InputError(f"cannot use {self.path} as a correction memory ({why}): {way_out}") from error
@@ -111,6 +125,11 @@ class LedgerFile:
 
     def __exit__(self, *_):
         self.close()
+
+    def _bytes(self):
+        """Size of the file and its log."""
+        files = self.path, self.path.with_name(self.path.name + "-wal")
+        return sum(file.stat().st_size for file in files if file.exists())
 
     def _there(self):
         """How many entries the file has, if it is whole."""
@@ -135,9 +154,13 @@ class LedgerFile:
     def _read(self, again=True):
         select = f"SELECT {FIELDS} FROM entries WHERE place >= ? ORDER BY place"
         rows = self._base.execute(select, [len(self._tree) or -(2**63)])  # none is overlooked
-        while block := rows.fetchmany(BLOCK):
-            self._verify(block)
-            self._hold(block)
+        try:
+            while block := rows.fetchmany(BLOCK):
+                self._verify(block)
+                self._hold(block)
+        except BaseException:
+            self._restart()  # a block that was interrupted may be held in part
+            raise
         if wrong := self._erased ^ self._forgotten:
             if not again:
                 raise Broken(self.path, Fault(min(wrong), "changed"))
@@ -156,7 +179,8 @@ class LedgerFile:
                     whole &= "\0" not in label and "\0" not in author  # this would blur where they end
                     if not x:
                         self._forgotten.add(int(text))
-                fits = at == place and entry_hash(at, when, committed, before) == hash and before == previous
+                fits = at == place and before == previous and entry_hash(at, when, committed, before) == hash
+                whole &= 0 <= when < LATEST
             except (TypeError, ValueError, AttributeError, struct.error):  # values of other types
                 whole = fits = False
             if not whole or not fits:
@@ -192,6 +216,8 @@ class LedgerFile:
                     nothing = "salt = NULL, label = NULL, author = NULL, text = NULL, x = NULL"
                     self._base.execute(f"UPDATE entries SET {nothing} WHERE place = ?", [erased])
                 for label, author, text, x in contents:
+                    if "\0" in label + author:
+                        raise InputError(f"{label!r} by {author!r} has a zero byte: give words")
                     salt = secrets.token_bytes(16)
                     try:
                         committed = commitment(salt, x, label, author, text)
@@ -211,16 +237,17 @@ class LedgerFile:
         old content stay in the log because others read them.
         """
         with self._held():
-            if not self.entry(place).get("x"):
+            if not (entry := self.entry(place)).get("x"):
                 raise InputError(f"entry {place} holds nothing to erase")
-            self._append([("", str(by), str(place), b"")], erased=place)
-            if self._base.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+            self._append([("", str(by), str(entry["place"]), b"")], erased=entry["place"])
+            if self._retried("wal_checkpoint(TRUNCATE)"):
                 raise InputError(f"entry {place} was erased, but others still read {self.path}: close them, then this")
 
     def entry(self, place):
         """The fields of an entry, bytes in hexadecimal digits, without those that were erased."""
         with self._held():
-            found = self._base.execute(f"SELECT {FIELDS} FROM entries WHERE place = ?", [place]).fetchone()
+            at = int(place) if isinstance(place, Integral) else -1
+            found = self._base.execute(f"SELECT {FIELDS} FROM entries WHERE place = ?", [at]).fetchone()
         if found is None:
             raise InputError(f"there is no entry {place!r} in {self.path}")
         fields = zip(FIELDS.split(", "), found)
@@ -245,7 +272,7 @@ class LedgerFile:
         head.
         """
         with self._held():
-            newest, is_entry = self.head(key), isinstance(what, int)
+            newest, is_entry = self.head(key), isinstance(what, Integral)
             old = Head.read((head or newest) if is_entry else what)
             if old.origin != newest.origin or old.size > newest.size or old.root != self._tree.root(old.size):
                 raise InputError(f"{self.path} does not extend the head of {old.origin} at {old.time}: verify it")

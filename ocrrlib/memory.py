@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from datetime import UTC, datetime
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
@@ -80,10 +81,15 @@ class CorrectionMemory(LedgerFile):
         if not self._places:
             self._began = rows[0][1]
             self.entries = Entries(np.empty((0, len(rows[0][-1]) // 4), np.float32), [])
-            self.entries.make_room(min(self._there(), self.path.stat().st_size // len(rows[0][-1])))
-        X, dim = np.frombuffer(b"".join([row[-1] for row in rows]), "<f4"), self.entries.X.shape[1]
-        whole = all(len(row[-1]) == 4 * dim for row in rows)
-        if not whole or not (abs(np.einsum("nd,nd->n", X := X.reshape(-1, dim), X) - 1) < 0.01).all():  # NaN, too
+            self.entries.make_room(min(self._there(), self._bytes() // len(rows[0][-1])))
+        dim = self.entries.X.shape[1]
+        if len(rows) > 1 and self.entries.X.nbytes + 4 * dim * len(rows) > self._bytes():
+            raise InputError(f"{self.path} claims more content than it has room for: restore a copy")
+        if whole := dim and all(len(row[-1]) == 4 * dim for row in rows):
+            X = np.frombuffer(b"".join([row[-1] for row in rows]), "<f4").reshape(-1, dim)
+            with np.errstate(over="ignore", invalid="ignore"):
+                whole = (abs(np.einsum("nd,nd->n", X, X) - 1) < 0.01).all()  # NaN is not
+        if not whole:
             raise InputError(f"{self.path} holds vectors of other lengths: its writer was another program")
         self.entries.extend(X, [self._ids.setdefault(row[6], len(self._ids)) for row in rows])
         self.labels = list(self._ids)
@@ -92,6 +98,8 @@ class CorrectionMemory(LedgerFile):
 
     def _embedded(self, items, vectors=None):
         """Texts, or None for each vector, and unit rows (n, d) float32."""
+        if isinstance(items, (str, bytes)) or not hasattr(items, "__len__"):
+            raise InputError("give a list of texts, or vectors, numbers (n, d)")
         texts = list(items) if all(isinstance(item, str) and item.strip() for item in items) else [None] * len(items)
         if vectors is None and any(texts):
             if self.encoder is None:
@@ -116,10 +124,9 @@ class CorrectionMemory(LedgerFile):
         texts, X = self._embedded(texts, vectors)
         if not len(labels) == len(texts) == len(X):
             raise InputError(f"there are {len(texts)} rows and {len(labels)} labels: give one for each")
-        labels = list(map(str, labels))
-        if bad := [label for label in [*labels, f"by {by}"] if not label.strip() or "\0" in label]:
-            raise InputError(f"{bad[0]!r} is no label or author: give words")
-        contents = ((label, str(by), text, x.tobytes()) for label, text, x in zip(labels, texts, X))
+        if not all(isinstance(label, Integral) or isinstance(label, str) and label.strip() for label in labels):
+            raise InputError("a label is missing, empty or no word: give words or whole numbers")
+        contents = ((str(label), str(by), text, x.tobytes()) for label, text, x in zip(labels, texts, X))
         return self._append(contents, lambda: self._check_length(X))
 
     def correct(self, text, label, by="", vector=None):
@@ -146,7 +153,8 @@ class CorrectionMemory(LedgerFile):
         """The ``Answer`` to a text or vector (d,), or to each of texts (m,) or vectors (m, d) in a list."""
         one = isinstance(query, str) or isinstance(query, np.ndarray) and query.ndim == 1
         _, X = self._embedded([query] if one else query)
-        with self._held():
+        with self._held(), self._base:
+            self._base.execute("BEGIN")  # what others erase meanwhile is still there
             reader, entries = self._ready(), self.entries
             self._check_length(X)
             scores = reader._scores(X)

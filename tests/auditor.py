@@ -47,7 +47,7 @@ def write(path, texts, key, about=None):
         sql(path, ["UPDATE about SET about = ?", [about]])
     with CorrectionMemory.open(path, letters) as memory:
         if texts:
-            memory.learn(texts, [text[0] for text in texts], by="ana")
+            memory.learn(list(texts), [text[0] for text in texts], by="ana")
         return memory.head(key)
 
 

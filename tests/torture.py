@@ -1,0 +1,262 @@
+"""Kills, power cuts and changed files of the correction memory: `make torture` writes build/torture.json."""
+
+import json
+import os
+import re
+import resource
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import closing, suppress
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from ocrrlib import CorrectionMemory
+from ocrrlib.files import ROOT, InputError, write_text
+from ocrrlib.ledger import commitment, entry_hash, genesis
+from ocrrlib.ledger_file import FIELDS
+
+
+def write(path, seed, pipe=None, steps=10**9, many=60, d=8, rest=0):
+    """Correct, learn, forget and open again; tell of each as soon as it is done: places, their label, head."""
+    rng, memory, places = np.random.default_rng(seed), None, []
+    tell = pipe.send if pipe else lambda what: print(json.dumps(what), flush=True)
+    for step in range(steps):
+        time.sleep(rng.uniform(0, rest))
+        if step % 40 == 0:
+            memory = memory and memory.close() or CorrectionMemory.open(path)
+        if step % 10 == 9 and not rest:
+            tell([places[:1], "?", str(memory.head())])  # may be erased from now on
+            memory.forget(places[0])
+            tell([places[:1], None, str(memory.head())])
+        else:
+            X, label = rng.normal(size=(many if step % 5 == 4 else 1, d)), f"{seed} {step}"
+            places = [*memory.learn(X, [label] * len(X))] if len(X) > 1 else [memory.correct(X[0], label)]
+            tell([places, label, str(memory.head())])
+    memory.close()
+
+
+def gathered(messages):
+    """What was told: labels by place, and the newest head as "head"."""
+    told = {}
+    for places, label, head in messages:
+        told |= dict.fromkeys(places, label) | {"head": head}
+    return told
+
+
+def check(path, told, found):
+    """Count a damaged file, and entries that are not as was told."""
+    try:
+        with CorrectionMemory.open(path) as memory:
+            if fault := memory.verify(*filter(None, [told.get("head")])):
+                raise InputError(f"{path}: {fault}")
+            labels = dict(memory._base.execute("SELECT place, label FROM entries")) | {"head": told.get("head")}
+        found["lost"] += sum(labels.get(place, "") != label for place, label in told.items() if label != "?")
+    except InputError as error:
+        found["damaged"] += 1
+        print(error)
+
+
+def started(path, seed, rest=0):
+    """A process that writes for ever, and a pipe by which it tells."""
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["ocrrlib.memory"])
+    pipe, end = context.Pipe(duplex=False)
+    process = context.Process(target=write, args=(path, seed, end), kwargs={"rest": rest}, daemon=True)
+    process.start()
+    end.close()
+    return process, pipe
+
+
+def received(process, pipe, kill):
+    if kill:
+        process.kill()
+        process.join()
+    with suppress(EOFError):
+        while pipe.poll():
+            yield pipe.recv()
+
+
+def kills(count, seed=0, each=20):
+    """Kill writers at random instants while another one writes, too; a new file for ``each`` of them."""
+    rng, found = np.random.default_rng(seed), Counter(kills=count, acknowledged=0, lost=0, damaged=0)
+    with TemporaryDirectory() as folder:
+        for kill in range(count):
+            if kill % each == 0:
+                path, told = Path(folder, f"{kill}.sqlite"), {}
+                other = started(path, kill + count, rest=0.05)
+            one, last = started(path, kill), kill % each == each - 1 or kill == count - 1
+            time.sleep(rng.uniform(0, 0.1))
+            told |= gathered([*received(*one, kill=True), *received(*other, kill=last)])
+            check(path, told, found)
+            if last:
+                found["acknowledged"] += len(told) - 1
+    return dict(found)
+
+
+def content(file, kept=lambda change: True):
+    """Content as of the last flush, with those later changes for which ``kept(change)``."""
+    data = file["flushed"][:]
+    for at, new in filter(kept, file["later"]):
+        data.extend(bytes(max(0, at - len(data))))
+        data[at : at + len(new) if new else None] = new
+    return data
+
+
+def flushes(trace, folder):
+    """Yield files now, those as of the last flush of the folder, and what was told, before each flush in a trace."""
+    now, safe, told = {}, {}, b""
+    for line in trace.read_bytes().replace(b"\\x", b"").splitlines():
+        name, _, rest = line.partition(b"(")
+        path, *data = [bytes.fromhex(hex.decode()) for hex in re.findall(rb'[<"]([0-9a-f]+)[>"]', rest)] or [b""]
+        numbers = [int(number) for number in re.findall(rb"(?<=, )\d+", rest)]
+        if name == b"write" and rest.startswith(b"1<"):
+            told += data[0]
+        elif name == b"openat" and b"O_CREAT" in rest and data[0].startswith(folder):
+            now.setdefault(data[0], {"flushed": bytearray(), "later": []})
+        elif name in (b"fsync", b"fdatasync") and path.startswith(folder):
+            yield now, safe, told
+            if path == folder:
+                safe = dict(now)
+            else:
+                now[path].update(flushed=content(now[path]), later=[])
+        elif name == b"unlink":
+            now.pop(path, None)
+        elif name in (b"pwrite64", b"ftruncate") and path in now:
+            now[path]["later"].append((numbers[-1], b"".join(data)))
+    yield now, safe, told
+
+
+def cuts(count, seed=0):
+    """Cut the power before each flush that strace saw: all later changes are lost, or some of them."""
+    rng, found = np.random.default_rng(seed), Counter(cuts=0, acknowledged=0, lost=0, damaged=0)
+    with TemporaryDirectory() as folder:
+        disk, left, trace = (Path(folder, name) for name in ("disk", "left", "trace"))
+        disk.mkdir()
+        code = f"from tests.torture import write; write('{disk}/m.sqlite', 0, None, {count}, 200, 256)"
+        strace = "strace -qq -y -xx -s 9999999 -e trace=openat,pwrite64,write,ftruncate,fsync,fdatasync,unlink -o"
+        command = [*strace.split(), trace, sys.executable, "-c", code]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=ROOT)
+        for now, safe, lines in flushes(trace, bytes(disk)):
+            told = gathered(map(json.loads, lines.splitlines()))
+            for kept in (lambda change: False, lambda change: rng.random() < 0.5):
+                left.mkdir()
+                for path in sorted(now | safe):
+                    if (file := (now if kept(path) else safe).get(path)) and not path.endswith(b"-shm"):
+                        (left / Path(os.fsdecode(path)).name).write_bytes(content(file, kept))
+                found["cuts"] += 1
+                check(left / "m.sqlite", told, found)
+                shutil.rmtree(left)
+        found["acknowledged"] = len(told) - 1
+    return dict(found)
+
+
+COLUMNS = FIELDS.split(", ")
+VALUES = "NULL|''|0|-1|1.5|9e99|x'00'|zeroblob(32)|zeroblob(9999)|CAST(x'ff' AS TEXT)|9223372036854775807|'9'|'[1,2,3]'"
+SQL = """UPDATE entries SET {column} = {value} WHERE place = {i}
+UPDATE entries SET {column} = (SELECT {column} FROM entries WHERE place = {j}) WHERE place = {i}
+DELETE FROM entries WHERE place = {i}
+DELETE FROM entries WHERE place >= {i}
+UPDATE entries SET place = {j} + 20 WHERE place = {i}
+REPLACE INTO entries SELECT {j}, time, commitment, previous, hash, salt, label, author, text, x FROM entries LIMIT 1
+UPDATE about SET about = replace(about, 'e', {value})
+INSERT INTO about VALUES ({value})
+CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM entries WHERE place = {i}; END
+CREATE INDEX i ON entries ({column})
+DROP TABLE entries; CREATE VIEW entries AS SELECT {value} AS place
+PRAGMA writable_schema = ON; UPDATE sqlite_master SET {part} = {value} WHERE name = 'entries'
+PRAGMA user_version = 7; VACUUM""".splitlines()
+ODD = {  # by column
+    **{1: [-1, 2**53, 2**62], 6: ["", "a\0b"], 7: ["", "a\0b"], 8: ["", "9"]},
+    9: [b"", bytes(5), b"\xff" * 32, b"\x7f" * 32, bytes(32), b"\0\0\x80\x3f"],
+}
+
+
+def forge(base, rng):
+    """Change a value, and rewrite the chain so that all hashes fit."""
+    ((about,),) = base.execute("SELECT about FROM about")
+    rows, previous = list(map(list, base.execute(f"SELECT {FIELDS} FROM entries ORDER BY place"))), genesis(about)
+    column, changed = rng.choice(list(ODD)), rng.choice([row[0] for row in rows if row[5]])
+    rows[changed][column] = ODD[column][rng.integers(len(ODD[column]))]
+    for row in rows:
+        row[2] = commitment(row[5], row[9], *row[6:9]) if row[5] else row[2]
+        row[3], row[4] = previous, (previous := entry_hash(*row[:3], previous))
+        base.execute(f"REPLACE INTO entries ({FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+
+
+def mutate(path, rng):
+    """Change rows, or bytes of the file or its log."""
+    if (kind := rng.choice(["rows", "chain", "bytes", "length", "block"])) in ("rows", "chain"):
+        with closing(sqlite3.connect(path, isolation_level=None)) as base, suppress(sqlite3.Error):
+            base.execute("PRAGMA synchronous = OFF")
+            if kind == "chain":
+                return forge(base, rng)
+            part, column = rng.choice(["type", "name", "tbl_name", "rootpage", "sql"]), rng.choice(COLUMNS)
+            names = {"part": part, "column": column, "i": rng.integers(20), "j": rng.integers(20)}
+            return base.executescript(rng.choice(SQL).format(value=rng.choice(VALUES.split("|")), **names))
+    file = rng.choice(sorted(path.parent.iterdir()))
+    raw = bytearray(file.read_bytes())
+    at, other, n = rng.integers(len(raw)), rng.integers(len(raw)), rng.choice([1, 8, 512, 4096])
+    if kind == "bytes":
+        for at in rng.integers(rng.choice([600, len(raw)]), size=rng.integers(1, 5)):
+            raw[at] ^= rng.integers(1, 256)
+    else:
+        raw[at : at + n] = raw[other : other + n] if kind == "block" else b"" if other % 2 else raw[at:] + raw[:n]
+    file.write_bytes(raw)
+
+
+def noticed(path, head, original):
+    """How a changed file is noticed: refused or reported; it need not be if its content is the same."""
+    try:
+        with CorrectionMemory.open(path) as memory:
+            if memory.verify(head):
+                return "reported"
+            same = memory.encoder is None and memory.table().equals(original)
+            memory.predict(np.ones((1, 8))), memory.prove(0), memory.correct(np.ones(8), "new")
+            return "same content" if same and memory.verify(head) is None else "unnoticed"
+    except InputError as error:
+        return "not one line" if len(str(error).splitlines()) > 1 else "refused"
+
+
+def mutations(count, seed=0):
+    """Change files at random, while a head is kept elsewhere."""
+    rng, found, times, states = np.random.default_rng(seed), Counter(files=count, unnoticed=0), [], []
+    memory_used = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # noqa: E731
+    with TemporaryDirectory() as folder:
+        memory, before = CorrectionMemory.open(path := Path(folder, "m.sqlite")), memory_used()
+        memory.learn(rng.normal(size=(15, 8)), list("abc") * 5, by="ana " * 3000)  # more than a page
+        memory.forget(3)
+        memory.correct(np.ones(8), "d")
+        head, original = str(memory.head()), memory.table()
+        for leave in (lambda: None, memory.close):  # with a log, without
+            leave()
+            states.append({file: file.read_bytes() for file in path.parent.iterdir() if file.suffix != ".sqlite-shm"})
+        for _ in range(count):
+            for file in path.parent.iterdir():
+                file.unlink()
+            for file, raw in rng.choice(states).items():
+                file.write_bytes(raw)
+            mutate(path, rng)
+            started = time.perf_counter()
+            found[noticed(path, head, original)] += 1
+            times.append(time.perf_counter() - started)
+    return dict(found) | {"slowest_s": round(max(times), 2), "memory_mb": round(memory_used() - before)}
+
+
+def main():
+    figures = {}
+    for torture, count in {kills: 1000, cuts: 300, mutations: 10_000}.items():
+        started = time.perf_counter()
+        figures[torture.__name__] = torture(count) | {"seconds": round(time.perf_counter() - started)}
+        print(torture.__name__, *(f"{name} {value}" for name, value in figures[torture.__name__].items()), sep="\n  ")
+    write_text(ROOT / "build/torture.json", json.dumps(figures, indent=1))
+
+
+if __name__ == "__main__":
+    main()
