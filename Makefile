@@ -70,7 +70,7 @@ made.$1 := $$(addprefix $(O),$(2:%=data/results/%.parquet) $(3:%=figures/%.pdf) 
 $$(made.$1) $(NB)/$1.ipynb &: notebooks/$1.ipynb $(LIBRARY) | settings
 	@$(RUN) $$< $(NB)/$1.ipynb
 endef
-$(foreach name,00_from_scratch 00_tour 11_your_own 12_explore 13_correction_memory,$(eval $(call made,$(name))))
+$(foreach name,00_from_scratch 00_tour 11_your_own 12_explore,$(eval $(call made,$(name))))
 $(eval $(call made,01_embed,,,table_datasets))
 $(eval $(call made,02_full_sweep,full_sweep,fig2_recovery fig4_banking77 fig5_clinc150 six_cells,\
 	table_hyperparameters table_ranking table_six_cells table_sparse_policies))
@@ -85,6 +85,7 @@ $(eval $(call made,09_beyond,,beyond_anytime beyond_front beyond_recovery,$(addp
 	corrections out_of_scope search statistics target tuning variance)))
 $(eval $(call made,10_streams,,$(addprefix streams_,asked digits drift encoder known late new order scope wrong),\
 	table_stream_differences table_streams))
+$(eval $(call made,13_correction_memory,,,table_memory))
 
 # A stopped or failed notebook leaves published files as they are.
 .PRECIOUS: $(foreach name,$(NOTEBOOKS),$(made.$(name)))
@@ -147,7 +148,7 @@ lab: $(READY)  ## open the notebooks in JupyterLab, at the correction desk
 bench: $(READY)  ## measure speed and memory; writes build/bench.json
 	@$(PY) -m tests.bench
 
-torture: $(READY)  ## kill, cut off and change correction memories; writes build/torture.json (5 minutes)
+torture: $(READY)  ## kill, cut off and edit correction memories, and publish how they stand it (8 minutes)
 	@$(PY) -m tests.torture
 
 embed: settings  ## encode the raw texts again (OCRR_DATA_DIR or a network)

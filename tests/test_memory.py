@@ -316,3 +316,17 @@ def test_nothing_acknowledged_is_lost_and_nothing_changed_goes_unnoticed(ordeal,
     found = ordeal(count, seed=1)
     assert not any(found.get(name) for name in ("lost", "damaged", "unnoticed", "not one line"))
     assert found.get("acknowledged", count) >= count
+
+
+@pytest.mark.slow
+def test_a_million_entries_are_opened_asked_corrected_and_verified(path):
+    rng = np.random.default_rng(0)
+    with CorrectionMemory.open(path) as memory:
+        for part in range(10):
+            memory.learn(rng.standard_normal((100_000, 384), dtype=np.float32), [f"class {part}"] * 100_000)
+        head = memory.head()
+    with CorrectionMemory.open(path) as memory:
+        x = memory.entries.X[-1].copy()
+        assert len(memory) == 1_000_000 and memory.predict(x).neighbours[0].entry == 999_999
+        memory.correct(-x, "new")
+        assert memory.predict(-x).label == "new" and memory.verify(head) is None

@@ -1,4 +1,4 @@
-"""Kills, power cuts and changed files of the correction memory: `make torture` writes build/torture.json."""
+"""Kills, power cuts and changed files of the correction memory: `make torture` publishes how it stands them."""
 
 import json
 import os
@@ -16,11 +16,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+import pandas as pd
+from tqdm import tqdm
 
 from ocrrlib import CorrectionMemory
-from ocrrlib.files import ROOT, InputError, write_text
+from ocrrlib.files import ROOT, InputError
 from ocrrlib.ledger import commitment, entry_hash, genesis
 from ocrrlib.ledger_file import FIELDS
+from ocrrlib.runs import publish_study
+from tests import evidence
 
 
 def write(path, seed, pipe=None, steps=10**9, many=60, d=8, rest=0):
@@ -249,13 +253,30 @@ def mutations(count, seed=0):
     return dict(found) | {"slowest_s": round(max(times), 2), "memory_mb": round(memory_used() - before)}
 
 
+def rows():
+    """How many of each trial came out as they should: test, case, trials, right."""
+    for head, anchored in (("with a head", True), ("without a head", False)):
+        verdicts = evidence.integrity(anchored).values()
+        yield "Agent Memory Integrity", f"edits reported, {head}", 9, sum(one.startswith("reported") for one in verdicts)
+        for kind, right in evidence.tampering(anchored=anchored).items():
+            yield "AMTB, 10,000 entries", f"{kind}, {head}", 10 if kind == "intact" else 250, right
+    for case, right in evidence.proofs().items():
+        yield "Proofs", case, 10_000, right
+    for test, ordeal, count in (("SIGKILL", kills, 1000), ("Power cut", cuts, 300)):
+        found = ordeal(count)
+        yield test, "files that open whole", found.get("cuts", count), found.get("cuts", count) - found["damaged"]
+        yield test, "acknowledged entries kept", found["acknowledged"], found["acknowledged"] - found["lost"]
+    found = mutations(10_000)
+    print(found)
+    yield "Changed files", "refused, reported or the same", 10_000, 10_000 - found["unnoticed"]
+
+
 def main():
-    figures = {}
-    for torture, count in {kills: 1000, cuts: 300, mutations: 10_000}.items():
-        started = time.perf_counter()
-        figures[torture.__name__] = torture(count) | {"seconds": round(time.perf_counter() - started)}
-        print(torture.__name__, *(f"{name} {value}" for name, value in figures[torture.__name__].items()), sep="\n  ")
-    write_text(ROOT / "build/torture.json", json.dumps(figures, indent=1))
+    found = []
+    for row in tqdm(rows(), "trials", total=27):
+        found.append(row)
+        tqdm.write("  ".join(map(str, row)))
+    publish_study("memory", pd.DataFrame(found, columns=["test", "case", "trials", "right"]), keep=False)
 
 
 if __name__ == "__main__":
