@@ -18,11 +18,11 @@ import pandas as pd
 from IPython.display import HTML
 from matplotlib.figure import Figure
 
+from ocrrlib.database import verify
 from ocrrlib.embeddings import encode, widen
 from ocrrlib.encoders import load_encoder
 from ocrrlib.experiments import EXPERIMENTS
 from ocrrlib.files import InputError, pick
-from ocrrlib.ledger_file import verify
 from ocrrlib.memory import CorrectionMemory
 from ocrrlib.scenario import make_scenario
 from ocrrlib.search import top_k

@@ -187,7 +187,7 @@ def memory_verify(
     key: Annotated[list[Path], typer.Option(help="Public key that must have signed the heads.")] = [],
 ):
     """Verify a memory, or a proof of an entry; exit status 1 if a memory is not as it was written."""
-    from ocrrlib import ledger, ledger_file
+    from ocrrlib import database, ledger
 
     keys, heads = [ledger.Key.read(_text(one)) for one in key], [ledger.Head.read(_text(one)) for one in head]
     with open(file, "rb") as start:
@@ -198,7 +198,7 @@ def memory_verify(
             raise InputError(f"{file} proves an entry to another head: ask for a proof to this one")
         typer.echo(json.dumps(entry))
         return
-    fault = ledger_file.verify(file, *heads, keys=keys)
+    fault = database.verify(file, *heads, keys=keys)
     covered = max((one.size for one in heads), default="no")
     typer.echo(f"{file}: {fault or f'all as it was written; {covered} entries are covered by a head'}")
     raise typer.Exit(1 if fault else 0)

@@ -305,7 +305,7 @@ def proven(text, keys=()):
     """
     lines, _, head = text.partition("\n\n")
     (head := Head.read(head)).check(keys)
-    with suppress(ValueError, KeyError, TypeError, AttributeError, struct.error):
+    with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError, struct.error):
         tag, extra, index, *path = lines.splitlines()
         entry = json.loads(_unb64(extra.removeprefix("extra ")))
         committed = bytes.fromhex(entry["commitment"])

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ocrrlib.database import LedgerFile
 from ocrrlib.embeddings import encode, halve, widen
 from ocrrlib.encoders import load_encoder, name_of
 from ocrrlib.files import InputError
-from ocrrlib.ledger_file import LedgerFile
 from ocrrlib.search import Entries, top_k
 from ocrrlib.systems import make
 from ocrrlib.systems.neighbours import Substrate

@@ -13,8 +13,8 @@ from pymerkle import InclusionProof, InmemoryTree, InvalidProof
 from tlog_scales.tlog import ConsistencyProof, ConsistencyProofInvalid
 
 from ocrrlib import CorrectionMemory
+from ocrrlib.database import Broken
 from ocrrlib.ledger import Head, Tree, commitment, entry_hash, extends, root_of
-from ocrrlib.ledger_file import Broken
 
 PUT = f"REPLACE INTO entries VALUES (?{9 * ', ?'})"
 

@@ -14,8 +14,8 @@ from agmi.adapters.base import MemoryAdapter, Record
 from agmi.attacks.at_rest import AT_REST_ATTACKS_WITH_SNAPSHOT
 
 from ocrrlib import CorrectionMemory
+from ocrrlib.database import FIELDS
 from ocrrlib.ledger import Fault
-from ocrrlib.ledger_file import FIELDS
 from tests.auditor import PUT, corrupted, extended, fault, forged, included, sql, trees
 
 ALL, ONE = "SELECT * FROM entries ORDER BY place", "SELECT * FROM entries WHERE place = ?"

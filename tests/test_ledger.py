@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from tlog_scales.signing import NoteSignature, Vkey
 
 from ocrrlib import CorrectionMemory
+from ocrrlib.database import FIELDS
 from ocrrlib.files import InputError
 from ocrrlib.ledger import COSIGNATURE, WORDS, Fault, Head, Key, Tree, proven, request, witness
-from ocrrlib.ledger_file import FIELDS
 from ocrrlib.systems.neighbours import Ledger
 from tests.auditor import corrupted, extended, forged, included, rewritten, sql, trees, write
 

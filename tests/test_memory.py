@@ -204,7 +204,7 @@ def test_nothing_of_a_forgotten_entry_is_left_and_all_proofs_hold(path):
 
 
 def test_what_somebody_reads_delays_an_erasure_and_is_named(memory, monkeypatch):
-    monkeypatch.setattr("ocrrlib.ledger_file.PATIENCE", 0)
+    monkeypatch.setattr("ocrrlib.database.PATIENCE", 0)
     memory._base.execute("PRAGMA busy_timeout = 0")
     with closing(sqlite3.connect(memory.path)) as reader:
         reader.execute("BEGIN").execute("SELECT * FROM entries").fetchone()

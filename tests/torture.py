@@ -20,9 +20,9 @@ import pandas as pd
 from tqdm import tqdm
 
 from ocrrlib import CorrectionMemory
+from ocrrlib.database import FIELDS
 from ocrrlib.files import ROOT, InputError
 from ocrrlib.ledger import commitment, entry_hash, genesis
-from ocrrlib.ledger_file import FIELDS
 from ocrrlib.runs import publish_study
 from tests import evidence
 

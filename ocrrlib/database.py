@@ -254,7 +254,7 @@ class LedgerFile:
         return {name: value.hex() if type(value) is bytes else value for name, value in fields if value is not None}
 
     def verify(self, *heads, keys=()):
-        """``ocrrlib.ledger_file.verify`` of the file."""
+        """``ocrrlib.database.verify`` of the file."""
         return verify(self.path, *heads, keys=keys)
 
     def head(self, key=None):
