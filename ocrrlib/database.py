@@ -16,7 +16,7 @@ import pandas as pd
 from ocrrlib.files import InputError, _sync, atomic
 from ocrrlib.ledger import Fault, Head, Tree, broken_link, commitment, entry_hash, genesis, proof, request
 
-FORMAT, NEIGHBOURS, LEAST_ROOM = 1, 5, 16
+FORMAT = 1
 BLOCK, LONGEST, PATIENCE = 256, 2**20, 60  # rows read at once, bytes of a value at most, seconds to wait for others
 LATEST = 2**53  # microseconds since 1970: in 2255; pandas has no dates after 2262
 FIELDS = "place, time, commitment, previous, hash, salt, label, author, text, x"
