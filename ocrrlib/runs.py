@@ -42,13 +42,8 @@ STUDIES = {
     "variance": ["dataset", "system", "draw", "order", "coins"],
     "streams": "study dataset encoder system seed asking p wrong confusion delay drift order new known step".split(),
 }
-TIMED = (
-    "scale_costs",
-    "race",
-    "costs",
-    "growth",
-    "memory",
-)  # their files say on what machine, with what libraries and when
+# Their files say on what machine, with what libraries and when.
+TIMED = "scale_costs", "race", "costs", "growth", "memory"
 
 _scenario = lru_cache(maxsize=1)(make_scenario)  # runs of one scenario come in a row
 
