@@ -33,7 +33,7 @@ STUDIES = {
     "scale": ["classes", "noise", "n", "seed"],
     "scale_costs": ["classes", "noise", "n", "seed"],
     "race": ["n", "index", "effort"],
-    "ledger_search": ["dataset", "encoder", "seed", "ef"],
+    "ledger_search": ["dataset", "encoder", "order", "seed", "ef"],
     "costs": ["dataset", "system"],
     "growth": ["system", "entries"],
     "search": ["system", "dataset", "policy", "seed"],

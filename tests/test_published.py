@@ -70,7 +70,7 @@ def test_tables_and_values_are_those_of_the_published_results(stem, out, monkeyp
     monkeypatch.setattr(style, "save", lambda figure, name, folder: None)
     monkeypatch.setattr(figures, "noise_map", lambda found: None)  # takes longest
     monkeypatch.setenv("OCRR_DATA_DIR", str(out))  # no texts: nothing is encoded again
-    monkeypatch.setattr(scale, "after_streams", lambda *given: published("ledger_search"))
+    monkeypatch.setattr(scale, "search_ledgers", lambda *given: published("ledger_search"))
     orders = pd.read_csv(ROOT / "paper/tables/table_file_order.csv")
     execute(stem, out, skip=("03-11",), orders=orders)
     assert (out / f"paper/values/{stem}.json").is_file() and len(assert_published(out)) > 1
