@@ -45,7 +45,8 @@ def results(out):
     """A folder with the published results, in which notebooks find them instead of running experiments."""
     shutil.copytree(ROOT / "data/results", out / "data/results")
     (out / "paper/tables").mkdir(parents=True)
-    shutil.copy(ROOT / "paper/tables/table_file_order.csv", out / "paper/tables")
+    for name in ("datasets", "file_order"):
+        shutil.copy(ROOT / f"paper/tables/table_{name}.csv", out / "paper/tables")
     return out
 
 
