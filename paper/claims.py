@@ -17,13 +17,13 @@ SIGNS = dict(zip(VERDICTS, "✓≈±✗?"))  # so that colour is never the only 
 COLOURS = dict(zip(VERDICTS, ("green", "sky", "orange", "vermilion", "grey")))
 FUNCTIONS = {f.__name__: f for f in (abs, min, max, round, len, sum, all, any, sorted)}
 MEAN = re.compile(r"ours(\.\w+|\[claim\.\w+\])+\.(novel|original)")  # has a standard deviation beside it
-REQUIRED = {"id", "section", "claim", "printed"}  # the sections that say it, the first one first
+REQUIRED = {"id", "section", "claim", "printed"}  # sections in order, with commas between
 OPTIONAL = {*KINDS, "decides", "unchecked", "note", "dataset", "sweep", "system"}
 UNITS = {"us": "µs", "ms": "ms", "mb": "MB"}
 # Names in claims.yml -> words for readers, applied in this order.
-WORDS = dict(a_gem="A-GEM", knn_lm="kNN-LM", ewc="EWC", lwf="LwF", lora="LoRA", hnsw="HNSW")
-WORDS |= dict(banking77="Banking77", clinc150="CLINC150", acc="accuracy", std="SD", lr="step size")
-WORDS |= {r"random(\d+)": r"random-\1", r"to_(\d+)": r"to \1 %", r"(\d+)_(\d+)": r"\1.\2", "1m": "1M"}
+WORDS = dict(a_gem="A-GEM", knn_lm="kNN-LM", ewc="EWC", lwf="LwF", lora="LoRA", hnsw="HNSW", gdumb="GDumb", mir="MIR")
+WORDS |= dict(banking77="Banking77", clinc150="CLINC150", acc="accuracy", std="SD", lr="step size", der_pp="DER++")
+WORDS |= {r"random(\d+)": r"random-\1", r"to_(\d+)": r"to \1 %", r"(\d+)_(\d+)": r"\1.\2", r"(10?)m": r"\1M"}
 TOGETHER = r"(?<=[=±]) | (?=[±%]|[µm]s\b|MB\b)"  # spaces at which no line should end
 
 
@@ -139,14 +139,15 @@ def table(rows):
         numbers[kind] = [row["checks"].get(kind, {}).get("verdict", "") for row in rows]
     numbers[["verdict", "id"]] = pd.DataFrame(rows)[["verdict", "id"]]
     text = numbers[["section", "claim", "printed", "found"]].rename(columns=str.capitalize)
+    text["Section"], elsewhere = (numbers["section"].str.partition(", ")[i] for i in (0, 2))
+    text["Claim"] += elsewhere.map(lambda sections: f" (Also {sections}.)" if sections else "")
     text[["Printed", "Found"]] = text[["Printed", "Found"]].replace(TOGETHER, "\N{NO-BREAK SPACE}", regex=True)
     for kind, title in zip(KINDS, ("Itself", "Release", "Ours")):
         text[title] = [SIGNS.get(verdict, "–") for verdict in numbers[kind]]
     text["Verdict"] = numbers["verdict"].map(SHORT)
     signs = ", ".join(f"{sign} {verdict}" for verdict, sign in SIGNS.items())
     caption = (
-        "The original's claims in our words, each once with all sections that make it, the figures printed, those "
-        "found by the check that decides (± one standard deviation over seeds), whether the claim holds against the "
-        f"paper itself, the released results and our runs ({signs}, – not checked against), and the whole verdict."
+        "The original's claims in our words, figures printed, figures found by the check that decides (± one standard "
+        f"deviation over seeds), verdicts against the paper, the release, our runs ({signs}, – none), and in all."
     )
     return Table("table_claims", caption, numbers, text)

@@ -102,7 +102,7 @@ def row(id, section, verdict, **checks):
 ROWS = [
     row("a", "abstract", VERDICTS[0], ours=VERDICTS[0]),
     row("g", "2.1", VERDICTS[0], ours=VERDICTS[0]),
-    row("b", "5.1", VERDICTS[3], released=VERDICTS[0], ours=VERDICTS[3]),
+    row("b", "5.1, 7", VERDICTS[3], released=VERDICTS[0], ours=VERDICTS[3]),
     row("d", "10", VERDICTS[1], paper=VERDICTS[1]),
     row("c", "table 1", VERDICTS[4]),
 ]
@@ -140,6 +140,7 @@ def test_the_table_has_every_claim_once_in_the_order_of_the_paper():
     assert table.numbers["id"].tolist() == [row["id"] for row in ROWS]
     third = table.text.iloc[2]
     assert third[["Itself", "Release", "Ours"]].tolist() == ["–", "✓", "✗"]
+    assert (third["Section"], third["Claim"]) == ("5.1", "b is said (Also 7.)")
     assert third["Found"].replace("\N{NO-BREAK SPACE}", " ") == "novel = 0.5; to 70 % = never"
     assert third["Printed"] == "novel =\N{NO-BREAK SPACE}0.887", "no line ends before a number"
     assert table.text.iloc[-1]["Found"] == ""
