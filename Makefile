@@ -61,7 +61,7 @@ R := $(O)data/results
 $(NB)/03_storage_pareto.ipynb: $(R)/full_sweep.parquet
 $(NB)/04_lora.ipynb: $(R)/full_sweep.parquet $(R)/storage_pareto.parquet
 $(NB)/08_claims.ipynb: $(addprefix $(R)/,full_sweep.parquet storage_pareto.parquet vote_ablation.parquet) paper/claims.yml \
-	$(addprefix $(O)paper/tables/table_,parameters.csv file_order.csv) $(R)/scale.parquet
+	$(addprefix $(O)paper/tables/table_,parameters.csv datasets.csv file_order.csv) $(R)/scale.parquet
 
 # What each notebook makes: made(notebook, results, figures, tables).
 define made
