@@ -6,7 +6,9 @@ from conftest import clusters, rows
 from scipy.stats import multivariate_normal
 
 from ocrrlib.systems.base import softmax
-from ocrrlib.systems.discriminants import BLOCK, GROWTH, KLDA, NCM, RLS, SLDA, draw_features, lift
+from ocrrlib.systems.discriminants import BLOCK, GROWTH, KLDA, NCM, SLDA
+from ocrrlib.systems.features import draw_features, lift
+from ocrrlib.systems.ridge import RLS
 
 KNOWN, CLASSES, D = 5, 8, 12
 X0, Y0 = clusters(KNOWN, 20, D, seed=3)
