@@ -65,8 +65,12 @@ def test_ranpac_equals_batch_ridge_at_the_ridge_that_predicts_left_out_initial_r
         return np.linalg.solve(weighed.T @ Z[part] + ridge * np.eye(20), weighed.T @ T[part]).T
 
     first, w = np.arange(len(Y0)), weights_of(Y0)
-    errors = [sum(w[i] * ((T[i] - fitted(ridge, first[first != i], w) @ Z[i]) ** 2).sum() for i in first) for ridge in RIDGES]
-    W = fitted(RIDGES[np.argmin(errors)], np.arange(len(y)), weights_of(y))
+
+    def left_out(ridge):
+        misses = [T[i] - fitted(ridge, first[first != i], w) @ Z[i] for i in first]
+        return w @ np.square(misses).sum(axis=1)
+
+    W = fitted(min(RIDGES, key=left_out), np.arange(len(y)), weights_of(y))
     np.testing.assert_allclose(system.W, W, rtol=1e-7, atol=1e-9)
 
 
