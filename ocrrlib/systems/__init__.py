@@ -152,7 +152,7 @@ SYSTEMS = {
         **KLDA | dict(shrinkage="oas"),
     ),
     "klda_5": _closed(
-        "AveragedKLDA", "Mean scores of klda over 5 draws of its features.", "klda", draws=5, params=KLDA
+        "AveragedKLDA", "Mean of klda over 5 draws of its features (Momeni et al. 2025).", "klda", draws=5, params=KLDA
     ),
     "rls": _ridge("RLS", "Stores ridge regression on all rows, updated exactly (Zhuang et al. 2022).", ridge=0.1),
     "ranpac": _ridge(

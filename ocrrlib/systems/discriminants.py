@@ -187,7 +187,7 @@ class KLDA(SLDA):
 
 @dataclass(eq=False)
 class AveragedKLDA(System):
-    """Mean score of several KLDA systems that differ only in the draw of their random features."""
+    """Mean probabilities of KLDA systems that differ in the draw of their features (KLDA-E, Momeni et al. 2025)."""
 
     draws: int = 5  #: such systems
     params: dict = field(default_factory=dict)  #: hyperparameters of each
@@ -196,12 +196,18 @@ class AveragedKLDA(System):
         others = np.random.default_rng([self.seed, 9]).integers(2**31, size=self.draws - 1).tolist()
         self.members = [KLDA(seed, **self.params).fit(X, y, range(self.n_classes)) for seed in (self.seed, *others)]
 
+    def _mean(self, scores):
+        return sum(member._chances(own) for member, own in zip(self.members, scores)) / self.draws
+
     def _scores(self, X):
-        return sum(member._scores(X) for member in self.members) / self.draws
+        return self._mean(member._scores(X) for member in self.members)
 
     def _follow(self, Q):
         standing = [member._follow(Q) for member in self.members]
-        return lambda rows: sum(scores(rows) for scores in standing) / self.draws
+        return lambda rows: self._mean(scores(rows) for scores in standing)
+
+    def _chances(self, p):
+        return p
 
     def _correct(self, x, y):
         for member in self.members:
