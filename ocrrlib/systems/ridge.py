@@ -78,11 +78,11 @@ class RanPAC(System):
 
     The inverse Gram matrix B is that of the initial rows. Rows that came later, or whose weights changed with
     their class, are kept beside it: with features Z (k, M) and changes of weights D, the inverse is
-    ``B - B Z.T inv(inv(D) + Z B Z.T) Z B`` (Woodbury 1950).
+    ``B - B Z.T inv(inv(D) + Z B Z.T) Z B`` (Woodbury 1950). A correction takes time in M**2 + k**3, and k grows.
     """
 
-    features: int = 2000  #: M, of projections
-    balanced: bool = True
+    features: int = 2000  #: M, the number of projections
+    balanced: bool = True  #: whether classes weigh the same, or rows
     temperature = TEMPERATURE
 
     def _fit(self, X, y):
