@@ -143,7 +143,11 @@ SYSTEMS = {
         **KLDA,
     ),
     "klda_held": _closed(
-        "KLDA", "As klda, class means held to that of all initial rows, worth 2.5.", "klda", **KLDA, prior_rows=2.5
+        "KLDA",
+        "As klda, class means held to that of all initial rows, a prior worth 2.5 rows (Gauvain and Lee 1994).",
+        "klda",
+        **KLDA,
+        prior_rows=2.5,
     ),
     "klda_oas": _closed(
         "KLDA",
