@@ -97,7 +97,7 @@ def test_slda_and_klda_probabilities_are_those_of_gaussians_with_their_covarianc
     X, y = everything(n)
     Z, own = (lift(part.astype(np.float32), *system.drawn) for part in (X, Q))
     whole, start, D = (scatter(Z, y), len(y)), (scatter(Z[: len(Y0)], Y0), len(Y0)), Z.shape[1]
-    s = oas(start[0] / len(Y0), len(Y0)) if system.shrinkage == "oas" else system.shrinkage
+    s = oas(start[0], len(Y0)) if system.shrinkage == "oas" else system.shrinkage
     S, rows_in = whole if system.updated else start
     shrunk, count = whole if system.updated and n == GROWN else start  # at the last inversion
     ridge = s * (count if system.target == "identity" else np.trace(shrunk) / D)

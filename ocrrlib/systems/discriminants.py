@@ -52,7 +52,7 @@ def ridge_of(shrinkage, target, counts, trace, d):
 
 
 def oas(S, n):
-    """Shrinkage of a covariance (D, D) of n rows towards a multiple of the identity (Chen et al. 2010, eq. 23).
+    """Shrinkage of a covariance (D, D), at any scale, of n rows towards a multiple of the identity (Chen et al. 2010, eq. 23).
 
     Oracle approximating shrinkage: the least expected squared error if rows are Gaussian.
     """
@@ -71,7 +71,7 @@ def _initial(X, y, n_classes, shrinkage, target, *drawn):
     with threadpool_limits(1):  # so that sums are made in one order
         A = Z.T @ Z
         trace = float(np.vdot(Z, Z))
-        shrinkage = oas(A / len(y), len(y)) if shrinkage == "oas" else shrinkage
+        shrinkage = oas(A, len(y)) if shrinkage == "oas" else shrinkage
         A *= 1 - shrinkage
         ridge = ridge_of(shrinkage, target, counts, trace, len(A))
         A.flat[:: len(A) + 1] += ridge
