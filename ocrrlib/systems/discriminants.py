@@ -52,9 +52,9 @@ def ridge_of(shrinkage, target, counts, trace, d):
 
 
 def oas(S, n):
-    """Shrinkage of a covariance (D, D), at any scale, of n rows towards a multiple of the identity (Chen et al. 2010, eq. 23).
+    """Oracle approximating shrinkage of a covariance (D, D), at any scale, of n rows (Chen et al. 2010, eq. 23).
 
-    Oracle approximating shrinkage: the least expected squared error if rows are Gaussian.
+    Towards a multiple of the identity, by an estimate of what has the least squared error if rows are Gaussian.
     """
     D, square, trace = len(S), float(np.vdot(S, S)), float(np.trace(S))
     off = (n + 1 - 2 / D) * (square - trace**2 / D)
