@@ -108,7 +108,7 @@ RACED = {  # the library, its function, efforts
     "faiss_hnsw": ("faiss", partial(_faiss, description=f"HNSW{M}", effort="efSearch"), EFFORTS),
     "faiss_ivf": ("faiss", partial(_faiss, description="IVF{},Flat", effort="nprobe"), PROBES),
     "faiss_int8": ("faiss", partial(_faiss, description="SQ8", effort=None), (None,)),
-    "faiss_rabitq": ("faiss", partial(_faiss, description="IVF{},RaBitQ,RFlat", effort="nprobe"), PROBES),
+    "faiss_rabitq": ("faiss", partial(_faiss, description="IVF{},RaBitQ4,RFlat", effort="nprobe"), PROBES),
     "usearch": ("usearch", _usearch, EFFORTS),
     "turbovec": ("turbovec", _turbovec, (K, 10, 20, 50, RANKED)),
 }

@@ -214,14 +214,14 @@ def test_a_race_has_the_recall_of_every_effort(name):
     pytest.importorskip(library)
     rows = pd.DataFrame(race.race(name, CELL))
     assert set(rows["index"]) == {name} and rows["effort"].fillna(0).tolist() == [effort or 0 for effort in efforts]
-    assert (rows["qps"] > 0).all() and rows["build_s"].nunique() == 1 and (rows["bytes"] >= 4 * 384 * CELL.n).all()
-    assert rows["recall"].iloc[-1] > 0.98 and (len(efforts) == 1 or rows["recall"].iloc[0] < 0.9)
+    assert (rows["qps"] > 0).all() and rows["build_s"].nunique() == 1 and (rows["bytes"] >= 384 * CELL.n).all()
+    assert rows["recall"].iloc[-1] > 0.95 and (len(efforts) == 1 or rows["recall"].iloc[0] < 0.9)
 
 
 def test_an_index_whose_library_is_missing_is_left_out_with_a_warning(tmp_path, monkeypatch):
     there = race.importlib.util.find_spec
     monkeypatch.setattr(
-        race.importlib.util, "find_spec", lambda name: None if name in ("faiss", "usearch") else there(name)
+        race.importlib.util, "find_spec", lambda name: None if name in ("faiss", "turbovec", "usearch") else there(name)
     )
     with pytest.warns(UserWarning, match="are left out: .*faiss_flat"):
         rows = race.races("race_100k,10k", "quick", cache=tmp_path, progress=False)
