@@ -17,7 +17,7 @@ from ocrrlib.own_data import check_name
 from ocrrlib.stream import EVERY
 
 HELD_OUT = 10  # classes, in all published cells
-METRICS = ["novel", "original", "anytime novel", "anytime original", "corrections"]
+METRICS = ["novel", "original", "ausuc", "anytime novel", "anytime original", "corrections"]
 CELL = ["dataset", "fingerprint", "encoder", "policy", "held_out", "every"]
 STREAM = ["dataset", "policy", "held_out", "every", "seed"]
 COLUMNS = ["system", "source", *CELL, "seed", *METRICS, "version", "date"]  # of the leaderboard's rows
@@ -26,13 +26,16 @@ FLOOR, DROP = "static_linear", 0.05  # collapsed: original accuracy so far below
 
 
 def finals(curve):
-    """One row per run of a curve: ``metrics.RUN`` and ``METRICS``; *anytime* is the mean over stream steps."""
+    """One row per run of a curve: ``metrics.RUN`` and ``METRICS``; *anytime* is the mean over stream steps.
+
+    ``ausuc`` is NaN where the curve has none.
+    """
     run = curve.groupby(RUN, sort=False, observed=True)
     last = final(curve).rename(columns={"novel_acc": "novel", "original_acc": "original"})
     for axis in ("novel", "original"):
         area = run["step"].diff() * (curve[f"{axis}_acc"] + run[f"{axis}_acc"].shift()) / 2  # trapezoids
         last[f"anytime {axis}"] = area.groupby(run.ngroup()).sum().to_numpy() / last["step"]
-    return last[RUN + METRICS]
+    return last.reindex(columns=RUN + METRICS)
 
 
 def intervals(runs):
@@ -106,7 +109,7 @@ class Evaluation:
         (dataset, policy, held-out classes, checkpoints, seed) is in both.
         """
         mine, theirs = (one.runs.set_index(STREAM)[METRICS] for one in (self, other))
-        gaps = (mine - theirs).dropna()
+        gaps = (mine - theirs).dropna(how="all")
         if gaps.empty:
             raise InputError(f"{self!r} and {other!r} have no stream in common: evaluate them on the same")
         return intervals(gaps).assign(higher=(gaps > 0).sum().to_numpy(), lower=(gaps < 0).sum().to_numpy())
@@ -128,6 +131,6 @@ class Evaluation:
         return f"{self.name} on {first['dataset']}, {first['policy']}, {len(self.runs)} seeds"
 
     def __repr__(self):
-        means = self.runs[METRICS].mean()
-        shown = ", ".join(f"{metric} {means[metric]:.3f}" for metric in METRICS[:-1])
+        means = self.runs[METRICS].mean().dropna()
+        shown = ", ".join(f"{metric} {means[metric]:.3f}" for metric in means.index[:-1])
         return f"<{self.title}: {shown}, {means['corrections']:.0f} corrections>"

@@ -207,6 +207,20 @@ class Own:
     def _answers(self, X):
         return self.model.predict(X)
 
+    @property
+    def probabilities(self):
+        """The object's own ``probabilities``, checked; missing where it has none."""
+        asked = self.model.probabilities
+
+        def checked(X):
+            p = np.array(asked(X), np.float64)
+            if p.shape != (len(X), self.n_classes) or not (p >= 0).all():
+                wanted = f"({len(X)}, {self.n_classes}), none negative"
+                raise InputError(f"{title_of(self.model)}.probabilities must give numbers {wanted}; it gave {p.shape}")
+            return p
+
+        return checked
+
     def correct(self, x, y):
         self.model.correct(x, y)
 

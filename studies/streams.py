@@ -18,7 +18,7 @@ from ocrrlib.files import pick
 from ocrrlib.policies import CONFUSIONS, UNCERTAINTIES, Policy
 from ocrrlib.scenario import make_scenario, shuffled
 from ocrrlib.search import top_k
-from ocrrlib.stream import run_stream
+from ocrrlib.stream import ADDED, run_stream
 from ocrrlib.systems import SYSTEMS
 from ocrrlib.tasks import Task, run_tasks
 
@@ -223,7 +223,7 @@ def run_studies(names=tuple(STUDIES), encoder=DEFAULT_ENCODER, seeds=None, profi
     Returns
     -------
     DataFrame
-        What names a row (``KEY``), the metrics of a ``Checkpoint``, ``wrong_entries`` (share of what is stored),
+        What names a row (``KEY``), the paper's metrics of a ``Checkpoint``, ``wrong_entries`` (share of what is stored),
         and for ``scope`` before and after the stream AUROC and FPR at 95 % recall, by score and by rows.
     """
     cells, tasks, rows = [(name, cell) for name in names for cell in plan(name, encoder, seeds, profile)], [], []
@@ -234,7 +234,7 @@ def run_studies(names=tuple(STUDIES), encoder=DEFAULT_ENCODER, seeds=None, profi
         setting = {"study": study} | {name: getattr(cell, name) for name in NAMED}
         rows += [setting | checkpoint for checkpoint in found]
     frame = pd.DataFrame(rows)
-    return frame[KEY + [name for name in frame if name not in KEY]]
+    return frame[KEY + [name for name in frame if name not in KEY + ADDED]]
 
 
 def rerun(row):
