@@ -46,6 +46,12 @@ def curve(heights, n_original):
     return np.arange(1, len(right) + 1) / len(heights), right / n_original
 
 
+def original_at(novel, heights, n_original):
+    """Original accuracy on the curve at novel accuracies (q,), NaN beyond its end."""
+    at, original = curve(heights, n_original)
+    return np.append(original, np.nan)[np.searchsorted(np.round(at, 12), np.round(novel, 12))]
+
+
 def summary(heights, n_original):
     """``ausuc``, the area under the curve, and ``best_hm``, the best harmonic mean of both accuracies on it.
 

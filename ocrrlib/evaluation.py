@@ -28,7 +28,7 @@ FLOOR, DROP = "static_linear", 0.05  # collapsed: original accuracy so far below
 def finals(curve):
     """One row per run of a curve: ``metrics.RUN`` and ``METRICS``; *anytime* is the mean over stream steps.
 
-    ``ausuc`` is NaN where the curve has none.
+    ``ausuc``, see ``ocrrlib.curves``, is NaN where the checkpoints have none.
     """
     run = curve.groupby(RUN, sort=False, observed=True)
     last = final(curve).rename(columns={"novel_acc": "novel", "original_acc": "original"})
@@ -39,8 +39,12 @@ def finals(curve):
 
 
 def intervals(runs):
-    """Mean, standard deviation (n - 1) and 95 % t interval of each metric, a row each; NaN where there is one run."""
-    n, mean, sd = len(runs), runs[METRICS].mean(), runs[METRICS].std()
+    """Mean, standard deviation (n - 1) and 95 % t interval of each metric, a row each; NaN where there is one run.
+
+    A metric that no run has is left out.
+    """
+    runs = runs[METRICS].dropna(axis=1, how="all")
+    n, mean, sd = len(runs), runs.mean(), runs.std()
     half = stdtrit(max(n - 1, 1), 0.975) * sd / np.sqrt(n)
     table = pd.DataFrame({"mean": mean, "sd": sd, "low": mean - half, "high": mean + half, "n": n})
     return table.rename_axis("metric").reset_index()
@@ -85,7 +89,10 @@ class Evaluation:
 
     @property
     def summary(self):
-        """One row per metric: ``mean``, ``sd``, ``low`` and ``high`` (95 % t interval; NaN for one seed), ``n``."""
+        """One row per metric: ``mean``, ``sd``, ``low`` and ``high`` (95 % t interval; NaN for one seed), ``n``.
+
+        ``ausuc`` is missing for a system without probabilities.
+        """
         return intervals(self.runs)
 
     def compared(self):
@@ -109,7 +116,7 @@ class Evaluation:
         (dataset, policy, held-out classes, checkpoints, seed) is in both.
         """
         mine, theirs = (one.runs.set_index(STREAM)[METRICS] for one in (self, other))
-        gaps = (mine - theirs).dropna(how="all")
+        gaps = (mine - theirs).dropna(how="all").dropna(axis=1, how="all")
         if gaps.empty:
             raise InputError(f"{self!r} and {other!r} have no stream in common: evaluate them on the same")
         return intervals(gaps).assign(higher=(gaps > 0).sum().to_numpy(), lower=(gaps < 0).sum().to_numpy())

@@ -42,7 +42,13 @@ STUDIES = {
     "variance": ["dataset", "system", "draw", "order", "coins"],
     "streams": "study dataset encoder system seed asking p wrong confusion delay drift order new known step".split(),
 }
-TIMED = ("scale_costs", "race", "costs", "growth", "memory")  # their files say on what machine, with what libraries and when
+TIMED = (
+    "scale_costs",
+    "race",
+    "costs",
+    "growth",
+    "memory",
+)  # their files say on what machine, with what libraries and when
 
 WAYS = POLICIES | {JOINT.name: JOINT}
 
@@ -109,7 +115,9 @@ def run_grid(runs, datasets, **how):
     finished = run_tasks(run_one, tasks, **how)
     checkpoints = [run.names | row for run, one in zip(runs, finished) for row in one["checkpoints"]]
     rows = pd.DataFrame([run.names | one["rows"] for run, one in zip(runs, finished)])
-    return pd.DataFrame(checkpoints), rows.assign(**{name: rows[name].map(bytes.fromhex) for name in ("right", "heights")})
+    return pd.DataFrame(checkpoints), rows.assign(
+        **{name: rows[name].map(bytes.fromhex) for name in ("right", "heights")}
+    )
 
 
 def sweep(runs, datasets, **how):

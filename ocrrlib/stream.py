@@ -16,8 +16,8 @@ ADDED = ["mistakes", "ausuc", "best_hm"]  # what a checkpoint has beyond the pap
 class Checkpoint:
     """Where a system stands after ``step`` stream items, of which it answered ``mistakes`` wrong.
 
-    Accuracies are fractions of the test rows; ``ausuc`` and ``best_hm`` are those of ``ocrrlib.curves.summary``, NaN for
-    a system without probabilities. ``answers`` are the class ids (m,) given to the test rows, novel ones first;
+    Accuracies are fractions of the test rows; ``ausuc`` and ``best_hm`` are of ``ocrrlib.curves.summary``, NaN for a
+    system without probabilities. ``answers`` are the class ids (m,) given to the test rows, novel ones first;
     ``heights`` (n,) those of the curve over the novel ones, see ``ocrrlib.curves.heights``.
     """
 

@@ -38,10 +38,7 @@ def contributed(path):
 
 
 def leaderboard(folder=CONTRIBUTED):
-    """One row per cell and system: the cell, ``rank``, then as ``ranking``; equals have equal ranks.
-
-    Without ``ausuc`` where no run has it.
-    """
+    """One row per cell and system: the cell, ``rank``, then as ``ranking``; equals have equal ranks."""
     published = published_runs().copy()
     published[METRICS] = published[METRICS].map(lambda value: round(value, 6))  # as contributed rows are
     datasets = published[["dataset", "encoder"]].drop_duplicates().itertuples(index=False)
@@ -54,8 +51,7 @@ def leaderboard(folder=CONTRIBUTED):
         ranks = (block["anytime novel"] - 2 * block["collapsed"]).rank(ascending=False, method="min").astype(int)
         cell = block.assign(**dict(zip(CELL, place)), draw="fresh", cap="", rank=ranks)
         blocks.append(cell[[*CELL[:5], "draw", "cap", CELL[5], "rank", *block]])
-    table = pd.concat(blocks, ignore_index=True)
-    return table if table["ausuc"].notna().any() else table.drop(columns=["ausuc", "ausuc low", "ausuc high"])
+    return pd.concat(blocks, ignore_index=True)
 
 
 def markdown(table):
