@@ -116,10 +116,12 @@ class Evaluation:
         (dataset, policy, held-out classes, checkpoints, seed) is in both.
         """
         mine, theirs = (one.runs.set_index(STREAM)[METRICS] for one in (self, other))
-        gaps = (mine - theirs).dropna(how="all").dropna(axis=1, how="all")
+        gaps = (mine - theirs).dropna(how="all")
         if gaps.empty:
             raise InputError(f"{self!r} and {other!r} have no stream in common: evaluate them on the same")
-        return intervals(gaps).assign(higher=(gaps > 0).sum().to_numpy(), lower=(gaps < 0).sum().to_numpy())
+        table = intervals(gaps)
+        gaps = gaps[table["metric"]]
+        return table.assign(higher=(gaps > 0).sum().to_numpy(), lower=(gaps < 0).sum().to_numpy())
 
     def to_csv(self, path, source=OWN, date=None):
         """Write rows of the leaderboard, one per seed, whole or not at all.
