@@ -12,7 +12,7 @@ from statsmodels.stats.multitest import multipletests
 
 from ocrrlib.experiments import Run
 from ocrrlib.files import InputError
-from ocrrlib.metrics import RUN, final
+from ocrrlib.metrics import RUN, final, summarise
 from ocrrlib.policies import POLICIES
 from ocrrlib.runs import published, run_grid
 from ocrrlib.scenario import make_scenario
@@ -54,6 +54,16 @@ def test_areas_under_curves_worked_by_hand():
     assert found["original_over_steps"] == pytest.approx((50 * 0.95 + 20 * 0.9) / 70)
     # 30 corrections bring it to 0.4, no further one to 0.6, and there it stays for the other 40.
     assert found["novel_over_corrections"] == pytest.approx((30 * 0.2 + 40 * 0.6) / 70)
+
+
+def test_the_area_of_the_curve_is_a_third_metric_where_checkpoints_have_it():
+    one = checkpoints([0, 50, 70], [0, 30, 30], 0.5).assign(ausuc=[0.0, 0.4, 0.6], mistakes=[0, 40, 49])
+    found = statistics.measure(pd.concat([one, one.assign(system="ncm", ausuc=[0.0, 0.4, 0.7])]))
+    assert found["ausuc"].tolist() == [0.6, 0.7] and found["prequential"].tolist() == pytest.approx([0.3, 0.3])
+    assert found["ausuc_over_steps"][0] == pytest.approx((50 * 0.2 + 20 * 0.5) / 70)
+    compared = statistics.accuracies(found, resamples=99).set_index(["metric", "system"])["difference"]
+    assert compared["ausuc", "ncm"] == pytest.approx(0.1)
+    assert summarise(one.assign(stored_entries=0, storage_bytes=0))["ausuc"].item() == 0.6
 
 
 @pytest.mark.parametrize("policy", POLICIES)
