@@ -106,7 +106,7 @@ class Desk:
             raise InputError(f"{len(systems)} systems: give 1 to {len(LINES)}")
         s, made = self.scenario, self.corrected
         self.systems = {name: make(name, s.seed).fit(s.X_initial, s.y_initial, s.classes) for name in systems}
-        self._watches = {name: system.watch(s.queries) for name, system in self.systems.items()}
+        self._watches = {name: system.watch(s.queries).answers for name, system in self.systems.items()}
         self.answers, self.near, self.history, self.corrected = None, {}, [], []
         self._measure()
         for correction in made:

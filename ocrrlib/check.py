@@ -58,7 +58,7 @@ def draw(runs, salt, seconds=None, count=None):
 
 
 def differing(chosen, jobs=1, progress=True):
-    """Repeat published runs; those that come out otherwise."""
+    """Repeat published runs; those that come out otherwise in the columns that are published."""
     tasks, wrong = [], []
     for _, run in chosen:
         reads = SYSTEMS[run.system].reads
@@ -67,6 +67,7 @@ def differing(chosen, jobs=1, progress=True):
     files = {name: published(name).groupby(RUN) for name in {one.file for one in chosen}}
     for one, again in zip(chosen, run_tasks(run_one, tasks, jobs, cache=None, progress=progress)):
         there, again = files[one.file].get_group(tuple(one.run.names.values())), pd.DataFrame(again["checkpoints"])
+        again = again[[name for name in again if name in there]]
         if not there[again.columns].head(len(again)).reset_index(drop=True).equals(again):
             wrong.append(one)
     return wrong

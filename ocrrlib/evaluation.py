@@ -17,7 +17,7 @@ from ocrrlib.own_data import check_name
 from ocrrlib.stream import EVERY
 
 HELD_OUT = 10  # classes, in all published cells
-METRICS = ["novel", "original", "anytime novel", "anytime original", "corrections"]
+METRICS = ["novel", "original", "ausuc", "anytime novel", "anytime original", "corrections"]
 CELL = ["dataset", "fingerprint", "encoder", "policy", "held_out", "every"]
 STREAM = ["dataset", "policy", "held_out", "every", "seed"]
 COLUMNS = ["system", "source", *CELL, "seed", *METRICS, "version", "date"]  # of the leaderboard's rows
@@ -26,18 +26,25 @@ FLOOR, DROP = "static_linear", 0.05  # collapsed: original accuracy so far below
 
 
 def finals(curve):
-    """One row per run of a curve: ``metrics.RUN`` and ``METRICS``; *anytime* is the mean over stream steps."""
+    """One row per run of a curve: ``metrics.RUN`` and ``METRICS``; *anytime* is the mean over stream steps.
+
+    ``ausuc``, see ``ocrrlib.curves``, is NaN where the checkpoints have none.
+    """
     run = curve.groupby(RUN, sort=False, observed=True)
     last = final(curve).rename(columns={"novel_acc": "novel", "original_acc": "original"})
     for axis in ("novel", "original"):
         area = run["step"].diff() * (curve[f"{axis}_acc"] + run[f"{axis}_acc"].shift()) / 2  # trapezoids
         last[f"anytime {axis}"] = area.groupby(run.ngroup()).sum().to_numpy() / last["step"]
-    return last[RUN + METRICS]
+    return last.reindex(columns=RUN + METRICS)
 
 
 def intervals(runs):
-    """Mean, standard deviation (n - 1) and 95 % t interval of each metric, a row each; NaN where there is one run."""
-    n, mean, sd = len(runs), runs[METRICS].mean(), runs[METRICS].std()
+    """Mean, standard deviation (n - 1) and 95 % t interval of each metric, a row each; NaN where there is one run.
+
+    A metric that no run has is left out.
+    """
+    runs = runs[METRICS].dropna(axis=1, how="all")
+    n, mean, sd = len(runs), runs.mean(), runs.std()
     half = stdtrit(max(n - 1, 1), 0.975) * sd / np.sqrt(n)
     table = pd.DataFrame({"mean": mean, "sd": sd, "low": mean - half, "high": mean + half, "n": n})
     return table.rename_axis("metric").reset_index()
@@ -82,7 +89,10 @@ class Evaluation:
 
     @property
     def summary(self):
-        """One row per metric: ``mean``, ``sd``, ``low`` and ``high`` (95 % t interval; NaN for one seed), ``n``."""
+        """One row per metric: ``mean``, ``sd``, ``low`` and ``high`` (95 % t interval; NaN for one seed), ``n``.
+
+        ``ausuc`` is missing for a system without probabilities.
+        """
         return intervals(self.runs)
 
     def compared(self):
@@ -106,10 +116,12 @@ class Evaluation:
         (dataset, policy, held-out classes, checkpoints, seed) is in both.
         """
         mine, theirs = (one.runs.set_index(STREAM)[METRICS] for one in (self, other))
-        gaps = (mine - theirs).dropna()
+        gaps = (mine - theirs).dropna(how="all")
         if gaps.empty:
             raise InputError(f"{self!r} and {other!r} have no stream in common: evaluate them on the same")
-        return intervals(gaps).assign(higher=(gaps > 0).sum().to_numpy(), lower=(gaps < 0).sum().to_numpy())
+        table = intervals(gaps)
+        gaps = gaps[table["metric"]]
+        return table.assign(higher=(gaps > 0).sum().to_numpy(), lower=(gaps < 0).sum().to_numpy())
 
     def to_csv(self, path, source=OWN, date=None):
         """Write rows of the leaderboard, one per seed, whole or not at all.
@@ -128,6 +140,6 @@ class Evaluation:
         return f"{self.name} on {first['dataset']}, {first['policy']}, {len(self.runs)} seeds"
 
     def __repr__(self):
-        means = self.runs[METRICS].mean()
-        shown = ", ".join(f"{metric} {means[metric]:.3f}" for metric in METRICS[:-1])
+        means = self.runs[METRICS].mean().dropna()
+        shown = ", ".join(f"{metric} {means[metric]:.3f}" for metric in means.index[:-1])
         return f"<{self.title}: {shown}, {means['corrections']:.0f} corrections>"

@@ -5,6 +5,7 @@ import pandas as pd
 RUN = ["dataset", "encoder", "policy", "seed", "system"]
 CELL = ["dataset", "policy", "system"]
 LEVELS = (10, 30, 50, 70, 90)
+AXES = {"novel": "novel_acc", "original": "original_acc", "ausuc": "ausuc"}  # the paper's results lack the last one
 
 
 def final(results):
@@ -32,9 +33,9 @@ def summarise(results):
         last[f"to_{level}"] = corrections_to(results, level).reindex(runs).to_numpy()
     groups = last.groupby(CELL, sort=False, observed=True)
     columns = {"seeds": groups.size()}
-    for axis in ("novel", "original"):
-        columns[axis] = groups[f"{axis}_acc"].mean()
-        columns[f"{axis}_std"] = groups[f"{axis}_acc"].std(ddof=0)
+    for axis, name in AXES.items():
+        if name in last:
+            columns |= {axis: groups[name].mean(), f"{axis}_std": groups[name].std(ddof=0)}
     columns |= {name: groups[name].mean() for name in ("corrections", "stored_entries", "storage_bytes")}
     for level in LEVELS:
         columns[f"to_{level}"] = groups[f"to_{level}"].mean()

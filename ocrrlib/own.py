@@ -56,7 +56,8 @@ def evaluate(
     system : str, callable or object
         Name in the registry; an object with ``fit``, ``predict`` and ``correct``, or a scikit-learn or river
         classifier, of which each seed gets a deep copy; or a class or function that makes one of these. The seed is
-        passed on as ``seed`` or ``random_state`` where there is such a parameter.
+        passed on as ``seed`` or ``random_state`` where there is such a parameter. With ``probabilities(X)``, class
+        probabilities (m, C), the result has curves, see ``ocrrlib.curves``.
     dataset : str, path, DataFrame, dict of arrays or Embedded
         Name of a published dataset, or what ``read_data`` reads or returns.
     seeds : sequence of int or str
@@ -87,7 +88,7 @@ def evaluate(
     Examples
     --------
     >>> evaluate("ncm", seeds=[0], policy="random10", progress=False)
-    <ncm on banking77, random10, 1 seeds: novel 0.767, original 0.850, anytime novel 0.642, ...>
+    <ncm on banking77, random10, 1 seeds: novel 0.767, original 0.850, ausuc 0.792, ...>
     """
     seeds, title = parse_seeds(seeds), name or title_of(system)
     policy = policy if isinstance(policy, Policy) else pick("policy", policy, POLICIES)
@@ -206,6 +207,20 @@ class Own:
 
     def _answers(self, X):
         return self.model.predict(X)
+
+    @property
+    def probabilities(self):
+        """The object's own ``probabilities``, checked; missing where it has none."""
+        asked = self.model.probabilities
+
+        def checked(X):
+            p = np.array(asked(X), np.float64)
+            if p.shape != (len(X), self.n_classes) or not (p >= 0).all():
+                wanted = f"({len(X)}, {self.n_classes}), none negative"
+                raise InputError(f"{title_of(self.model)}.probabilities must give numbers {wanted}; it gave {p.shape}")
+            return p
+
+        return checked
 
     def correct(self, x, y):
         self.model.correct(x, y)

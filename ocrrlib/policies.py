@@ -107,4 +107,5 @@ class Gate:
         return asked
 
 
+JOINT = Policy("joint", 0.0)  # for the joint fit of all classes: there is no stream, and nothing is corrected
 POLICIES = {policy.name: policy for policy in (Policy("oracle", 1.0), Policy("random50", 0.5), Policy("random10", 0.1))}

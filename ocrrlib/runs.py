@@ -21,9 +21,9 @@ from ocrrlib.embeddings import load, load_sentences
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.experiments import EXPERIMENTS, grid
 from ocrrlib.files import ROOT, InputError, atomic, pick
-from ocrrlib.policies import POLICIES
-from ocrrlib.scenario import make_scenario
-from ocrrlib.stream import PROTOCOL, run_stream
+from ocrrlib.policies import JOINT, POLICIES
+from ocrrlib.scenario import joint, make_scenario
+from ocrrlib.stream import ADDED, PROTOCOL, run_stream
 from ocrrlib.systems import SYSTEMS, make
 from ocrrlib.tasks import CACHE, Task, libraries, run_tasks
 
@@ -45,7 +45,13 @@ STUDIES = {
 # Their files say on what machine, with what libraries and when.
 TIMED = "scale_costs", "race", "costs", "growth", "memory"
 
-_scenario = lru_cache(maxsize=1)(make_scenario)  # runs of one scenario come in a row
+WAYS = POLICIES | {JOINT.name: JOINT}
+
+
+@lru_cache(maxsize=1)  # runs of one scenario come in a row
+def _scenario(data, all_at_once, *args, **options):
+    scenario = make_scenario(data, *args, **options)
+    return joint(scenario) if all_at_once else scenario
 
 
 def declared(system):
@@ -58,20 +64,22 @@ def run_one(data, run, first=None):
     """One run of a grid on its dataset, as JSON can hold it; ``first``: stop after so many checkpoints.
 
     Returns ``checkpoints``, and of the last one ``rows``: which test rows were ``right``, novel ones first, one bit
-    each in hex, and their numbers.
+    each in hex, and their numbers; and the ``heights`` of its curve, int32 in hex.
     """
-    scenario = _scenario(data, run.seed, draw=run.draw, cap=run.cap, thin=run.thin)
-    stream = run_stream(make(run.system, run.seed, run.encoder), scenario, POLICIES[run.policy])
+    joined = run.policy == JOINT.name
+    scenario = _scenario(data, joined, run.seed, draw=run.draw, cap=run.cap, thin=run.thin)
+    stream = run_stream(make(run.system, run.seed, run.encoder), scenario, WAYS[run.policy])
     checkpoints = list(islice(stream, first))
     right = checkpoints[-1].answers == np.concatenate([scenario.y_novel, scenario.y_original])
     numbers = {"n_novel": len(scenario.y_novel), "n_original": len(scenario.y_original)}
     rows = {"right": np.packbits(right).tobytes().hex()} | numbers
+    rows["heights"] = checkpoints[-1].heights.astype("<i4").tobytes().hex()
     return {"checkpoints": [checkpoint.scalars for checkpoint in checkpoints], "rows": rows}
 
 
 def task_of(run, data, first=None):
     """``run_one`` as a task; ``InputError`` if the run names what does not exist or what ``data`` are not."""
-    pick("policy", run.policy, POLICIES)
+    pick("policy", run.policy, WAYS)
     entry = pick("system", run.system, SYSTEMS)
     if data.encoder != run.encoder:
         raise InputError(f"{run.dataset} was embedded by {data.encoder!r}, not by {run.encoder!r} as the runs say")
@@ -90,7 +98,8 @@ def run_grid(runs, datasets, **how):
     checkpoints, rows : DataFrame
         One row per checkpoint, in the order of the runs; and one row per run, to compare systems test row by test
         row: ``right``, bytes with one bit per row, novel ones first (``numpy.unpackbits`` with ``count=n_novel +
-        n_original``), and the numbers of these rows.
+        n_original``), the numbers of these rows, and ``heights``, bytes with one little-endian int32 per novel row
+        (``numpy.frombuffer``), from which ``ocrrlib.curves.curve`` draws the curve.
 
     Raises
     ------
@@ -101,7 +110,8 @@ def run_grid(runs, datasets, **how):
     finished = run_tasks(run_one, tasks, **how)
     checkpoints = [run.names | row for run, one in zip(runs, finished) for row in one["checkpoints"]]
     rows = pd.DataFrame([run.names | one["rows"] for run, one in zip(runs, finished)])
-    return pd.DataFrame(checkpoints), rows.assign(right=rows["right"].map(bytes.fromhex))
+    packed = {name: rows[name].map(bytes.fromhex) for name in ("right", "heights")}
+    return pd.DataFrame(checkpoints), rows.assign(**packed)
 
 
 def sweep(runs, datasets, **how):
@@ -166,6 +176,8 @@ def run_experiment(
     (reads,) = {SYSTEMS[run.system].reads for run in runs}
     datasets = {run.dataset: dataset_of(run.dataset, encoder, reads) for run in runs}
     frame, rows = run_grid(runs, datasets, jobs=jobs, dask=dask, cache=cache)
+    if not EXPERIMENTS[name].rows:
+        frame = frame.drop(columns=ADDED)
     about = {
         "data": {dataset: data.fingerprint for dataset, data in datasets.items()},
         "systems": {system: declared(system) for system in EXPERIMENTS[name].systems},

@@ -96,6 +96,15 @@ def make_scenario(data, seed, draw="fresh", cap=PAPER_CAP, held_out=10, thin=1):
     )
 
 
+def joint(scenario):
+    """The same test rows with the stream's rows among the initial ones: all is there when a system is fitted."""
+    parts = {"X_stream": scenario.X_stream[:0], "y_stream": scenario.y_stream[:0]}
+    for name in ("X", "y"):
+        rows = [getattr(scenario, f"{name}_{part}") for part in ("initial", "stream")]
+        parts[f"{name}_initial"] = np.concatenate(rows)
+    return replace(scenario, **parts)
+
+
 def shuffled(scenario):
     """The same scenario with its initial rows in random order, drawn from its seed."""
     order = np.random.default_rng(scenario.seed).permutation(len(scenario.y_initial))

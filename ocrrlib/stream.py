@@ -5,15 +5,20 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 
+from ocrrlib.curves import heights, rivals, summary
+
 PROTOCOL = 1  # raised when the benchmark itself changes, and with it every result
 EVERY = 50  # stream items between two checkpoints
+ADDED = ["mistakes", "ausuc", "best_hm"]  # what a checkpoint has beyond the paper's experiments
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where a system stands after ``step`` stream items; accuracies are fractions of the test rows.
+    """Where a system stands after ``step`` stream items, of which it answered ``mistakes`` wrong.
 
-    ``answers`` are the class ids (m,) given to the test rows, novel ones first.
+    Accuracies are fractions of the test rows; ``ausuc`` and ``best_hm`` are of ``ocrrlib.curves.summary``, NaN for a
+    system without probabilities. ``answers`` are the class ids (m,) given to the test rows, novel ones first;
+    ``heights`` (n,) those of the curve over the novel ones, see ``ocrrlib.curves.heights``.
     """
 
     step: int
@@ -22,12 +27,33 @@ class Checkpoint:
     original_acc: float
     stored_entries: int
     storage_bytes: int
-    answers: np.ndarray = field(compare=False, repr=False)
+    mistakes: int = 0
+    ausuc: float = np.nan
+    best_hm: float = np.nan
+    answers: np.ndarray = field(compare=False, repr=False, default=None)
+    heights: np.ndarray = field(compare=False, repr=False, default=None)
 
     @property
     def scalars(self):
-        """All but the answers, as a dict."""
+        """All but the arrays, as a dict."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.compare}
+
+
+class Asked:
+    """Fixed queries (q, d) put to a system that has no ``watch``, anew each time."""
+
+    def __init__(self, system, Q):
+        self.system, self.Q = system, Q
+
+    def answers(self, rows):
+        return self.system.predict(self.Q[rows])
+
+    def probabilities(self, rows):
+        return self.system.probabilities(self.Q[rows])
+
+    def rivals(self, rows, new):
+        has = hasattr(self.system, "probabilities")
+        return self.answers(rows), rivals(self.probabilities(rows), new, log=True) if has else None
 
 
 def run_stream(system, scenario, policy, every=EVERY):
@@ -36,9 +62,8 @@ def run_stream(system, scenario, policy, every=EVERY):
     Parameters
     ----------
     system : System
-        Anything with ``fit``, ``predict``, ``correct`` and ``storage``; if it has ``watch``
-        too, the fixed queries are answered through that. A policy that asks needs
-        ``watch_probabilities``.
+        Anything with ``fit``, ``predict``, ``correct`` and ``storage``. Curves, and policies that ask, need
+        ``probabilities``; if it has ``watch`` too, the fixed queries are answered through that.
     scenario : Scenario
         What streams by.
     policy : Policy
@@ -52,23 +77,25 @@ def run_stream(system, scenario, policy, every=EVERY):
     """
     s = scenario
     system.fit(s.X_initial, s.y_initial, s.classes)
-    answers = system.watch(s.queries) if hasattr(system, "watch") else lambda rows: system.predict(s.queries[rows])
-    n, rows = len(s.y_stream), np.arange(len(s.queries))
-    novel, original = np.split(rows[n:], [len(s.y_novel)])
+    watched = system.watch(s.queries) if hasattr(system, "watch") else Asked(system, s.queries)
+    n, n_novel, rows = len(s.y_stream), len(s.y_novel), np.arange(len(s.queries))
+    truth, new = np.concatenate([s.y_novel, s.y_original]), np.isin(np.arange(len(s.classes)), s.held_out)
     draws, labels, gate = policy.draws(s.seed, n), policy.labels(s), policy.gate(n)
-    unsure = system.watch_probabilities(s.queries) if gate else None
-    pending, corrections = deque(), 0
+    pending, corrections, mistakes = deque(), 0, 0
 
     def checkpoint(step):
-        given = answers(novel), answers(original)
-        accuracies = (np.mean(given[0] == s.y_novel), np.mean(given[1] == s.y_original))
-        held = system.storage()
-        return Checkpoint(step, corrections, *map(float, accuracies), held.entries, held.bytes, np.concatenate(given))
+        answers, found = watched.rivals(rows[n:], new)
+        accuracies = [float(np.mean(part)) for part in np.split(answers == truth, [n_novel])]
+        held, over = system.storage(), None if found is None else heights(*found, truth, n_novel)
+        curve = {} if found is None else summary(over, len(s.y_original))
+        so_far = dict(mistakes=mistakes, answers=answers, heights=over)
+        return Checkpoint(step, corrections, *accuracies, held.entries, held.bytes, **so_far, **curve)
 
     yield checkpoint(0)
     for i in range(n):
-        wrong = answers(rows[i : i + 1])[0] != s.y_stream[i]
-        chosen = gate.asks(unsure(rows[i : i + 1])[0]) if gate else draws[i]
+        wrong = watched.answers(rows[i : i + 1])[0] != s.y_stream[i]
+        chosen = gate.asks(watched.probabilities(rows[i : i + 1])[0]) if gate else draws[i]
+        mistakes += int(wrong)
         if wrong and chosen:
             pending.append(i)
         while pending and (pending[0] + policy.delay <= i or i + 1 == n):

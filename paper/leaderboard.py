@@ -27,7 +27,8 @@ def contributed(path):
         rows = pd.read_csv(path, dtype=dict.fromkeys(NAMES, str))[COLUMNS].astype(dict.fromkeys(METRICS, float))
         for value in pd.unique(rows[NAMES].to_numpy().ravel()):
             check_name("name", value)
-        if rows.empty or not rows[NUMBERS].ge(0).all(axis=None) or rows[METRICS[:-1]].gt(1).any(axis=None):
+        numbers = rows[NUMBERS].fillna({"ausuc": 0})  # a system without probabilities has none
+        if rows.empty or not numbers.ge(0).all(axis=None) or rows[METRICS[:-1]].gt(1).any(axis=None):
             raise ValueError("there are no rows, negative numbers or accuracies above 1")
         if rows.duplicated([*CELL, "system", "seed"]).any() or (rows["source"] == PUBLISHED).any():
             raise ValueError(f"a seed is there twice, or the source is {PUBLISHED!r}")
@@ -62,7 +63,7 @@ def markdown(table):
         heading += f"{encoder}, {held_out} classes held out, all test rows{often}"
         text = {"Rank": block["rank"], "System": block["system"]} | {name: _half(block, name) for name in METRICS[:2]}
         text |= {"Collapsed": block["collapsed"].map({True: "collapsed", False: ""})}
-        text |= {name: _half(block, name) for name in METRICS[2:-1]}
+        text |= {name: _half(block, name) for name in METRICS[2:-1] if name in block}
         text |= {"corrections": block["corrections"].map("{:.0f}".format)}
         text = pd.DataFrame(text | {"Seeds": block["seeds"], "Source": block["source"]}).rename(columns=str.capitalize)
         blocks.append(f"{heading}\n\n{text.to_markdown(index=False, disable_numparse=True)}")
@@ -72,7 +73,8 @@ def markdown(table):
 def _half(block, name):
     """Mean ± half the interval; the mean alone for one seed."""
     halves = (block[f"{name} high"] - block[f"{name} low"]) / 2
-    return [f"{mean:.3f}" + ("" if pd.isna(half) else f" ± {half:.3f}") for mean, half in zip(block[name], halves)]
+    means = ["–" if pd.isna(mean) else f"{mean:.3f}" for mean in block[name]]
+    return [mean + ("" if pd.isna(half) else f" ± {half:.3f}") for mean, half in zip(means, halves)]
 
 
 def main(folder=CONTRIBUTED, target=ROOT / "figures"):

@@ -14,13 +14,15 @@ from statsmodels.duration.survfunc import SurvfuncRight
 from statsmodels.stats.multitest import multipletests
 
 from ocrrlib.files import InputError, pick
+from ocrrlib.metrics import AXES as COLUMNS
 from ocrrlib.metrics import LEVELS, RUN, corrections_to, final
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import make_scenario
+from studies.rows import right_rows
 
 AXES = ("novel", "original")
 CELL = ["dataset", "policy"]
-METRICS = (*AXES, *(f"{axis}_over_{way}" for way in ("steps", "corrections") for axis in AXES))
+METRICS = (*COLUMNS, *(f"{axis}_over_{way}" for way in ("steps", "corrections") for axis in COLUMNS))
 REFERENCE = "substrate"
 LEVEL = 0.95  # confidence of intervals and bounds
 EXACT = 20  # up to so many pairs all sign flips are enumerated
@@ -42,16 +44,20 @@ def measure(results):
     """One row per run: final ``novel`` and ``original`` accuracy, ``corrections``, and areas under both curves.
 
     Areas are means over stream steps, and over the corrections that the policy allows in that stream (``allowed``):
-    after its last correction a system stays where it is. ``results`` has one row per checkpoint, in order.
+    after its last correction a system stays where it is. ``results`` has one row per checkpoint, in order; where it has
+    ``ausuc`` and ``mistakes``, so have the runs: the former as both accuracies, and ``prequential`` accuracy.
     """
-    found = []
+    found, columns = [], {axis: name for axis, name in COLUMNS.items() if name in results}
     for key, run in results.groupby(RUN, sort=False, observed=True):
         step, made = run["step"].to_numpy(), run["corrections"].to_numpy()
         row = dict(zip(RUN, key))
         allowed = int(pick("policy", row["policy"], POLICIES).draws(row["seed"], step[-1]).sum())
-        row |= {axis: run[f"{axis}_acc"].iloc[-1] for axis in AXES} | {"corrections": made[-1], "allowed": allowed}
+        row |= {axis: run[name].iloc[-1] for axis, name in columns.items()}
+        row |= {"corrections": made[-1], "allowed": allowed}
+        if "mistakes" in run:
+            row["prequential"] = 1 - run["mistakes"].iloc[-1] / step[-1]
         for way, at, span in (("steps", step, step[-1]), ("corrections", made, allowed)):
-            row |= {f"{axis}_over_{way}": area(at, run[f"{axis}_acc"].to_numpy(), span) for axis in AXES}
+            row |= {f"{axis}_over_{way}": area(at, run[name].to_numpy(), span) for axis, name in columns.items()}
         found.append(row)
     return pd.DataFrame(found)
 
@@ -141,7 +147,7 @@ def accuracies(runs, resamples=9_999):
         metric, ``improvement``: the probability of a better result, ties counted half. NaN for the reference itself.
     """
     found = []
-    for metric in METRICS:
+    for metric in (metric for metric in METRICS if metric in runs):
         for cell, table in by_seed(runs, metric):
             others = table.drop(columns=REFERENCE, errors="ignore")
             d = differences(others.T, pick("system", REFERENCE, dict(table.items())))
@@ -198,13 +204,6 @@ def bootstrap_counts(rng, resamples, n):
     found = rng.integers(0, n, (resamples, n), dtype=np.int32)
     found += np.arange(resamples, dtype=np.int32)[:, None] * n
     return np.bincount(found.ravel(), minlength=resamples * n).reshape(resamples, n).astype(np.float32)
-
-
-def right_rows(runs):
-    """Test rows that each run answered right, from their packed bits: (runs, novel rows) and (runs, original rows)."""
-    sizes = runs[["n_novel", "n_original"]].iloc[0]
-    packed = np.frombuffer(b"".join(runs["right"]), np.uint8).reshape(len(runs), -1)
-    return np.split(np.unpackbits(packed, axis=1, count=sizes.sum()), [sizes["n_novel"]], axis=1)
 
 
 def places_of(rows, datasets):

@@ -18,7 +18,7 @@ from ocrrlib.files import pick
 from ocrrlib.policies import CONFUSIONS, UNCERTAINTIES, Policy
 from ocrrlib.scenario import make_scenario, shuffled
 from ocrrlib.search import top_k
-from ocrrlib.stream import run_stream
+from ocrrlib.stream import ADDED, run_stream
 from ocrrlib.systems import SYSTEMS
 from ocrrlib.tasks import Task, run_tasks
 
@@ -204,7 +204,8 @@ def run_cell(cell):
     _, _, outside = rows_of(cell.dataset, cell.encoder, cell.out_of_scope)
     system, rows = SYSTEMS[cell.system].make(cell.seed), []
     for checkpoint in run_stream(system, scenario, cell.policy):
-        row = checkpoint.scalars | {"wrong_entries": wrong_entries(system, scenario)}
+        row = {name: value for name, value in checkpoint.scalars.items() if name not in ADDED}
+        row["wrong_entries"] = wrong_entries(system, scenario)
         if outside is not None and checkpoint.step in (0, len(scenario.y_stream)):
             out, tested = confidences(system, outside), confidences(system, scenario.queries[len(scenario.y_stream) :])
             for name, start in {"all": 0, "original": len(scenario.y_novel)}.items():
@@ -223,7 +224,7 @@ def run_studies(names=tuple(STUDIES), encoder=DEFAULT_ENCODER, seeds=None, profi
     Returns
     -------
     DataFrame
-        What names a row (``KEY``), the metrics of a ``Checkpoint``, ``wrong_entries`` (share of what is stored),
+        What names a row (``KEY``), the paper's metrics of a checkpoint, ``wrong_entries`` (share of what is stored),
         and for ``scope`` before and after the stream AUROC and FPR at 95 % recall, by score and by rows.
     """
     cells, tasks, rows = [(name, cell) for name in names for cell in plan(name, encoder, seeds, profile)], [], []

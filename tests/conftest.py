@@ -91,13 +91,13 @@ def tiny():
 def assert_watched_equals_predicted(system, s, pairs, halfway):
     """Whatever rows are asked for, in any order, some twice, before and after each of these corrections."""
     rng, everything = np.random.default_rng(1), np.arange(len(s.queries))
-    early, late = system.watch(s.queries), None
+    early, late = system.watch(s.queries).answers, None
     for i, pair in enumerate(pairs):
         for _ in range(rng.integers(0, 3)):
             rows = rng.integers(0, len(everything), rng.integers(1, 12))
             np.testing.assert_array_equal(early(rows), system.predict(s.queries[rows]))
         if i == halfway:
-            late = system.watch(s.queries)
+            late = system.watch(s.queries).answers
         system.correct(*pair)
     for answers in (early, late):
         np.testing.assert_array_equal(answers(everything), system.predict(s.queries))

@@ -12,10 +12,13 @@ import pytest
 from conftest import in_a_process
 
 from ocrrlib import files, runs, tasks
+from ocrrlib.curves import summary
 from ocrrlib.experiments import EXPERIMENTS, PROFILES, Run, grid, parse_seeds
 from ocrrlib.files import ROOT, InputError, atomic, write_text
 from ocrrlib.metrics import RUN, final
 from ocrrlib.runs import publish_study, published, read_about, read_results, run_grid, sweep
+from ocrrlib.scenario import make_scenario
+from ocrrlib.stream import ADDED
 from ocrrlib.tasks import Task, run_tasks
 
 # Every family, everything random, two scenarios and two policies.
@@ -81,12 +84,23 @@ def test_a_dask_cluster_of_two_processes_gives_the_same_results(datasets, refere
     assert any(loaded.values()) and len(list(tmp_path.iterdir())) == len(RUNS)  # the workers ran; the cache is here
 
 
-def test_right_answers_add_up_to_the_last_accuracies(datasets):
+def test_right_answers_and_heights_add_up_to_the_last_accuracies_and_areas(datasets):
     checkpoints, rows = run_grid(RUNS[:4], datasets, cache=None, progress=False)
     for row, end in zip(rows.itertuples(), final(checkpoints).itertuples()):
+        assert summary(np.frombuffer(row.heights, "<i4"), row.n_original) == {
+            "ausuc": end.ausuc,
+            "best_hm": end.best_hm,
+        }
         bits = np.unpackbits(np.frombuffer(row.right, np.uint8), count=row.n_novel + row.n_original)
         novel, original = np.split(bits, [row.n_novel])
         assert (row.system, novel.mean(), original.mean()) == (end.system, end.novel_acc, end.original_acc)
+
+
+def test_the_joint_fit_is_that_of_all_training_rows(tiny, datasets):
+    checkpoints, _ = run_grid([replace(RUNS[0], policy="joint", system="ncm", cap=None)], datasets, cache=None)
+    system, s = runs.make("ncm", 1).fit(tiny.X_train, tiny.y_train, tiny.classes), make_scenario(tiny, 1, cap=None)
+    right = [np.mean(system.predict(X) == y) for X, y in ((s.X_novel, s.y_novel), (s.X_original, s.y_original))]
+    assert checkpoints[["step", "corrections", "novel_acc", "original_acc"]].values.tolist() == [[0, 0, *right]]
 
 
 # --- stopping and resuming
@@ -269,6 +283,15 @@ def test_a_rerun_of_an_experiment_leaves_the_published_bytes(tmp_path):
     runs.run_experiment("vote_ablation", jobs=2, out=tmp_path, cache=tmp_path / "runs")
     name = "data/results/vote_ablation.parquet"
     assert (tmp_path / name).read_bytes() == (ROOT / name).read_bytes()
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_curves_are_published_of_experiments_with_whole_test_sets_only(whole, tmp_path, monkeypatch):
+    plan = replace(EXPERIMENTS["vote_ablation"], systems=("substrate",), rows=whole)
+    monkeypatch.setitem(EXPERIMENTS, "vote_ablation", plan)
+    frame = runs.run_experiment("vote_ablation", seeds=[0], profile="quick", out=tmp_path, cache=None)
+    assert set(frame) - set(published("vote_ablation")) == (set(ADDED) if whole else set())
+    assert (tmp_path / "data/results/vote_ablation_rows.parquet").exists() == whole
 
 
 @pytest.mark.parametrize("failure", [RuntimeError, KeyboardInterrupt])

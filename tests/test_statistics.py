@@ -10,12 +10,14 @@ from statsmodels.formula.api import ols
 from statsmodels.stats.anova import anova_lm
 from statsmodels.stats.multitest import multipletests
 
+from ocrrlib.experiments import Run
 from ocrrlib.files import InputError
-from ocrrlib.metrics import RUN
+from ocrrlib.metrics import RUN, final, summarise
 from ocrrlib.policies import POLICIES
-from ocrrlib.runs import published
+from ocrrlib.runs import published, run_grid
 from ocrrlib.scenario import make_scenario
 from studies import differences, statistics
+from studies.rows import by_class
 from studies.statistics import CELL, FACTORS, LEVEL, METRICS, NESTED, SOURCES
 
 BOUNDS = ["t_low", "t_high", "bca_low", "bca_high"]
@@ -52,6 +54,16 @@ def test_areas_under_curves_worked_by_hand():
     assert found["original_over_steps"] == pytest.approx((50 * 0.95 + 20 * 0.9) / 70)
     # 30 corrections bring it to 0.4, no further one to 0.6, and there it stays for the other 40.
     assert found["novel_over_corrections"] == pytest.approx((30 * 0.2 + 40 * 0.6) / 70)
+
+
+def test_the_area_of_the_curve_is_a_third_metric_where_checkpoints_have_it():
+    one = checkpoints([0, 50, 70], [0, 30, 30], 0.5).assign(ausuc=[0.0, 0.4, 0.6], mistakes=[0, 40, 49])
+    found = statistics.measure(pd.concat([one, one.assign(system="ncm", ausuc=[0.0, 0.4, 0.7])]))
+    assert found["ausuc"].tolist() == [0.6, 0.7] and found["prequential"].tolist() == pytest.approx([0.3, 0.3])
+    assert found["ausuc_over_steps"][0] == pytest.approx((50 * 0.2 + 20 * 0.5) / 70)
+    compared = statistics.accuracies(found, resamples=99).set_index(["metric", "system"])["difference"]
+    assert compared["ausuc", "ncm"] == pytest.approx(0.1)
+    assert summarise(one.assign(stored_entries=0, storage_bytes=0))["ausuc"].item() == 0.6
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -114,7 +126,8 @@ def test_sums_of_flips_that_differ_by_rounding_are_equal(d, p):
 def test_every_system_is_compared_with_the_substrate_in_its_cell_and_metric():
     runs = statistics.measure(published("full_sweep"))
     found = statistics.accuracies(runs, resamples=99)
-    assert len(found) == 2 * 3 * 9 * len(METRICS) and (found["seeds"] == 3).all()
+    metrics = [metric for metric in METRICS if "ausuc" not in metric]  # the paper's own results have no curves
+    assert len(found) == 2 * 3 * 9 * len(metrics) and (found["seeds"] == 3).all()
     assert (found[["difference", "p_holm"]].isna().all(axis=1) == (found["system"] == "substrate")).all()
     for (dataset, policy, metric), own in found.groupby([*CELL, "metric"], sort=False):
         cell = runs[(runs["dataset"] == dataset) & (runs["policy"] == policy)]
@@ -194,6 +207,20 @@ def test_rows_that_all_seeds_share_are_drawn_once_for_all():
         np.testing.assert_allclose(found["seeds"][axis], np.broadcast_to(mean, (3000, 2)))
         np.testing.assert_allclose(found["rows"][axis].mean(axis=0), mean, atol=0.005)
         np.testing.assert_allclose(found["rows"][axis].std(axis=0), np.sqrt(mean * (1 - mean) / 300), rtol=0.1)
+
+
+def test_classes_of_a_run_add_up_to_its_accuracies_and_its_area(tiny):
+    named = [
+        Run("tiny", tiny.encoder, "random50", seed, system, cap=20) for seed in (0, 1) for system in ("ncm", "slda")
+    ]
+    checkpoints, rows = run_grid(named, {"tiny": tiny}, cache=None, progress=False)
+    found = by_class(rows, statistics.places_of(rows, {"tiny": tiny}), {"tiny": tiny})
+    for run, end in zip(named, final(checkpoints).itertuples()):
+        own = found[(found[list(RUN)] == pd.Series(run.names)).all(axis=1)]
+        novel, original = (own[own["axis"] == axis] for axis in statistics.AXES)
+        assert np.average(novel["accuracy"], weights=novel["n"]) == pytest.approx(end.novel_acc)
+        assert np.average(original["accuracy"], weights=original["n"]) == pytest.approx(end.original_acc)
+        assert np.average(novel["ausuc"], weights=novel["n"]) == pytest.approx(end.ausuc)
 
 
 def spread(part, scale, rng, shape=SHAPE):

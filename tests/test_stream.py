@@ -42,13 +42,17 @@ class Recorder:
         self.fit, self.storage = system.fit, system.storage
 
     def watch(self, Q):
-        answers = self.system.watch(Q)
+        self.watched = self.system.watch(Q)
+        return self
 
-        def noted(rows):
-            self.predictions.append((rows.tolist(), answers(rows).tolist()))
-            return answers(rows)
+    def answers(self, rows):
+        self.predictions.append((rows.tolist(), self.watched.answers(rows).tolist()))
+        return self.watched.answers(rows)
 
-        return noted
+    def rivals(self, rows, new):
+        answers, found = self.watched.rivals(rows, new)
+        self.predictions.append((rows.tolist(), answers.tolist()))
+        return answers, found
 
     def correct(self, x, y):
         self.corrections.append((x.tolist(), y))
@@ -107,17 +111,20 @@ def play(system, s, corrected):
     predictions, corrections, checkpoints = [], [], []
 
     def test(step):
-        accuracies = []
+        accuracies, asked = [], ([], [])
         for rows, y in ((novel, s.y_novel), (original, s.y_original)):
             answers = [int(system.predict(row)) for row in rows]
-            predictions.append((list(rows), answers))
+            asked = asked[0] + list(rows), asked[1] + answers
             accuracies.append(sum(a == b for a, b in zip(answers, y.tolist())) / len(y))
-        checkpoints.append((step, len(corrections), *accuracies))
+        predictions.append(asked)
+        checkpoints.append((step, mistakes, len(corrections), *accuracies))
 
+    mistakes = 0
     test(0)
     for item in range(n):
         label, answer = int(s.y_stream[item]), int(system.predict(item))
         predictions.append(([item], [answer]))
+        mistakes += answer != label
         if answer != label and corrected[item]:
             system.correct(item, label)
             corrections.append((s.X_stream[item].tolist(), label))
@@ -133,7 +140,7 @@ def assert_equal_at_every_step(system, s, policy, naive):
     predictions, corrections, expected = play(naive, s, corrected)
     assert recorder.predictions == predictions
     assert recorder.corrections == corrections
-    assert [(c.step, c.corrections, c.novel_acc, c.original_acc) for c in checkpoints] == expected
+    assert [(c.step, c.mistakes, c.corrections, c.novel_acc, c.original_acc) for c in checkpoints] == expected
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -172,5 +179,5 @@ def test_checkpoints_are_at_the_start_every_50_items_and_at_the_end(items, steps
 def test_first_checkpoint_is_the_initial_state_and_each_correction_is_one_entry(s):
     first, *later = run_stream(make("substrate"), s, POLICIES["oracle"])
     held = make("substrate").fit(s.X_initial, s.y_initial, s.classes).storage()
-    assert first == Checkpoint(0, 0, 0.0, first.original_acc, held.entries, held.bytes, first.answers)
+    assert first == Checkpoint(0, 0, 0.0, first.original_acc, held.entries, held.bytes, 0, 0.0, 0.0)
     assert all(c.stored_entries == held.entries + c.corrections for c in later)

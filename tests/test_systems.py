@@ -90,7 +90,7 @@ def test_watched_queries_equal_predict_at_every_step(name, s, pairs):
 @pytest.mark.parametrize("n", [0, 1, 40])
 def test_probabilities_sum_to_one_over_classes_met_and_agree_with_the_answer(name, n, s, pairs):
     system = fitted(name, s)
-    watched = system.watch_probabilities(s.queries)
+    watched = system.watch(s.queries)
     p, answers = teach(system, pairs[:n]).probabilities(s.queries), system.predict(s.queries)
     assert p.shape == (len(s.queries), len(s.classes)) and p.dtype == np.float64 and (p >= 0).all()
     np.testing.assert_allclose(p.sum(axis=1), 1, rtol=0, atol=1e-12)
@@ -99,7 +99,7 @@ def test_probabilities_sum_to_one_over_classes_met_and_agree_with_the_answer(nam
     if name not in VOTING:
         np.testing.assert_allclose(p[np.arange(len(p)), answers], p.max(axis=1), rtol=1e-9)
     few = np.array([3, 0, n])
-    np.testing.assert_allclose(watched(few), p[few], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(watched.probabilities(few), p[few], rtol=1e-9, atol=1e-12)
 
 
 @every_system
@@ -171,7 +171,7 @@ ALIKE = {
 def test_rows_that_do_not_vary_within_a_class_are_coped_with(name, X, y, more, labels):
     Q = np.concatenate([R, rows(10, 8, 2)])
     system, everything = new(name).fit(X, y, range(8)), np.arange(len(Q))
-    answers = system.watch(Q)
+    answers = system.watch(Q).answers
     for step, pair in enumerate([None, *zip(more, labels.tolist())]):
         if pair:
             system.correct(*pair)

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ocrrlib.curves import DECIMALS, rivals
 from ocrrlib.files import InputError
 
 TEMPERATURE = 0.1  # of a softmax over cosines and scores of their size, as in ``knn_lm``
-DECIMALS = 9  # scores this close are equal: BLAS rounds differently in batches of different size
 LEAST_SCATTER = 1e-6  # rows of a class that differ by less than a thousandth of their length count as copies
 
 
@@ -80,25 +80,8 @@ class System:
         raise NotImplementedError
 
     def watch(self, Q):
-        """Answer fixed queries Q (q, d) repeatedly: a function from row numbers to class ids.
-
-        It must equal ``predict(Q[rows])`` at any time. Answers change with corrections only, so queries after a
-        single one are answered along with it.
-        """
-        scores, answers, upto = self._follow(Q), np.empty(len(Q), np.int64), np.full(len(Q), -1)
-
-        def answered(rows):
-            if (upto[rows] != self.corrections).any():
-                asked = np.arange(rows[0], min(rows[0] + self.ahead, len(Q))) if len(rows) == 1 else rows
-                answers[asked], upto[asked] = self._answer(scores(asked)), self.corrections
-            return answers[rows]
-
-        return answered
-
-    def watch_probabilities(self, Q):
-        """The same for ``probabilities(Q[rows])``."""
-        scores = self._follow(Q)
-        return lambda rows: self._chances(scores(rows))
+        """``Watched`` of fixed queries Q (q, d), which are answered repeatedly."""
+        return Watched(self, Q)
 
     def _scores(self, X):
         return X
@@ -111,6 +94,12 @@ class System:
 
     def _chances(self, scores):
         return softmax_seen(scores / self.temperature, self.seen)
+
+    def _rivals(self, scores, new):
+        """As ``ocrrlib.curves.rivals``."""
+        if type(self)._chances is System._chances:  # scores are log-probabilities, but for the temperature
+            return rivals(scores, new, self.seen)
+        return rivals(self._chances(scores), new, log=True)
 
     def _known_rows(self, X):
         if not self.fitted:
@@ -130,6 +119,35 @@ class System:
         if len(bad):
             raise InputError(f"row {bad[0]} is not a unit vector (length {lengths[bad[0]]:.4g}): normalise embeddings")
         return X.astype(np.float32, copy=False)
+
+
+class Watched:
+    """Fixed queries (q, d), answered again and again, by row numbers: at any time as the system does for these rows."""
+
+    def __init__(self, system, Q):
+        self.system, self._scores = system, system._follow(Q)
+        self._answers, self._upto = np.empty(len(Q), np.int64), np.full(len(Q), -1)
+        self._asked, self._rivals = None, None
+
+    def answers(self, rows):
+        """``predict``; answers change with corrections only, so queries after a single one are answered along."""
+        system, kept, upto = self.system, self._answers, self._upto
+        if (upto[rows] != system.corrections).any():
+            asked = np.arange(rows[0], min(rows[0] + system.ahead, len(kept))) if len(rows) == 1 else rows
+            kept[asked], upto[asked] = system._answer(self._scores(asked)), system.corrections
+        return kept[rows]
+
+    def probabilities(self, rows):
+        """``probabilities``."""
+        return self.system._chances(self._scores(rows))
+
+    def rivals(self, rows, new):
+        """``predict``, and ``ocrrlib.curves.rivals`` of ``probabilities`` and the ``new`` classes (C,) bool."""
+        if self._asked != (asked := (self.system.corrections, rows.tobytes(), new.tobytes())):
+            scores = self._scores(rows)
+            found = self.system._rivals(scores, new)  # first: an answer may use up the scores
+            self._asked, self._rivals = asked, (self.system._answer(scores), found)
+        return self._rivals
 
 
 class TextSystem(System):

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ocrrlib.curves import rivals
 from ocrrlib.files import InputError
 from ocrrlib.ledger import Fault, commitment, entry_hash
 from ocrrlib.search import Buffer, Entries, StandingQueries, top_k
@@ -68,10 +69,21 @@ class Neighbours(System):
 
     def _answer(self, found):
         sims, slots = found
-        return vote(sims, np.where(slots < 0, -1, self.entries.y[slots]), self.margin, self.rule)
+        return vote(sims, self._labels(slots), self.margin, self.rule)
+
+    def _labels(self, slots):
+        return np.where(slots < 0, -1, self.entries.y[slots])
 
     def _chances(self, found):
         return shares(*found, self.entries, self.n_classes, self.temperature)
+
+    def _rivals(self, found, new):
+        if type(self)._chances is not Neighbours._chances:
+            return super()._rivals(found, new)
+        sims, slots = found
+        labels, powers = self._labels(slots), np.exp((sims - sims[:, :1]) / self.temperature)
+        same = labels[:, :, None] == labels[:, None, :]
+        return rivals((same @ powers[:, :, None])[:, :, 0], new, labels=labels, log=True)
 
     def storage(self):
         return Storage(bytes=self.entries.nbytes, entries=self.entries.size)
@@ -265,6 +277,9 @@ class KNNLM(LinearHead):
         """The frozen head gives classes to come a little, too; they do not count."""
         p[:, ~self.seen] = 0
         return p / p.sum(axis=1, keepdims=True)
+
+    def _rivals(self, p, new):
+        return rivals(p, new, self.seen, log=True)
 
     def _correct(self, x, y):
         self.entries.append(x, y)
