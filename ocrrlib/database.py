@@ -8,17 +8,17 @@ import threading
 import time
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import islice
 from numbers import Integral
 from pathlib import Path
 
-import pandas as pd
-
-from ocrrlib.files import InputError, _sync, atomic
-from ocrrlib.ledger import Fault, Head, Tree, broken_link, commitment, entry_hash, genesis, proof, request
+from ocrrlib.files import InputError, _sync
+from ocrrlib.ledger import Fault, Head, Tree, commitment, entry_hash, genesis
 
 FORMAT = 1
 BLOCK, LONGEST, PATIENCE = 256, 2**20, 60  # rows read at once, bytes of a value at most, seconds to wait for others
 LATEST = 2**53  # microseconds since 1970: in 2255; pandas has no dates after 2262
+INSERT = "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 FIELDS = "place, time, commitment, previous, hash, salt, label, author, text, x"
 SCHEMA = [
     "CREATE TABLE about (about TEXT NOT NULL) STRICT",
@@ -63,19 +63,17 @@ class LedgerFile:
         base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
         for pragma in PRAGMAS:
             base.execute(f"PRAGMA {pragma}")
-        tables = "SELECT sql FROM sqlite_master ORDER BY name LIMIT 9"
-        if not base.execute(tables).fetchall():
+        if not self._tables():
             self._retried("journal_mode = WAL")
             with base:
                 base.execute("BEGIN IMMEDIATE")
-                if not base.execute(tables).fetchall():
+                if not self._tables():
                     for table in SCHEMA:
                         base.execute(table)
                     origin = f"{self.path.stem}-{secrets.token_hex(8)}"
                     base.execute("INSERT INTO about VALUES (?)", [json.dumps([FORMAT, origin, encoder])])
             _sync(self.path.parent)
-        if [sql for (sql,) in base.execute(tables)] != SCHEMA:
-            raise sqlite3.DatabaseError("it is something else, or its tables were changed")
+        self._check_tables()
         try:
             ((self._about,),) = base.execute("SELECT about FROM about")
             version, self.origin, self.encoder = json.loads(self._about)
@@ -86,6 +84,13 @@ class LedgerFile:
         if encoder not in (None, self.encoder):
             raise InputError(f"{self.path} was written with encoder {self.encoder}: leave {encoder} out")
         self._restart()
+
+    def _tables(self):
+        return [sql for (sql,) in self._base.execute("SELECT sql FROM sqlite_master ORDER BY name LIMIT 9")]
+
+    def _check_tables(self):
+        if self._tables() != SCHEMA:  # a trigger would change what is written
+            raise sqlite3.DatabaseError("it is something else, or its tables were changed")
 
     def _retried(self, pragma):
         """Value of a pragma for which SQLite does not wait while others run it, too; 1 if it is still busy."""
@@ -103,8 +108,8 @@ class LedgerFile:
         self._tree, self._genesis, self._time = Tree(), genesis(self._about), 0
         self._newest, self._erased, self._forgotten, self._version = self._genesis, set(), set(), None
 
-    def _hold(self, rows):
-        """What a subclass does with the rows that were verified, fields in the order of ``FIELDS``."""
+    def _hold(self, rows, own):
+        """What a subclass does with rows that were verified, or are its own; fields in the order of ``FIELDS``."""
 
     @contextmanager
     def _held(self):
@@ -144,6 +149,7 @@ class LedgerFile:
         """Verify and hold what was written since, by whomever."""
         if (version := self._base.execute("PRAGMA data_version").fetchone()) == self._version:
             return
+        self._check_tables()
         size = len(self._tree)
         newest = self._base.execute("SELECT hash FROM entries WHERE place = ?", [size - 1]).fetchone()
         if size and newest != (self._newest,):
@@ -153,11 +159,12 @@ class LedgerFile:
 
     def _read(self, again=True):
         select = f"SELECT {FIELDS} FROM entries WHERE place >= ? ORDER BY place"
-        rows = self._base.execute(select, [len(self._tree) or -(2**63)])  # none is overlooked
+        rows, room = self._base.execute(select, [len(self._tree) or -(2**63)]), self._bytes()  # none is overlooked
         try:
             while block := rows.fetchmany(BLOCK):
-                self._verify(block)
-                self._hold(block)
+                if (room := room - sum(len(row[-1] or b"") for row in block)) < 0:
+                    raise InputError(f"{self.path} claims more content than it has room for: restore a copy")
+                self._take(block, self._verified(block))
         except BaseException:
             self._restart()  # a block that was interrupted may be held in part
             raise
@@ -167,7 +174,13 @@ class LedgerFile:
             self._restart()  # an entry that is held here was forgotten
             self._read(again=False)
 
-    def _verify(self, rows):
+    def _take(self, rows, hashes, own=False):
+        self._tree.extend(hashes)
+        self._newest, self._time = hashes[-1], rows[-1][1]
+        self._hold(rows, own)
+
+    def _verified(self, rows):
+        """The hashes of rows that follow those held; raises ``Broken``."""
         place, previous, hashes = len(self._tree), self._newest, []
         for at, when, committed, before, hash, salt, label, author, text, x in rows:
             try:
@@ -184,64 +197,69 @@ class LedgerFile:
             except (TypeError, ValueError, AttributeError, struct.error):  # values of other types
                 whole = fits = False
             if not whole or not fits:
-                raise Broken(self.path, self._fault(place, previous, at, when, committed, before, hash, whole))
+                raise Broken(self.path, self._fault(place, at, when, committed, before, hash, whole))
             previous, place = hash, place + 1
             hashes.append(hash)
-        self._tree.extend(hashes)
-        self._newest, self._time = previous, when
+        return hashes
 
-    def _fault(self, place, previous, at, when, committed, before, hash, whole):
-        """What happened to the first broken entry, found at ``place`` behind ``previous``, its content whole or not."""
+    def _fault(self, place, at, when, committed, before, hash, whole):
+        """What happened to the entry at ``place``, the first broken one, its content whole or not."""
         befores, hashes = zip(*self._base.execute("SELECT previous, hash FROM entries ORDER BY place"))
-        homes = [max(at, 0), *range(2 * len(hashes) + BLOCK)] if whole and before != previous else []
+        chain, later, following = [self._genesis, *hashes[:place]], hashes[place + 1 :], befores[place + 1 : place + 2]
+        skipped = chain[-1] in following
+        homes = [max(at, 0), *range(2 * len(hashes) + BLOCK)] if whole and before != chain[-1] else []
         home = next((home for home in homes if entry_hash(home, when, committed, before) == hash), None)
-        if home not in (None, place):  # it was moved, with or without its number
-            return broken_link(place, befores, [self._genesis, *hashes])
-        following = befores[place + 1 : place + 2]
-        if previous in following:
+        if home in (None, place):
+            changed = place - (home is not None and place > 0 and hash in following)  # this one, or the one before
+            return Fault(place, "inserted") if skipped else Fault(changed, "changed")
+        copied = hashes.count(hash) > 1  # it is intact, but was moved, with or without its number
+        if before in later and not copied:
+            return Fault(place, "reordered")
+        if copied or skipped:
             return Fault(place, "inserted")
-        return Fault(place - (home is not None and place > 0 and hash in following), "changed")  # or the one before
+        return Fault(chain.index(before), "inserted") if before in chain else Fault(place, "removed")
 
     def _append(self, contents, check=None, erased=None):
         """Append entries, each of label, author, text and bytes of a vector, in one transaction, after ``check``."""
         with self._held():
-            with self._base:
-                self._base.execute("BEGIN IMMEDIATE")
-                self._catch_up()
-                if check:
-                    check()
-                start = place = len(self._tree)
-                when, previous = max(time.time_ns() // 1000, self._time + 1), self._newest
-                if erased is not None:
-                    nothing = "salt = NULL, label = NULL, author = NULL, text = NULL, x = NULL"
-                    self._base.execute(f"UPDATE entries SET {nothing} WHERE place = ?", [erased])
-                for label, author, text, x in contents:
-                    if "\0" in label + author:
-                        raise InputError(f"{label!r} by {author!r} has a zero byte: give words")
-                    salt = secrets.token_bytes(16)
-                    try:
-                        committed = commitment(salt, x, label, author, text)
-                    except UnicodeEncodeError as error:
-                        raise InputError(f"{error.object!r} is no Unicode text: mend or drop it") from error
-                    hash = entry_hash(place, when, committed, previous)
-                    row = place, when, committed, previous, hash, salt, label, author, text, x
-                    self._base.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-                    place, previous = place + 1, hash
-            self._read()
-        return range(start, place)
+            start = len(self._tree)
+            try:
+                with self._base:
+                    self._base.execute("BEGIN IMMEDIATE")
+                    self._catch_up()
+                    start = len(self._tree)
+                    if check:
+                        check()
+                    if erased is not None:
+                        nothing = "salt = NULL, label = NULL, author = NULL, text = NULL, x = NULL"
+                        self._base.execute(f"UPDATE entries SET {nothing} WHERE place = ?", [erased])
+                    rows = self._rows(contents, start, max(time.time_ns() // 1000, self._time + 1))
+                    while block := list(islice(rows, BLOCK)):
+                        self._base.executemany(INSERT, block)
+                        self._take(block, [row[4] for row in block], own=True)
+                stop = len(self._tree)
+            except BaseException:
+                if len(self._tree) > start:
+                    self._restart()  # what was not written is held
+                raise
+            if erased is not None:
+                self._restart()
+        return range(start, stop)
 
-    def forget(self, place, by=""):
-        """Erase text, label, author and vector of an entry; hashes and all other proofs still hold.
-
-        An entry that says so is appended. Raises ``InputError`` if there is nothing to erase, or if the pages with the
-        old content stay in the log because others read them.
-        """
-        with self._held():
-            if not (entry := self.entry(place)).get("x"):
-                raise InputError(f"entry {place} holds nothing to erase")
-            self._append([("", str(by), str(entry["place"]), b"")], erased=entry["place"])
-            if self._retried("wal_checkpoint(TRUNCATE)"):
-                raise InputError(f"entry {place} was erased, but others still read {self.path}: close them, then this")
+    def _rows(self, contents, place, when):
+        """The rows of new entries from ``place`` on, in the order of ``FIELDS``."""
+        previous = self._newest
+        for label, author, text, x in contents:
+            if "\0" in label + author:
+                raise InputError(f"{label!r} by {author!r} has a zero byte: give words")
+            salt = secrets.token_bytes(16)
+            try:
+                committed = commitment(salt, x, label, author, text)
+            except UnicodeEncodeError as error:
+                raise InputError(f"{error.object!r} is no Unicode text: mend or drop it") from error
+            hash = entry_hash(place, when, committed, previous)
+            yield place, when, committed, previous, hash, salt, label, author, text, x
+            place, previous = place + 1, hash
 
     def entry(self, place):
         """The fields of an entry, bytes in hexadecimal digits, without those that were erased."""
@@ -263,39 +281,6 @@ class LedgerFile:
             size, now = len(self), datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
             head = Head(self.origin, size, self._tree.root(size), now)
         return head.signed(key) if key else head
-
-    def prove(self, what, key=None, head=None):
-        """Prove to somebody who has only a head that an entry is in the file, or that the file extends that head.
-
-        ``what`` is the entry's place, of which ``head`` (by default the newest) has to know, or a head. Returns a C2SP
-        tlog-proof, see ``ocrrlib.ledger.proven``; or a request to ``ocrrlib.ledger.witness``. ``key`` signs the newest
-        head.
-        """
-        with self._held():
-            newest, is_entry = self.head(key), isinstance(what, Integral)
-            old = Head.read((head or newest) if is_entry else what)
-            if old.origin != newest.origin or old.size > newest.size or old.root != self._tree.root(old.size):
-                raise InputError(f"{self.path} does not extend the head of {old.origin} at {old.time}: verify it")
-            if not is_entry:
-                return request(old.size, self._tree.consistency(old.size, newest.size), newest)
-            entry = self.entry(what)
-            if what >= old.size:
-                raise InputError(f"the head of {old.time} does not know entry {what}: take a newer one")
-            return proof(entry, self._tree.inclusion(what, old.size), old)
-
-    def table(self):
-        """All entries, a row each; what was erased is missing."""
-        with self._held():
-            table = pd.read_sql_query(f"SELECT {FIELDS} FROM entries ORDER BY place", self._base)
-        return table.assign(time=pd.to_datetime(table["time"], unit="us", utc=True))
-
-    def export(self, path):
-        """Write ``table`` to a file, whole or not at all: in CSV, without bytes, or in parquet."""
-        with atomic(path) as temporary:
-            if temporary.suffix == ".csv":
-                self.table()[["place", "time", "author", "label", "text"]].to_csv(temporary, index=False)
-            else:
-                self.table().to_parquet(temporary, index=False)
 
 
 def verify(path, *heads, keys=()):

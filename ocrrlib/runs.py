@@ -33,7 +33,7 @@ STUDIES = {
     "scale": ["classes", "noise", "n", "seed"],
     "scale_costs": ["classes", "noise", "n", "seed"],
     "race": ["n", "index", "effort"],
-    "ledger_search": ["dataset", "encoder", "seed", "ef"],
+    "ledger_search": ["dataset", "encoder", "order", "seed", "ef"],
     "costs": ["dataset", "system"],
     "growth": ["system", "entries"],
     "search": ["system", "dataset", "policy", "seed"],
@@ -42,13 +42,8 @@ STUDIES = {
     "variance": ["dataset", "system", "draw", "order", "coins"],
     "streams": "study dataset encoder system seed asking p wrong confusion delay drift order new known step".split(),
 }
-TIMED = (
-    "scale_costs",
-    "race",
-    "costs",
-    "growth",
-    "memory",
-)  # their files say on what machine, with what libraries and when
+# Their files say on what machine, with what libraries and when.
+TIMED = "scale_costs", "race", "costs", "growth", "memory"
 
 WAYS = POLICIES | {JOINT.name: JOINT}
 

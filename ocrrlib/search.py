@@ -47,23 +47,22 @@ class Entries:
 
     def append(self, x, y):
         """Store one row; amortised constant time."""
-        if self.size == len(self._y):
-            self.make_room(0)
+        self.make_room(self.size + 1)
         self.size += 1
         self._write(self.size - 1, x, y)
 
     def extend(self, X, y):
         """Store rows; amortised constant time for each."""
         n = self.size + len(X)
-        if n > len(self._y):
-            self.make_room(n)
+        self.make_room(n)
         new = slice(self.size, n)
         self._X[new], self._y[new], self._born[new] = X, y, np.arange(self.writes, self.writes + len(X))
         self.size, self.writes = n, self.writes + len(X)
 
     def make_room(self, room):
-        """Make room for ``room`` entries in all, and for some more at least."""
-        self._X, self._y, self._born = (_grown(array, self.size, room) for array in (self._X, self._y, self._born))
+        """Make room for ``room`` entries in all at least; amortised constant time for each."""
+        if room > len(self._y):
+            self._X, self._y, self._born = (_grown(array, self.size, room) for array in (self._X, self._y, self._born))
 
     def _write(self, slot, x, y):
         self._X[slot], self._y[slot], self._born[slot] = x, y, self.writes

@@ -11,18 +11,19 @@ from ocrrlib.files import ROOT, InputError
 from paper.tables import Table
 
 KINDS = {"paper": "against itself", "released": "against the released results", "ours": "against our runs"}
-VERDICTS = ("holds", "holds in direction", "does not hold", "cannot be checked")
-SHORT = dict(zip(VERDICTS, ("holds", "direction", "no", "unchecked")))
-SIGNS = dict(zip(VERDICTS, "✓≈✗?"))  # so that colour is never the only sign
-COLOURS = dict(zip(VERDICTS, ("green", "sky", "vermilion", "grey")))
+VERDICTS = ("holds", "holds in direction", "depends on the setting", "does not hold", "cannot be checked")
+SHORT = dict(zip(VERDICTS, ("holds", "direction", "setting", "no", "unchecked")))
+SIGNS = dict(zip(VERDICTS, "✓≈±✗?"))  # so that colour is never the only sign
+COLOURS = dict(zip(VERDICTS, ("green", "sky", "orange", "vermilion", "grey")))
 FUNCTIONS = {f.__name__: f for f in (abs, min, max, round, len, sum, all, any, sorted)}
-MEAN = re.compile(r"ours(\.\w+)+\.(novel|original)")  # has a standard deviation beside it
-REQUIRED, OPTIONAL = {"id", "section", "claim", "printed"}, {*KINDS, "unchecked", "note"}
+MEAN = re.compile(r"ours(\.\w+|\[claim\.\w+\])+\.(novel|original)")  # has a standard deviation beside it
+REQUIRED = {"id", "section", "claim", "printed"}  # sections in order, with commas between
+OPTIONAL = {*KINDS, "decides", "unchecked", "note", "dataset", "sweep", "system"}
 UNITS = {"us": "µs", "ms": "ms", "mb": "MB"}
 # Names in claims.yml -> words for readers, applied in this order.
-WORDS = dict(a_gem="A-GEM", knn_lm="kNN-LM", ewc="EWC", lwf="LwF", lora="LoRA", hnsw="HNSW")
-WORDS |= dict(banking77="Banking77", clinc150="CLINC150", acc="accuracy", std="SD", lr="step size")
-WORDS |= {r"random(\d+)": r"random-\1", r"to_(\d+)": r"to \1 %", r"(\d+)_(\d+)": r"\1.\2", "1m": "1M"}
+WORDS = dict(a_gem="A-GEM", knn_lm="kNN-LM", ewc="EWC", lwf="LwF", lora="LoRA", hnsw="HNSW", gdumb="GDumb", mir="MIR")
+WORDS |= dict(banking77="Banking77", clinc150="CLINC150", acc="accuracy", std="SD", lr="step size", der_pp="DER++")
+WORDS |= {r"random(\d+)": r"random-\1", r"to_(\d+)": r"to \1 %", r"(\d+)_(\d+)": r"\1.\2", r"(10?)m": r"\1M"}
 TOGETHER = r"(?<=[=±]) | (?=[±%]|[µm]s\b|MB\b)"  # spaces at which no line should end
 
 
@@ -32,14 +33,14 @@ def read(path=ROOT / "paper/claims.yml"):
     Raises
     ------
     InputError
-        If a claim lacks a field, has an unknown one, or has no check.
+        If a claim lacks a field, has an unknown one, or neither a check nor a reason why there is none.
     """
     facts = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     claims = facts.pop("claims")
     for claim in claims:
         wrong = (REQUIRED - claim.keys()) | (claim.keys() - REQUIRED - OPTIONAL)
-        if wrong or not claim.keys() & {*KINDS, "unchecked"}:
-            what = f"missing or unknown: {', '.join(sorted(wrong))}" if wrong else "there is no check"
+        if wrong or ("unchecked" in claim) == bool(claim.keys() & KINDS.keys()):
+            what = f"missing or unknown: {', '.join(sorted(wrong))}" if wrong else "either checks or unchecked"
             raise InputError(f"{path}, claim {claim.get('id')}: {what}")
     return facts, claims
 
@@ -55,16 +56,16 @@ def check(facts, claims, ours):
     -------
     list of dict
         The claim's ``id``, ``section``, ``claim``, ``printed``, ``note``, ``unchecked``; ``checks``, by kind the
-        verdict and the numbers found, a mean over our seeds with its standard deviation; ``verdict``, that of our
-        runs where they can tell, else of the released results, else of the paper itself.
+        verdict and the numbers found, a mean over our seeds with its standard deviation, the kind that decides last;
+        ``verdict``, that of the kind named by ``decides``, else of our runs, else of the release, else of the paper.
     """
     rows = []
     for claim in claims:
-        names = facts | {"ours": ours, "printed": claim["printed"]}
-        checks = {kind: _judge(claim, kind, names) for kind in KINDS if kind in claim}
-        decided = checks and ("ours" in checks or "unchecked" not in claim)
+        names = facts | {"ours": ours, "printed": claim["printed"], "claim": claim}
+        kinds = sorted(KINDS, key=lambda kind: kind == claim.get("decides"))
+        checks = {kind: _judge(claim, kind, names) for kind in kinds if kind in claim}
         row = {key: claim.get(key, "") for key in ("id", "section", "claim", "printed", "note", "unchecked")}
-        verdict = list(checks.values())[-1]["verdict"] if decided else VERDICTS[3]
+        verdict = list(checks.values())[-1]["verdict"] if checks else VERDICTS[-1]
         rows.append(row | {"section": str(claim["section"]), "checks": checks, "verdict": verdict})
     return rows
 
@@ -83,9 +84,9 @@ def _judge(claim, kind, names):
         found[name] = value(text)
         if MEAN.fullmatch(str(text)):
             found[f"{name}_std"] = value(f"{text}_std")
-    tests = zip(VERDICTS, ("holds", "direction"))
+    tests = zip(VERDICTS, ("holds", "direction", "depends"))
     passed = (verdict for verdict, test in tests if test in plan and value(plan[test], names | found) is True)
-    return {"verdict": next(passed, VERDICTS[2]), "found": found}
+    return {"verdict": next(passed, VERDICTS[3]), "found": found}
 
 
 def _name(name):
@@ -124,8 +125,8 @@ def shown(value):
 
 
 def part(section):
-    """The part of the paper that a section belongs to: results by subsection, the rest by section."""
-    word = section.split(" ")[0]
+    """The part of the paper that the first of sections belongs to: results by subsection, the rest by section."""
+    section, word = section.split(", ")[0], section.split(" ")[0]
     return f"{word}s" if word in ("figure", "table") else section if section[0] in "5a" else section.split(".")[0]
 
 
@@ -138,15 +139,15 @@ def table(rows):
         numbers[kind] = [row["checks"].get(kind, {}).get("verdict", "") for row in rows]
     numbers[["verdict", "id"]] = pd.DataFrame(rows)[["verdict", "id"]]
     text = numbers[["section", "claim", "printed", "found"]].rename(columns=str.capitalize)
+    text["Section"], elsewhere = (numbers["section"].str.partition(", ")[i] for i in (0, 2))
+    text["Claim"] += elsewhere.map(lambda sections: f" (Also {sections}.)" if sections else "")
     text[["Printed", "Found"]] = text[["Printed", "Found"]].replace(TOGETHER, "\N{NO-BREAK SPACE}", regex=True)
     for kind, title in zip(KINDS, ("Itself", "Release", "Ours")):
         text[title] = [SIGNS.get(verdict, "–") for verdict in numbers[kind]]
     text["Verdict"] = numbers["verdict"].map(SHORT)
     signs = ", ".join(f"{sign} {verdict}" for verdict, sign in SIGNS.items())
     caption = (
-        "The original's claims in our words, the figures that it prints, those found (in our runs where they can tell, "
-        "else in the release or in the paper itself; ± one standard deviation over seeds), whether the claim holds "
-        f"against the paper itself, the released results and our runs ({signs}, – not checked against), and the "
-        "verdict on the whole."
+        "The original's claims in our words, figures printed, figures found by the check that decides (± one standard "
+        f"deviation over seeds), verdicts against the paper, the release, our runs ({signs}, – none), and in all."
     )
     return Table("table_claims", caption, numbers, text)

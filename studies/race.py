@@ -5,9 +5,11 @@ neighbours, to set the effort of searches, and to count bytes.
 """
 
 import importlib.util
+import os
 import warnings
 from dataclasses import asdict
 from functools import partial
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
@@ -33,6 +35,7 @@ from studies.scale import (
 )
 
 PROBES = (1, 2, 4, 8, 16, 32, 64)  # lists that are searched
+RANKED = 100  # candidates from compressed rows that are ranked by their own rows, at most
 
 
 def _exact(cell, sample):
@@ -58,10 +61,36 @@ def _faiss(cell, sample, description, effort):
     if effort == "efSearch":
         index.hnsw.efConstruction = EF_CONSTRUCTION
     if effort == "nprobe":
-        index.cp.seed = cell.seed
+        faiss.extract_index_ivf(index).cp.seed = cell.seed
+    if "RFlat" in description:
+        index.k_factor = RANKED / K
+    if not index.is_trained:
         index.train(sample)
     tune = partial(faiss.ParameterSpace().set_index_parameter, index, effort)
     return index.add, lambda Q, k: index.search(Q, k)[1], tune, lambda: len(faiss.serialize_index(index))
+
+
+def _turbovec(cell, sample):
+    os.environ["RAYON_NUM_THREADS"] = "1"
+    from turbovec import TurboQuantIndex
+
+    index, held, candidates = TurboQuantIndex(dim=DIM, bit_width=4), [np.empty((0, DIM), np.float32)], [K]
+
+    def add(rows):
+        index.add(rows)
+        held[0] = np.concatenate([held[0], rows])
+
+    def neighbours(Q, k):
+        slots = index.search(Q, candidates[0])[1]
+        cosines = np.einsum("md,mkd->mk", Q, held[0][slots])
+        return np.take_along_axis(slots, np.argsort(-cosines, axis=1)[:, :k], axis=1)
+
+    def size():
+        with TemporaryDirectory() as folder:
+            index.write(f"{folder}/index.tv")
+            return os.path.getsize(f"{folder}/index.tv") + held[0].nbytes
+
+    return add, neighbours, lambda effort: candidates.__setitem__(0, effort), size
 
 
 def _usearch(cell, sample):
@@ -78,7 +107,10 @@ RACED = {  # the library, its function, efforts
     "faiss_flat": ("faiss", partial(_faiss, description="Flat", effort=None), (None,)),
     "faiss_hnsw": ("faiss", partial(_faiss, description=f"HNSW{M}", effort="efSearch"), EFFORTS),
     "faiss_ivf": ("faiss", partial(_faiss, description="IVF{},Flat", effort="nprobe"), PROBES),
+    "faiss_int8": ("faiss", partial(_faiss, description="SQ8", effort=None), (None,)),
+    "faiss_rabitq": ("faiss", partial(_faiss, description="IVF{},RaBitQ,RFlat", effort="nprobe"), PROBES),
     "usearch": ("usearch", _usearch, EFFORTS),
+    "turbovec": ("turbovec", _turbovec, (K, 10, 20, 50, RANKED)),
 }
 
 

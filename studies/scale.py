@@ -272,34 +272,60 @@ def rerun(row):
     return compare(Cell(**{field.name: row[field.name] for field in fields(Cell)}))[0]
 
 
-def after_stream(dataset, encoder, seed, profile="paper", efforts=EFFORTS):
-    """Approximate search on the substrate's ledger after a whole stream, at every effort: a list of dict.
+CLUSTERS = {f"{classes} clusters": Cell(10_000, classes, noise) for classes, noise in SETTINGS}
+ORDERS = "as written", "by class", "shuffled"
+NEAREST = 20  # neighbours from which a local dimension is estimated
 
-    Queries are all test rows, without the cap of the stream's own evaluations.
+
+def ledger_of(name, encoder, seed, profile="paper"):
+    """Rows (n, d) of a ledger, class ids (n,), queries (m, d), class ids (m,).
+
+    Of a dataset the ledger is the substrate's after a whole stream, and queries are all test rows; else it is synthetic.
     """
+    if name in CLUSTERS:
+        cell = replace(CLUSTERS[name], seed=seed, n=10_000 if profile == "paper" else 500)
+        return cell.rows(0, cell.n), cell.labels(0, cell.n), *cell.query_rows()
     size = PROFILES[profile] | ({"cap": None} if profile == "paper" else {})
-    s, system = make_scenario(load(dataset, encoder), seed, **size), make("substrate")
+    s, system = make_scenario(load(name, encoder), seed, **size), make("substrate")
     for _ in run_stream(system, s, POLICIES["oracle"]):
         pass
-    X, labels, y = to_grid(system.entries.X), system.entries.y, np.concatenate([s.y_novel, s.y_original])
-    Q, index = to_grid(s.queries[len(s.y_stream) :]), empty_index(len(X), EFFORTS[0], dim=X.shape[1])
+    Q, y = s.queries[len(s.y_stream) :], np.concatenate([s.y_novel, s.y_original])
+    return to_grid(system.entries.X), system.entries.y, to_grid(Q), y
+
+
+def dimension(cosines):
+    """Median local intrinsic dimension around queries, from the cosines (m, k) of their neighbours, best first.
+
+    The maximum-likelihood estimate (Levina and Bickel 2004) is the inverse mean of log(r_k / r_i) over distances r.
+    """
+    r = np.sqrt(np.maximum(2 - 2 * cosines, 1e-6))
+    return float(np.median(1 / np.log(r[:, -1:] / r[:, :-1]).mean(axis=1)))
+
+
+def search_ledger(name, encoder, seed, order="as written", profile="paper", efforts=EFFORTS):
+    """Approximate search on a ledger whose rows were added in this order, at every effort: a list of dict."""
+    X, labels, Q, y = ledger_of(name, encoder, seed, profile)
+    moved = np.random.default_rng(seed).permutation(len(X)) if order == "shuffled" else np.argsort(labels, kind="stable")
+    if order != ORDERS[0]:
+        X, labels = X[moved], labels[moved]
+    index = empty_index(len(X), EFFORTS[0], dim=X.shape[1])
     index.add_items(X, None, 1)
-    exact, rows = top_k(Q, X, np.arange(len(X)), K), []
+    sims, slots = top_k(Q, X, np.arange(len(X)), NEAREST)
+    exact, known, rows = (sims[:, :K], slots[:, :K]), {"entries": len(X), "dimension": dimension(sims)}, []
     for ef in efforts:
         index.set_ef(ef)
-        found = judge(exact, search(index, Q, K), labels, y)
-        rows.append({"dataset": dataset, "encoder": encoder, "seed": seed, "entries": len(X), "ef": ef} | found)
+        found = known | judge(exact, search(index, Q, K), labels, y)
+        rows.append({"dataset": name, "encoder": encoder, "order": order, "seed": seed, "ef": ef} | found)
     return rows
 
 
-def after_streams(datasets, encoder, seeds=SEEDS, profile="paper", jobs=1):
-    """The same for several datasets and seeds, as a table."""
-    plan = [(name, encoder, seed, profile) for name in datasets for seed in parse_seeds(seeds)]
-    return pd.DataFrame(
-        sum(run_tasks(after_stream, [Task({"ledger": one}, one) for one in plan], jobs, None, False), [])
-    )
+def search_ledgers(names, encoder, seeds=SEEDS, profile="paper", jobs=1):
+    """The same for several ledgers, in all orders, as a table."""
+    plan = [(name, encoder, seed, order, profile) for name in names for order in ORDERS for seed in parse_seeds(seeds)]
+    tasks = [Task({"ledger": one}, one) for one in plan]
+    return pd.DataFrame(sum(run_tasks(search_ledger, tasks, jobs, None, False), []))
 
 
 def rerun_ledger(row):
-    """As ``rerun``, for a row of ``after_streams``."""
-    return after_stream(row["dataset"], row["encoder"], row["seed"], efforts=[row["ef"]])[0]
+    """As ``rerun``, for a row of ``search_ledgers``."""
+    return search_ledger(*(row[name] for name in ("dataset", "encoder", "seed", "order")), efforts=[row["ef"]])[0]

@@ -76,6 +76,17 @@ def test_clinc150_appends_out_of_scope_rows_as_a_class_of_their_own_and_skips_va
     assert (texts.test, texts.test_labels) == (["book it", "who won?"], ["book_hotel", "oos"])
 
 
+def test_hwu64_appends_its_validation_rows_to_the_training_rows(tmp_path):
+    content = {"train/seq.in": "wake me\nhush\n", "train/label": "alarm_set\nmute\n", "valid/seq.in": "café?\n"}
+    content |= {"valid/label": "food\n", "test/seq.in": "alarm at six\n", "test/label": "alarm_set\n"}
+    for file, text in content.items():
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text(text, encoding="utf-8")
+    texts = DATASETS["hwu64"].parse({file: tmp_path / file for file in content})
+    assert (texts.train, texts.train_labels) == (["wake me", "hush", "café?"], ["alarm_set", "mute", "food"])
+    assert (texts.test, texts.test_labels) == (["alarm at six"], ["alarm_set"])
+
+
 @pytest.mark.parametrize("dataset", DATASETS.values(), ids=DATASETS)
 def test_every_dataset_is_pinned_licensed_and_cited(dataset):
     assert dataset.licence.startswith("CC-BY-")

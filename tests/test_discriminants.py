@@ -6,7 +6,9 @@ from conftest import clusters, rows
 from scipy.stats import multivariate_normal
 
 from ocrrlib.systems.base import softmax
-from ocrrlib.systems.discriminants import BLOCK, GROWTH, KLDA, NCM, RLS, SLDA, draw_features, lift
+from ocrrlib.systems.discriminants import BLOCK, GROWTH, KLDA, NCM, SLDA, AveragedKLDA, oas
+from ocrrlib.systems.features import draw_features, lift, rectified
+from ocrrlib.systems.ridge import RIDGES, RLS, RanPAC
 
 KNOWN, CLASSES, D = 5, 8, 12
 X0, Y0 = clusters(KNOWN, 20, D, seed=3)
@@ -48,6 +50,30 @@ def test_rls_equals_batch_ridge_on_the_same_rows(ridge, n):
     np.testing.assert_array_equal(system.predict(Q), scores.argmax(axis=1))
 
 
+@pytest.mark.parametrize("balanced", [True, False])
+@pytest.mark.parametrize("n", [0, 1, GROWN])
+def test_ranpac_equals_batch_ridge_at_the_ridge_that_predicts_left_out_initial_rows_best(n, balanced):
+    system = taught(RanPAC(features=20, balanced=balanced), n)
+    X, y = everything(n)
+    Z, T = rectified(X.astype(np.float32), system.projection), np.eye(CLASSES)[y]
+
+    def weights_of(y):
+        return 1 / np.bincount(y)[y] if balanced else np.ones(len(y))
+
+    def fitted(ridge, part, w):
+        weighed = Z[part] * w[part, None]
+        return np.linalg.solve(weighed.T @ Z[part] + ridge * np.eye(20), weighed.T @ T[part]).T
+
+    first, w = np.arange(len(Y0)), weights_of(Y0)
+
+    def left_out(ridge):
+        misses = [T[i] - fitted(ridge, first[first != i], w) @ Z[i] for i in first]
+        return w @ np.square(misses).sum(axis=1)
+
+    W = fitted(min(RIDGES, key=left_out), np.arange(len(y)), weights_of(y))
+    np.testing.assert_allclose(system.W, W, rtol=1e-7, atol=1e-9)
+
+
 def scatter(Z, y):
     centred = Z - np.array([Z[y == c].mean(axis=0) if (y == c).any() else 0 * Z[0] for c in range(CLASSES)])[y]
     return centred.T @ centred
@@ -61,8 +87,9 @@ def scatter(Z, y):
         SLDA(shrinkage=0.1, updated=False),
         SLDA(shrinkage=0.1, updated=False, target="variance"),
         KLDA(seed=2, features=30),
+        KLDA(seed=2, features=30, shrinkage="oas", prior_rows=2.5),
     ],
-    ids=["identity", "variance", "identity, frozen", "variance, frozen", "KLDA"],
+    ids=["identity", "variance", "identity, frozen", "variance, frozen", "KLDA", "OAS, means held"],
 )
 @pytest.mark.parametrize("n", [0, 1, BLOCK - 1, BLOCK, GROWN - 1, GROWN])
 def test_slda_and_klda_probabilities_are_those_of_gaussians_with_their_covariance(n, system):
@@ -70,14 +97,39 @@ def test_slda_and_klda_probabilities_are_those_of_gaussians_with_their_covarianc
     X, y = everything(n)
     Z, own = (lift(part.astype(np.float32), *system.drawn) for part in (X, Q))
     whole, start, D = (scatter(Z, y), len(y)), (scatter(Z[: len(Y0)], Y0), len(Y0)), Z.shape[1]
+    s = oas(start[0], len(Y0)) if system.shrinkage == "oas" else system.shrinkage
     S, rows_in = whole if system.updated else start
     shrunk, count = whole if system.updated and n == GROWN else start  # at the last inversion
-    ridge = system.shrinkage * (count if system.target == "identity" else np.trace(shrunk) / D)
-    covariance = ((1 - system.shrinkage) * S + ridge * np.eye(D)) / rows_in
-    logs = [multivariate_normal(Z[y == c].mean(axis=0), covariance).logpdf(own) for c in np.unique(y)]
+    ridge = s * (count if system.target == "identity" else np.trace(shrunk) / D)
+    covariance = ((1 - s) * S + ridge * np.eye(D)) / rows_in
+    held = system.prior_rows * Z[: len(Y0)].mean(axis=0)
+    means = [(Z[y == c].sum(axis=0) + held) / (np.sum(y == c) + system.prior_rows) for c in np.unique(y)]
+    logs = [multivariate_normal(mean, covariance).logpdf(own) for mean in means]
     expected = np.zeros((len(Q), CLASSES))
     expected[:, np.unique(y)] = softmax(np.column_stack(logs))
     np.testing.assert_allclose(system.probabilities(Q), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("n", [4, 40, 400])
+def test_oas_is_where_the_estimate_of_the_oracle_shrinkage_converges(n):
+    """The iteration of Chen et al. 2010, whose limit they give in closed form."""
+    Z = np.random.default_rng(n).normal(size=(n, D)) * np.linspace(0.1, 2, D)
+    S, shrunk = Z.T @ Z / n, np.eye(D)
+    for _ in range(1000):
+        product, square = np.trace(shrunk @ S), np.trace(shrunk) ** 2
+        rho = ((1 - 2 / D) * product + square) / ((n + 1 - 2 / D) * product + (1 - n / D) * square)
+        shrunk = (1 - rho) * S + rho * np.trace(S) / D * np.eye(D)
+    assert oas(S, n) == pytest.approx(min(rho, 1), rel=1e-6)
+    assert oas(np.eye(D), n) == oas(np.zeros((D, D)), n) == 1
+
+
+def test_averaged_klda_answers_by_the_mean_of_systems_that_draw_other_features():
+    system, alone = taught(AveragedKLDA(params=dict(features=30))), taught(KLDA(features=30))
+    parts = np.array([member.probabilities(Q) for member in system.members])
+    np.testing.assert_array_equal(parts[0], alone.probabilities(Q))
+    assert len({part.tobytes() for part in parts}) == system.draws == 5
+    np.testing.assert_allclose(system.probabilities(Q), parts.mean(axis=0), atol=1e-12)
+    np.testing.assert_array_equal(system.predict(Q), parts.mean(axis=0).argmax(axis=1))
 
 
 @pytest.mark.parametrize("make", [lambda: KLDA(features=60), lambda: SLDA(shrinkage=0.2, target="variance")])

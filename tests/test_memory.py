@@ -125,6 +125,13 @@ def test_bad_input_is_refused_in_one_line_and_changes_nothing(memory, call):
         assert again.head().root == head.root
 
 
+def test_a_trigger_that_is_planted_while_it_is_open_is_refused_before_a_write(memory):
+    with closing(sqlite3.connect(memory.path)) as stranger:
+        stranger.execute("CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM entries WHERE place = 60; END")
+    with refused("tables"):
+        memory.correct(X[0], "a")
+
+
 def test_an_empty_memory_has_no_answer_and_its_first_entry_sets_the_length(path):
     with CorrectionMemory.open(path) as one, CorrectionMemory.open(path) as other:
         with refused("empty"):

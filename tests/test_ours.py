@@ -8,7 +8,8 @@ from scipy.stats import multivariate_normal, norm
 from ocrrlib.scenario import make_scenario
 from ocrrlib.systems import SYSTEMS, make
 from ocrrlib.systems.base import softmax
-from ocrrlib.systems.gaussians import PLDA, KernelLDA, basis, cosines_and_sines, orthogonal_frequencies
+from ocrrlib.systems.features import cosines_and_sines, orthogonal_frequencies
+from ocrrlib.systems.gaussians import PLDA, KernelLDA, basis
 from ocrrlib.systems.neighbours import Substrate
 from ocrrlib.systems.ours import LedgerPLDA
 

@@ -191,9 +191,18 @@ def test_a_stopped_table_goes_on_where_it_was(tmp_path, monkeypatch):
 
 
 def test_the_ledger_that_is_searched_has_seen_a_whole_stream():
-    rows = scale.after_streams(["banking77"], DEFAULT_ENCODER, "0", "quick")
-    assert list(rows["ef"]) == list(scale.EFFORTS) and rows["entries"].nunique() == 1 and rows["entries"][0] > 100
+    rows = scale.search_ledgers(["banking77"], DEFAULT_ENCODER, "0", "quick")
+    assert list(rows["ef"]) == 3 * list(scale.EFFORTS) and list(rows["order"].unique()) == list(scale.ORDERS)
+    assert rows["entries"].nunique() == 1 and rows["entries"][0] > 100
     assert rows["recall"].iloc[-1] > 0.99 and rows["hnsw_acc"].iloc[-1] == rows["exact_acc"].iloc[-1]
+
+
+@pytest.mark.parametrize("d", [2, 8])
+def test_the_local_dimension_of_a_uniform_cloud_is_that_of_its_space(d):
+    cloud = np.random.default_rng(0).uniform(-0.1, 0.1, (4000, d))
+    X = np.hstack([cloud, np.ones((4000, 1))]) / np.sqrt(1 + (cloud**2).sum(axis=1, keepdims=True))
+    cosines = -np.sort(-X[:200] @ X.T)[:, 1 : 1 + scale.NEAREST]
+    assert scale.dimension(cosines) == pytest.approx(d, rel=0.15)
 
 
 # --- the race

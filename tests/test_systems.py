@@ -20,7 +20,8 @@ SMALL = {
     "river_logreg": dict(rows=100),
     "bounded_reservoir_100": dict(budget=50),
     "bounded_fifo_100": dict(budget=50),
-    "klda": dict(features=64),
+    **dict.fromkeys(("klda", "klda_held", "klda_oas", "ranpac", "ranpac_unbalanced"), dict(features=64)),
+    "klda_5": dict(params=dict(features=64)),
     "der_pp": dict(memory=60, memory_batch=8),
     "mir": dict(memory=60, candidates=20),
     **dict.fromkeys(("er", "er_ace", "er_tuned", "gdumb"), dict(memory=60)),
@@ -28,7 +29,7 @@ SMALL = {
 }
 # The first row of every class, and variants that take other ways; tests/test_lora.py has the same for sentences.
 CONTRACT = list({SYSTEMS[name].cls: name for name in reversed(EMBEDDED)}.values())
-CONTRACT += ["bounded_fifo_100", "ncm_cosine", "slda_frozen", "er_tuned"]
+CONTRACT += ["bounded_fifo_100", "ncm_cosine", "slda_frozen", "er_tuned", "klda_held", "klda_oas", "ranpac_unbalanced"]
 STATIC = {"static_knn", "static_linear"}
 VOTING = {"static_knn", "substrate", "substrate_hnsw", "bounded_reservoir_100", "bounded_fifo_100"}
 every_system = pytest.mark.parametrize("name", CONTRACT)
@@ -76,7 +77,8 @@ def test_same_seed_gives_the_same_answers_at_every_step_and_corrections_alone_ch
     np.testing.assert_array_equal(after, second.predict(s.queries))
     assert np.array_equal(after, before) == (name in STATIC)
     np.testing.assert_array_equal(fitted(name, s, 3).predict(s.queries), before)  # shared work stays as it was
-    assert np.mean(before[-len(s.y_original) :] == s.y_original) > 0.5  # known classes, eight of them
+    if name != "blind":
+        assert np.mean(before[-len(s.y_original) :] == s.y_original) > 0.5  # known classes, eight of them
 
 
 @every_system

@@ -256,8 +256,8 @@ def mutations(count, seed=0):
 def rows():
     """How many of each trial came out as they should: test, case, trials, right."""
     for head, anchored in (("with a head", True), ("without a head", False)):
-        verdicts = evidence.integrity(anchored).values()
-        yield "Agent Memory Integrity", f"edits reported, {head}", 9, sum(one.startswith("reported") for one in verdicts)
+        reported = [verdict.startswith("reported") for verdict in evidence.integrity(anchored).values()]
+        yield "Agent Memory Integrity", f"edits reported, {head}", 9, sum(reported)
         for kind, right in evidence.tampering(anchored=anchored).items():
             yield "AMTB, 10,000 entries", f"{kind}, {head}", 10 if kind == "intact" else 250, right
     for case, right in evidence.proofs().items():

@@ -54,6 +54,7 @@ MIX = dict(  # as found by ``studies.tune.search``
     kernel=dict(features=1536, bandwidth=0.7, shrinkage=0.02, prior_rows=2.5, rank=512),
     **HEAD,
 )
+KLDA = dict(features=2000, shrinkage=0.2, target="variance")
 BUDGETS = (100, 500, 1000, 5000)
 KEPT = dict(reservoir="a uniform sample of all rows (Vitter 1985)", fifo="the newest rows")
 
@@ -72,6 +73,10 @@ def _replay(cls, about, **params):
 
 def _closed(cls, about, family="shared", **params):
     return Entry("discriminants", cls, params, about, family)
+
+
+def _ridge(cls, about, family="shared", **params):
+    return Entry("ridge", cls, params, about, family)
 
 
 def _lora(about, epochs=2, **params):
@@ -135,9 +140,38 @@ SYSTEMS = {
         "KLDA",
         "As slda, on 2,000 random features (Prabhu et al. 2024; Momeni et al. 2025).",
         "klda",
-        **dict(features=2000, shrinkage=0.2, target="variance"),
+        **KLDA,
     ),
-    "rls": _closed("RLS", "Stores ridge regression on all rows, updated exactly (Zhuang et al. 2022).", ridge=0.1),
+    "klda_held": _closed(
+        "KLDA",
+        "As klda, class means held to that of all initial rows, a prior worth 2.5 rows (Gauvain and Lee 1994).",
+        "klda",
+        **KLDA,
+        prior_rows=2.5,
+    ),
+    "klda_oas": _closed(
+        "KLDA",
+        "As klda, shrunk by an OAS estimate on the initial rows (Prabhu et al. 2024; Chen et al. 2010).",
+        "klda",
+        **KLDA | dict(shrinkage="oas"),
+    ),
+    "klda_5": _closed(
+        "AveragedKLDA", "Mean of klda over 5 draws of its features (Momeni et al. 2025).", "klda", draws=5, params=KLDA
+    ),
+    "rls": _ridge("RLS", "Stores ridge regression on all rows, updated exactly (Zhuang et al. 2022).", ridge=0.1),
+    "ranpac": _ridge(
+        "RanPAC",
+        "As rls, on 2,000 rectified projections, classes weighing the same (McDonnell et al. 2023).",
+        "ranpac",
+        **dict(features=2000, balanced=True),
+    ),
+    "ranpac_unbalanced": _ridge(
+        "RanPAC",
+        "As ranpac, rows weighing the same, as in the source (McDonnell et al. 2023).",
+        "ranpac",
+        **dict(features=2000, balanced=False),
+    ),
+    "blind": Entry("neighbours", "Blind", {}, "Stores one class id, that of the last correction, and answers it."),
     "er": _replay("ER", "SGD on a correction and 10 of 1,000 stored rows (Chaudhry et al. 2019).", lr=0.1),
     "er_ace": _replay(
         "ERACE", "As er, new rows compete among their own classes (Caccia et al. 2022).", lr=0.1, recent=10

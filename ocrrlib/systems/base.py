@@ -172,9 +172,9 @@ def class_sums(X, y, n_classes):
     return sums, np.bincount(y, minlength=n_classes)
 
 
-def class_means(sums, counts):
-    """Means (C, d) of classes, zero where there is no row."""
-    return sums / np.maximum(counts, 1)[:, None]
+def class_means(sums, counts, centre=0.0, prior_rows=0):
+    """Means (C, d) of classes, zero where there is no row; or held to a ``centre`` (d,) worth ``prior_rows`` rows."""
+    return (sums + prior_rows * centre) / np.maximum(counts + prior_rows, 1)[..., None]
 
 
 def softmax(logits):

@@ -1,16 +1,16 @@
-"""Class means, streaming discriminants and recursive least squares: closed forms, updated exactly."""
+"""Class means and streaming discriminants: closed forms, updated exactly."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ocrrlib.shared import shared
 from ocrrlib.systems.base import TEMPERATURE, Storage, System, class_means, class_sums, is_known
+from ocrrlib.systems.features import draw_features, lift, median_distance
 
 GROWTH = 1.5  # once rows are so many times those at the last inversion, the matrix is inverted again
 BLOCK = 32  # rank-one terms that are kept beside the inverse before they are folded into it
-SAMPLE = 1000  # rows that the bandwidth of random features is taken from
 
 
 @dataclass(eq=False)
@@ -43,31 +43,6 @@ class NCM(System):
         return Storage(self.sums.nbytes + self.counts.nbytes, parameters=self.sums.size)
 
 
-def lift(X, frequencies=None, phases=0.0):
-    """Rows (n, d) as float64, or their random Fourier features (n, D) (Rahimi and Recht 2007)."""
-    Z = X.astype(np.float64)
-    if frequencies is not None:
-        Z = Z @ frequencies
-        Z += phases
-        np.cos(Z, out=Z)
-        Z *= np.sqrt(2 / len(phases))
-    return Z
-
-
-def draw_features(features, d, bandwidth, seed):
-    """Frequencies (d, D) and phases (D,) of features whose products approximate an RBF kernel of this bandwidth."""
-    rng = np.random.default_rng([seed, 2])
-    return rng.normal(0, 1 / bandwidth, (d, features)), rng.uniform(0, 2 * np.pi, features)
-
-
-def median_distance(X, seed):
-    """The median distance between two of at most ``SAMPLE`` rows; 1 where there are no two different ones."""
-    rows = np.random.default_rng([seed, 1]).permutation(len(X))[:SAMPLE]
-    cosines = (X[rows].astype(np.float64) @ X[rows].T.astype(np.float64))[np.triu_indices(len(rows), 1)]
-    # Unit rows; the mid of an even number of pairs is the lower one, an exact value.
-    return float(np.sqrt(max(2 - 2 * np.quantile(cosines, 0.5, method="lower"), 0)) or 1.0) if len(cosines) else 1.0
-
-
 def ridge_of(shrinkage, target, counts, trace, d):
     """Weight of the identity beside the scatter (d, d) of so many rows of each class (C,), whose trace is given."""
     if target == "identity":
@@ -76,19 +51,31 @@ def ridge_of(shrinkage, target, counts, trace, d):
     return shrinkage * (trace / d if is_known(trace, free) else 1.0)
 
 
-@shared(keep=3)
+def oas(S, n):
+    """Oracle approximating shrinkage of a covariance (D, D), at any scale, of n rows (Chen et al. 2010, eq. 23).
+
+    Towards a multiple of the identity, by an estimate of what has the least squared error if rows are Gaussian.
+    """
+    D, square, trace = len(S), float(np.vdot(S, S)), float(np.trace(S))
+    off = (n + 1 - 2 / D) * (square - trace**2 / D)
+    return min(((1 - 2 / D) * square + trace**2) / off, 1.0) if off > 0 else 1.0
+
+
+@shared(keep=6)
 def _initial(X, y, n_classes, shrinkage, target, *drawn):
-    """Counts (C,), means (C, D), trace of the scatter, weight of the identity, inverse (D, D)."""
+    """Counts (C,), means (C, D), trace of the scatter, shrinkage, weight of the identity, inverse (D, D)."""
     Z = lift(X, *drawn)
     sums, counts = class_sums(Z, y, n_classes)
     means = class_means(sums, counts)
     Z -= means[y]
     with threadpool_limits(1):  # so that sums are made in one order
-        A = (1 - shrinkage) * (Z.T @ Z)
+        A = Z.T @ Z
         trace = float(np.vdot(Z, Z))
+        shrinkage = oas(A, len(y)) if shrinkage == "oas" else shrinkage
+        A *= 1 - shrinkage
         ridge = ridge_of(shrinkage, target, counts, trace, len(A))
         A.flat[:: len(A) + 1] += ridge
-        return counts, means, trace, ridge, np.linalg.inv(A)
+        return counts, means, trace, shrinkage, ridge, np.linalg.inv(A)
 
 
 @dataclass(eq=False)
@@ -105,27 +92,35 @@ class SLDA(System):
     the last inversion; there is another when rows have become half as many again.
     """
 
-    shrinkage: float = 1e-4  #: s, above 0, as in the source
+    shrinkage: float | str = 1e-4  #: s, above 0, as in the source, or ``oas``: of an OAS estimate on the first rows
     #: ``identity`` as in the source, or ``variance``: I times the mean variance (1 / n while that is not known)
     target: str = "identity"
     updated: bool = True  #: whether corrections change the covariance, as in the source, or the means only
+    #: rows that the mean of the first rows counts for against a class's own, in the mean that a class is scored by
+    prior_rows: float = 0
     drawn = ()  # random features, in subclasses
 
     def _fit(self, X, y):
         state = _initial(X, y, self.n_classes, self.shrinkage, self.target, *self.drawn)
-        counts, means, self.trace, self.ridge, self.inverse = state  # the inverse is shared: never written to
-        self.counts, self.means, self.inverted_at = counts.copy(), means.copy(), len(y)
+        counts, means, self.trace, self.s, self.ridge, self.inverse = state  # the inverse is shared: never written to
+        self.counts, self.inverted_at = counts.copy(), len(y)
+        self.means = np.vstack([means, counts @ means / len(y)]) if self.prior_rows else means.copy()
         self.terms = np.zeros((0, self.means.shape[1]))
         self.W = self.means @ self.inverse
         self._weigh()
 
+    def _held(self, M):
+        """Rows of classes held to the last row, that of the mean of the first rows; all of them if nothing is held."""
+        return class_means(self.counts[:, None] * M[:-1], self.counts, M[-1], self.prior_rows) if self.prior_rows else M
+
     def _weigh(self):
-        self.b = np.einsum("cd,cd->c", self.means, self.W) / -2
+        self.weights = self._held(self.W)
+        self.b = np.einsum("cd,cd->c", self._held(self.means), self.weights) / -2
 
     def _discriminants(self, Z):
         """Log-densities (m, C) of features (m, D), less what all classes have in common."""
         rows = self.counts.sum() if self.updated else self.inverted_at  # that the covariance is of
-        return (Z @ self.W.T + self.b) * rows
+        return (Z @ self.weights.T + self.b) * rows
 
     def _scores(self, X):
         return self._discriminants(lift(X, *self.drawn))
@@ -134,7 +129,7 @@ class SLDA(System):
         n = int(self.counts[y])
         v = lift(x[None], *self.drawn)[0] - self.means[y]
         u = self.inverse @ v - (self.terms @ v) @ self.terms
-        weight = (1 - self.shrinkage) * n / (n + 1) if self.updated else 0.0
+        weight = (1 - self.s) * n / (n + 1) if self.updated else 0.0
         gain = 1 + weight * (v @ u)
         move = -weight / gain * (self.means @ u)
         move[y] += 1 / (gain * (n + 1))
@@ -156,14 +151,15 @@ class SLDA(System):
 
     def _invert(self):
         self._fold()
-        ridge = ridge_of(self.shrinkage, self.target, self.counts, self.trace, len(self.inverse))
+        ridge = ridge_of(self.s, self.target, self.counts, self.trace, len(self.inverse))
         A = np.linalg.inv(self.inverse)
         A.flat[:: len(A) + 1] += ridge - self.ridge
         self.inverse, self.ridge, self.inverted_at = np.linalg.inv(A), ridge, self.counts.sum()
         self.W = self.means @ self.inverse
 
     def storage(self):
-        kept = self.means, self.inverse, self.terms, self.W, self.b, self.counts, *self.drawn
+        held = [self.weights] if self.prior_rows else []
+        kept = self.means, self.inverse, self.terms, self.W, self.b, self.counts, *self.drawn, *held
         return Storage(sum(part.nbytes for part in kept), parameters=self.means.size + self.inverse.size)
 
 
@@ -177,7 +173,7 @@ class KLDA(SLDA):
     """
 
     features: int = 2000
-    shrinkage: float = 0.2
+    shrinkage: float | str = 0.2
     target: str = "variance"
 
     def _fit(self, X, y):
@@ -190,34 +186,33 @@ class KLDA(SLDA):
 
 
 @dataclass(eq=False)
-class RLS(System):
-    """Recursive least squares, i.e. ridge regression on one-hot targets (as in ACIL, Zhuang et al. 2022).
+class AveragedKLDA(System):
+    """Mean probabilities of KLDA systems that differ in the draw of their features (KLDA-E, Momeni et al. 2025)."""
 
-    Weights are at any time those of the regression over all rows so far, initial and corrected. The source
-    regresses on random features of the rows, after a ReLU (8192 by its code's default); here on the rows.
-    """
-
-    ridge: float = 0.1  #: weight of the squared norm beside the sum of squared errors, as in the source's code
-    temperature = TEMPERATURE
+    draws: int = 5  #: such systems
+    params: dict = field(default_factory=dict)  #: hyperparameters of each
 
     def _fit(self, X, y):
-        X = X.astype(np.float64)
-        with threadpool_limits(1):  # so that sums are made in one order
-            self.inverse = np.linalg.inv(X.T @ X + self.ridge * np.eye(self.dim))
-            self.W = class_sums(X, y, self.n_classes)[0] @ self.inverse
+        others = np.random.default_rng([self.seed, 9]).integers(2**31, size=self.draws - 1).tolist()
+        self.members = [KLDA(seed, **self.params).fit(X, y, range(self.n_classes)) for seed in (self.seed, *others)]
+
+    def _mean(self, scores):
+        return sum(member._chances(own) for member, own in zip(self.members, scores)) / self.draws
 
     def _scores(self, X):
-        return X.astype(np.float64) @ self.W.T
+        return self._mean(member._scores(X) for member in self.members)
+
+    def _follow(self, Q):
+        standing = [member._follow(Q) for member in self.members]
+        return lambda rows: self._mean(scores(rows) for scores in standing)
+
+    def _chances(self, p):
+        return p
 
     def _correct(self, x, y):
-        x = x.astype(np.float64)
-        u = self.inverse @ x
-        gain = 1 + x @ u
-        error = -self.W @ x
-        error[y] += 1
-        self.inverse -= np.multiply.outer(u / gain, u)  # Sherman and Morrison (1950)
-        self.W += np.multiply.outer(error / gain, u)
+        for member in self.members:
+            member.correct(x, y)
 
     def storage(self):
-        kept = self.inverse, self.W, self.seen
-        return Storage(sum(part.nbytes for part in kept), parameters=self.inverse.size + self.W.size)
+        held = [member.storage() for member in self.members]
+        return Storage(sum(one.bytes for one in held), parameters=sum(one.parameters for one in held))

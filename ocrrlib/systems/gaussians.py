@@ -5,7 +5,7 @@ from threadpoolctl import threadpool_limits
 
 from ocrrlib.shared import shared
 from ocrrlib.systems.base import class_means, class_sums, is_known
-from ocrrlib.systems.discriminants import median_distance
+from ocrrlib.systems.features import cosines_and_sines, median_distance, orthogonal_frequencies
 
 LEAST_VARIANCE = 1e-3  # of a direction within classes, as a share of the mean variance
 
@@ -123,28 +123,6 @@ class PLDA(GaussianClasses):
         self.offset[y] = -(mean @ (mean / variance) + np.log(variance).sum()) / 2
 
 
-def orthogonal_frequencies(count, d, bandwidth, seed):
-    """Frequencies (d, count) of an RBF kernel, orthogonal d at a time (Yu et al. 2016), as long as normal ones."""
-    rng, blocks = np.random.default_rng([seed, 7]), []
-    for _ in range(0, count, d):
-        turned, signs = np.linalg.qr(rng.normal(size=(d, d)))
-        blocks.append(turned * np.sign(np.diag(signs)) * np.sqrt(rng.chisquare(d, d)))
-    return np.hstack(blocks)[:, :count] / bandwidth
-
-
-def cosines_and_sines(X, frequencies):
-    """Two features of unit length in all for each frequency (d, f) of rows (n, d): (n, 2 f) float64.
-
-    At as many features they follow the kernel more closely than cosines along frequencies drawn one by one.
-    """
-    angles, half = X.astype(np.float64) @ frequencies, frequencies.shape[1]
-    F = np.empty((len(X), 2 * half))
-    np.cos(angles, out=F[:, :half])
-    np.sin(angles, out=F[:, half:])
-    F *= np.sqrt(1 / half)
-    return F
-
-
 @shared(keep=2)
 def _kernel_start(X, y, n_classes, frequencies):
     """Counts (C,), sums (C, D), eigenvalues (D,) of the covariance within classes, highest first, eigenvectors (D, r).
@@ -193,8 +171,7 @@ class KernelLDA(GaussianClasses):
 
     def means(self, classes=slice(None)):
         """Means of classes, (c, D), held to that of the first rows."""
-        weights = np.maximum(self.counts[classes] + self.prior_rows, 1)[..., None]
-        return (self.sums[classes] + self.prior_rows * self.centre) / weights
+        return class_means(self.sums[classes], self.counts[classes], self.centre, self.prior_rows)
 
     def project(self, X):
         """Features (m, D) float64 of rows (m, d)."""
