@@ -110,9 +110,8 @@ def run_grid(runs, datasets, **how):
     finished = run_tasks(run_one, tasks, **how)
     checkpoints = [run.names | row for run, one in zip(runs, finished) for row in one["checkpoints"]]
     rows = pd.DataFrame([run.names | one["rows"] for run, one in zip(runs, finished)])
-    return pd.DataFrame(checkpoints), rows.assign(
-        **{name: rows[name].map(bytes.fromhex) for name in ("right", "heights")}
-    )
+    packed = {name: rows[name].map(bytes.fromhex) for name in ("right", "heights")}
+    return pd.DataFrame(checkpoints), rows.assign(**packed)
 
 
 def sweep(runs, datasets, **how):
