@@ -280,7 +280,7 @@ NEAREST = 20  # neighbours from which a local dimension is estimated
 def ledger_of(name, encoder, seed, profile="paper"):
     """Rows (n, d) of a ledger, class ids (n,), queries (m, d), class ids (m,).
 
-    Of a dataset the ledger is the substrate's after a whole stream, and queries are all test rows; else it is synthetic.
+    Of a dataset the ledger is the substrate's after a whole stream, and queries are all test rows.
     """
     if name in CLUSTERS:
         cell = replace(CLUSTERS[name], seed=seed, n=10_000 if profile == "paper" else 500)
@@ -305,8 +305,9 @@ def dimension(cosines):
 def search_ledger(name, encoder, seed, order="as written", profile="paper", efforts=EFFORTS):
     """Approximate search on a ledger whose rows were added in this order, at every effort: a list of dict."""
     X, labels, Q, y = ledger_of(name, encoder, seed, profile)
-    moved = np.random.default_rng(seed).permutation(len(X)) if order == "shuffled" else np.argsort(labels, kind="stable")
-    if order != ORDERS[0]:
+    if order != "as written":
+        shuffled = np.random.default_rng(seed).permutation(len(X))
+        moved = np.argsort(labels, kind="stable") if order == "by class" else shuffled
         X, labels = X[moved], labels[moved]
     index = empty_index(len(X), EFFORTS[0], dim=X.shape[1])
     index.add_items(X, None, 1)
