@@ -168,7 +168,7 @@ SYSTEMS = {
     "ledger_lda": Entry(
         "bayes",
         "LedgerLDA",
-        HEAD,
+        dict(k=30, spread_rows=300, **HEAD),
         "The substrate's ledger, read through Bayesian discriminants, nearest entries and a head; appends.",
         "known_head",
     ),
