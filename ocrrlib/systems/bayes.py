@@ -131,11 +131,11 @@ class BayesLDA(GaussianClasses):
 class LedgerLDA(Trained, Substrate):
     """A correction is appended to the ledger, as in ``substrate``; a model, the nearest entries and a head read it.
 
-    Two class distributions are averaged: Bayesian discriminants, and the nearest entry of each class; leave-one-out
-    on the initial rows sets their temperatures. The known classes' probability is then split among them half by this
-    average and half by the frozen head of ``static_linear``. Rows of known classes and of those first met in the
-    stream are taken to be equally likely, once enough is known of the latter: with K known and N new classes, the
-    probability of a new one of n rows is multiplied by ``(K / N) ** (n / (n + 1))``.
+    Two class distributions are averaged: Bayesian discriminants, and the nearest entry of each class, among the ``k``
+    nearest; leave-one-out on the initial rows sets their temperatures. The prior of a known class is its frequency
+    there. Once a class first met in the stream has two rows, rows of known and of new classes are taken to be equally
+    likely: its probability is multiplied by the number of known classes over that of new ones. A third of the known
+    classes' probability is split among them by the frozen head of ``static_linear``.
     """
 
     spread_rows: float  #: rows that the common variance counts for against that of a class
@@ -144,7 +144,8 @@ class LedgerLDA(Trained, Substrate):
         super()._fit(X, y)
         self.head = StaticLinear(self.seed, self.epochs, self.fit_lr, self.weight_decay, self.batch)
         self.head.fit(X, y, range(self.n_classes))
-        self.known = self.seen.copy()
+        self.known, counts = self.seen.copy(), np.bincount(y, minlength=self.n_classes)
+        self.frequency = counts / counts[self.known].mean()
         model, *self.heat = _start(X, y, self.n_classes, self.spread_rows, self.seed)
         self.model = deepcopy(model)
 
@@ -155,10 +156,10 @@ class LedgerLDA(Trained, Substrate):
     def _mix(self, scores, found, p_head):
         p = softmax_seen(scores / self.heat[0], self.seen) / 2
         p += shares(*found, self.entries, self.n_classes, self.heat[1], nearest=True) / 2
+        odds = self.known.sum() / max(np.count_nonzero(self.seen & ~self.known), 1)
+        p *= np.where(self.known, self.frequency, np.where(self.model.counts > 1, odds, 1))
         given = p[:, self.known].sum(axis=1, keepdims=True) / 3
-        new = self.seen & ~self.known
-        odds = np.where(self.model.counts > 1, self.known.sum() / max(np.count_nonzero(new), 1), 1)
-        p *= np.where(self.known, 2 / 3, odds)
+        p[:, self.known] *= 2 / 3
         p += given * p_head
         return p / p.sum(axis=1, keepdims=True)
 
