@@ -1,4 +1,4 @@
-"""Bayesian linear discriminants over the substrate's ledger: every setting is estimated from the initial rows."""
+"""Bayesian linear discriminants over the substrate's ledger, estimated from the initial rows."""
 
 from copy import deepcopy
 from dataclasses import dataclass
