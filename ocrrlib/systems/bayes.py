@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from ocrrlib.shared import shared
 from ocrrlib.systems.base import Storage, best_seen, class_means, class_sums, softmax_seen
-from ocrrlib.systems.discriminants import SAMPLE
+from ocrrlib.systems.features import SAMPLE
 from ocrrlib.systems.gaussians import GaussianClasses, basis
 from ocrrlib.systems.heads import StaticLinear, Trained
 from ocrrlib.systems.neighbours import Substrate, shares
