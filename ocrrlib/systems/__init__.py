@@ -199,6 +199,13 @@ SYSTEMS = {
         "Proposed: the substrate's ledger, read through two Gaussian models, a head and neighbours; appends.",
         "known_head",
     ),
+    "ledger_lda": Entry(
+        "bayes",
+        "LedgerLDA",
+        dict(k=30, spread_rows=300, **HEAD),
+        "The substrate's ledger, read through Bayesian discriminants, nearest entries and a head; appends.",
+        "known_head",
+    ),
     "substrate_k1": _near("Substrate", "Substrate that asks the nearest entry alone.", k=1, margin=0.05),
     "substrate_sumsim": _near("Substrate", "Substrate with votes weighed by cosine.", k=5, rule="sumsim"),
     "substrate_count_only": _near("Substrate", "Substrate with ties by count only.", **VOTE, rule="count_only"),
