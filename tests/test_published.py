@@ -30,6 +30,7 @@ CANNOT_TELL = set(
 )
 
 
+@plt.rc_context()  # the style of a notebook ends with it
 def execute(stem, out, only="", skip=(), **given):
     """Run the code cells of a notebook whose ids match ``only``; its variables, of which some are ``given``."""
     given["OUT"] = str(out)

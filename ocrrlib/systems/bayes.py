@@ -8,12 +8,12 @@ from scipy.optimize import minimize_scalar
 from threadpoolctl import threadpool_limits
 
 from ocrrlib.shared import shared
-from ocrrlib.systems.base import Storage, best_seen, class_means, class_sums, softmax_seen
+from ocrrlib.systems.base import class_means, class_sums, softmax_seen
+from ocrrlib.systems.discriminants import oas
 from ocrrlib.systems.features import SAMPLE
 from ocrrlib.systems.gaussians import GaussianClasses, basis
-from ocrrlib.systems.heads import StaticLinear, Trained
-from ocrrlib.systems.neighbours import Substrate, shares
-from ocrrlib.systems.ours import StandingScores
+from ocrrlib.systems.neighbours import shares
+from ocrrlib.systems.ours import LedgerReader, StandingScores
 
 
 def shrinkage_within(X, y, n_classes):
@@ -29,14 +29,12 @@ def shrunk_between(between, within, n_classes):
     """Variances of class means along coordinates (d,), shrunk to their mean, that all are above 0.
 
     ``between`` are unbiased estimates, from the means of ``n_classes`` classes, ``within`` what the error of a mean
-    adds to each. The share of the mean is that of an oracle approximating shrinkage estimate (Chen et al. 2010).
+    adds to each.
     """
-    d, mean, seen = len(between), between.mean(), between + within
+    mean = between.mean()
     if not mean > 0:
-        return np.ones(d)  # not known: the prior is worth one row
-    trace, square = seen.sum() ** 2, (seen**2).sum()
-    share = ((1 - 2 / d) * square + trace) / (n_classes * (square - trace / d) + 1e-300)
-    share = np.clip(share, 1e-3, 1)
+        return np.ones(len(between))  # not known: the prior is worth one row
+    share = max(oas(np.diag(between + within), n_classes - 1), 1e-3)
     return np.maximum((1 - share) * between + share * mean, 1e-3 * mean)
 
 
@@ -128,7 +126,7 @@ class BayesLDA(GaussianClasses):
 
 
 @dataclass(eq=False, kw_only=True)
-class LedgerLDA(Trained, Substrate):
+class LedgerLDA(LedgerReader):
     """A correction is appended to the ledger, as in ``substrate``; a model, the nearest entries and a head read it.
 
     Two class distributions are averaged: Bayesian discriminants, and the nearest entry of each class, among the ``k``
@@ -142,12 +140,11 @@ class LedgerLDA(Trained, Substrate):
 
     def _fit(self, X, y):
         super()._fit(X, y)
-        self.head = StaticLinear(self.seed, self.epochs, self.fit_lr, self.weight_decay, self.batch)
-        self.head.fit(X, y, range(self.n_classes))
         self.known, counts = self.seen.copy(), np.bincount(y, minlength=self.n_classes)
         self.frequency = counts / counts[self.known].mean()
         model, *self.heat = _start(X, y, self.n_classes, self.spread_rows, self.seed)
-        self.model = deepcopy(model)
+        self.models = [deepcopy(model)]
+        (self.model,) = self.models
 
     def _correct(self, x, y):
         super()._correct(x, y)
@@ -170,14 +167,3 @@ class LedgerLDA(Trained, Substrate):
         neighbours, p_head = super()._follow(Q), self.head.probabilities(Q)
         scores = StandingScores(self.model, self.model.project(Q))
         return lambda rows: self._mix(scores(rows), neighbours(rows), p_head[rows])
-
-    def _answer(self, p):
-        return best_seen(p, self.seen)
-
-    def _chances(self, p):
-        return p
-
-    def storage(self):
-        """Ledger and model as they are held; the head, like all heads, as published: 4 bytes a parameter."""
-        head = self.head.storage()
-        return Storage(self.entries.nbytes + self.model.nbytes + head.bytes, self.entries.size, head.parameters)

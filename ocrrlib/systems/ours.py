@@ -28,8 +28,30 @@ class StandingScores:
         return self.kept[rows]
 
 
+class LedgerReader(Trained, Substrate):
+    """A substrate whose ledger is read by ``models`` and a frozen head beside its neighbours; scores are probabilities.
+
+    The head is that of ``static_linear``, and so is its size: 4 bytes a parameter, as published.
+    """
+
+    def _fit(self, X, y):
+        super()._fit(X, y)
+        self.head = StaticLinear(self.seed, self.epochs, self.fit_lr, self.weight_decay, self.batch)
+        self.head.fit(X, y, range(self.n_classes))
+
+    def _answer(self, p):
+        return best_seen(p, self.seen)
+
+    def _chances(self, p):
+        return p
+
+    def storage(self):
+        head, held = self.head.storage(), self.entries.nbytes + sum(model.nbytes for model in self.models)
+        return Storage(held + head.bytes, self.entries.size, head.parameters)
+
+
 @dataclass(eq=False, kw_only=True)
-class LedgerPLDA(Trained, Substrate):
+class LedgerPLDA(LedgerReader):
     """A correction is appended to the ledger, as in ``substrate``; only reading differs.
 
     Three class distributions are averaged: PLDA, LDA on random kernel features, and the nearest entry of each
@@ -53,8 +75,6 @@ class LedgerPLDA(Trained, Substrate):
 
     def _fit(self, X, y):
         super()._fit(X, y)
-        self.head = StaticLinear(self.seed, self.epochs, self.fit_lr, self.weight_decay, self.batch)
-        self.head.fit(X, y, range(self.n_classes))
         self.is_known = self.seen.astype(np.float64)
         data = X, y, self.n_classes
         self.models = PLDA(*data, **self.model), KernelLDA(*data, seed=self.seed, **self.kernel)
@@ -93,15 +113,3 @@ class LedgerPLDA(Trained, Substrate):
             return self._mix(*(scores(rows) for scores in standing), p_head[rows], neighbours(rows))
 
         return probabilities
-
-    def _answer(self, p):
-        return best_seen(p, self.seen)
-
-    def _chances(self, p):
-        return p
-
-    def storage(self):
-        """Ledger and models as they are held; the head, like all heads, as published: 4 bytes a parameter."""
-        head = self.head.storage()
-        models = sum(model.nbytes for model in self.models)
-        return Storage(self.entries.nbytes + models + head.bytes, self.entries.size, head.parameters)
