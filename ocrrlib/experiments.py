@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.files import InputError, pick
 from ocrrlib.metrics import RUN
-from ocrrlib.policies import POLICIES
+from ocrrlib.policies import JOINT, POLICIES
 from ocrrlib.scenario import PAPER_CAP
 from ocrrlib.systems import BUDGETS
 
@@ -45,6 +45,7 @@ class Experiment:
     seeds: tuple[int, ...] = SEEDS
     cap: int | None = PAPER_CAP
     rows: bool = False  # whether it is kept which test rows were right
+    encoder: str = DEFAULT_ENCODER
 
 
 FULL_SWEEP = tuple("static_knn static_linear online_linear ewc a_gem lwf knn_lm river_logreg substrate".split())
@@ -52,12 +53,17 @@ BOUNDED = tuple(f"bounded_{eviction}_{budget}" for eviction in ("reservoir", "fi
 LORAS = ("lora", "lora_no_dropout", "lora_epochs_5", "lora_epochs_10", "lora_replay", "lora_replay_summed")
 ONLINE = ("online_linear_tuned", "pa", "ncm", "ncm_cosine", "slda", "slda_frozen", "slda_shrunk", "klda", "rls")
 REPLAYS = ("er", "er_ace", "der_pp", "mir", "gdumb", "er_tuned", "er_ace_tuned")
-RIVALS = ("klda_held", "klda_oas", "klda_5", "ranpac", "ranpac_unbalanced", "blind")  # in no published experiment yet
-OURS = "ledger_plda"
+RIVALS = ("klda_held", "klda_oas", "klda_5", "ranpac", "blind")
+OURS, BEFORE = "ledger_lda", "ledger_plda"  # the proposed system, and the one that it replaces
 CROSSED = ("substrate", "slda", OURS)  # whose spread over seeds is taken apart
 VARIANTS = ("substrate", "substrate_count_only", "substrate_no_recency", "substrate_k1", "substrate_sumsim")
 
+COMPARED = (*FULL_SWEEP, *ONLINE, *RIVALS, *REPLAYS, BEFORE, OURS)
+# Those that keep the known classes and learn the new ones, one of each kind, and the floor.
+NARROWER = "static_linear online_linear_tuned knn_lm substrate ncm slda slda_shrunk rls klda klda_held ranpac".split()
+NARROWER = (*NARROWER, "er_tuned", "er_ace_tuned", BEFORE, OURS)
 BOTH, STORAGE = ("banking77", "clinc150"), ("substrate", "online_linear", "a_gem", "river_logreg", *BOUNDED)
+THREE = (*BOTH, "hwu64")
 WIDER = dict(seeds=tuple(range(20)), cap=None, rows=True)
 
 EXPERIMENTS = {
@@ -65,7 +71,10 @@ EXPERIMENTS = {
     "storage_pareto": Experiment(("banking77",), ("oracle",), STORAGE, "continued"),
     "lora": Experiment(("banking77",), ("oracle",), LORAS, "continued", slower=5),
     "vote_ablation": Experiment(("banking77",), ("oracle",), VARIANTS, "continued"),
-    "beyond": Experiment(BOTH, tuple(POLICIES), (*FULL_SWEEP, *ONLINE, *REPLAYS, OURS), "fresh", **WIDER),
+    "beyond": Experiment(THREE, tuple(POLICIES), COMPARED, "fresh", **WIDER),
+    "beyond_mpnet": Experiment(THREE, tuple(POLICIES), NARROWER, "fresh", encoder="all-mpnet-base-v2", **WIDER),
+    "beyond_tfidf": Experiment(THREE, tuple(POLICIES), NARROWER, "fresh", encoder="tfidf-svd", **WIDER),
+    "joint": Experiment(THREE, (JOINT.name,), NARROWER, "fresh", **WIDER),
 }
 
 # ``quick`` shows in seconds that everything works; its numbers mean nothing.
@@ -91,8 +100,8 @@ def parse_seeds(seeds):
     return numbers
 
 
-def grid(experiment, encoder=DEFAULT_ENCODER, seeds=None, profile="paper"):
-    """All runs of an experiment, in the order of its result file; by default with its own seeds.
+def grid(experiment, encoder=None, seeds=None, profile="paper"):
+    """All runs of an experiment, in the order of its result file; by default with its own encoder and seeds.
 
     Raises ``InputError`` if a name is unknown or a seed out of range.
     """
@@ -100,7 +109,7 @@ def grid(experiment, encoder=DEFAULT_ENCODER, seeds=None, profile="paper"):
     size = pick("profile", profile, PROFILES)
     size = size | ({"thin": size["thin"] * plan.slower} if profile == "quick" else {"cap": plan.cap})
     return [
-        Run(dataset, encoder, policy, seed, system, draw=plan.draw, **size)
+        Run(dataset, encoder or plan.encoder, policy, seed, system, draw=plan.draw, **size)
         for dataset in plan.datasets
         for policy in plan.policies
         for seed in parse_seeds(plan.seeds if seeds is None else seeds)

@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ocrrlib.embeddings import load, load_sentences
-from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.experiments import EXPERIMENTS, grid
 from ocrrlib.files import ROOT, InputError, atomic, pick
 from ocrrlib.policies import JOINT, POLICIES
@@ -165,7 +164,7 @@ def dataset_of(dataset, encoder, reads):
 
 
 def run_experiment(
-    name, encoder=DEFAULT_ENCODER, seeds=None, profile="paper", jobs=1, dask=None, out=ROOT, cache=CACHE
+    name, encoder=None, seeds=None, profile="paper", jobs=1, dask=None, out=ROOT, cache=CACHE
 ):
     """Run an experiment, write its results below the folder ``out``, and return its checkpoints, a row each.
 
@@ -174,7 +173,7 @@ def run_experiment(
     """
     runs = grid(name, encoder, seeds, profile)
     (reads,) = {SYSTEMS[run.system].reads for run in runs}
-    datasets = {run.dataset: dataset_of(run.dataset, encoder, reads) for run in runs}
+    datasets = {run.dataset: dataset_of(run.dataset, run.encoder, reads) for run in runs}
     frame, rows = run_grid(runs, datasets, jobs=jobs, dask=dask, cache=cache)
     if not EXPERIMENTS[name].rows:
         frame = frame.drop(columns=ADDED)

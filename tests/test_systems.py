@@ -20,7 +20,7 @@ SMALL = {
     "river_logreg": dict(rows=100),
     "bounded_reservoir_100": dict(budget=50),
     "bounded_fifo_100": dict(budget=50),
-    **dict.fromkeys(("klda", "klda_held", "klda_oas", "ranpac", "ranpac_unbalanced"), dict(features=64)),
+    **dict.fromkeys(("klda", "klda_held", "klda_oas", "ranpac"), dict(features=64)),
     "klda_5": dict(params=dict(features=64)),
     "der_pp": dict(memory=60, memory_batch=8),
     "mir": dict(memory=60, candidates=20),
@@ -29,7 +29,7 @@ SMALL = {
 }
 # The first row of every class, and variants that take other ways; tests/test_lora.py has the same for sentences.
 CONTRACT = list({SYSTEMS[name].cls: name for name in reversed(EMBEDDED)}.values())
-CONTRACT += ["bounded_fifo_100", "ncm_cosine", "slda_frozen", "er_tuned", "klda_held", "klda_oas", "ranpac_unbalanced"]
+CONTRACT += ["bounded_fifo_100", "ncm_cosine", "slda_frozen", "er_tuned", "klda_held", "klda_oas"]
 STATIC = {"static_knn", "static_linear"}
 VOTING = {"static_knn", "substrate", "substrate_hnsw", "bounded_reservoir_100", "bounded_fifo_100"}
 every_system = pytest.mark.parametrize("name", CONTRACT)

@@ -61,6 +61,11 @@ def oas(S, n):
     return min(((1 - 2 / D) * square + trace**2) / off, 1.0) if off > 0 else 1.0
 
 
+@shared(keep=5)  # of the draws of ``klda_5``
+def _lifted(Q, *drawn):
+    return lift(Q, *drawn)
+
+
 @shared(keep=6)
 def _initial(X, y, n_classes, shrinkage, target, *drawn):
     """Counts (C,), means (C, D), trace of the scatter, shrinkage, weight of the identity, inverse (D, D)."""
@@ -181,7 +186,7 @@ class KLDA(SLDA):
         super()._fit(X, y)
 
     def _follow(self, Q):
-        Z = lift(Q, *self.drawn)
+        Z = _lifted(Q, *self.drawn)
         return lambda rows: self._discriminants(Z[rows])
 
 

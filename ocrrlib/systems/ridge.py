@@ -6,8 +6,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ocrrlib.shared import shared
-from ocrrlib.systems.base import TEMPERATURE, Storage, System, class_sums
-from ocrrlib.systems.features import rectified
+from ocrrlib.systems.base import TEMPERATURE, Storage, System, class_means, class_sums
+from ocrrlib.systems.features import SAMPLE, rectified
 
 RIDGES = 10.0 ** np.arange(-8, 9)  # that RanPAC chooses from
 
@@ -46,35 +46,39 @@ class RLS(System):
         return Storage(sum(part.nbytes for part in kept), parameters=self.inverse.size + self.W.size)
 
 
-@shared(keep=3)
-def _ridge_start(X, y, n_classes, features, seed, balanced):
+@shared(keep=2)
+def _ridge_start(X, y, n_classes, features, seed):
     """Projection (d, M), rows per class (C,), sums of features (C, M), inverse regularised Gram matrix (M, M)."""
-    projection = np.random.default_rng([seed, 8]).normal(size=(X.shape[1], features))
+    rng = np.random.default_rng([seed, 8])
+    projection = rng.normal(size=(X.shape[1], features))
     Z = rectified(X, projection)
     sums, counts = class_sums(Z, y, n_classes)
-    weights = 1 / counts[y] if balanced else np.ones(len(y))
-    rows = np.arange(len(y))
+    weights, sample = 1 / counts[y], rng.permutation(len(y))[:SAMPLE]
     with threadpool_limits(1):  # so that sums are made in one order
         values, vectors = np.linalg.eigh((Z.T * weights) @ Z)
-        Z, targets = Z @ vectors, (sums / np.maximum(counts, 1)[:, None] if balanced else sums) @ vectors
+        F, own, targets = Z[sample] @ vectors, y[sample], class_means(sums, counts) @ vectors
+        left = 1 - weights[sample, None] * (F**2 @ (1 / (values[:, None] + RIDGES)))  # 1 - leverage
         errors = []
-        for ridge in RIDGES:
-            own = Z / (values + ridge)
-            misses = own @ targets.T
-            misses[rows, y] -= 1
-            left = np.maximum(1 - weights * np.einsum("nm,nm->n", own, Z), 1e-9)  # 1 - leverage
-            errors.append(weights @ (np.einsum("nc,nc->n", misses, misses) / left**2))
+        for ridge, over in zip(RIDGES, np.maximum(left, 1e-9).T):
+            misses = F @ (targets / (values + ridge)).T
+            misses[np.arange(len(own)), own] -= 1
+            errors.append(weights[sample] @ (np.einsum("nc,nc->n", misses, misses) / over**2))
         return projection, counts, sums, (vectors / (values + RIDGES[np.argmin(errors)])) @ vectors.T
+
+
+@shared(keep=1)
+def _rectified(Q, projection):
+    return rectified(Q, projection)
 
 
 @dataclass(eq=False)
 class RanPAC(System):
-    """Ridge regression on rectified random projections of the rows (McDonnell et al. 2023).
+    """Ridge regression on rectified random projections of the rows (McDonnell et al. 2023), classes weighing the same.
 
-    Weights are at any time those of the regression over all rows so far. With ``balanced``, every class has the same
-    weight in it, shared by its rows; the source weighs all rows alike. The ridge is the one of ``RIDGES`` with the
-    least squared error on the initial rows, each left out in turn (the source leaves out a random fifth; 10,000
-    projections there).
+    Weights are at any time those of the regression over all rows so far. Every class has the same weight in it, shared
+    by its rows (the source weighs all rows alike). The ridge is the one of ``RIDGES`` with the least squared error on
+    ``SAMPLE`` of the initial rows, each left out in turn (the source leaves out a random fifth; 10,000 projections
+    there).
 
     The inverse Gram matrix B is that of the initial rows. Rows that came later, or whose weights changed with
     their class, are kept beside it: with features Z (k, M) and changes of weights D, the inverse is
@@ -82,20 +86,19 @@ class RanPAC(System):
     """
 
     features: int = 2000  #: M, the number of projections
-    balanced: bool = True  #: whether classes weigh the same, or rows
     temperature = TEMPERATURE
 
     def _fit(self, X, y):
-        start = _ridge_start(X, y, self.n_classes, self.features, self.seed, self.balanced)
+        start = _ridge_start(X, y, self.n_classes, self.features, self.seed)
         self.projection, self.at_first, sums, self.inverse = start  # these are shared: never written to
         self.counts, self.solved = self.at_first.copy(), sums @ self.inverse
-        self.rows = (X.copy(), y.copy()) if self.balanced else (X[:0], y[:0])  # whose weights may change
+        self.rows = X.copy(), y.copy()  # whose weights may change
         self.later, self.labels = np.zeros((2, 0, self.features)), np.zeros(0, np.int64)  # Z and Z B
         self.before, self.products = np.zeros(0), np.zeros((0, 0))  # weights in B, and Z B Z.T
         self._weigh()
 
     def _weigh(self):
-        weights = 1 / np.maximum(self.counts, 1) if self.balanced else np.ones(self.n_classes)
+        weights = 1 / np.maximum(self.counts, 1)
         self.W = self.solved * weights[:, None]
         if len(self.labels):
             Z, ZB = self.later
@@ -104,7 +107,7 @@ class RanPAC(System):
 
     def _correct(self, x, y):
         X, before = x[None], np.zeros(1)
-        if self.balanced and self.at_first[y] == self.counts[y]:  # the weights of its initial rows change from now on
+        if self.at_first[y] == self.counts[y]:  # the weights of its initial rows change from now on
             own = self.rows[0][self.rows[1] == y]
             X, before = np.vstack([own, X]), np.append(np.full(len(own), 1 / max(len(own), 1)), before)
         Z = rectified(X, self.projection)
@@ -122,7 +125,7 @@ class RanPAC(System):
         return rectified(X, self.projection) @ self.W.T
 
     def _follow(self, Q):
-        F = rectified(Q, self.projection)
+        F = _rectified(Q, self.projection)
         return lambda rows: F[rows] @ self.W.T
 
     def storage(self):
