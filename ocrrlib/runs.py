@@ -22,7 +22,7 @@ from ocrrlib.experiments import EXPERIMENTS, grid
 from ocrrlib.files import ROOT, InputError, atomic, pick
 from ocrrlib.policies import JOINT, POLICIES
 from ocrrlib.scenario import joint, make_scenario
-from ocrrlib.stream import ADDED, PROTOCOL, run_stream
+from ocrrlib.stream import PROTOCOL, run_stream
 from ocrrlib.systems import SYSTEMS, make
 from ocrrlib.tasks import CACHE, Task, libraries, run_tasks
 
@@ -175,8 +175,6 @@ def run_experiment(
     (reads,) = {SYSTEMS[run.system].reads for run in runs}
     datasets = {run.dataset: dataset_of(run.dataset, run.encoder, reads) for run in runs}
     frame, rows = run_grid(runs, datasets, jobs=jobs, dask=dask, cache=cache)
-    if not EXPERIMENTS[name].rows:
-        frame = frame.drop(columns=ADDED)
     about = {
         "data": {dataset: data.fingerprint for dataset, data in datasets.items()},
         "systems": {system: declared(system) for system in EXPERIMENTS[name].systems},
