@@ -13,11 +13,10 @@ from statsmodels.stats.multitest import multipletests
 from ocrrlib.experiments import Run
 from ocrrlib.files import InputError
 from ocrrlib.metrics import RUN, final, summarise
-from ocrrlib.policies import POLICIES
 from ocrrlib.runs import published, run_grid
 from ocrrlib.scenario import make_scenario
 from studies import differences, statistics
-from studies.rows import by_class
+from studies.rows import by_class, over_classes, places_of
 from studies.statistics import CELL, FACTORS, LEVEL, METRICS, NESTED, SOURCES
 
 BOUNDS = ["t_low", "t_high", "bca_low", "bca_high"]
@@ -35,25 +34,13 @@ def checkpoints(steps, corrections, novel, original=0.5, policy="oracle", seed=0
     return pd.DataFrame(names | dict(step=steps, corrections=corrections, novel_acc=novel, original_acc=original))
 
 
-def answered(answers, places, policy="oracle"):
-    """Runs and their packed test rows: ``answers`` by system (seeds, 2, rows), right or wrong on novel and original."""
-    runs, rows = [], []
-    for system, of_seeds in answers.items():
-        for seed, both in enumerate(of_seeds):
-            names = {"dataset": "d", "policy": policy, "seed": seed, "system": system}
-            runs.append(names | dict(zip(("novel", "original"), both.mean(axis=1))))
-            sizes = dict.fromkeys(("n_novel", "n_original"), both.shape[1])
-            rows.append(names | sizes | {"right": np.packbits(both.ravel()).tobytes()})
-    return pd.DataFrame(runs), pd.DataFrame(rows), {("d", seed): place for seed, place in enumerate(places)}
-
-
-def test_areas_under_curves_worked_by_hand():
+def test_a_run_is_measured_by_its_end_its_start_and_its_mean_over_steps():
     found = statistics.measure(checkpoints([0, 50, 70], [0, 30, 30], [0.0, 0.4, 0.6], [1.0, 0.9, 0.9])).iloc[0]
-    assert (found["novel"], found["original"], found["corrections"], found["allowed"]) == (0.6, 0.9, 30, 70)
+    assert (found["novel"], found["original"], found["start"], found["corrections"]) == (0.6, 0.9, 1.0, 30)
+    assert found["hm"] == pytest.approx(2 / (1 / 0.6 + 1 / 0.9))
     assert found["novel_over_steps"] == pytest.approx((50 * 0.2 + 20 * 0.5) / 70)
     assert found["original_over_steps"] == pytest.approx((50 * 0.95 + 20 * 0.9) / 70)
-    # 30 corrections bring it to 0.4, no further one to 0.6, and there it stays for the other 40.
-    assert found["novel_over_corrections"] == pytest.approx((30 * 0.2 + 40 * 0.6) / 70)
+    assert statistics.measure(checkpoints([0, 9], 0, 0.0, 0.0))["hm"].item() == 0
 
 
 def test_the_area_of_the_curve_is_a_third_metric_where_checkpoints_have_it():
@@ -64,13 +51,6 @@ def test_the_area_of_the_curve_is_a_third_metric_where_checkpoints_have_it():
     compared = statistics.accuracies(found, resamples=99).set_index(["metric", "system"])["difference"]
     assert compared["ausuc", "ncm"] == pytest.approx(0.1)
     assert summarise(one.assign(stored_entries=0, storage_bytes=0))["ausuc"].item() == 0.6
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-def test_corrections_count_up_to_those_that_the_policy_allows_in_that_run(policy):
-    found = statistics.measure(checkpoints([0, 500], [0, 0], [0.2, 0.2], policy=policy, seed=7))
-    assert found["allowed"].item() == POLICIES[policy].draws(7, 500).sum()
-    assert found["novel_over_corrections"].item() == pytest.approx(0.2)
 
 
 def test_tables_of_pairs_are_in_order_of_appearance_and_a_missing_seed_is_refused():
@@ -189,24 +169,10 @@ def test_places_are_those_of_the_rows_that_a_scenario_tests(tiny, cap):
         {"dataset": "tiny", "seed": seed, "n_novel": len(s.y_novel), "n_original": len(s.y_original)}
         for seed, s in scenarios.items()
     ]
-    found = statistics.places_of(pd.DataFrame(rows), {"tiny": tiny})
+    found = places_of(pd.DataFrame(rows), {"tiny": tiny})
     for seed, s in scenarios.items():
         for places, X in zip(found["tiny", seed], (s.X_novel, s.X_original)):
             np.testing.assert_array_equal(tiny.X_test[places], X)
-
-
-def test_rows_that_all_seeds_share_are_drawn_once_for_all():
-    bits = np.random.default_rng(0).random((2, 2, 300)) < 0.7
-    answers = {system: np.repeat(right[None], 10, axis=0) for system, right in zip("ab", bits)}
-    runs, rows, places = answered(answers, [tuple(np.arange(600).reshape(2, 300))] * 10)
-    np.testing.assert_array_equal(np.stack(statistics.right_rows(rows[:1]))[:, 0], bits[0])
-    ((_, tables, found),) = statistics.resampled_cells(runs, rows, places, resamples=3000)
-    np.testing.assert_allclose(found["both"], found["rows"])
-    for axis, table in enumerate(tables.values()):
-        mean = table.mean().to_numpy()
-        np.testing.assert_allclose(found["seeds"][axis], np.broadcast_to(mean, (3000, 2)))
-        np.testing.assert_allclose(found["rows"][axis].mean(axis=0), mean, atol=0.005)
-        np.testing.assert_allclose(found["rows"][axis].std(axis=0), np.sqrt(mean * (1 - mean) / 300), rtol=0.1)
 
 
 def test_classes_of_a_run_add_up_to_its_accuracies_and_its_area(tiny):
@@ -214,13 +180,28 @@ def test_classes_of_a_run_add_up_to_its_accuracies_and_its_area(tiny):
         Run("tiny", tiny.encoder, "random50", seed, system, cap=20) for seed in (0, 1) for system in ("ncm", "slda")
     ]
     checkpoints, rows = run_grid(named, {"tiny": tiny}, cache=None, progress=False)
-    found = by_class(rows, statistics.places_of(rows, {"tiny": tiny}), {"tiny": tiny})
+    found = by_class(rows, places_of(rows, {"tiny": tiny}), {"tiny": tiny})
     for run, end in zip(named, final(checkpoints).itertuples()):
         own = found[(found[list(RUN)] == pd.Series(run.names)).all(axis=1)]
         novel, original = (own[own["axis"] == axis] for axis in statistics.AXES)
-        assert np.average(novel["accuracy"], weights=novel["n"]) == pytest.approx(end.novel_acc)
-        assert np.average(original["accuracy"], weights=original["n"]) == pytest.approx(end.original_acc)
-        assert np.average(novel["ausuc"], weights=novel["n"]) == pytest.approx(end.ausuc)
+        assert np.average(novel["accuracy"], weights=novel["share"]) == pytest.approx(end.novel_acc)
+        assert np.average(original["accuracy"], weights=original["share"]) == pytest.approx(end.original_acc)
+        assert np.average(novel["ausuc"], weights=novel["share"]) == pytest.approx(end.ausuc)
+
+
+def test_bounds_over_classes_hang_on_how_their_differences_vary():
+    rng, rows = np.random.default_rng(0), []
+    for place in range(100):  # ten seeds of ten classes, some twice
+        area, more = rng.uniform(0.4, 0.9), rng.normal(0.05, 0.1)
+        names = {"dataset": "d", "policy": "oracle", "seed": place // 10, "class": f"class {place % 80}"}
+        for system, own in {"mine": area, "alike": area - 0.02, "other": area - more}.items():
+            rows.append(names | {"axis": "novel", "system": system, "share": 0.1, "ausuc": own})
+    rows = pd.DataFrame(rows)
+    found = over_classes(rows, "mine", LEVEL).set_index("system")["low_classes"]
+    assert set(found.index) == {"alike", "other"} and found["alike"] == pytest.approx(0.02)
+    d = rows.pivot(index=["class", "seed"], columns="system", values="ausuc").eval("mine - other")
+    clusters = (d - d.mean()).groupby("class").sum()
+    assert found["other"] == pytest.approx(d.mean() - 1.645 * np.sqrt((clusters**2).sum()) / len(d), abs=0.003)
 
 
 def spread(part, scale, rng, shape=SHAPE):
