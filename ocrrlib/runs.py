@@ -36,7 +36,6 @@ STUDIES = {
     "costs": ["dataset", "system"],
     "growth": ["system", "entries"],
     "memory": ["test", "case"],
-    "variance": ["dataset", "system", "draw", "order", "coins"],
     "streams": "study dataset encoder system seed asking p wrong confusion delay drift order new known step".split(),
 }
 # Their files say on what machine, with what libraries and when.

@@ -1,9 +1,7 @@
-"""Statistics over seeds: intervals, paired tests, censored corrections, resampling, variance.
+"""Statistics over seeds: intervals, paired tests, censored corrections.
 
 A *run* is one system with one seed in one *cell* (dataset and policy); runs of a cell are paired by their seed.
 """
-
-from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -22,20 +20,11 @@ REFERENCE = "substrate"
 LEVEL = 0.95  # confidence of intervals and bounds
 EXACT = 20  # up to so many pairs all sign flips are enumerated
 SAME = 1e-12  # differences this small, relative to the values, are rounding
-FACTORS = ("draw", "order", "coins")
-SOURCES = tuple(":".join(part) for size in (1, 2, 3) for part in combinations(FACTORS, size))
-# An order shuffles the rows of its own draw, and coins fall on the items of an order: all is nested.
-NESTED = {"draw": ["draw"], "order": ["order", "draw:order"], "coins": [name for name in SOURCES if "coins" in name]}
 
 
 def area(at, accuracy):
     """Mean of ``accuracy`` (n,) over ``at`` (n,), which begins at 0, by trapezoids."""
     return np.trapezoid(accuracy, at) / at[-1]
-
-
-def harmonic(novel, original):
-    """Harmonic mean of two accuracies; 0 if both are."""
-    return 2 * novel * original / max(novel + original, 1e-300)
 
 
 def measure(results):
@@ -50,7 +39,8 @@ def measure(results):
     for key, run in results.groupby(RUN, sort=False, observed=True):
         step, last = run["step"].to_numpy(), run.iloc[-1]
         row = dict(zip(RUN, key)) | {axis: last[name] for axis, name in columns.items()} | dict(last[kept])
-        row |= {"hm": harmonic(row["novel"], row["original"]), "start": run["original_acc"].iloc[0]}
+        row["hm"] = 2 * row["novel"] * row["original"] / max(row["novel"] + row["original"], 1e-300)
+        row["start"] = run["original_acc"].iloc[0]
         if "mistakes" in run:
             row["prequential"] = 1 - last["mistakes"] / step[-1]
         row |= {f"{axis}_over_steps": area(step, run[name].to_numpy()) for axis, name in columns.items()}
@@ -192,58 +182,4 @@ def corrections_to_levels(results, levels=LEVELS):
             times = np.where(reached, first[own], runs["corrections"].to_numpy()[own])
             row = dict(zip((*CELL, "system"), names)) | {"to": to, "seeds": len(own), "reached": int(reached.sum())}
             rows.append(row | dict(zip(("median", "low", "high"), median(times, reached))))
-    return pd.DataFrame(rows)
-
-
-def components(values):
-    """Variance components of a balanced crossed design (draws, orders, coins) with one value per cell, by ``SOURCES``.
-
-    By the method of moments: mean squares equal their expectations (Searle, Casella and McCulloch, Variance
-    Components, 1992, chapter 4). Estimates are unbiased and may be negative; the last one includes the noise.
-    """
-    values, effects, squares, found = np.asarray(values, float), {}, {}, {}
-    for part in (part for size in range(4) for part in combinations(range(3), size)):
-        others = tuple(axis for axis in range(3) if axis not in part)
-        effect = values.mean(axis=others, keepdims=True)
-        effects[part] = effect - sum(effects[less] for less in effects if set(less) < set(part))
-        repeats = np.prod([values.shape[axis] for axis in others])
-        squares[part] = repeats * (effects[part] ** 2).sum() / np.prod([values.shape[axis] - 1 for axis in part])
-    for part in list(squares)[:0:-1]:  # from the largest, whose mean square has no other in it
-        more = [bigger for bigger in found if set(bigger) > set(part)]
-        repeats = {p: np.prod([values.shape[axis] for axis in range(3) if axis not in p]) for p in (part, *more)}
-        found[part] = (squares[part] - sum(repeats[p] * found[p] for p in more)) / repeats[part]
-    estimates = np.array([found[part] for part in list(squares)[1:]])
-    rounding = max(SAME * np.abs(estimates).max(), (SAME * np.abs(values).max()) ** 2)
-    return pd.Series(np.where(np.abs(estimates) <= rounding, 0.0, estimates), index=SOURCES)
-
-
-def draw_interval(values):
-    """Bounds of the draw's share of the variance, 0 to 1: the F interval of one-way analysis (Searle et al., 3.5)."""
-    rows = np.asarray(values, float).reshape(len(values), -1)
-    (n, m), means = rows.shape, rows.mean(axis=1)
-    within = ((rows - means[:, None]) ** 2).sum() / (n * (m - 1))
-    ratio = m * means.var(ddof=1) / within if within else np.inf
-    ends = (ratio / stats.f.ppf(q, n - 1, n * (m - 1)) for q in ((1 + LEVEL) / 2, (1 - LEVEL) / 2))
-    return tuple(float(np.clip((end - 1) / (end + m - 1), 0, 1)) if np.isfinite(end) else 1.0 for end in ends)
-
-
-def shares(study, metrics):
-    """``variance`` and ``share`` in % of draw, order within draw, coins within order, by dataset, system and metric.
-
-    ``study`` has one row per system, draw, order and coins. An estimate ``below_zero`` is shown as 0; where nothing
-    varies, shares are NaN; ``low`` and ``high`` are ``draw_interval`` of the draw's share.
-    """
-    rows = []
-    for (dataset, system), own in study.groupby(["dataset", "system"], sort=False, observed=True):
-        own, shape = own.sort_values(list(FACTORS)), [own[factor].nunique() for factor in FACTORS]
-        for metric in metrics:
-            values = own[metric].to_numpy(float).reshape(shape)
-            parts = components(values)
-            raw = {source: parts[names].sum() for source, names in NESTED.items()}
-            total = sum(max(value, 0.0) for value in raw.values())
-            for source, value in raw.items():
-                bounds = draw_interval(values) if source == "draw" and total else (np.nan, np.nan)
-                row = {"dataset": dataset, "system": system, "metric": metric, "source": source}
-                row |= {"variance": max(value, 0.0), "share": 100 * max(value, 0.0) / total if total else np.nan}
-                rows.append(row | {"low": 100 * bounds[0], "high": 100 * bounds[1], "below_zero": value < 0})
     return pd.DataFrame(rows)

@@ -6,8 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from statsmodels.formula.api import ols
-from statsmodels.stats.anova import anova_lm
 from statsmodels.stats.multitest import multipletests
 
 from ocrrlib.experiments import Run
@@ -17,7 +15,7 @@ from ocrrlib.runs import published, run_grid
 from ocrrlib.scenario import make_scenario
 from studies import differences, statistics
 from studies.rows import by_class, over_classes, places_of
-from studies.statistics import CELL, FACTORS, LEVEL, METRICS, NESTED, SOURCES
+from studies.statistics import CELL, LEVEL, METRICS
 
 BOUNDS = ["t_low", "t_high", "bca_low", "bca_high"]
 # Darwin's maize, crossed minus self-fertilised, in eighths of an inch (Fisher, The Design of Experiments, section 21).
@@ -25,7 +23,6 @@ DARWIN = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48]
 # Remission of leukaemia in weeks (Freireich et al. 1963), the most used example of censored data.
 TREATED = [6, 6, 6, 7, 10, 13, 16, 22, 23, 6, 9, 10, 11, 17, 19, 20, 25, 32, 32, 34, 35]
 PLACEBO = [1, 1, 2, 2, 3, 4, 4, 5, 5, 8, 8, 8, 8, 11, 11, 12, 12, 15, 17, 22, 23]
-SHAPE = (6, 4, 4)  # draws, orders, coins
 
 
 def checkpoints(steps, corrections, novel, original=0.5, policy="oracle", seed=0, system="substrate"):
@@ -202,48 +199,6 @@ def test_bounds_over_classes_hang_on_how_their_differences_vary():
     d = rows.pivot(index=["class", "seed"], columns="system", values="ausuc").eval("mine - other")
     clusters = (d - d.mean()).groupby("class").sum()
     assert found["other"] == pytest.approx(d.mean() - 1.645 * np.sqrt((clusters**2).sum()) / len(d), abs=0.003)
-
-
-def spread(part, scale, rng, shape=SHAPE):
-    """Random effects of the factors in ``part``, one per combination of their levels."""
-    return scale * rng.normal(size=[n if name in part.split(":") else 1 for name, n in zip(FACTORS, shape)])
-
-
-def crossed(values):
-    index = pd.MultiIndex.from_product([range(n) for n in values.shape], names=FACTORS)
-    return pd.DataFrame({"novel": values.ravel()}, index).reset_index().assign(dataset="banking77", system="substrate")
-
-
-def test_variance_components_are_those_of_an_analysis_of_variance():
-    values = np.random.default_rng(1).normal(size=(3, 4, 2))
-    found = statistics.components(values)
-    formula = "novel ~ (C(draw) + C(order) + C(coins)) ** 2"  # the three-way interaction is what is left
-    squares = dict(zip(SOURCES, anova_lm(ols(formula, crossed(values)).fit())["mean_sq"]))
-    three = squares["draw:order:coins"]
-    assert found["draw:order:coins"] == pytest.approx(three)
-    assert found["draw:order"] == pytest.approx((squares["draw:order"] - three) / 2)
-    assert found["draw"] == pytest.approx((squares["draw"] - squares["draw:order"] - squares["draw:coins"] + three) / 8)
-
-
-def test_shares_are_nested_add_up_and_show_a_negative_estimate_as_zero():
-    rng = np.random.default_rng(2)
-    for source, whole in (("draw", "draw"), ("draw:order", "order"), ("draw:order:coins", "coins")):
-        found = statistics.shares(crossed(np.broadcast_to(spread(source, 1, rng, (12, 8, 4)), (12, 8, 4))), ["novel"])
-        found = found.set_index("source")
-        assert list(found.index) == list(NESTED) and found["share"].sum() == pytest.approx(100)
-        assert found.loc[whole, "share"] > 80 and found.loc[whole, "variance"] > 0.4  # of 1
-    opposed = np.array([1, -1, 1, -1])[:, None] * np.array([1, -1, 1, -1.0])  # whatever order does, coins undo
-    found = statistics.shares(crossed(np.broadcast_to(opposed, SHAPE) + 0.0), ["novel"])
-    assert found["below_zero"].tolist() == [False, True, False]
-    assert found["share"].tolist() == pytest.approx([0, 0, 100])
-    assert statistics.shares(crossed(np.full(SHAPE, 0.1)), ["novel"])["share"].isna().all()
-
-
-def test_the_interval_of_the_draw_is_the_textbooks():
-    judged = [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]
-    low, high = statistics.draw_interval(np.array(judged, float)[:, :, None])
-    assert low == 0 and round(high, 2) == 0.72  # Shrout & Fleiss 1979, ICC(1,1): -0.13 to 0.72
-    assert statistics.draw_interval(np.arange(6.0)[:, None, None] + np.zeros(SHAPE)) == (1, 1)
 
 
 def test_differences_of_streams_are_paired_t_tests_corrected_by_holm_within_each_study():

@@ -1,4 +1,4 @@
-"""Studies of streams and spread: each changes what it says, keeps all else, and repeats what is published."""
+"""Studies of streams: each changes what it says, keeps all else, and repeats what is published."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from ocrrlib.runs import published
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import ADDED, run_stream
 from ocrrlib.systems import make
-from studies import streams, variance
+from studies import streams
 from studies.streams import Cell, drifting, keep_known, run_cell, run_studies, scenario_of
 
 QUICK = dict(cap=60, thin=24)
@@ -31,9 +31,6 @@ def assert_only(one, two, *changed):
 
 def pairs(X, y):
     return sorted(zip(map(bytes, X), y.tolist()))
-
-
-# --- streams
 
 
 @pytest.mark.parametrize("how", streams.DRIFTS)
@@ -122,41 +119,15 @@ def test_studies_come_out_the_same_by_any_number_of_jobs():
     assert list(one)[: len(streams.KEY)] == streams.KEY and not one.duplicated(streams.KEY).any()
 
 
-# --- variance
-
-
-def test_draw_order_and_coins_have_seeds_of_their_own(tiny):
-    one, other, coined = (variance.compose(tiny, 1, *seeds) for seeds in ((0, 5), (1, 5), (0, 6)))
-    drawn = make_scenario(tiny, 1, cap=None)
-    for found in (one, other, coined):
-        assert pairs(found.X_stream, found.y_stream) == pairs(drawn.X_stream, drawn.y_stream)
-        assert_only(replace(drawn, X_stream=found.X_stream, y_stream=found.y_stream), found)
-    assert not np.array_equal(one.y_stream, other.y_stream) and np.array_equal(one.X_stream, coined.X_stream)
-    assert (one.seed, other.seed, coined.seed) == (5, 5, 6)
-
-
-def test_every_combination_is_streamed_once(tiny, monkeypatch):
-    monkeypatch.setattr(variance, "dataset_of", lambda dataset, encoder: tiny)
-    how = dict(dataset="tiny", draws=2, orders=2, coins=2, cache=None, progress=False)
-    found = variance.cross(["substrate", "static_knn"], **how)
-    assert len(found) == 16 and not found.duplicated(["system", "draw", "order", "coins"]).any()
-    static = found[found["system"] == "static_knn"]
-    assert (static.groupby("draw")[["novel", "original"]].nunique() == 1).all(axis=None)  # it never learns
-
-
-# --- published rows
-
-
 @pytest.mark.parametrize(
-    "name, rerun, rows",
+    "rows",
     [
-        ("streams", streams.rerun, "study == 'scope' and system == 'slda'"),
-        ("streams", streams.rerun, "study == 'asked' and system == 'bounded_reservoir_1000'"),
-        ("streams", streams.rerun, "study == 'order' and system == 'bounded_fifo_1000'"),
-        ("variance", variance.rerun, "system == 'substrate' and dataset == 'banking77'"),
+        "study == 'scope' and system == 'slda'",
+        "study == 'asked' and system == 'bounded_reservoir_1000'",
+        "study == 'order' and system == 'bounded_fifo_1000'",
     ],
 )
-def test_a_published_row_comes_out_again(name, rerun, rows):
-    row = published(name).query(rows).sample(1, random_state=1).iloc[0]
-    for column, value in rerun(row).items():
+def test_a_published_row_comes_out_again(rows):
+    row = published("streams").query(rows).sample(1, random_state=1).iloc[0]
+    for column, value in streams.rerun(row).items():
         assert value == row[column] or (pd.isna(value) and pd.isna(row[column])), column
