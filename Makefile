@@ -4,7 +4,7 @@
 
 # What can be set, with its default. The first line changes what comes out: that goes to a folder of its own.
 OUTCOME := ENCODER SEEDS PROFILE BACKBONE BEYOND_SEEDS
-OTHER := JOBS DASK SCALES LORA TIMES BEYOND TUNE
+OTHER := JOBS DASK SCALES LORA TIMES BEYOND
 d.ENCODER := all-MiniLM-L6-v2
 d.SEEDS := 0,1,2
 d.PROFILE := paper
@@ -15,7 +15,6 @@ d.SCALES := 10k
 d.LORA := published
 d.TIMES := published
 d.BEYOND := published
-d.TUNE := published
 $(foreach name,$(OUTCOME) $(OTHER),$(eval $(name) = $(d.$(name))))
 # Two notebooks at a time, unless JOBS=1 or -j says otherwise.
 ifeq ($(filter -j%,$(MAKEFLAGS)),)
@@ -43,7 +42,7 @@ FIRST := 02_full_sweep  # others wait for it
 EXECUTED := $(patsubst %,$(NB)/%.ipynb,$(FIRST) $(filter-out $(FIRST),$(NOTEBOOKS)))
 
 .DEFAULT_GOAL := help
-.PHONY: help paper notebooks site arxiv lora scale compute beyond tune leaderboard check test test-slow verify lab \
+.PHONY: help paper notebooks site arxiv lora scale compute beyond leaderboard check test test-slow verify lab \
 	bench torture embed clean settings active
 
 help:  ## list the targets
@@ -81,8 +80,8 @@ $(eval $(call made,06_hnsw_scale,scale,index_race ledger_order ledger_search noi
 	table_ledger_search table_race table_scale table_scale_costs table_vote_or_distance))
 $(eval $(call made,07_compute,,cost_growth,table_costs table_growth))
 $(eval $(call made,08_claims,,claims,table_claims table_claims_summary))
-$(eval $(call made,09_beyond,,beyond_anytime beyond_front beyond_recovery,$(addprefix table_,bar bar_best beyond \
-	corrections out_of_scope search statistics target tuning variance)))
+$(eval $(call made,09_beyond,,beyond_areas beyond_curves,$(addprefix table_,beyond calibration compared corrections \
+	encoders measures statistics target)))
 $(eval $(call made,10_streams,,$(addprefix streams_,asked digits drift encoder known late new order scope wrong),\
 	table_stream_differences table_streams))
 $(eval $(call made,13_correction_memory,,,table_memory))
@@ -116,9 +115,6 @@ compute: settings  ## measure the cost of corrections and predictions, on an idl
 beyond: settings  ## compare all systems over 20 seeds and on harder streams (an hour)
 	@$(RUN) BEYOND=live notebooks/09_beyond.ipynb $(NB)/09_beyond.ipynb
 	@$(RUN) BEYOND=live notebooks/10_streams.ipynb $(NB)/10_streams.ipynb
-
-tune: settings  ## search the settings of the proposed system (hours)
-	@$(RUN) TUNE=live notebooks/09_beyond.ipynb $(NB)/09_beyond.ipynb
 
 leaderboard: $(READY)  ## rank the published systems and those in data/results/leaderboard: figures/leaderboard.csv, .md
 	@$(PY) -m paper.leaderboard

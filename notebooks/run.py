@@ -22,7 +22,7 @@ from ocrrlib.files import ROOT, InputError, pick
 
 SOURCES = ("published", "live")  # as committed, or run now
 KNOWN = (
-    "ENCODER SEEDS PROFILE BACKBONE BEYOND_SEEDS JOBS DASK SCALES LORA TIMES BEYOND TUNE OUT O SAMPLE SEED SECONDS "
+    "ENCODER SEEDS PROFILE BACKBONE BEYOND_SEEDS JOBS DASK SCALES LORA TIMES BEYOND OUT O SAMPLE SEED SECONDS "
     "SYSTEMS ALL"
 ).split()
 
@@ -49,7 +49,7 @@ def check(settings):
     for name in ("SEEDS", "BEYOND_SEEDS"):
         parse_seeds(settings.get(name, "0"))
     pick("profile", settings.get("PROFILE", "paper"), PROFILES)
-    for name in ("LORA", "TIMES", "BEYOND", "TUNE"):
+    for name in ("LORA", "TIMES", "BEYOND"):
         pick(f"value of {name}", settings.get(name, "live"), dict.fromkeys(SOURCES))
     if settings.get("DASK"):
         connect(settings["DASK"]).close()

@@ -55,7 +55,6 @@ ONLINE = ("online_linear_tuned", "pa", "ncm", "ncm_cosine", "slda", "slda_frozen
 REPLAYS = ("er", "er_ace", "der_pp", "mir", "gdumb", "er_tuned", "er_ace_tuned")
 RIVALS = ("klda_held", "klda_oas", "klda_5", "ranpac", "blind")
 OURS, BEFORE = "ledger_lda", "ledger_plda"  # the proposed system, and the one that it replaces
-CROSSED = ("substrate", "slda", OURS)  # whose spread over seeds is taken apart
 VARIANTS = ("substrate", "substrate_count_only", "substrate_no_recency", "substrate_k1", "substrate_sumsim")
 
 COMPARED = (*FULL_SWEEP, *ONLINE, *RIVALS, *REPLAYS, BEFORE, OURS)

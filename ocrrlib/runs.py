@@ -35,10 +35,7 @@ STUDIES = {
     "ledger_search": ["dataset", "encoder", "order", "seed", "ef"],
     "costs": ["dataset", "system"],
     "growth": ["system", "entries"],
-    "search": ["system", "dataset", "policy", "seed"],
     "memory": ["test", "case"],
-    "tuning": ["parameter", "value", "chosen", "dataset", "policy", "seed"],
-    "variance": ["dataset", "system", "draw", "order", "coins"],
     "streams": "study dataset encoder system seed asking p wrong confusion delay drift order new known step".split(),
 }
 # Their files say on what machine, with what libraries and when.

@@ -10,7 +10,7 @@ from IPython.display import Image
 from matplotlib.font_manager import fontManager
 
 from ocrrlib.datasets import DATASETS
-from ocrrlib.experiments import FULL_SWEEP, ONLINE, OURS, REPLAYS
+from ocrrlib.experiments import BEFORE, FULL_SWEEP, ONLINE, OURS, REPLAYS, RIVALS
 from ocrrlib.files import atomic
 
 WIDTH = 7.0  # inches, the text width of a page
@@ -32,20 +32,25 @@ STYLES = {
     "static_knn": ("grey", "p"),
     "bounded_reservoir": ("wine", "h"),
     "bounded_fifo": ("indigo", "d"),
-    "ledger_plda": ("black", "D"),
+    "ledger_lda": ("black", "D"),
+    "ledger_plda": ("grey", "d"),
     "klda": ("green", "h"),
+    "klda_held": ("green", "o"),
+    "ranpac": ("wine", "X"),
     "slda": ("sky", "d"),
     "online_linear_tuned": ("pink", "P"),
 }
 LINEAR = ("online_linear_tuned", "pa")
-# Families, for figures with more systems than styles: title, colour, marker, systems.
+STATISTICS = tuple(name for name in (*ONLINE, *RIVALS) if name not in (*LINEAR, "blind"))
+# Families, for figures with more systems than styles: title, colour, systems.
 FAMILIES = (
-    ("ours", "black", "D", (OURS,)),
-    ("the paper's substrate", "vermilion", "*", ("substrate",)),
-    ("other systems of the paper", "blue", "s", tuple(name for name in FULL_SWEEP if name != "substrate")),
-    ("statistics of classes", "green", "o", tuple(name for name in ONLINE if name not in LINEAR)),
-    ("replay", "orange", "X", REPLAYS),
-    ("linear, online", "pink", "P", LINEAR),
+    ("ours", "black", (OURS, BEFORE)),
+    ("the paper's substrate", "vermilion", ("substrate",)),
+    ("other systems of the paper", "blue", tuple(name for name in FULL_SWEEP if name != "substrate")),
+    ("statistics of classes", "green", STATISTICS),
+    ("replay", "orange", REPLAYS),
+    ("linear, online", "pink", LINEAR),
+    ("the last class", "grey", ("blind",)),
 )
 POLICY_TITLES = {"oracle": "oracle", "random50": "random-50", "random10": "random-10"}
 
@@ -67,9 +72,8 @@ def style_of(system):
 
 
 def family_of(system):
-    """Title, colour and marker of a system's family."""
-    families = {name: (title, PALETTE[colour], marker) for title, colour, marker, names in FAMILIES for name in names}
-    return families[system]
+    """Title and colour of a system's family."""
+    return next((title, PALETTE[colour]) for title, colour, names in FAMILIES if system in names)
 
 
 @cache

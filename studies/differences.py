@@ -33,7 +33,7 @@ def last(rows):
     runs, parts = rows.groupby(RUN, sort=False), ("step", "novel_acc")
     curves = [[run[name].to_numpy() for name in parts] for _, run in runs]
     final = rows.loc[runs["step"].idxmax()].reset_index(drop=True)
-    return final.assign(mean_novel=[area(step, novel, step[-1]) for step, novel in curves])
+    return final.assign(mean_novel=[area(step, novel) for step, novel in curves])
 
 
 def detection(rows):

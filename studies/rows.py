@@ -1,9 +1,12 @@
 """Test rows of published runs: which of them were right, class by class."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
 from ocrrlib.metrics import RUN
+from ocrrlib.scenario import make_scenario
 
 
 def right_rows(runs):
@@ -13,26 +16,56 @@ def right_rows(runs):
     return np.split(np.unpackbits(packed, axis=1, count=sizes.sum()), [sizes["n_novel"]], axis=1)
 
 
+def places_of(rows, datasets):
+    """Numbers of the novel and of the original test rows, in the order of the bits, by dataset and seed."""
+    found = {}
+    for row in rows.drop_duplicates(["dataset", "seed"]).to_dict("records"):
+        data = datasets[row["dataset"]]
+        numbered = replace(data, X_test=np.arange(len(data.y_test))[:, None])  # a scenario keeps rows, not their places
+        cap = None if row["n_novel"] + row["n_original"] == len(data.y_test) else max(row["n_novel"], row["n_original"])
+        scenario = make_scenario(numbered, int(row["seed"]), draw="fresh", cap=cap)
+        found[row["dataset"], row["seed"]] = scenario.X_novel[:, 0], scenario.X_original[:, 0]
+    return found
+
+
 def by_class(rows, places, datasets):
     """Each run on each class, a row each: what macro accuracy, accuracy in scope and a bootstrap over classes need.
 
-    ``rows`` are as ``ocrrlib.runs.run_grid`` returns them, ``places`` as of ``statistics.places_of``. Columns are
-    ``RUN``, ``axis`` (novel or original), ``class`` (its name), ``n`` test rows, ``accuracy``, and of novel classes, if
-    the rows have heights, ``ausuc``. Means weighted by ``n`` are those of the run.
+    ``rows`` are as ``ocrrlib.runs.run_grid`` returns them. Columns are ``RUN``, ``axis`` (novel or original), ``class``
+    (its name), ``share`` of the test rows of this axis, ``accuracy``, and of novel classes ``ausuc``. Means weighted by
+    ``share`` are those of the run.
     """
     found = []
     for (dataset, seed), own in rows.groupby(["dataset", "seed"], sort=False):
         data = datasets[dataset]
+        heights = np.frombuffer(b"".join(own["heights"]), "<i4").reshape(len(own), -1)
+        areas = np.maximum(heights, 0) / own["n_original"].to_numpy()[:, None]
         for axis, right, at in zip(("novel", "original"), right_rows(own), places[dataset, seed]):
-            labels, members = np.unique(data.y_test[at], return_inverse=True)
-            measures = {"accuracy": right}
-            if axis == "novel" and "heights" in own:
-                heights = np.frombuffer(b"".join(own["heights"]), "<i4").reshape(len(own), -1)
-                measures["ausuc"] = np.maximum(heights, 0) / own["n_original"].to_numpy()[:, None]
+            labels, members, n = np.unique(data.y_test[at], return_inverse=True, return_counts=True)
             part = own.loc[own.index.repeat(len(labels)), RUN].reset_index(drop=True)
-            part = part.assign(axis=axis, n=np.tile(n := np.bincount(members), len(own)))
+            part = part.assign(axis=axis, share=np.tile(n / n.sum(), len(own)))
             part["class"] = np.tile(np.array(data.classes)[labels], len(own))
-            for name, values in measures.items():
-                part[name] = np.concatenate([np.bincount(members, row) / n for row in values])
+            for name, values in {"accuracy": right, "ausuc": areas if axis == "novel" else None}.items():
+                if values is not None:
+                    part[name] = np.concatenate([np.bincount(members, row) / n for row in values])
             found.append(part)
+    return pd.concat(found, ignore_index=True)
+
+
+def over_classes(classes, system, level, resamples=2_000):
+    """One-sided bounds of a system's area minus each other one's, had other classes been held out: ``low_classes``.
+
+    ``classes`` is as ``by_class`` returns it. Held-out classes are drawn with replacement, each with all of its test
+    rows in all seeds that hold it out (cluster bootstrap, percentiles).
+    """
+    found, novel = [], classes[classes["axis"] == "novel"]
+    novel = novel.assign(ausuc=novel["share"] * novel["ausuc"])
+    for cell, own in novel.groupby(["dataset", "policy"], sort=False):
+        table = own.pivot_table(index="class", columns="system", values=["ausuc", "share"], aggfunc="sum", sort=False)
+        n, rng = len(table), np.random.default_rng(0)
+        counts = rng.multinomial(n, np.full(n, 1 / n), resamples)
+        drawn = counts @ table["ausuc"] / (counts @ table["share"])
+        low = (drawn[[system]].to_numpy() - drawn).quantile(1 - level).drop(system)
+        names = dict(zip(("dataset", "policy"), cell))
+        found.append(pd.DataFrame(names | {"system": low.index, "low_classes": low.to_numpy()}))
     return pd.concat(found, ignore_index=True)

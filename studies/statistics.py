@@ -1,63 +1,49 @@
-"""Statistics over seeds: intervals, paired tests, censored corrections, resampling, variance.
+"""Statistics over seeds: intervals, paired tests, censored corrections.
 
 A *run* is one system with one seed in one *cell* (dataset and policy); runs of a cell are paired by their seed.
 """
 
-from dataclasses import replace
-from itertools import combinations
-
 import numpy as np
 import pandas as pd
 from scipy import stats
-from scipy.integrate import cumulative_trapezoid
 from statsmodels.duration.survfunc import SurvfuncRight
 from statsmodels.stats.multitest import multipletests
 
 from ocrrlib.files import InputError, pick
 from ocrrlib.metrics import AXES as COLUMNS
 from ocrrlib.metrics import LEVELS, RUN, corrections_to, final
-from ocrrlib.policies import POLICIES
-from ocrrlib.scenario import make_scenario
-from studies.rows import right_rows
 
 AXES = ("novel", "original")
 CELL = ["dataset", "policy"]
-METRICS = (*COLUMNS, *(f"{axis}_over_{way}" for way in ("steps", "corrections") for axis in COLUMNS))
+METRICS = (*COLUMNS, "hm", *(f"{axis}_over_steps" for axis in COLUMNS))
 REFERENCE = "substrate"
 LEVEL = 0.95  # confidence of intervals and bounds
 EXACT = 20  # up to so many pairs all sign flips are enumerated
 SAME = 1e-12  # differences this small, relative to the values, are rounding
-FACTORS = ("draw", "order", "coins")
-SOURCES = tuple(":".join(part) for size in (1, 2, 3) for part in combinations(FACTORS, size))
-# An order shuffles the rows of its own draw, and coins fall on the items of an order: all is nested.
-NESTED = {"draw": ["draw"], "order": ["order", "draw:order"], "coins": [name for name in SOURCES if "coins" in name]}
 
 
-def area(at, accuracy, span):
-    """Mean of ``accuracy`` (n,) over 0 to ``span`` by trapezoids; after its last point ``at`` it stays."""
-    if not span:
-        return accuracy[-1]
-    return (cumulative_trapezoid(accuracy, at, initial=0)[-1] + (span - at[-1]) * accuracy[-1]) / span
+def area(at, accuracy):
+    """Mean of ``accuracy`` (n,) over ``at`` (n,), which begins at 0, by trapezoids."""
+    return np.trapezoid(accuracy, at) / at[-1]
 
 
 def measure(results):
-    """One row per run: final ``novel`` and ``original`` accuracy, ``corrections``, and areas under both curves.
+    """One row per run of checkpoints: what it ends with, and means over stream steps (``<axis>_over_steps``).
 
-    Areas are means over stream steps, and over the corrections that the policy allows in that stream (``allowed``):
-    after its last correction a system stays where it is. ``results`` has one row per checkpoint, in order; where it has
-    ``ausuc`` and ``mistakes``, so have the runs: the former as both accuracies, and ``prequential`` accuracy.
+    It ends with ``novel`` and ``original`` accuracy, their harmonic mean ``hm``, ``corrections`` and ``storage_bytes``;
+    ``start`` is original accuracy before the stream. Where the checkpoints have them, ``ausuc`` counts as an axis, and
+    there are ``best_hm`` and ``prequential`` accuracy: of the answers that users met.
     """
     found, columns = [], {axis: name for axis, name in COLUMNS.items() if name in results}
+    kept = [name for name in ("corrections", "storage_bytes", "best_hm") if name in results]
     for key, run in results.groupby(RUN, sort=False, observed=True):
-        step, made = run["step"].to_numpy(), run["corrections"].to_numpy()
-        row = dict(zip(RUN, key))
-        allowed = int(pick("policy", row["policy"], POLICIES).draws(row["seed"], step[-1]).sum())
-        row |= {axis: run[name].iloc[-1] for axis, name in columns.items()}
-        row |= {"corrections": made[-1], "allowed": allowed}
+        step, last = run["step"].to_numpy(), run.iloc[-1]
+        row = dict(zip(RUN, key)) | {axis: last[name] for axis, name in columns.items()} | dict(last[kept])
+        row["hm"] = 2 * row["novel"] * row["original"] / max(row["novel"] + row["original"], 1e-300)
+        row["start"] = run["original_acc"].iloc[0]
         if "mistakes" in run:
-            row["prequential"] = 1 - run["mistakes"].iloc[-1] / step[-1]
-        for way, at, span in (("steps", step, step[-1]), ("corrections", made, allowed)):
-            row |= {f"{axis}_over_{way}": area(at, run[name].to_numpy(), span) for axis, name in columns.items()}
+            row["prequential"] = 1 - last["mistakes"] / step[-1]
+        row |= {f"{axis}_over_steps": area(step, run[name].to_numpy()) for axis, name in columns.items()}
         found.append(row)
     return pd.DataFrame(found)
 
@@ -196,104 +182,4 @@ def corrections_to_levels(results, levels=LEVELS):
             times = np.where(reached, first[own], runs["corrections"].to_numpy()[own])
             row = dict(zip((*CELL, "system"), names)) | {"to": to, "seeds": len(own), "reached": int(reached.sum())}
             rows.append(row | dict(zip(("median", "low", "high"), median(times, reached))))
-    return pd.DataFrame(rows)
-
-
-def bootstrap_counts(rng, resamples, n):
-    """Counts of how often each of ``n`` things is drawn when ``n`` are, with replacement: (resamples, n) float32."""
-    found = rng.integers(0, n, (resamples, n), dtype=np.int32)
-    found += np.arange(resamples, dtype=np.int32)[:, None] * n
-    return np.bincount(found.ravel(), minlength=resamples * n).reshape(resamples, n).astype(np.float32)
-
-
-def places_of(rows, datasets):
-    """Numbers of the novel and of the original test rows, in the order of the bits, by dataset and seed."""
-    found = {}
-    for row in rows.drop_duplicates(["dataset", "seed"]).to_dict("records"):
-        data = datasets[row["dataset"]]
-        numbered = replace(data, X_test=np.arange(len(data.y_test))[:, None])  # a scenario keeps rows, not their places
-        cap = None if row["n_novel"] + row["n_original"] == len(data.y_test) else max(row["n_novel"], row["n_original"])
-        scenario = make_scenario(numbered, int(row["seed"]), draw="fresh", cap=cap)
-        found[row["dataset"], row["seed"]] = scenario.X_novel[:, 0], scenario.X_original[:, 0]
-    return found
-
-
-def resampled_cells(runs, rows=None, places=None, resamples=2_000):
-    """Yield each cell, its tables by axis, and mean accuracies (2, resamples, systems) with ``seeds`` resampled.
-
-    With ``rows`` (which test rows each run got right) and ``places`` also with test ``rows`` drawn, and with ``both``.
-    A row is drawn as often for one seed as for all others that have it: what seeds share is not taken for new. With
-    both drawn the spread is somewhat too wide, never too narrow (Owen 2007, the pigeonhole bootstrap).
-    """
-    for cell, novel, original in by_seed(runs, *AXES):
-        rng, n = np.random.default_rng(0), len(novel)
-        weights = bootstrap_counts(rng, resamples, n).astype(float) / n
-        found = {"seeds": np.stack([weights @ table.to_numpy() for table in (novel, original)])}
-        if rows is not None:
-            own = rows[(rows["dataset"] == cell[0]) & (rows["policy"] == cell[1])].set_index(["seed", "system"])
-            most = max(part.max() for seed in novel.index for part in places[cell[0], seed])
-            often, means = bootstrap_counts(rng, resamples, 1 + most), 0.0
-            for seed, weight in zip(novel.index, weights.T):
-                hits = []
-                for right, at in zip(right_rows(own.loc[seed].loc[novel.columns]), places[cell[0], seed]):
-                    answers = np.zeros((1 + most, len(right) + 1), np.float32)
-                    answers[at, :-1], answers[at, -1] = right.T, 1
-                    drawn = (often @ answers).astype(float)  # whole numbers below 2 ** 24 are exact in float32
-                    hits.append(drawn[:, :-1] / np.maximum(drawn[:, -1:], 1))
-                means = means + np.stack([np.stack(hits) / n, np.stack(hits) * weight[:, None]])
-            found["rows"], found["both"] = means
-        yield cell, dict(zip(AXES, (novel, original))), found
-
-
-def components(values):
-    """Variance components of a balanced crossed design (draws, orders, coins) with one value per cell, by ``SOURCES``.
-
-    By the method of moments: mean squares equal their expectations (Searle, Casella and McCulloch, Variance
-    Components, 1992, chapter 4). Estimates are unbiased and may be negative; the last one includes the noise.
-    """
-    values, effects, squares, found = np.asarray(values, float), {}, {}, {}
-    for part in (part for size in range(4) for part in combinations(range(3), size)):
-        others = tuple(axis for axis in range(3) if axis not in part)
-        effect = values.mean(axis=others, keepdims=True)
-        effects[part] = effect - sum(effects[less] for less in effects if set(less) < set(part))
-        repeats = np.prod([values.shape[axis] for axis in others])
-        squares[part] = repeats * (effects[part] ** 2).sum() / np.prod([values.shape[axis] - 1 for axis in part])
-    for part in list(squares)[:0:-1]:  # from the largest, whose mean square has no other in it
-        more = [bigger for bigger in found if set(bigger) > set(part)]
-        repeats = {p: np.prod([values.shape[axis] for axis in range(3) if axis not in p]) for p in (part, *more)}
-        found[part] = (squares[part] - sum(repeats[p] * found[p] for p in more)) / repeats[part]
-    estimates = np.array([found[part] for part in list(squares)[1:]])
-    rounding = max(SAME * np.abs(estimates).max(), (SAME * np.abs(values).max()) ** 2)
-    return pd.Series(np.where(np.abs(estimates) <= rounding, 0.0, estimates), index=SOURCES)
-
-
-def draw_interval(values):
-    """Bounds of the draw's share of the variance, 0 to 1: the F interval of one-way analysis (Searle et al., 3.5)."""
-    rows = np.asarray(values, float).reshape(len(values), -1)
-    (n, m), means = rows.shape, rows.mean(axis=1)
-    within = ((rows - means[:, None]) ** 2).sum() / (n * (m - 1))
-    ratio = m * means.var(ddof=1) / within if within else np.inf
-    ends = (ratio / stats.f.ppf(q, n - 1, n * (m - 1)) for q in ((1 + LEVEL) / 2, (1 - LEVEL) / 2))
-    return tuple(float(np.clip((end - 1) / (end + m - 1), 0, 1)) if np.isfinite(end) else 1.0 for end in ends)
-
-
-def shares(study, metrics):
-    """``variance`` and ``share`` in % of draw, order within draw, coins within order, by dataset, system and metric.
-
-    ``study`` has one row per system, draw, order and coins. An estimate ``below_zero`` is shown as 0; where nothing
-    varies, shares are NaN; ``low`` and ``high`` are ``draw_interval`` of the draw's share.
-    """
-    rows = []
-    for (dataset, system), own in study.groupby(["dataset", "system"], sort=False, observed=True):
-        own, shape = own.sort_values(list(FACTORS)), [own[factor].nunique() for factor in FACTORS]
-        for metric in metrics:
-            values = own[metric].to_numpy(float).reshape(shape)
-            parts = components(values)
-            raw = {source: parts[names].sum() for source, names in NESTED.items()}
-            total = sum(max(value, 0.0) for value in raw.values())
-            for source, value in raw.items():
-                bounds = draw_interval(values) if source == "draw" and total else (np.nan, np.nan)
-                row = {"dataset": dataset, "system": system, "metric": metric, "source": source}
-                row |= {"variance": max(value, 0.0), "share": 100 * max(value, 0.0) / total if total else np.nan}
-                rows.append(row | {"low": 100 * bounds[0], "high": 100 * bounds[1], "below_zero": value < 0})
     return pd.DataFrame(rows)

@@ -1,18 +1,17 @@
-"""Pareto fronts, non-inferiority, and the target for the proposed system against all that keep the original classes."""
+"""Pareto fronts, systems that have collapsed, and the target for the proposed system."""
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
-from ocrrlib.experiments import OURS
+from ocrrlib.curves import original_at
+from ocrrlib.experiments import BEFORE, OURS
 from ocrrlib.files import pick
-from ocrrlib.metrics import final
 from studies.statistics import AXES, CELL, LEVEL, REFERENCE, by_seed, differences, t_intervals
 
 FLOOR, DROP = "static_linear", 0.05  # collapsed: original accuracy more than DROP below that of the frozen head
-MARGIN = 0.01  # what "at least equal" may lose: one percentage point
-ALPHA = 0.01  # significance of a better accuracy over the stream
-LIMITS = {"memory": 2.0, "time": 5.0}  # as many times the reference's at most
+MARGINS = {"area": 0.005, "curve": 0.01, "gap": 0.01}  # what may be lost: to a rival's area, point, own best point
+ALPHA = 0.01  # significance of an area above the reference's
+LIMITS = {"memory": 2.0, "time": 2.0}  # as many times the reference's at most
 
 
 def on_front(novel, original):
@@ -22,109 +21,74 @@ def on_front(novel, original):
     return ~((gaps[0] >= 0) & (gaps[1] >= 0) & ((gaps[0] > 0) | (gaps[1] > 0))).any(axis=-2)
 
 
-def front_frequency(resampled):
-    """Mean accuracies by cell and system, ``front``, and ``front_<drawn>``: the share of ``resampled`` on the front."""
-    found = []
-    for cell, tables, drawn in resampled:
-        means = pd.DataFrame({axis: table.mean() for axis, table in tables.items()}).rename_axis("system").reset_index()
-        fronts = {f"front_{what}": on_front(*both).mean(axis=0) for what, both in drawn.items()}
-        fronts = {"front": on_front(*means[[*AXES]].to_numpy().T)} | fronts
-        found.append(pd.DataFrame(dict(zip(CELL, cell)) | dict(means) | fronts))
-    return pd.concat(found, ignore_index=True)
-
-
-def means(runs, drop=DROP):
-    """Mean ``novel`` and ``original`` accuracy by dataset, policy and system, and whether it has ``collapsed``."""
+def means(runs, resamples=2_000):
+    """Mean accuracies by cell and system, ``collapsed``, ``front``, ``front_seeds``: its share among drawn seeds."""
     found = []
     for cell, *tables in by_seed(runs, *AXES):
         own = pd.DataFrame({axis: table.mean() for axis, table in zip(AXES, tables)}).rename_axis("system")
         floor = pick(f"system in {', '.join(cell)}", FLOOR, own["original"].to_dict())
-        own["collapsed"] = (own["original"] - (floor - drop)).round(12) < 0  # a difference by rounding alone is none
+        own["collapsed"] = (own["original"] - (floor - DROP)).round(12) < 0  # a difference by rounding alone is none
+        n = len(tables[0])
+        weights = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), resamples) / n
+        own["front"] = on_front(*own[[*AXES]].to_numpy().T)
+        own["front_seeds"] = on_front(*(weights @ table.to_numpy() for table in tables)).mean(axis=0)
         found.append(pd.DataFrame(dict(zip(CELL, cell)) | dict(own.reset_index())))
     return pd.concat(found, ignore_index=True)
 
 
-def noninferiority(runs, candidate, margin=MARGIN):
-    """A candidate against every other system of its cell, on the same seeds and both axes.
+def against(runs, rows):
+    """The proposed system against every other one of its cell, seed by seed; a row each.
 
-    ``difference`` is the candidate's mean minus the other's, ``low`` its one-sided 95 % bound (Student's t over pairs),
-    ``at_least_equal`` whether that is above ``-margin``, ``plainly`` what the mean alone says. To say so of all others
-    at once needs no correction for their number, since every single test must succeed (Berger 1982).
+    ``runs`` are as of ``statistics.measure``, ``rows`` as of ``ocrrlib.runs.run_grid``. ``area`` is its mean area under
+    the novel-original curve minus the other's, ``low`` the one-sided 95 % bound of that (Student's t over pairs).
+    ``curve`` is original accuracy on its curve at the novel accuracy of the other's own point, minus that of this
+    point, mean over seeds; where the curve ends before, its original accuracy is 0.
     """
-    found = []
-    for cell, *tables in by_seed(runs, *AXES):
-        for metric, table in zip(AXES, tables):
-            others = table.drop(columns=candidate)
-            pairs = [differences(table[candidate], other) for _, other in others.items()]
-            d = t_intervals(pairs, level=2 * LEVEL - 1)
-            names = dict(zip(CELL, cell)) | {"metric": metric, "system": others.columns}
-            found.append(pd.DataFrame(names | {"difference": d["mean"], "low": d["low"]}))
-    found = pd.concat(found, ignore_index=True)
-    plainly = np.sign(found["difference"].round(12)).map({-1: "behind", 0: "level", 1: "ahead"})
-    return found.assign(at_least_equal=found["low"] > -margin, plainly=plainly)
-
-
-def low_both(resampled, candidate):
-    """The bound of ``noninferiority`` where test rows are resampled with the seeds: ``low_both``.
-
-    The spread is that of the resamples, brought to the size of that over seeds (n - 1).
-    """
-    found = []
-    for cell, tables, drawn in resampled:
-        for (metric, table), anew in zip(tables.items(), drawn["both"]):
-            own, n = table.columns.get_loc(candidate), len(table)
-            spread = (anew[:, [own]] - anew).std(axis=0) * np.sqrt(n / (n - 1))
-            low = table[candidate].mean() - table.mean() - stats.t.ppf(LEVEL, n - 1) * spread
-            names = dict(zip(CELL, cell)) | {"metric": metric, "system": table.columns}
-            found.append(pd.DataFrame(names | {"low_both": low.to_numpy()}).drop(index=own))
+    found, rows = [], rows[rows["system"] == OURS].set_index([*CELL, "seed"]).sort_index()
+    for cell, area, novel, original in by_seed(runs, "ausuc", *AXES):
+        others, own = area.columns.drop(OURS), rows.loc[cell].loc[area.index]
+        d = t_intervals([differences(area[OURS], area[name]) for name in others], level=2 * LEVEL - 1)
+        points = zip(novel[others].to_numpy(), own["heights"], own["n_original"])
+        reached = [original_at(at, np.frombuffer(heights, "<i4"), n) for at, heights, n in points]
+        curve = (np.nan_to_num(reached) - original[others]).mean().to_numpy()
+        names = dict(zip(CELL, cell)) | {"system": others}
+        found.append(pd.DataFrame(names | {"area": d["mean"], "low": d["low"], "curve": curve}))
     return pd.concat(found, ignore_index=True)
 
 
-def against_rivals(runs, resampled=None, drop=DROP):
-    """``noninferiority`` of ours to every system that has not collapsed, with the means ``other`` and ``own``.
-
-    With ``resampled``, as ``resampled_cells`` yields it of runs and rows, also ``low_both``.
-    """
-    found, table = noninferiority(runs, OURS), means(runs, drop)
-    if resampled is not None:
-        found = found.merge(low_both(resampled, OURS), validate="one_to_one")
-    rivals = table[~table["collapsed"]].melt([*CELL, "system"], AXES, "metric", "other")
-    ours = table[table["system"] == OURS].melt(CELL, AXES, "metric", "own")
-    return found.merge(rivals, validate="one_to_one").merge(ours, validate="many_to_one")
-
-
-def target(compared, accuracies, results, times):
-    """Which parts of the target for ours are met, one row per dataset and policy.
+def target(compared, accuracies, runs, times):
+    """Which parts of the target for the proposed system are met, one row per dataset and policy.
 
     Parameters
     ----------
-    compared, accuracies, results : DataFrame
-        As ``against_rivals`` and ``accuracies`` return them; one row per checkpoint.
+    compared, accuracies, runs : DataFrame
+        As ``against``, ``statistics.accuracies`` and ``statistics.measure`` return them.
     times : dict of str to float
-        Of a correction and the prediction after it on each dataset, as many times ``REFERENCE``'s.
+        Of a correction and the prediction after it on each dataset, as many times ``REFERENCE``'s; NaN if not known.
 
     Returns
     -------
     DataFrame
-        ``<axis>_equal``: at least equal to all rivals within the margin; ``<axis>_short``: rivals of which that is not
-        shown; ``anytime``: novel accuracy over steps above ``REFERENCE``'s, ``p_holm`` < ``ALPHA``; ``original_kept``:
-        mean original accuracy not below it; ``memory`` and ``time``, as many times its; ``affordable``: both within
-        ``LIMITS``; ``all``; where ``compared`` has ``low_both``, ``rows_short``: as ``short``, with test rows drawn.
+        ``area``: not below any other system's by more than the margin, at the bound; ``curve``: nor below the point of
+        any. ``<part>_short`` names those of which that is not so, ``<part>_rivals`` is whether they are none but the
+        system that this one replaces. ``over``: area above ``REFERENCE``'s, with ``p`` (Holm) below ``ALPHA``:
+        ``above_substrate``. ``gap``: best harmonic mean on its curve minus its point's, ``near`` if in the margin.
+        ``memory`` and ``time``, as many times ``REFERENCE``'s; ``affordable``: both within ``LIMITS``. ``all``: all
+        these, among rivals.
     """
-    ours = accuracies[accuracies["system"] == OURS].set_index([*CELL, "metric"])
-    held, rows = final(results).groupby([*CELL, "system"], sort=False)["storage_bytes"].mean(), []
+    held = runs.groupby([*CELL, "system"], sort=False)["storage_bytes"].mean()
+    ours = runs[runs["system"] == OURS].groupby(CELL, sort=False)[["best_hm", "hm"]].mean()
+    areas, rows = accuracies[accuracies["metric"] == "ausuc"].set_index([*CELL, "system"]), []
     for cell, own in compared.groupby(CELL, sort=False, observed=True):
-        short = own[~own["at_least_equal"]]
-        short = {axis: tuple(short.loc[short["metric"] == axis, "system"]) for axis in AXES}
-        met = {f"{axis}_equal": not names for axis, names in short.items()}
-        row = dict(zip(CELL, cell)) | met | {f"{axis}_short": names for axis, names in short.items()}
-        sooner = ours.loc[(*cell, "novel_over_steps")]
-        met["anytime"] = bool(sooner["difference"] > 0 and sooner["p_holm"] < ALPHA)
-        met["original_kept"] = bool(round(ours.loc[(*cell, "original"), "difference"], 12) >= 0)
-        row |= met | {"memory": float(held[(*cell, OURS)] / held[(*cell, REFERENCE)]), "time": float(times[cell[0]])}
+        row, met = dict(zip(CELL, cell)), {}
+        for part, lost in {"area": own["low"], "curve": own["curve"]}.items():
+            short = tuple(own.loc[lost.round(12) < -MARGINS[part], "system"])
+            row |= {part: not short, f"{part}_short": short}
+            met[f"{part}_rivals"] = set(short) <= {BEFORE}
+        over, p = areas.loc[(*cell, OURS), ["difference", "p_holm"]]
+        row |= {"over": over, "p": p, "gap": ours.loc[cell, "best_hm"] - ours.loc[cell, "hm"]}
+        row |= {"memory": held[(*cell, OURS)] / held[(*cell, REFERENCE)], "time": times[cell[0]]}
+        met |= {"above_substrate": bool(over > 0 and p < ALPHA), "near": bool(round(row["gap"], 12) <= MARGINS["gap"])}
         met["affordable"] = all(row[name] <= limit for name, limit in LIMITS.items())
-        row |= {"affordable": met["affordable"], "all": all(met.values())}
-        if "low_both" in own:
-            row["rows_short"] = tuple(dict.fromkeys(own.loc[own["low_both"] <= -MARGIN, "system"]))
-        rows.append(row)
+        rows.append(row | met | {"all": all(met.values())})
     return pd.DataFrame(rows)

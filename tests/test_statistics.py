@@ -6,19 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from statsmodels.formula.api import ols
-from statsmodels.stats.anova import anova_lm
 from statsmodels.stats.multitest import multipletests
 
 from ocrrlib.experiments import Run
 from ocrrlib.files import InputError
 from ocrrlib.metrics import RUN, final, summarise
-from ocrrlib.policies import POLICIES
 from ocrrlib.runs import published, run_grid
 from ocrrlib.scenario import make_scenario
 from studies import differences, statistics
-from studies.rows import by_class
-from studies.statistics import CELL, FACTORS, LEVEL, METRICS, NESTED, SOURCES
+from studies.rows import by_class, over_classes, places_of
+from studies.statistics import CELL, LEVEL, METRICS
 
 BOUNDS = ["t_low", "t_high", "bca_low", "bca_high"]
 # Darwin's maize, crossed minus self-fertilised, in eighths of an inch (Fisher, The Design of Experiments, section 21).
@@ -26,7 +23,6 @@ DARWIN = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48]
 # Remission of leukaemia in weeks (Freireich et al. 1963), the most used example of censored data.
 TREATED = [6, 6, 6, 7, 10, 13, 16, 22, 23, 6, 9, 10, 11, 17, 19, 20, 25, 32, 32, 34, 35]
 PLACEBO = [1, 1, 2, 2, 3, 4, 4, 5, 5, 8, 8, 8, 8, 11, 11, 12, 12, 15, 17, 22, 23]
-SHAPE = (6, 4, 4)  # draws, orders, coins
 
 
 def checkpoints(steps, corrections, novel, original=0.5, policy="oracle", seed=0, system="substrate"):
@@ -35,25 +31,13 @@ def checkpoints(steps, corrections, novel, original=0.5, policy="oracle", seed=0
     return pd.DataFrame(names | dict(step=steps, corrections=corrections, novel_acc=novel, original_acc=original))
 
 
-def answered(answers, places, policy="oracle"):
-    """Runs and their packed test rows: ``answers`` by system (seeds, 2, rows), right or wrong on novel and original."""
-    runs, rows = [], []
-    for system, of_seeds in answers.items():
-        for seed, both in enumerate(of_seeds):
-            names = {"dataset": "d", "policy": policy, "seed": seed, "system": system}
-            runs.append(names | dict(zip(("novel", "original"), both.mean(axis=1))))
-            sizes = dict.fromkeys(("n_novel", "n_original"), both.shape[1])
-            rows.append(names | sizes | {"right": np.packbits(both.ravel()).tobytes()})
-    return pd.DataFrame(runs), pd.DataFrame(rows), {("d", seed): place for seed, place in enumerate(places)}
-
-
-def test_areas_under_curves_worked_by_hand():
+def test_a_run_is_measured_by_its_end_its_start_and_its_mean_over_steps():
     found = statistics.measure(checkpoints([0, 50, 70], [0, 30, 30], [0.0, 0.4, 0.6], [1.0, 0.9, 0.9])).iloc[0]
-    assert (found["novel"], found["original"], found["corrections"], found["allowed"]) == (0.6, 0.9, 30, 70)
+    assert (found["novel"], found["original"], found["start"], found["corrections"]) == (0.6, 0.9, 1.0, 30)
+    assert found["hm"] == pytest.approx(2 / (1 / 0.6 + 1 / 0.9))
     assert found["novel_over_steps"] == pytest.approx((50 * 0.2 + 20 * 0.5) / 70)
     assert found["original_over_steps"] == pytest.approx((50 * 0.95 + 20 * 0.9) / 70)
-    # 30 corrections bring it to 0.4, no further one to 0.6, and there it stays for the other 40.
-    assert found["novel_over_corrections"] == pytest.approx((30 * 0.2 + 40 * 0.6) / 70)
+    assert statistics.measure(checkpoints([0, 9], 0, 0.0, 0.0))["hm"].item() == 0
 
 
 def test_the_area_of_the_curve_is_a_third_metric_where_checkpoints_have_it():
@@ -64,13 +48,6 @@ def test_the_area_of_the_curve_is_a_third_metric_where_checkpoints_have_it():
     compared = statistics.accuracies(found, resamples=99).set_index(["metric", "system"])["difference"]
     assert compared["ausuc", "ncm"] == pytest.approx(0.1)
     assert summarise(one.assign(stored_entries=0, storage_bytes=0))["ausuc"].item() == 0.6
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-def test_corrections_count_up_to_those_that_the_policy_allows_in_that_run(policy):
-    found = statistics.measure(checkpoints([0, 500], [0, 0], [0.2, 0.2], policy=policy, seed=7))
-    assert found["allowed"].item() == POLICIES[policy].draws(7, 500).sum()
-    assert found["novel_over_corrections"].item() == pytest.approx(0.2)
 
 
 def test_tables_of_pairs_are_in_order_of_appearance_and_a_missing_seed_is_refused():
@@ -189,24 +166,10 @@ def test_places_are_those_of_the_rows_that_a_scenario_tests(tiny, cap):
         {"dataset": "tiny", "seed": seed, "n_novel": len(s.y_novel), "n_original": len(s.y_original)}
         for seed, s in scenarios.items()
     ]
-    found = statistics.places_of(pd.DataFrame(rows), {"tiny": tiny})
+    found = places_of(pd.DataFrame(rows), {"tiny": tiny})
     for seed, s in scenarios.items():
         for places, X in zip(found["tiny", seed], (s.X_novel, s.X_original)):
             np.testing.assert_array_equal(tiny.X_test[places], X)
-
-
-def test_rows_that_all_seeds_share_are_drawn_once_for_all():
-    bits = np.random.default_rng(0).random((2, 2, 300)) < 0.7
-    answers = {system: np.repeat(right[None], 10, axis=0) for system, right in zip("ab", bits)}
-    runs, rows, places = answered(answers, [tuple(np.arange(600).reshape(2, 300))] * 10)
-    np.testing.assert_array_equal(np.stack(statistics.right_rows(rows[:1]))[:, 0], bits[0])
-    ((_, tables, found),) = statistics.resampled_cells(runs, rows, places, resamples=3000)
-    np.testing.assert_allclose(found["both"], found["rows"])
-    for axis, table in enumerate(tables.values()):
-        mean = table.mean().to_numpy()
-        np.testing.assert_allclose(found["seeds"][axis], np.broadcast_to(mean, (3000, 2)))
-        np.testing.assert_allclose(found["rows"][axis].mean(axis=0), mean, atol=0.005)
-        np.testing.assert_allclose(found["rows"][axis].std(axis=0), np.sqrt(mean * (1 - mean) / 300), rtol=0.1)
 
 
 def test_classes_of_a_run_add_up_to_its_accuracies_and_its_area(tiny):
@@ -214,55 +177,28 @@ def test_classes_of_a_run_add_up_to_its_accuracies_and_its_area(tiny):
         Run("tiny", tiny.encoder, "random50", seed, system, cap=20) for seed in (0, 1) for system in ("ncm", "slda")
     ]
     checkpoints, rows = run_grid(named, {"tiny": tiny}, cache=None, progress=False)
-    found = by_class(rows, statistics.places_of(rows, {"tiny": tiny}), {"tiny": tiny})
+    found = by_class(rows, places_of(rows, {"tiny": tiny}), {"tiny": tiny})
     for run, end in zip(named, final(checkpoints).itertuples()):
         own = found[(found[list(RUN)] == pd.Series(run.names)).all(axis=1)]
         novel, original = (own[own["axis"] == axis] for axis in statistics.AXES)
-        assert np.average(novel["accuracy"], weights=novel["n"]) == pytest.approx(end.novel_acc)
-        assert np.average(original["accuracy"], weights=original["n"]) == pytest.approx(end.original_acc)
-        assert np.average(novel["ausuc"], weights=novel["n"]) == pytest.approx(end.ausuc)
+        assert np.average(novel["accuracy"], weights=novel["share"]) == pytest.approx(end.novel_acc)
+        assert np.average(original["accuracy"], weights=original["share"]) == pytest.approx(end.original_acc)
+        assert np.average(novel["ausuc"], weights=novel["share"]) == pytest.approx(end.ausuc)
 
 
-def spread(part, scale, rng, shape=SHAPE):
-    """Random effects of the factors in ``part``, one per combination of their levels."""
-    return scale * rng.normal(size=[n if name in part.split(":") else 1 for name, n in zip(FACTORS, shape)])
-
-
-def crossed(values):
-    index = pd.MultiIndex.from_product([range(n) for n in values.shape], names=FACTORS)
-    return pd.DataFrame({"novel": values.ravel()}, index).reset_index().assign(dataset="banking77", system="substrate")
-
-
-def test_variance_components_are_those_of_an_analysis_of_variance():
-    values = np.random.default_rng(1).normal(size=(3, 4, 2))
-    found = statistics.components(values)
-    formula = "novel ~ (C(draw) + C(order) + C(coins)) ** 2"  # the three-way interaction is what is left
-    squares = dict(zip(SOURCES, anova_lm(ols(formula, crossed(values)).fit())["mean_sq"]))
-    three = squares["draw:order:coins"]
-    assert found["draw:order:coins"] == pytest.approx(three)
-    assert found["draw:order"] == pytest.approx((squares["draw:order"] - three) / 2)
-    assert found["draw"] == pytest.approx((squares["draw"] - squares["draw:order"] - squares["draw:coins"] + three) / 8)
-
-
-def test_shares_are_nested_add_up_and_show_a_negative_estimate_as_zero():
-    rng = np.random.default_rng(2)
-    for source, whole in (("draw", "draw"), ("draw:order", "order"), ("draw:order:coins", "coins")):
-        found = statistics.shares(crossed(np.broadcast_to(spread(source, 1, rng, (12, 8, 4)), (12, 8, 4))), ["novel"])
-        found = found.set_index("source")
-        assert list(found.index) == list(NESTED) and found["share"].sum() == pytest.approx(100)
-        assert found.loc[whole, "share"] > 80 and found.loc[whole, "variance"] > 0.4  # of 1
-    opposed = np.array([1, -1, 1, -1])[:, None] * np.array([1, -1, 1, -1.0])  # whatever order does, coins undo
-    found = statistics.shares(crossed(np.broadcast_to(opposed, SHAPE) + 0.0), ["novel"])
-    assert found["below_zero"].tolist() == [False, True, False]
-    assert found["share"].tolist() == pytest.approx([0, 0, 100])
-    assert statistics.shares(crossed(np.full(SHAPE, 0.1)), ["novel"])["share"].isna().all()
-
-
-def test_the_interval_of_the_draw_is_the_textbooks():
-    judged = [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]
-    low, high = statistics.draw_interval(np.array(judged, float)[:, :, None])
-    assert low == 0 and round(high, 2) == 0.72  # Shrout & Fleiss 1979, ICC(1,1): -0.13 to 0.72
-    assert statistics.draw_interval(np.arange(6.0)[:, None, None] + np.zeros(SHAPE)) == (1, 1)
+def test_bounds_over_classes_hang_on_how_their_differences_vary():
+    rng, rows = np.random.default_rng(0), []
+    for place in range(100):  # ten seeds of ten classes, some twice
+        area, more = rng.uniform(0.4, 0.9), rng.normal(0.05, 0.1)
+        names = {"dataset": "d", "policy": "oracle", "seed": place // 10, "class": f"class {place % 80}"}
+        for system, own in {"mine": area, "alike": area - 0.02, "other": area - more}.items():
+            rows.append(names | {"axis": "novel", "system": system, "share": 0.1, "ausuc": own})
+    rows = pd.DataFrame(rows)
+    found = over_classes(rows, "mine", LEVEL).set_index("system")["low_classes"]
+    assert set(found.index) == {"alike", "other"} and found["alike"] == pytest.approx(0.02)
+    d = rows.pivot(index=["class", "seed"], columns="system", values="ausuc").eval("mine - other")
+    clusters = (d - d.mean()).groupby("class").sum()
+    assert found["other"] == pytest.approx(d.mean() - 1.645 * np.sqrt((clusters**2).sum()) / len(d), abs=0.003)
 
 
 def test_differences_of_streams_are_paired_t_tests_corrected_by_holm_within_each_study():

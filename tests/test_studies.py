@@ -1,4 +1,4 @@
-"""Studies of streams, spread and settings: each changes what it says, keeps all else, and repeats what is published."""
+"""Studies of streams: each changes what it says, keeps all else, and repeats what is published."""
 
 from dataclasses import replace
 
@@ -6,17 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ocrrlib.embeddings import load
-from ocrrlib.experiments import EXPERIMENTS, OURS
 from ocrrlib.files import InputError
 from ocrrlib.policies import POLICIES, UNCERTAINTIES
 from ocrrlib.runs import published
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import ADDED, run_stream
-from ocrrlib.systems import SYSTEMS, make
-from studies import streams, tune, variance
+from ocrrlib.systems import make
+from studies import streams
 from studies.streams import Cell, drifting, keep_known, run_cell, run_studies, scenario_of
-from studies.target import noninferiority
 
 QUICK = dict(cap=60, thin=24)
 ARRAYS = [f"{axis}_{part}" for part in ("initial", "stream", "novel", "original") for axis in "Xy"]
@@ -34,9 +31,6 @@ def assert_only(one, two, *changed):
 
 def pairs(X, y):
     return sorted(zip(map(bytes, X), y.tolist()))
-
-
-# --- streams
 
 
 @pytest.mark.parametrize("how", streams.DRIFTS)
@@ -125,155 +119,15 @@ def test_studies_come_out_the_same_by_any_number_of_jobs():
     assert list(one)[: len(streams.KEY)] == streams.KEY and not one.duplicated(streams.KEY).any()
 
 
-# --- variance
-
-
-def test_draw_order_and_coins_have_seeds_of_their_own(tiny):
-    one, other, coined = (variance.compose(tiny, 1, *seeds) for seeds in ((0, 5), (1, 5), (0, 6)))
-    drawn = make_scenario(tiny, 1, cap=None)
-    for found in (one, other, coined):
-        assert pairs(found.X_stream, found.y_stream) == pairs(drawn.X_stream, drawn.y_stream)
-        assert_only(replace(drawn, X_stream=found.X_stream, y_stream=found.y_stream), found)
-    assert not np.array_equal(one.y_stream, other.y_stream) and np.array_equal(one.X_stream, coined.X_stream)
-    assert (one.seed, other.seed, coined.seed) == (5, 5, 6)
-
-
-def test_every_combination_is_streamed_once(tiny, monkeypatch):
-    monkeypatch.setattr(variance, "dataset_of", lambda dataset, encoder: tiny)
-    how = dict(dataset="tiny", draws=2, orders=2, coins=2, cache=None, progress=False)
-    found = variance.cross(["substrate", "static_knn"], **how)
-    assert len(found) == 16 and not found.duplicated(["system", "draw", "order", "coins"]).any()
-    static = found[found["system"] == "static_knn"]
-    assert (static.groupby("draw")[["novel", "original"]].nunique() == 1).all(axis=None)  # it never learns
-
-
-# --- tuning
-
-
-def test_tuning_sees_training_rows_only_and_over_its_folds_tests_each_once(banking):
-    folds = [tune.from_training_rows(banking, fold) for fold in range(tune.FOLDS)]
-    given = pairs(banking.X_train, banking.y_train)
-    for own in folds:
-        X, y = np.concatenate([own.X_train, own.X_test]), np.concatenate([own.y_train, own.y_test])
-        assert pairs(X, y) == given
-        assert (abs(np.bincount(own.y_test) - np.bincount(banking.y_train) / tune.FOLDS) < 1).all()
-    assert pairs(np.concatenate([o.X_test for o in folds]), np.concatenate([o.y_test for o in folds])) == given
-
-
-def test_no_seed_of_the_tuning_is_reported_on_and_classes_weigh_as_in_the_test_rows(banking):
-    assert not set(tune.SEEDS) & set(EXPERIMENTS["beyond"].seeds)
-    assert {*published("search")["seed"], *published("tuning")["seed"]} <= set(tune.SEEDS)
-    own, _, weights = tune.fold_of("banking77", banking.encoder, 1)
-    np.testing.assert_allclose(np.bincount(own.y_test, weights[own.y_test]), np.bincount(banking.y_test))
-
-
-def test_a_fourth_of_the_out_of_scope_class_lies_apart_from_the_rest():
-    data = load("clinc150")
-    label = data.classes.index(tune.CATCH_ALL)
-    places = np.flatnonzero(data.y_train == label)
-    parts = tune.halves(data.X_train, places, 2)
-    assert sorted(np.concatenate(parts)) == places.tolist() and np.ptp([len(part) for part in parts]) <= 1
-    again = tune.halves(data.X_train, np.random.default_rng(0).permutation(places), 2)
-    assert [set(part) for part in parts] == [set(part) for part in again]
-    own = tune.from_training_rows(data, 0)
-    assert set(map(bytes, own.X_test[own.y_test == label])) == set(map(bytes, data.X_train[parts[0]]))
-
-
-def test_settings_differ_from_the_chosen_one_in_one_place_and_each_reader_is_left_out_once():
-    chosen, (first, *others) = SYSTEMS[OURS].params, tune.settings()
-    assert first[0] == "" and first[2] == chosen
-    (flat,) = pd.json_normalize(chosen).to_dict("records")
-    for name, value, params in others[4:]:
-        assert params == tune.with_values(chosen, {name: value}) != chosen
-        assert tune.with_values(params, {name: flat[name]}) == chosen
-
-    def weights(params):
-        near, kernel, head = (params[f"{reader}_weight"] for reader in ("neighbour", "kernel", "head"))
-        return np.array([1 - near - kernel, kernel, near, head])
-
-    for out, (_, _, params) in enumerate(others[:4]):
-        found, rest = weights(params), [place for place in range(3) if place != out]
-        assert found[out] == pytest.approx(0) and found[:3].sum() == pytest.approx(1)
-        np.testing.assert_allclose(found[rest] / found[rest].sum(), weights(chosen)[rest] / weights(chosen)[rest].sum())
-
-
-def made_up(systems, seeds, spread=0.0):
-    rng = np.random.default_rng(0)
-    rows = [
-        dict(zip(tune.SEARCHED, (name, "clinc150", policy, seed)))
-        | dict(zip(tune.AXES, np.add(accuracies, spread * rng.normal(size=2))))
-        for name, accuracies in systems.items()
-        for policy in ("oracle", "random10")
-        for seed in range(seeds)
-    ]
-    return pd.DataFrame(rows)
-
-
-def test_the_objective_is_the_distance_to_the_best_rival_on_the_worst_axis_and_with_seeds_enough_its_bound():
-    rivals = {"static_linear": (0, 0.9), "ncm": (0.8, 0.88), "slda": (0.9, 0.86), "lwf": (1.0, 0.2)}  # lwf collapsed
-    found = tune.behind(made_up(rivals | {"a": (0.86, 0.91), "b": (0.9, 0.9)}, 2), ["a", "b"])
-    assert list(found.index) == ["b", "a"] and found.tolist() == pytest.approx([0, 0.04])
-    rows = made_up(dict.fromkeys(("static_linear", "ncm", "a", "b"), (0.9, 0.9)), 8, 0.01)
-    for name, other in ("ab", "ba"):
-        low = noninferiority(rows[rows["system"] != other], name)["low"].min()
-        assert tune.behind(rows, ["a", "b"])[name] == pytest.approx(-low)
-
-
-@pytest.fixture
-def toy(monkeypatch):
-    """A search over a space where the best setting is known; systems are rated by a formula instead of streams."""
-    space = {"k": (3, 5, 12), "new_odds": (1.0, 2.0), "model.floor": (0.1, 0.2)}
-    monkeypatch.setattr(tune, "SPACE", space)
-    monkeypatch.setattr(tune, "BEFORE", dict(zip(space, (3, 1.0, 0.2))))
-    monkeypatch.setattr(tune, "RIVALS", ("static_linear", "ncm"))
-
-    def accuracy(entry, dataset, policy, seed, encoder):
-        p = entry.params
-        good = 0.8 if "k" not in p else 0.7 + 0.05 * (p["k"] == 12) + 0.04 * p["new_odds"] - p["model"]["floor"] / 10
-        return {"novel": good + seed / 1e5, "original": good}
-
-    monkeypatch.setattr(tune, "accuracy", accuracy)
-    how = dict(rounds=((4, 1), (2, 2)), climbs=3, last=(2, 3), progress=False, cache=None)
-    return tune.search(datasets=("banking77",), seeds=(0, 1, 2), **how)
-
-
-def test_a_search_finds_the_best_setting_and_ends_where_no_step_is_better(toy):
-    best = tune.winner(toy)
-    assert best == {"k": 12, "new_odds": 2.0, "model.floor": 0.1}
-    tried = toy[list(tune.SPACE)].dropna().drop_duplicates().to_dict("records")
-    assert all(step in tried for step in tune.one_step(best))
-    first = toy[toy["system"] == f"{OURS} 0"]  # what the search before chose, rated to the end
-    assert first[list(tune.SPACE)].iloc[0].to_dict() == tune.BEFORE
-    last = set(toy.loc[toy["seed"] == 2, "system"])
-    assert {*tune.RIVALS, f"{OURS} 0"} <= last and len(last) <= 5
-
-
-def test_our_system_is_set_as_the_published_search_found_and_its_plan_is_what_is_published():
-    best, chosen = tune.winner(published("search")), SYSTEMS[OURS].params
-    assert list(best) == list(tune.SPACE) == list(tune.BEFORE)
-    assert tune.with_values(chosen, best) == chosen
-    rows, plan = published("tuning"), tune.settings()
-    assert len(rows) == len(plan) * 2 * 2 * 4 and set(rows["parameter"]) == {name for name, _, _ in plan}
-
-
-# --- published rows
-
-
-def rated(row):
-    return tune.accuracy(SYSTEMS[row["system"]], row["dataset"], row["policy"], row["seed"])
-
-
 @pytest.mark.parametrize(
-    "name, rerun, rows",
+    "rows",
     [
-        ("streams", streams.rerun, "study == 'scope' and system == 'slda'"),
-        ("streams", streams.rerun, "study == 'asked' and system == 'bounded_reservoir_1000'"),
-        ("streams", streams.rerun, "study == 'order' and system == 'bounded_fifo_1000'"),
-        ("variance", variance.rerun, "system == 'substrate' and dataset == 'banking77'"),
-        ("search", rated, "system == 'ncm' and dataset == 'banking77'"),
+        "study == 'scope' and system == 'slda'",
+        "study == 'asked' and system == 'bounded_reservoir_1000'",
+        "study == 'order' and system == 'bounded_fifo_1000'",
     ],
 )
-def test_a_published_row_comes_out_again(name, rerun, rows):
-    row = published(name).query(rows).sample(1, random_state=1).iloc[0]
-    for column, value in rerun(row).items():
+def test_a_published_row_comes_out_again(rows):
+    row = published("streams").query(rows).sample(1, random_state=1).iloc[0]
+    for column, value in streams.rerun(row).items():
         assert value == row[column] or (pd.isna(value) and pd.isna(row[column])), column

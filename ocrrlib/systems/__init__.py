@@ -41,7 +41,7 @@ HEAD = dict(epochs=30, fit_lr=1e-2, weight_decay=1e-4, batch=256)
 VOTE = dict(k=5, margin=0.05)
 LORA = dict(rank=8, alpha=16, dropout=0.05, fit_lr=2e-4, weight_decay=1e-4, batch=16, max_length=64, lr=5e-4)
 REPLAY = dict(memory=1000, memory_batch=10, **HEAD)
-MIX = dict(  # as found by ``studies.tune.search``
+MIX = dict(  # as found by a search on training rows
     k=20,
     neighbour_temperature=0.06,
     neighbour_weight=0.35,
