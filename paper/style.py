@@ -32,7 +32,7 @@ STYLES = {
     "static_knn": ("grey", "p"),
     "bounded_reservoir": ("wine", "h"),
     "bounded_fifo": ("indigo", "d"),
-    "ledger_plda": ("black", "D"),
+    "ledger_lda": ("black", "D"),
     "klda": ("green", "h"),
     "slda": ("sky", "d"),
     "online_linear_tuned": ("pink", "P"),

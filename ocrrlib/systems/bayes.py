@@ -1,4 +1,4 @@
-"""Bayesian linear discriminants over the substrate's ledger, estimated from the initial rows."""
+"""The proposed system: Bayesian linear discriminants over the substrate's ledger, estimated from the initial rows."""
 
 from copy import deepcopy
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The proposed system: the substrate's ledger, read through two Gaussian models, a frozen head and its neighbours."""
+"""Readers of the substrate's ledger, and the system proposed before: two Gaussian models, a head and neighbours."""
 
 from dataclasses import dataclass
 
