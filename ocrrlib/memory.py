@@ -47,7 +47,7 @@ class CorrectionMemory(LedgerFile):
 
     def __init__(self, path, encoder=None, reader="substrate"):
         if not isinstance(make(reader), Substrate):
-            raise InputError(f"{reader} reads no ledger: give substrate or ledger_plda")
+            raise InputError(f"{reader} reads no ledger: give substrate or ledger_lda")
         self._given, self._function, self._reads = encoder, None, reader
         super().__init__(path, None if encoder is None else name_of(encoder))
 

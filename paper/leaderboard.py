@@ -15,7 +15,8 @@ CONTRIBUTED = ROOT / "data/results/leaderboard"
 NAMES, NUMBERS = ["system", "source", "version", "date", *CELL[:4]], ["held_out", "every", "seed", *METRICS]
 CAPTION = (
     "Published and contributed systems, best first by *anytime novel*: novel accuracy, averaged over the stream. "
-    "*Novel* and *original* are the accuracies at its end. Means over seeds ± half the width of the 95 % t interval. "
+    "*Novel* and *original* are the accuracies at its end, *ausuc* is the area under the curve of both. Means "
+    "over seeds ± half the width of the 95 % t interval. "
     f"Systems that have *collapsed* come after all others, whatever they learnt: their original accuracy is more than "
     f"{100 * DROP:.0f} points below that of {FLOOR}, which learns nothing from the stream."
 )

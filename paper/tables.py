@@ -55,8 +55,8 @@ def shown(values, form, missing=""):
 
 
 def spread(mean, std):
-    """``mean ± std``, one of each per row; the mean alone where there is no spread."""
-    return [f"{m:.3f}" + f" ± {s:.3f}" * (s == s) for m, s in zip(mean, std)]
+    """``mean ± std``, one of each per row; the mean alone where there is no spread, a dash where there is none."""
+    return ["–" if m != m else f"{m:.3f}" + f" ± {s:.3f}" * (s == s) for m, s in zip(mean, std)]
 
 
 def reached(summary, level):

@@ -15,7 +15,7 @@ from numbers import Integral
 from pathlib import Path
 
 from ocrrlib.files import ROOT, InputError, write_text
-from ocrrlib.metrics import summarise
+from ocrrlib.metrics import AXES, summarise
 from ocrrlib.runs import published
 
 FOLDER = ROOT / "paper/values"
@@ -75,18 +75,18 @@ def show(key, entries):
 def refresh(text):
     """Markdown as of today: values between ``<!--{key}-->`` and ``<!---->``, and the numbers of each system's row.
 
-    These are means over seeds on Banking77, every mistake corrected: accuracies, entries stored, MB.
+    These are means over seeds on Banking77, every mistake corrected: accuracies, AUSUC, entries stored, MB.
     """
     entries, cell = read(), published("beyond").query("dataset == 'banking77' and policy == 'oracle'")
-    means = summarise(cell).set_index("system")[["novel", "original", "stored_entries", "storage_bytes"]]
+    means = summarise(cell).set_index("system")[[*AXES, "stored_entries", "storage_bytes"]]
 
     def row(match):
-        novel, original, stored, held = means.loc[match[2]]
-        numbers = Value(novel), Value(original), Value(stored, 0), Value(held / 1e6, 1)
+        *axes, stored, held = means.loc[match[2]]
+        numbers = *map(Value, axes), Value(stored, 0), Value(held / 1e6, 1)
         return "|".join([match[1], *(number.text for number in numbers), ""])
 
     text = re.sub(r"(<!--{(.+?)}-->).*?(<!---->)", lambda m: m[1] + show(m[2], entries) + m[3], text)
-    return re.sub(r"(?m)^(\|`(\w+)`\|[^|]*)(\|[^|]*){4}\|$", row, text)
+    return re.sub(r"(?m)^(\|`(\w+)`\|[^|]*)(\|[^|]*){5}\|$", row, text)
 
 
 if __name__ == "__main__":

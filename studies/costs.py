@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from ocrrlib.embeddings import load, load_sentences
 from ocrrlib.encoders import DEFAULT_ENCODER
-from ocrrlib.experiments import FULL_SWEEP, ONLINE, OURS, PROFILES, REPLAYS
+from ocrrlib.experiments import BEFORE, FULL_SWEEP, ONLINE, OURS, PROFILES, REPLAYS, RIVALS
 from ocrrlib.files import InputError, pick
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import make_scenario
@@ -19,7 +19,7 @@ from ocrrlib.systems import SYSTEMS, make
 from studies.scale import Cell, check_memory, timed
 
 BOUNDED = ("bounded_reservoir_1000", "bounded_fifo_1000")
-MEASURED = (*FULL_SWEEP, *BOUNDED, "substrate_hnsw", *ONLINE, *REPLAYS, OURS, "lora")
+MEASURED = (*FULL_SWEEP, *BOUNDED, "substrate_hnsw", *ONLINE, *RIVALS, *REPLAYS, BEFORE, OURS, "lora")
 LEDGERS = ("substrate", "substrate_hnsw")
 REFERENCE = "substrate"
 MEASURED_ON = ("banking77", "clinc150")  # systems that read sentences are measured on the first alone

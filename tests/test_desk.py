@@ -141,13 +141,13 @@ def test_clicks_ask_correct_ask_again_stream_and_start_again(desk):
 
 def test_systems_and_neighbours_are_chosen(desk):
     view = DeskView(desk)
-    view.systems[2].value = "ledger_plda"
+    view.systems[2].value = "ledger_lda"
     view.buttons["Take a test row"].click()
-    assert view.source.options == ("substrate", "ledger_plda") and view.source.value == "substrate"
+    assert view.source.options == ("substrate", "ledger_lda") and view.source.value == "substrate"
     first = view.near.value
-    view.source.value = "ledger_plda"
+    view.source.value = "ledger_lda"
     view.systems[1].value = "slda"
-    assert view.near.value != first and view.source.value == "ledger_plda" and "slda" in view.reply.value
+    assert view.near.value != first and view.source.value == "ledger_lda" and "slda" in view.reply.value
     view.systems[1].value, view.systems[2].value, view.systems[0].value = NONE, NONE, "ncm"
     assert list(desk.systems) == ["ncm"]
 

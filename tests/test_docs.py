@@ -97,7 +97,7 @@ def test_every_example_runs_and_prints_what_the_page_says(page, here):
 def test_the_example_of_the_readme_ranks_a_system_of_ten_lines_among_the_published_ones(here):
     (example,) = [text for info, text in blocks((ROOT / "README.md").read_text(encoding="utf-8")) if info == "python"]
     printed = run_python(example, {"__name__": "page"}, 0)
-    assert "NearestMean" in printed and "ledger_plda" in printed
+    assert "NearestMean" in printed and "ledger_lda" in printed
     assert sum(map(bool, example.splitlines())) <= 10
 
 

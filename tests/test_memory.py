@@ -70,7 +70,7 @@ def test_texts_are_learnt_asked_and_corrected(path):
         CorrectionMemory.open(path, encoder="all-MiniLM-L6-v2")
 
 
-@pytest.mark.parametrize("reader", ["substrate", "ledger_plda", "substrate_hnsw"])
+@pytest.mark.parametrize("reader", ["substrate", "ledger_lda", "ledger_plda", "substrate_hnsw"])
 def test_answers_are_those_of_the_system_however_many_labels_come(path, reader):
     pairs, Q = [*zip(X[20:], LABELS[20:]), *zip(rows(34, D, 5), map("new {}".format, range(34)))], rows(15, D, 3)
     names = list(dict.fromkeys([*LABELS, *(label for _, label in pairs)]))

@@ -1,4 +1,4 @@
-"""The proposed system: both Gaussian models are the textbook's; ledger, neighbours and head each do their part."""
+"""The system proposed before: Gaussian models are the textbook's; ledger, neighbours and head each do their part."""
 
 import numpy as np
 import pytest

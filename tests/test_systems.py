@@ -215,7 +215,7 @@ def test_bad_input_is_refused_in_one_line_and_changes_nothing(name, s, pairs):
     np.testing.assert_array_equal(*after)
 
 
-@pytest.mark.parametrize("name, clue", [("substrat", "did you mean 'substrate'"), ("", "ledger_plda"), (None, "klda")])
+@pytest.mark.parametrize("name, clue", [("substrat", "did you mean 'substrate'"), ("", "ledger_lda"), (None, "klda")])
 def test_unknown_system_is_refused_with_the_names_there_are(name, clue):
     with pytest.raises(InputError, match=clue):
         make(name)

@@ -18,7 +18,7 @@ def test_corrections_to_a_level_say_how_many_seeds_reach_it(mean, count, shown):
 @pytest.mark.parametrize(
     "found, shown",
     [
-        (tables.spread([0.5, 0.25], [0.0004, np.nan]), ["0.500 ± 0.000", "0.250"]),
+        (tables.spread([0.5, 0.25, np.nan], [0.0004, np.nan, np.nan]), ["0.500 ± 0.000", "0.250", "–"]),
         (tables.shown([1234.5, np.nan, -0.05], ",.1f"), ["1,234.5", "", "-0.1"]),
         (tables.shown([-0.001, np.nan], "+z.1f", "–"), ["+0.0", "–"]),
         (list(map(tables.count, (999, 1000, 999_999, 10**7))), ["999", "1k", "999k", "10M"]),

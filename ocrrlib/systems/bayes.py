@@ -1,4 +1,4 @@
-"""Bayesian linear discriminants over the substrate's ledger, estimated from the initial rows."""
+"""The proposed system: Bayesian linear discriminants over the substrate's ledger, estimated from the initial rows."""
 
 from copy import deepcopy
 from dataclasses import dataclass
@@ -146,10 +146,6 @@ class LedgerLDA(LedgerReader):
         self.models = [deepcopy(model)]
         (self.model,) = self.models
 
-    def _correct(self, x, y):
-        super()._correct(x, y)
-        self.model.learn(x, y)
-
     def _mix(self, scores, found, p_head):
         p = softmax_seen(scores / self.heat[0], self.seen) / 2
         p += shares(*found, self.entries, self.n_classes, self.heat[1], nearest=True) / 2
@@ -161,9 +157,15 @@ class LedgerLDA(LedgerReader):
         return p / p.sum(axis=1, keepdims=True)
 
     def _scores(self, X):
+        self._catch_up()
         return self._mix(self.model.scores(self.model.project(X)), super()._scores(X), self.head.probabilities(X))
 
     def _follow(self, Q):
         neighbours, p_head = super()._follow(Q), self.head.probabilities(Q)
         scores = StandingScores(self.model, self.model.project(Q))
-        return lambda rows: self._mix(scores(rows), neighbours(rows), p_head[rows])
+
+        def probabilities(rows):
+            self._catch_up()
+            return self._mix(scores(rows), neighbours(rows), p_head[rows])
+
+        return probabilities

@@ -1,4 +1,4 @@
-"""Gaussian class models of the proposed system: probabilistic LDA, and LDA on random features of an RBF kernel."""
+"""Gaussian class models that read a ledger: probabilistic LDA, and LDA on random features of an RBF kernel."""
 
 import numpy as np
 from threadpoolctl import threadpool_limits

@@ -1,4 +1,4 @@
-"""The proposed system: the substrate's ledger, read through two Gaussian models, a frozen head and its neighbours."""
+"""Readers of the substrate's ledger, and the system proposed before: two Gaussian models, a head and neighbours."""
 
 from dataclasses import dataclass
 
@@ -31,13 +31,22 @@ class StandingScores:
 class LedgerReader(Trained, Substrate):
     """A substrate whose ledger is read by ``models`` and a frozen head beside its neighbours; scores are probabilities.
 
-    The head is that of ``static_linear``, and so is its size: 4 bytes a parameter, as published.
+    The models learn entries when the next prediction asks for them. The head is that of ``static_linear``, and so is
+    its size: 4 bytes a parameter, as published.
     """
 
     def _fit(self, X, y):
         super()._fit(X, y)
         self.head = StaticLinear(self.seed, self.epochs, self.fit_lr, self.weight_decay, self.batch)
         self.head.fit(X, y, range(self.n_classes))
+        self.read = len(X)
+
+    def _catch_up(self):
+        """Let the models learn the entries written since they last looked."""
+        for slot in range(self.read, self.entries.size):
+            for model in self.models:
+                model.learn(self.entries.X[slot], int(self.entries.y[slot]))
+        self.read = self.entries.size
 
     def _answer(self, p):
         return best_seen(p, self.seen)
@@ -56,8 +65,7 @@ class LedgerPLDA(LedgerReader):
 
     Three class distributions are averaged: PLDA, LDA on random kernel features, and the nearest entry of each
     class. The probability of every class first met in the stream is multiplied by ``new_odds``. A frozen head
-    then redistributes a share ``head_weight`` of the known classes' probability among them. The models learn
-    entries when the next prediction asks for them.
+    then redistributes a share ``head_weight`` of the known classes' probability among them.
 
     Log-densities are divided by temperatures before the softmax, because both models assume independent coordinates
     and are therefore overconfident.
@@ -78,14 +86,6 @@ class LedgerPLDA(LedgerReader):
         self.is_known = self.seen.astype(np.float64)
         data = X, y, self.n_classes
         self.models = PLDA(*data, **self.model), KernelLDA(*data, seed=self.seed, **self.kernel)
-        self.read = len(X)
-
-    def _catch_up(self):
-        """Let the models learn the entries written since they last looked."""
-        for slot in range(self.read, self.entries.size):
-            for model in self.models:
-                model.learn(self.entries.X[slot], int(self.entries.y[slot]))
-        self.read = self.entries.size
 
     def _mix(self, scores, bent, p_head, found):
         p = softmax_seen(scores / self.model_temperature, self.seen)
