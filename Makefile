@@ -86,6 +86,7 @@ $(eval $(call made,09_beyond,,beyond_anytime beyond_front beyond_recovery,$(addp
 $(eval $(call made,10_streams,,$(addprefix streams_,asked digits drift encoder known late new order scope wrong),\
 	table_stream_differences table_streams))
 $(eval $(call made,13_correction_memory,,,table_memory))
+$(eval $(call made,14_label_names,,label_names,table_names))
 
 # A stopped or failed notebook leaves published files as they are.
 .PRECIOUS: $(foreach name,$(NOTEBOOKS),$(made.$(name)))
@@ -116,6 +117,7 @@ compute: settings  ## measure the cost of corrections and predictions, on an idl
 beyond: settings  ## compare all systems over 20 seeds and on harder streams (an hour)
 	@$(RUN) BEYOND=live notebooks/09_beyond.ipynb $(NB)/09_beyond.ipynb
 	@$(RUN) BEYOND=live notebooks/10_streams.ipynb $(NB)/10_streams.ipynb
+	@$(RUN) BEYOND=live notebooks/14_label_names.ipynb $(NB)/14_label_names.ipynb
 
 tune: settings  ## search the settings of the proposed system (hours)
 	@$(RUN) TUNE=live notebooks/09_beyond.ipynb $(NB)/09_beyond.ipynb

@@ -38,6 +38,7 @@ STUDIES = {
     "search": ["system", "dataset", "policy", "seed"],
     "memory": ["test", "case"],
     "tuning": ["parameter", "value", "chosen", "dataset", "policy", "seed"],
+    "names": ["dataset", "policy", "seed", "system", "names"],
     "variance": ["dataset", "system", "draw", "order", "coins"],
     "streams": "study dataset encoder system seed asking p wrong confusion delay drift order new known step".split(),
 }
