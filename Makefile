@@ -85,6 +85,7 @@ $(eval $(call made,09_beyond,,beyond_areas beyond_curves,$(addprefix table_,beyo
 $(eval $(call made,10_streams,,$(addprefix streams_,asked digits drift encoder known late new order scope wrong),\
 	table_stream_differences table_streams))
 $(eval $(call made,13_correction_memory,,,table_memory))
+$(eval $(call made,14_label_names,,label_names,table_names))
 
 # A stopped or failed notebook leaves published files as they are.
 .PRECIOUS: $(foreach name,$(NOTEBOOKS),$(made.$(name)))
@@ -115,6 +116,7 @@ compute: settings  ## measure the cost of corrections and predictions, on an idl
 beyond: settings  ## compare all systems over 20 seeds and on harder streams (an hour)
 	@$(RUN) BEYOND=live notebooks/09_beyond.ipynb $(NB)/09_beyond.ipynb
 	@$(RUN) BEYOND=live notebooks/10_streams.ipynb $(NB)/10_streams.ipynb
+	@$(RUN) BEYOND=live notebooks/14_label_names.ipynb $(NB)/14_label_names.ipynb
 
 leaderboard: $(READY)  ## rank the published systems and those in data/results/leaderboard: figures/leaderboard.csv, .md
 	@$(PY) -m paper.leaderboard

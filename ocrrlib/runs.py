@@ -36,6 +36,7 @@ STUDIES = {
     "costs": ["dataset", "system"],
     "growth": ["system", "entries"],
     "memory": ["test", "case"],
+    "names": ["dataset", "policy", "seed", "system", "names"],
     "streams": "study dataset encoder system seed asking p wrong confusion delay drift order new known step".split(),
 }
 # Their files say on what machine, with what libraries and when.

@@ -14,12 +14,13 @@ from ocrrlib.check import differing, draw, published_runs, undeclared
 from ocrrlib.files import ROOT, InputError, pick
 from ocrrlib.runs import published
 from ocrrlib.systems import SYSTEMS as NAMED
-from studies import scale, streams
+from studies import names, scale, streams
 
 STUDIES = {
     "scale": scale.rerun,
     "ledger_search": scale.rerun_ledger,
     "streams": streams.rerun,
+    "names": names.rerun,
 }
 LARGEST = 10_000  # entries of a synthetic ledger that is searched again
 NAMES = dict.fromkeys(("SECONDS", "SAMPLE", "SEED", "SYSTEMS", "ALL", "JOBS"))

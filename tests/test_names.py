@@ -1,0 +1,67 @@
+"""Label names: a row at the right moment, where sentences are; controls have names that say nothing."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from safetensors.numpy import load_file
+from test_published import assert_published, execute, results
+
+from ocrrlib.embeddings import widen
+from ocrrlib.scenario import make_scenario
+from ocrrlib.systems import make
+from ocrrlib.systems.base import class_means, class_sums
+from studies import names
+from studies.names import Named, compared, rows_of
+
+
+@pytest.mark.parametrize("upfront", [False, True])
+def test_a_name_moved_to_where_sentences_are_is_the_first_row_of_a_new_class(upfront, tiny):
+    s = make_scenario(tiny, 0, held_out=4, cap=None)
+    parts = [np.concatenate([getattr(s, f"{name}_{part}") for part in ("initial", "stream")]) for name in "Xy"]
+    means = class_means(*class_sums(*parts, len(s.classes)))
+    named, other = Named(make("ledger_lda"), means - 0.3, upfront), make("ledger_lda")
+    for system in (named, other):
+        system.fit(s.X_initial, s.y_initial, s.classes)
+    np.testing.assert_allclose(named.rows, widen(means), atol=1e-6)
+    first, second = np.flatnonzero(s.y_stream == s.held_out[0])[:2]
+    label = int(s.held_out[0])
+    for new in sorted(s.held_out.tolist()) if upfront else [label]:
+        other.correct(named.rows[new], new)
+    if upfront:
+        np.testing.assert_array_equal(named.predict(s.queries), other.predict(s.queries))
+    for place in (first, second):
+        for system in (named, other):
+            system.correct(s.X_stream[place], label)
+    np.testing.assert_array_equal(named.probabilities(s.queries), other.probabilities(s.queries))
+    assert named.seen.sum() == 12 - (0 if upfront else 3)
+
+
+def test_as_a_control_every_class_has_the_name_of_another_one_or_an_opaque_one(banking):
+    own, other = (rows_of(banking, way, 1) for way in ("arriving", "upfront, shuffled"))
+    assert (own != other).any(axis=1).all() and sorted(map(bytes, own)) == sorted(map(bytes, other))
+    opaque = {bytes(row) for row in widen(load_file(names.FILE)["opaque"])}
+    assert {bytes(row) for row in rows_of(banking, "arriving, opaque", 1)} <= opaque
+
+
+def test_differences_are_to_the_same_system_without_names_seed_by_seed():
+    values = {"none": (0.5, 0.7, 0.6), "arriving": (0.6, 0.9, 0.6)}
+    rows = [("hwu64", "oracle", seed, "ncm", way, x) for way, own in values.items() for seed, x in enumerate(own)]
+    rows = pd.DataFrame(rows, columns=[*names.KEY, "novel"])
+    rows = rows.assign(**dict.fromkeys(("original", "ausuc", "novel_over_steps", "ausuc_over_steps"), 0.5))
+    found = compared(rows).set_index(["metric", "names"])
+    assert len(found) == 5 and found.loc[("novel", "arriving"), "difference"] == pytest.approx(0.1)
+    assert (found["p_holm"] == 1).all() and (found.drop(index="novel")[["low", "high"]] == 0).all(axis=None)
+
+
+def test_the_notebook_makes_what_is_published(tmp_path):
+    execute("14_label_names", results(tmp_path))
+    assert {"label_names", "table_names", "14_label_names"} <= assert_published(tmp_path)
+
+
+@pytest.mark.slow
+def test_the_published_embeddings_are_those_of_the_encoder(tmp_path, monkeypatch):
+    published = load_file(names.FILE)
+    monkeypatch.setattr(names, "FILE", tmp_path / "names.safetensors")
+    names.embed_names()
+    for name, rows in load_file(names.FILE).items():
+        np.testing.assert_allclose(rows.astype(float), published[name].astype(float), atol=1e-3)
