@@ -50,15 +50,14 @@ def test_rls_equals_batch_ridge_on_the_same_rows(ridge, n):
     np.testing.assert_array_equal(system.predict(Q), scores.argmax(axis=1))
 
 
-@pytest.mark.parametrize("balanced", [True, False])
 @pytest.mark.parametrize("n", [0, 1, GROWN])
-def test_ranpac_equals_batch_ridge_at_the_ridge_that_predicts_left_out_initial_rows_best(n, balanced):
-    system = taught(RanPAC(features=20, balanced=balanced), n)
+def test_ranpac_equals_batch_ridge_at_the_ridge_that_predicts_left_out_initial_rows_best(n):
+    system = taught(RanPAC(features=20), n)
     X, y = everything(n)
     Z, T = rectified(X.astype(np.float32), system.projection), np.eye(CLASSES)[y]
 
     def weights_of(y):
-        return 1 / np.bincount(y)[y] if balanced else np.ones(len(y))
+        return 1 / np.bincount(y)[y]
 
     def fitted(ridge, part, w):
         weighed = Z[part] * w[part, None]
