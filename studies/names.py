@@ -34,8 +34,7 @@ PLAN = {OURS: TRACKS + CONTROLS} | dict.fromkeys(("substrate", "ncm", "slda"), T
 class Named:
     """A system to which the name of a new class is its first row, right before its first correction or ``upfront``.
 
-    ``names`` (C, d), embeddings of all classes' names, are shifted to where sentences are: by the mean of the known
-    classes' means, less that of their names.
+    ``names`` (C, d), their embeddings, are moved by the mean of the known classes' means less that of their names.
     """
 
     def __init__(self, system, names, upfront):
