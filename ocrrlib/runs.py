@@ -161,9 +161,7 @@ def dataset_of(dataset, encoder, reads):
     return (load_sentences if reads == "sentences" else load)(dataset, encoder)
 
 
-def run_experiment(
-    name, encoder=None, seeds=None, profile="paper", jobs=1, dask=None, out=ROOT, cache=CACHE
-):
+def run_experiment(name, encoder=None, seeds=None, profile="paper", jobs=1, dask=None, out=ROOT, cache=CACHE):
     """Run an experiment, write its results below the folder ``out``, and return its checkpoints, a row each.
 
     Writes ``data/results/<name>.parquet`` and, for some, ``<name>_rows.parquet``. For the other parameters see
