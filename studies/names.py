@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 from safetensors.numpy import load_file, save_file
+from scipy.integrate import cumulative_trapezoid
 from statsmodels.stats.multitest import multipletests
 
 from ocrrlib.embeddings import FOLDER, encode, load, widen
@@ -22,7 +23,7 @@ from ocrrlib.stream import run_stream
 from ocrrlib.systems import make
 from ocrrlib.systems.base import class_means, class_sums
 from ocrrlib.tasks import Task, run_tasks
-from studies.statistics import area, differences, flip_p, t_intervals
+from studies.statistics import differences, flip_p, t_intervals
 
 FILE, KEY = FOLDER / f"names.{DEFAULT_ENCODER}.safetensors", STUDIES["names"]
 EMBEDDED = DEFAULT_ENCODER, "embeddings"
@@ -81,7 +82,11 @@ def run_one(dataset, policy, seed, system, names):
     step, row = run["step"].to_numpy(), {"corrections": int(run["corrections"].iloc[-1])}
     for name, column in AXES.items():
         start, *_, end = values = run[column].tolist()
-        row |= {f"{name}_start": start, name: end, f"{name}_over_steps": area(step, values, step[-1])}
+        row |= {
+            f"{name}_start": start,
+            name: end,
+            f"{name}_over_steps": float(cumulative_trapezoid(values, step)[-1] / step[-1]),
+        }
     return row
 
 
