@@ -108,7 +108,7 @@ lora: settings  ## run LoRA again (hours on a CPU)
 	@$(RUN) LORA=live notebooks/04_lora.ipynb $(NB)/04_lora.ipynb
 
 scale: settings  ## compare exact search and HNSW up to 10 million entries (hours; SCALES=10k,1M for parts)
-	@$(RUN) TIMES=live $(if $(filter command,$(origin SCALES)),,SCALES=10k,100k,seeds,1M,10M,map,race_100k,race_1M) notebooks/06_hnsw_scale.ipynb $(NB)/06_hnsw_scale.ipynb
+	@$(RUN) TIMES=live $(if $(filter command,$(origin SCALES)),,SCALES=10k,100k,seeds,1M,10M,map,race_10k,race_100k,race_1M) notebooks/06_hnsw_scale.ipynb $(NB)/06_hnsw_scale.ipynb
 
 compute: settings  ## measure the cost of corrections and predictions, on an idle machine
 	@$(RUN) TIMES=live notebooks/07_compute.ipynb $(NB)/07_compute.ipynb

@@ -23,6 +23,7 @@ from ocrrlib.files import InputError, cache_folder, write_text
 CACHE = cache_folder() / "runs"
 PATIENCE = 10  # seconds that a Dask scheduler has to answer
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "torch", "river", "transformers", "peft", "hnswlib", "chroma-hnswlib")
+LIBRARIES += ("faiss-cpu", "usearch", "turbovec")
 
 
 @dataclass(frozen=True)

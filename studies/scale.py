@@ -118,7 +118,7 @@ COMPARISONS = {
         if 1000 <= classes * each <= 100_000
     ),
 }
-RACES = {"race_100k": COMPARISONS["100k"][:1], "race_1M": COMPARISONS["1M"][:1]}
+RACES = {f"race_{part}": COMPARISONS[part][:1] for part in ("10k", "100k", "1M")}
 PARTS = COMPARISONS | RACES
 
 

@@ -7,7 +7,7 @@ from threadpoolctl import threadpool_limits
 
 from ocrrlib.shared import shared
 from ocrrlib.systems.base import TEMPERATURE, Storage, System, class_means, class_sums, is_known
-from ocrrlib.systems.features import draw_features, lift, median_distance
+from ocrrlib.systems.features import StandingProducts, draw_features, lift, median_distance
 
 GROWTH = 1.5  # once rows are so many times those at the last inversion, the matrix is inverted again
 BLOCK = 32  # rank-one terms that are kept beside the inverse before they are folded into it
@@ -61,25 +61,30 @@ def oas(S, n):
     return min(((1 - 2 / D) * square + trace**2) / off, 1.0) if off > 0 else 1.0
 
 
-@shared(keep=5)  # of the draws of ``klda_5``
-def _lifted(Q, *drawn):
-    return lift(Q, *drawn)
+_lifted = shared(keep=6)(lift)  # of queries: as they are, and by the draws of ``klda_5``
 
 
 @shared(keep=6)
-def _initial(X, y, n_classes, shrinkage, target, *drawn):
-    """Counts (C,), means (C, D), trace of the scatter, shrinkage, weight of the identity, inverse (D, D)."""
+def _scatter(X, y, n_classes, *drawn):
+    """Counts (C,), means (C, D) and scatter (D, D) of the features of rows."""
     Z = lift(X, *drawn)
     sums, counts = class_sums(Z, y, n_classes)
     means = class_means(sums, counts)
     Z -= means[y]
     with threadpool_limits(1):  # so that sums are made in one order
-        A = Z.T @ Z
-        trace = float(np.vdot(Z, Z))
-        shrinkage = oas(A, len(y)) if shrinkage == "oas" else shrinkage
-        A *= 1 - shrinkage
-        ridge = ridge_of(shrinkage, target, counts, trace, len(A))
-        A.flat[:: len(A) + 1] += ridge
+        return counts, means, Z.T @ Z
+
+
+@shared(keep=8)
+def _initial(X, y, n_classes, shrinkage, target, *drawn):
+    """Counts (C,), means (C, D), trace of the scatter, shrinkage, weight of the identity, inverse (D, D)."""
+    counts, means, A = _scatter(X, y, n_classes, *drawn)
+    trace = float(np.trace(A))
+    shrinkage = oas(A, len(y)) if shrinkage == "oas" else shrinkage
+    A = A * (1 - shrinkage)
+    ridge = ridge_of(shrinkage, target, counts, trace, len(A))
+    A.flat[:: len(A) + 1] += ridge
+    with threadpool_limits(1):
         return counts, means, trace, shrinkage, ridge, np.linalg.inv(A)
 
 
@@ -111,8 +116,13 @@ class SLDA(System):
         self.counts, self.inverted_at = counts.copy(), len(y)
         self.means = np.vstack([means, counts @ means / len(y)]) if self.prior_rows else means.copy()
         self.terms = np.zeros((0, self.means.shape[1]))
-        self.W = self.means @ self.inverse
+        self.W, self.vectors = self.means @ self.inverse, []
         self._weigh()
+
+    def _log(self):
+        """For watched queries: weights as they are; from here on they change by ``moves`` times vectors to come."""
+        self.base, self.moves = len(self.vectors), []
+        self.vectors += list(self.W.copy())
 
     def _held(self, M):
         """Rows of classes held to the last row, that of the mean of the first rows; all of them if nothing is held."""
@@ -122,13 +132,24 @@ class SLDA(System):
         self.weights = self._held(self.W)
         self.b = np.einsum("cd,cd->c", self._held(self.means), self.weights) / -2
 
-    def _discriminants(self, Z):
-        """Log-densities (m, C) of features (m, D), less what all classes have in common."""
+    def _discriminants(self, products):
+        """Log-densities (m, C), less what all classes have in common, from products of features and weights."""
         rows = self.counts.sum() if self.updated else self.inverted_at  # that the covariance is of
-        return (Z @ self.weights.T + self.b) * rows
+        return (products + self.b) * rows
 
     def _scores(self, X):
-        return self._discriminants(lift(X, *self.drawn))
+        return self._discriminants(lift(X, *self.drawn) @ self.weights.T)
+
+    def _follow(self, Q):
+        standing, M = StandingProducts(_lifted(Q, *self.drawn)), len(self.W)
+        if not self.vectors:
+            self._log()
+
+        def scores(rows):
+            first, later = np.split(standing(self.vectors, rows)[:, self.base :], [M], axis=1)
+            return self._discriminants(self._held((first + later @ np.reshape(self.moves, (-1, M))).T).T)
+
+        return scores
 
     def _correct(self, x, y):
         n = int(self.counts[y])
@@ -141,6 +162,9 @@ class SLDA(System):
         if weight:  # Sherman and Morrison (1950)
             self.terms = np.concatenate([self.terms, np.sqrt(weight / gain) * u[None]])
         self.W += np.multiply.outer(move, u)
+        if self.vectors:
+            self.vectors.append(u)
+            self.moves.append(move)
         self.trace += n / (n + 1) * float(v @ v)
         self.means[y] += v / (n + 1)
         self.counts[y] += 1
@@ -161,6 +185,8 @@ class SLDA(System):
         A.flat[:: len(A) + 1] += ridge - self.ridge
         self.inverse, self.ridge, self.inverted_at = np.linalg.inv(A), ridge, self.counts.sum()
         self.W = self.means @ self.inverse
+        if self.vectors:
+            self._log()
 
     def storage(self):
         held = [self.weights] if self.prior_rows else []
@@ -184,10 +210,6 @@ class KLDA(SLDA):
     def _fit(self, X, y):
         self.drawn = draw_features(self.features, self.dim, median_distance(X, self.seed), self.seed)
         super()._fit(X, y)
-
-    def _follow(self, Q):
-        Z = _lifted(Q, *self.drawn)
-        return lambda rows: self._discriminants(Z[rows])
 
 
 @dataclass(eq=False)

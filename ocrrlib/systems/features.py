@@ -61,3 +61,26 @@ def rectified(X, projection):
     np.maximum(F, 0, out=F)
     F *= np.sqrt(2 / F.shape[1])
     return F
+
+
+class StandingProducts:
+    """Products of fixed features (q, D) with vectors (D,) of a list that only grows, each computed once.
+
+    Where weights change by terms of rank one, few vectors come between two tests and there are many classes.
+    """
+
+    def __init__(self, F):
+        self.F, self.kept, self.upto = F, np.empty((len(F), 0)), np.zeros(len(F), np.int64)
+
+    def __call__(self, vectors, rows):
+        """Products (len(rows), k) of the features ``rows`` with all vectors so far."""
+        k, known = len(vectors), self.upto[rows]
+        if k > self.kept.shape[1]:
+            self.kept = np.hstack([self.kept, np.empty((len(self.F), k))])
+        for upto in np.unique(known[known < k]):
+            stale = rows[known == upto]
+            if (np.diff(stale) == 1).all():  # a view: features are large
+                stale = slice(stale[0], stale[-1] + 1)
+            self.kept[stale, upto:k] = self.F[stale] @ np.transpose(vectors[upto:])
+        self.upto[rows] = k
+        return self.kept[rows, :k]

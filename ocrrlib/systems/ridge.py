@@ -7,7 +7,7 @@ from threadpoolctl import threadpool_limits
 
 from ocrrlib.shared import shared
 from ocrrlib.systems.base import TEMPERATURE, Storage, System, class_means, class_sums
-from ocrrlib.systems.features import SAMPLE, rectified
+from ocrrlib.systems.features import SAMPLE, StandingProducts, rectified
 
 RIDGES = 10.0 ** np.arange(-8, 9)  # that RanPAC chooses from
 
@@ -55,7 +55,8 @@ def _ridge_start(X, y, n_classes, features, seed):
     sums, counts = class_sums(Z, y, n_classes)
     weights, sample = 1 / counts[y], rng.permutation(len(y))[:SAMPLE]
     with threadpool_limits(1):  # so that sums are made in one order
-        values, vectors = np.linalg.eigh((Z.T * weights) @ Z)
+        weighed = Z * np.sqrt(weights)[:, None]
+        values, vectors = np.linalg.eigh(weighed.T @ weighed)
         F, own, targets = Z[sample] @ vectors, y[sample], class_means(sums, counts) @ vectors
         left = 1 - weights[sample, None] * (F**2 @ (1 / (values[:, None] + RIDGES)))  # 1 - leverage
         errors = []
@@ -98,12 +99,11 @@ class RanPAC(System):
         self._weigh()
 
     def _weigh(self):
-        weights = 1 / np.maximum(self.counts, 1)
-        self.W = self.solved * weights[:, None]
-        if len(self.labels):
-            Z, ZB = self.later
-            kernel = self.products + np.diag(1 / (weights[self.labels] - self.before))
-            self.W -= np.linalg.solve(kernel, Z @ self.W.T).T @ ZB
+        self.weights = 1 / np.maximum(self.counts, 1)
+        self.W, (Z, ZB) = self.solved * self.weights[:, None], self.later
+        kernel = self.products + np.diag(1 / (self.weights[self.labels] - self.before))
+        self.less = np.linalg.solve(kernel, Z @ self.W.T)
+        self.W -= self.less.T @ ZB
 
     def _correct(self, x, y):
         X, before = x[None], np.zeros(1)
@@ -125,8 +125,15 @@ class RanPAC(System):
         return rectified(X, self.projection) @ self.W.T
 
     def _follow(self, Q):
-        F = _rectified(Q, self.projection)
-        return lambda rows: F[rows] @ self.W.T
+        F, since = _rectified(Q, self.projection), len(self.labels)
+        standing, solved = StandingProducts(F), F @ self.solved.T
+
+        def scores(rows):
+            products, corrected = standing(self.later[1], rows), self.before[since:] == 0
+            added = np.eye(self.n_classes)[self.labels[since:]] * corrected[:, None]
+            return (solved[rows] + products[:, since:] @ added) * self.weights - products @ self.less
+
+        return scores
 
     def storage(self):
         parts = self.projection, self.inverse, self.counts, self.at_first, self.solved, self.W, *self.rows
