@@ -63,6 +63,11 @@ def rectified(X, projection):
     return F
 
 
+def in_a_row(rows):
+    """Row numbers as a slice, so that large features are not copied, where each follows the one before."""
+    return slice(rows[0], rows[-1] + 1) if (np.diff(rows) == 1).all() else rows
+
+
 class StandingProducts:
     """Products of fixed features (q, D) with vectors (D,) of a list that only grows, each computed once.
 
@@ -70,17 +75,19 @@ class StandingProducts:
     """
 
     def __init__(self, F):
-        self.F, self.kept, self.upto = F, np.empty((len(F), 0)), np.zeros(len(F), np.int64)
+        self.F, self.upto, self.known = F, np.zeros(len(F), np.int64), 0
+        self.V, self.kept = np.empty((0, F.shape[1])), np.empty((len(F), 0))
 
     def __call__(self, vectors, rows):
         """Products (len(rows), k) of the features ``rows`` with all vectors so far."""
-        k, known = len(vectors), self.upto[rows]
-        if k > self.kept.shape[1]:
+        k, upto = len(vectors), self.upto[rows]
+        if k > len(self.V):
+            self.V = np.vstack([self.V, np.empty((k, self.V.shape[1]))])
             self.kept = np.hstack([self.kept, np.empty((len(self.F), k))])
-        for upto in np.unique(known[known < k]):
-            stale = rows[known == upto]
-            if (np.diff(stale) == 1).all():  # a view: features are large
-                stale = slice(stale[0], stale[-1] + 1)
-            self.kept[stale, upto:k] = self.F[stale] @ np.transpose(vectors[upto:])
+        if k > self.known:
+            self.V[self.known : k], self.known = vectors[self.known :], k
+        for first in np.unique(upto[upto < k]):
+            stale = in_a_row(rows[upto == first])
+            self.kept[stale, first:k] = self.F[stale] @ self.V[first:k].T
         self.upto[rows] = k
         return self.kept[rows, :k]

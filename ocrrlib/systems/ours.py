@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ocrrlib.systems.base import Storage, best_seen, softmax_seen
+from ocrrlib.systems.features import in_a_row
 from ocrrlib.systems.gaussians import PLDA, KernelLDA
 from ocrrlib.systems.heads import StaticLinear, Trained
 from ocrrlib.systems.neighbours import Substrate, shares
@@ -23,7 +24,7 @@ class StandingScores:
         for upto in np.unique(known[known < len(changes)]):
             stale = rows[known == upto]
             classes = np.arange(self.kept.shape[1]) if upto < 0 else np.unique(changes[upto:])
-            self.kept[np.ix_(stale, classes)] = self.model.scores(self.F[stale], classes)
+            self.kept[np.ix_(stale, classes)] = self.model.scores(self.F[in_a_row(stale)], classes)
         self.upto[rows] = len(changes)
         return self.kept[rows]
 
