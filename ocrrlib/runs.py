@@ -31,7 +31,7 @@ STUDIES = {
     "parameters": ["backbone"],
     "scale": ["classes", "noise", "n", "seed"],
     "scale_costs": ["classes", "noise", "n", "seed"],
-    "race": ["n", "index", "effort"],
+    "race": ["dimensions", "n", "index", "effort"],
     "ledger_search": ["dataset", "encoder", "order", "seed", "ef"],
     "costs": ["dataset", "system"],
     "growth": ["system", "entries"],

@@ -130,7 +130,7 @@ def race(name, cell):
             found, took = timed(neighbours, Q, K)
             rows.append({"effort": effort, "recall": recall(found, true), "qps": len(Q) / took})
     held = {"build_s": build_s, "bytes": size()}
-    return [{"index": name, "n": cell.n} | row | held for row in rows]
+    return [{"index": name, "n": cell.n, "dimensions": cell.rank} | row | held for row in rows]
 
 
 def races(parts, profile="paper", cache=CACHE, progress=True):
