@@ -53,7 +53,7 @@ BOUNDED = tuple(f"bounded_{eviction}_{budget}" for eviction in ("reservoir", "fi
 LORAS = ("lora", "lora_no_dropout", "lora_epochs_5", "lora_epochs_10", "lora_replay", "lora_replay_summed")
 ONLINE = ("online_linear_tuned", "pa", "ncm", "ncm_cosine", "slda", "slda_frozen", "slda_shrunk", "klda", "rls")
 REPLAYS = ("er", "er_ace", "der_pp", "mir", "gdumb", "er_tuned", "er_ace_tuned")
-RIVALS = ("klda_held", "klda_oas", "ranpac", "blind")
+RIVALS = ("klda_held", "klda_oas", "klda_5", "ranpac", "blind")
 OURS, BEFORE = "ledger_lda", "ledger_plda"  # the proposed system, and the one that it replaces
 VARIANTS = ("substrate", "substrate_count_only", "substrate_no_recency", "substrate_k1", "substrate_sumsim")
 
