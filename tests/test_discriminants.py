@@ -109,6 +109,18 @@ def test_slda_and_klda_probabilities_are_those_of_gaussians_with_their_covarianc
     np.testing.assert_allclose(system.probabilities(Q), expected, atol=1e-9)
 
 
+@pytest.mark.parametrize("system", [SLDA(shrinkage=0.1), KLDA(features=30, prior_rows=2.5), RanPAC(features=20)])
+def test_watched_queries_follow_a_covariance_that_is_inverted_again(system):
+    queries, watched = np.arange(len(Q)), [system.fit(X0, Y0, range(CLASSES)).watch(Q)]
+    for place, (row, label) in enumerate(zip(NEW_X, NEW_Y.tolist())):
+        system.correct(row, label)
+        if place == GROWN // 2:  # some rows are up to date, and a second watch begins
+            watched[0].probabilities(queries[10:20])
+            watched.append(system.watch(Q))
+    for one in watched:
+        np.testing.assert_allclose(one.probabilities(queries), system.probabilities(Q), atol=1e-9)
+
+
 @pytest.mark.parametrize("n", [4, 40, 400])
 def test_oas_is_where_the_estimate_of_the_oracle_shrinkage_converges(n):
     """The iteration of Chen et al. 2010, whose limit they give in closed form."""
