@@ -185,7 +185,7 @@ def test_a_grid_with_one_run_that_cannot_be_runs_nothing(datasets, tmp_path, ran
 
 
 @pytest.mark.parametrize(
-    "name, size, draw", [("full_sweep", 162, "fresh"), ("storage_pareto", 36, "continued"), ("beyond", 5580, "fresh")]
+    "name, size, draw", [("full_sweep", 162, "fresh"), ("storage_pareto", 36, "continued"), ("beyond", 5760, "fresh")]
 )
 def test_grids_have_the_papers_sizes_without_repeats(name, size, draw):
     found, quick = grid(name), grid(name, profile="quick")
