@@ -120,16 +120,3 @@ def test_a_visitor_asks_corrects_and_finds_the_damage(lab, tab):
         visitor.picture(f"desk_{width}")
         assert tab.run(f"{DESK}.scrollWidth - {DESK}.clientWidth") <= 0
     tab.run("jupyterapp.commands.execute('docmanager:save').then(() => true)")  # else a dialog keeps the page open
-
-
-def test_a_visitor_chooses_another_policy(lab, tab):
-    visitor = Visitor(tab, lab, "12_explore")
-    tab.until("document.querySelectorAll('.widget-interact img').length === 4", 120)
-    shown = "document.querySelector('.widget-interact img').src"
-    tab.run(f"window.before = {shown}")
-    policy = "[...document.querySelectorAll('.widget-interact select')]"
-    policy += ".find(e => e.labels[0].innerText === 'policy')"
-    tab.run(f"(e => {{ e.selectedIndex = 2; e.dispatchEvent(new Event('change', {{bubbles: true}})) }})({policy})")
-    tab.until(f"{shown} !== window.before")
-    visitor.picture("explorer", ".widget-interact")
-    visitor.finds_no_error()
