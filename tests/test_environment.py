@@ -60,11 +60,6 @@ def test_conda_and_binder_use_the_lock_and_a_python_that_project_and_lock_allow(
         assert SpecifierSet(metadata(name).get("Requires-Python") or "").contains(f"{oldest}.0"), name
 
 
-def test_no_process_builds_a_grammar_that_nothing_uses():
-    # jsonschema from 4.25 on asks the kernels' libraries for rfc3987-syntax, which takes a second or more to import.
-    assert "rfc3987-syntax" not in LOCK and "lark" not in LOCK
-
-
 def test_every_library_that_the_code_imports_is_required():
     imported = set()
     for path in (ROOT / "ocrrlib").rglob("*.py"):

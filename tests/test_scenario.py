@@ -56,12 +56,6 @@ def test_no_held_out_class_at_the_start(tiny, seed, held_out):
     assert set(s.y_initial.tolist()) == set(s.y_original.tolist()) == set(range(12)) - held
 
 
-@pytest.mark.parametrize("cap, size", [(400, 36), (35, 35), (1, 1)])
-def test_cap_limits_each_test_set_to_different_rows(tiny, cap, size):
-    s = make_scenario(tiny, 0, cap=cap, held_out=6)
-    assert len(np.unique(s.X_original, axis=0)) == len(np.unique(s.X_novel, axis=0)) == len(s.y_novel) == size
-
-
 def test_thinning_keeps_every_so_many_th_training_row(tiny):
     s = make_scenario(tiny, 3, held_out=4, thin=3)
     held = np.isin(tiny.y_train[::3], s.held_out)

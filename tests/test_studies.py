@@ -8,7 +8,6 @@ import pytest
 
 from ocrrlib.files import InputError
 from ocrrlib.policies import POLICIES, UNCERTAINTIES
-from ocrrlib.runs import published
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import ADDED, run_stream
 from ocrrlib.systems import make
@@ -117,17 +116,3 @@ def test_studies_come_out_the_same_by_any_number_of_jobs():
     one, two = (run_studies(("digits",), profile="quick", progress=False, cache=None, jobs=jobs) for jobs in (1, 2))
     pd.testing.assert_frame_equal(one, two, check_exact=True)
     assert list(one)[: len(streams.KEY)] == streams.KEY and not one.duplicated(streams.KEY).any()
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        "study == 'scope' and system == 'slda'",
-        "study == 'asked' and system == 'bounded_reservoir_1000'",
-        "study == 'order' and system == 'bounded_fifo_1000'",
-    ],
-)
-def test_a_published_row_comes_out_again(rows):
-    row = published("streams").query(rows).sample(1, random_state=1).iloc[0]
-    for column, value in streams.rerun(row).items():
-        assert value == row[column] or (pd.isna(value) and pd.isna(row[column])), column
