@@ -116,7 +116,7 @@ def test_refusals_change_nothing(desk, method, given, why):
     assert list(desk.systems) == ["substrate", "ncm"] and len(desk.history) == 1 and desk.verify() is None
 
 
-def test_clicks_ask_correct_ask_again_stream_and_start_again(desk):
+def test_clicks_ask_correct_verify_ask_again_stream_and_start_again(desk):
     view = DeskView(desk)
     view.query.value = "where is my card"
     assert "“where is my card”" in view.reply.value and "<img " in view.near.value
@@ -125,6 +125,9 @@ def test_clicks_ask_correct_ask_again_stream_and_start_again(desk):
     assert view.label.value == "class 05" and "in truth class 05" in view.reply.value
     view.buttons["Correct"].click()
     assert "class 05" in view.chain.value and len(desk.corrected) == 1
+    view.buttons["Damage a copy"].click()
+    view.buttons["Verify"].click()
+    assert f"entry {view.entry.value} is not what was written" in view.chain.value
     view.buttons["Ask again"].click()
     assert "before" in view.reply.value
     curves = view.curves.value
