@@ -47,12 +47,6 @@ def test_a_curve_worked_by_hand():
     assert summary(np.full(4, -1), 3) == {"ausuc": 0, "best_hm": 0}
 
 
-def test_the_area_is_that_under_steps_down_to_rows_that_no_constant_saves():
-    p = np.array([[0.6, 0, 0.4, 0], [0.9, 0, 0.1, 0], [0.8, 0, 0.2, 0], [0.9, 0, 0.1, 0], [0.4, 0, 0.6, 0]])
-    y = np.array([2, 2, 0, 0, 0])  # the first original row is lost before the second novel one is won; so is an equal
-    np.testing.assert_array_equal(over(p, y, 2), [2, 0])
-
-
 tables = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ocrrlib.files import InputError
-from ocrrlib.scenario import PAPER_CAP, make_scenario, shuffled
+from ocrrlib.scenario import PAPER_CAP, make_scenario
 
 
 def published(data, seed, anew, cap):
@@ -62,16 +62,6 @@ def test_thinning_keeps_every_so_many_th_training_row(tiny):
     np.testing.assert_array_equal(s.X_initial, tiny.X_train[::3][~held])
     assert sorted(s.y_stream) == sorted(tiny.y_train[::3][held])
     assert len(s.y_novel) == 4 * 6 and len(s.y_original) == 8 * 6
-
-
-def test_shuffling_changes_the_order_of_initial_rows_only(tiny):
-    s = make_scenario(tiny, 3, held_out=4)
-    other = shuffled(s)
-    order = np.random.default_rng(3).permutation(len(s.y_initial))
-    np.testing.assert_array_equal(other.X_initial, s.X_initial[order])
-    np.testing.assert_array_equal(other.y_initial, s.y_initial[order])
-    np.testing.assert_array_equal(other.queries, s.queries)
-    np.testing.assert_array_equal(s.queries, np.concatenate([s.X_stream, s.X_novel, s.X_original]))
 
 
 def test_scenario_cannot_be_written_to_and_leaves_the_data_alone(tiny):
