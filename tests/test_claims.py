@@ -1,11 +1,11 @@
-"""Claims: strict reading, verdicts from expressions alone, tables in the order of the paper."""
+"""Claims: strict reading, verdicts from expressions alone, numbers as people write them."""
 
 import pytest
 import yaml
 
 from ocrrlib.files import InputError
 from paper import claims
-from paper.claims import VERDICTS, check, read
+from paper.claims import check, read
 
 OURS = {"sweep": {"a": {"novel": 0.9, "novel_std": 0.02}, "b": {"novel": 0.5, "novel_std": 0.03}}}
 CLAIM = dict(id="first", section=5.1, claim="a reaches nine tenths", printed={"novel": 0.9})
@@ -88,24 +88,6 @@ def test_every_claim_of_the_original_is_listed_once_and_no_verdict_is_typed():
             assert str(claim.get(kind, {}).get("holds", "a > b")) not in ("True", "False")
 
 
-# --- numbers and table
-
-
-def row(id, section, verdict, **checks):
-    found = {kind: {"verdict": said, "found": {"novel": 0.5, "to_70": None}} for kind, said in checks.items()}
-    text = dict(claim=f"{id} is said", printed={"novel": 0.887}, note="", unchecked="")
-    return dict(id=id, section=section, checks=found, verdict=verdict) | text
-
-
-ROWS = [
-    row("a", "abstract", VERDICTS[0], ours=VERDICTS[0]),
-    row("g", "2.1", VERDICTS[0], ours=VERDICTS[0]),
-    row("b", "5.1, 7", VERDICTS[3], released=VERDICTS[0], ours=VERDICTS[3]),
-    row("d", "10", VERDICTS[1], paper=VERDICTS[1]),
-    row("c", "table 1", VERDICTS[4]),
-]
-
-
 @pytest.mark.parametrize(
     "value, text",
     [
@@ -122,15 +104,3 @@ ROWS = [
 )
 def test_numbers_read_as_people_write_them(value, text):
     assert claims.shown(value) == text
-
-
-def test_the_table_has_every_claim_once_in_the_order_of_the_paper():
-    table = claims.table(ROWS)
-    assert table.numbers["id"].tolist() == [row["id"] for row in ROWS]
-    third = table.text.iloc[2]
-    assert third[["Itself", "Release", "Ours"]].tolist() == ["–", "✓", "✗"]
-    assert (third["Section"], third["Claim"]) == ("5.1", "b is said (Also 7.)")
-    assert third["Found"].replace("\N{NO-BREAK SPACE}", " ") == "novel = 0.5; to 70 % = never"
-    assert third["Printed"] == "novel =\N{NO-BREAK SPACE}0.887", "no line ends before a number"
-    assert table.text.iloc[-1]["Found"] == ""
-    assert table.text["Verdict"].tolist() == ["holds", "holds", "no", "direction", "unchecked"]
