@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from notebooks.desk import CHOICES, DAMAGES, KNOWN, NEW, NONE, Desk, DeskView
+from notebooks.desk import CHOICES, DAMAGES, KNOWN, NEW, Desk, DeskView
 from ocrrlib.files import ROOT, InputError
 from ocrrlib.policies import POLICIES
 from ocrrlib.stream import run_stream
@@ -116,13 +116,15 @@ def test_refusals_change_nothing(desk, method, given, why):
     assert list(desk.systems) == ["substrate", "ncm"] and len(desk.history) == 1 and desk.verify() is None
 
 
-def test_clicks_ask_correct_verify_ask_again_stream_and_start_again(desk):
+def test_clicks_ask_compare_correct_verify_ask_again_stream_and_start_again(desk):
     view = DeskView(desk)
     view.query.value = "where is my card"
     assert "“where is my card”" in view.reply.value and "<img " in view.near.value
     view.pool.value = "class 05"
     view.buttons["Take a test row"].click()
     assert view.label.value == "class 05" and "in truth class 05" in view.reply.value
+    view.systems[1].value = "slda"
+    assert list(desk.systems) == ["substrate", "slda"] and "slda" in view.reply.value
     view.buttons["Correct"].click()
     assert "class 05" in view.chain.value and len(desk.corrected) == 1
     view.buttons["Damage a copy"].click()
@@ -135,19 +137,6 @@ def test_clicks_ask_correct_verify_ask_again_stream_and_start_again(desk):
     assert desk.streamed > 0 and view.curves.value != curves and "alert" not in view.line.value
     view.buttons["Start again"].click()
     assert desk.streamed == 0 and view.reply.value == view.near.value == ""
-
-
-def test_systems_and_neighbours_are_chosen(desk):
-    view = DeskView(desk)
-    view.systems[2].value = "ledger_lda"
-    view.buttons["Take a test row"].click()
-    assert view.source.options == ("substrate", "ledger_lda") and view.source.value == "substrate"
-    first = view.near.value
-    view.source.value = "ledger_lda"
-    view.systems[1].value = "slda"
-    assert view.near.value != first and view.source.value == "ledger_lda" and "slda" in view.reply.value
-    view.systems[1].value, view.systems[2].value, view.systems[0].value = NONE, NONE, "ncm"
-    assert list(desk.systems) == ["ncm"]
 
 
 def test_an_error_is_said_in_the_line_and_the_desk_goes_on(desk, monkeypatch):
