@@ -80,11 +80,6 @@ def test_each_make_target_has_a_line_of_help():
         assert re.search(rf"^{target}:.*## \w", makefile, re.MULTILINE), target
 
 
-def test_continuous_integration_calls_the_test_command_of_the_readme():
-    commands = (ROOT / ".ci/run").read_text().splitlines()[-2:]
-    assert commands == ["make test", "make test-slow"] and "make test " in (ROOT / "README.md").read_text()
-
-
 def test_binder_has_the_project_and_jupyterlab_complete_and_nothing_heavy():
     assert names(PINS) == closure([*READ, "jupyterlab"]) == closure(PINS)
     assert names(PINS).isdisjoint(names(HEAVY))

@@ -7,7 +7,6 @@ import sys
 from urllib.parse import unquote, urldefrag
 
 import nbformat
-import pandas as pd
 import pytest
 from bs4 import BeautifulSoup
 
@@ -110,13 +109,3 @@ def test_a_page_fits_its_window_and_requests_nothing_elsewhere(page, width, site
     complaints = [error for error in tab.errors if "[PST]" not in error and "theme mode" not in error]
     assert foreign == [] and complaints == []
     assert tab.run("document.documentElement.scrollWidth") <= tab.run("innerWidth") == width
-
-
-def test_claims_filter_by_words(site, tab):
-    rows, total = "document.querySelectorAll('.claims tbody tr').length", len(pd.read_json(ROOT / "paper/claims.json"))
-    tab.show()
-    tab.open(f"{site.as_uri()}/claims.html")
-    tab.until(f"{rows} === {total}")
-    tab.click(".dt-search input")
-    tab.press("A-GEM is the best")
-    tab.until(f"{rows} < 5")
