@@ -4,11 +4,11 @@ import os
 import signal
 import sys
 from dataclasses import replace
+from multiprocessing import get_context
 
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import in_a_process
 
 from ocrrlib import runs, tasks
 from ocrrlib.curves import summary
@@ -119,7 +119,10 @@ def sweep_until_killed(datasets, cache, lives):
 
 def test_a_killed_sweep_goes_on_where_it_was_and_ends_the_same(datasets, reference, tmp_path, ran, monkeypatch):
     monkeypatch.setenv("PYTHONHASHSEED", "1")
-    assert in_a_process(sweep_until_killed, datasets, tmp_path, 5) == -signal.SIGKILL
+    process = get_context("spawn").Process(target=sweep_until_killed, args=(datasets, tmp_path, 5))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
     assert_same(sweep(RUNS, datasets, cache=tmp_path, progress=False), reference)
     assert len(ran) == len(RUNS) - 5
 
