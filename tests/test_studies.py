@@ -64,7 +64,9 @@ def test_cells_change_the_scenario_as_they_say_and_the_usual_cell_is_the_usual_r
     found = run_cell(Cell("substrate", 1, **QUICK))
     assert [{name: row[name] for name in expected[0]} for row in found] == expected
     assert {row["wrong_entries"] for row in found} == {0} and {row["known"] for row in found} == {67}
-    assert_only(usual, scenario_of(Cell("", 1, order="shuffled", **QUICK)), "X_initial", "y_initial")
+    mixed = scenario_of(Cell("", 1, order="shuffled", **QUICK))
+    assert_only(usual, mixed, "X_initial", "y_initial")
+    assert pairs(mixed.X_initial, mixed.y_initial) == pairs(usual.X_initial, usual.y_initial)
     assert_only(usual, scenario_of(Cell("", 1, drift="gradual", **QUICK)), "X_stream")
     few = scenario_of(Cell("", 0, new=5, known=3, **QUICK))
     assert len(few.held_out) == 5 and len(set(few.y_initial)) == 3
