@@ -1,7 +1,6 @@
 """What tests share: the committed Banking77 embeddings, a tiny dataset that can be learnt, exact unit rows."""
 
 import gc
-import multiprocessing
 import os
 import socket
 
@@ -43,14 +42,6 @@ def clusters(n_classes, per_class, d, seed, spread=0.5):
     centres = np.random.default_rng(n_classes * d).normal(size=(n_classes, d))
     y = rng.permutation(np.repeat(np.arange(n_classes), per_class))
     return widen(halve(centres[y] + spread * rng.normal(size=(len(y), d)))), y
-
-
-def in_a_process(function, *args):
-    """Exit status of a function called in a process of its own."""
-    process = multiprocessing.get_context("spawn").Process(target=function, args=args)
-    process.start()
-    process.join()
-    return process.exitcode
 
 
 class Means:

@@ -89,12 +89,9 @@ def test_help_imports_nothing_slow():
     [
         (("run", "substrat"), "substrat.*substrate"),
         (("run", "ncm", "--data", "none.csv"), "none.csv"),
-        (("run", "none:model"), "none:model"),
         (("compare", "ncm"), "two systems"),
         (("run", "mine:model"), "mine:model"),
         (("memory", "ask", "none.sqlite", "text"), "none.sqlite"),
-        (("memory", "new", "mine.py"), "mine.py"),
-        (("memory", "export", "mine.py", "out.csv"), "mine.py"),
         (("memory", "witness", "mine.py", "--state", "s", "--key", "mine.py"), "Ed25519 key"),
     ],
 )

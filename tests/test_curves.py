@@ -1,4 +1,4 @@
-"""The novel–original curve: by hand, by brute force over the constant, and the same however a system is asked."""
+"""The novel–original curve: by brute force over the constant, and the same however a system is asked."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_systems import CONTRACT, VOTING, fitted, teach
 
-from ocrrlib.curves import curve, heights, original_at, rivals, summary
+from ocrrlib.curves import curve, heights, rivals, summary
 from ocrrlib.scenario import make_scenario
 
 NEW = np.array([False, False, True, True])
@@ -30,27 +30,6 @@ def corners(p, y, n, new):
                 right[row >= n] += int(moved.argmax() == label and moved[label] > -np.inf)
             found.add(tuple(right))
     return found
-
-
-def test_a_curve_worked_by_hand():
-    p = np.array([[0.1, 0.2, 0.6, 0.1], [0.5, 0.1, 0.4, 0.0], [0.3, 0.3, 0.1, 0.3], [0.0, 0.0, 1.0, 0.0]])  # novel
-    p = np.concatenate([p, [[0.7, 0.1, 0.2, 0.0], [0.9, 0.0, 0.05, 0.05], [1.0, 0.0, 0.0, 0.0]]])  # original
-    y = np.array([2, 2, 2, 2, 0, 0, 0])
-    # New over known: 3, 4/5 and, wrong class, 1; the fourth has no known class. Known rows: 2/7, 1/18 and no new class.
-    np.testing.assert_array_equal(over(p, y, 4), [3, 3, -1, 3])
-    y[1], y[4] = 0, 1  # the second novel row can no longer be right, nor the first original one
-    found = over(p, y, 4)
-    np.testing.assert_array_equal(found, [2, -1, -1, 2])
-    np.testing.assert_allclose(curve(found, 3), [[1 / 4, 2 / 4], [2 / 3, 2 / 3]])
-    np.testing.assert_array_equal(original_at([0, 0.25, 0.3, 0.51], found, 3), [2 / 3, 2 / 3, 2 / 3, np.nan])
-    assert summary(found, 3) == pytest.approx({"ausuc": 1 / 4 * 2 / 3 * 2, "best_hm": 4 / 7})
-    assert summary(np.full(4, -1), 3) == {"ausuc": 0, "best_hm": 0}
-
-
-def test_the_area_is_that_under_steps_down_to_rows_that_no_constant_saves():
-    p = np.array([[0.6, 0, 0.4, 0], [0.9, 0, 0.1, 0], [0.8, 0, 0.2, 0], [0.9, 0, 0.1, 0], [0.4, 0, 0.6, 0]])
-    y = np.array([2, 2, 0, 0, 0])  # the first original row is lost before the second novel one is won; so is an equal
-    np.testing.assert_array_equal(over(p, y, 2), [2, 0])
 
 
 tables = st.integers(0, 2**32 - 1).map(np.random.default_rng)

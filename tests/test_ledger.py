@@ -201,17 +201,12 @@ def test_a_cut_tail_and_a_rewrite_are_named_by_heads_kept_elsewhere_alone(intact
     "statement",
     [
         "CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM entries WHERE place = NEW.place; END",
-        "CREATE VIEW v AS SELECT 1",
         "DROP TABLE entries",
         "UPDATE sqlite_master SET sql = replace(sql, 'BLOB', 'ANY')",
-        "DELETE FROM about",
         "UPDATE about SET about = '[9' || substr(about, 3)",
-        "UPDATE about SET about = replace(about, 'intact', 'other')",
-        "UPDATE about SET about = replace(hex(zeroblob(9999)), '0', '[')",
         "UPDATE entries SET x = zeroblob(5000000) WHERE place = 2",
         "UPDATE entries SET label = CAST(x'0aff' AS TEXT) WHERE place = 2",
         "UPDATE entries SET place = -5 WHERE place = 0",
-        "UPDATE entries SET place = 9223372036854775807 WHERE place = 8",
     ],
 )
 def test_a_strangers_file_is_refused_in_one_line_that_names_it(intact, statement):

@@ -74,14 +74,6 @@ def test_approximate_search_finds_nearly_all_neighbours_and_repeats_for_the_same
     assert system.storage().bytes > system.entries.nbytes
 
 
-def test_queries_that_reach_few_entries_are_searched_exactly():
-    """Copies of one row link to each other alone, so that a search may end before it has k entries."""
-    X, Q = np.repeat(rows(2, 8, 0), 60, axis=0), rows(3, 8, 1)
-    system = SubstrateHNSW(k=70, M=2, ef_construction=5, ef=2).fit(X, np.repeat([0, 1], 60), range(2))
-    for found, exact in zip(system._scores(Q), top_k(Q, X, np.arange(120), 70)):
-        np.testing.assert_array_equal(found, exact)
-
-
 def test_blind_answers_the_most_frequent_initial_class_then_that_of_the_last_correction():
     X = np.eye(5, dtype=np.float32)
     system = make("blind").fit(X, np.array([3, 1, 1, 2, 2]), "abcde")

@@ -77,24 +77,6 @@ def test_score_is_the_density_of_a_row_given_the_rows_of_the_class(power):
         np.testing.assert_allclose(got[:, label], density, rtol=1e-8)
 
 
-FEW = {
-    "one row": (X0[:1], Y0[:1]),
-    "one class of equal rows": (X0[[0] * 5], Y0[[0] * 5]),
-    "equal rows in each class": (np.repeat(X0[:5], 3, axis=0), np.repeat(np.arange(5), 3)),
-    "fewer rows than dimensions": (X0[:5], Y0[:5] % 2),
-}
-
-
-@pytest.mark.parametrize("X, y", FEW.values(), ids=FEW)
-@pytest.mark.parametrize("make", [PLDA, lambda *data: KernelLDA(*data, **FEATURES)], ids=["PLDA", "KernelLDA"])
-def test_few_rows_are_coped_with_and_later_ones_are_learnt(make, X, y):
-    model, new = make(X, y, CLASSES), rows(2, D, 9)
-    assert np.isfinite(scores(model, Q)).all()
-    learnt(model, np.repeat(new, 20, axis=0), np.repeat([CLASSES - 2, CLASSES - 1], 20))
-    answers = np.where(model.counts, scores(model, new), -np.inf).argmax(axis=1)
-    assert answers.tolist() == [CLASSES - 2, CLASSES - 1]
-
-
 # --- discriminants on kernel features
 
 
@@ -107,9 +89,7 @@ def test_features_have_unit_length_and_products_of_an_rbf_kernel_along_orthogona
     np.testing.assert_allclose(products, np.diag(np.diag(products)), atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    "shrinkage, rank, prior_rows", [(0.05, 24, 0), (0.2, 24, 3.5), (0.2, 5, 0), (0.1, 5, 3.5), (1.0, 24, 0)]
-)
+@pytest.mark.parametrize("shrinkage, rank, prior_rows", [(0.05, 24, 0), (0.2, 5, 0), (0.1, 5, 3.5)])
 def test_scores_are_log_densities_of_gaussians_with_one_covariance(shrinkage, rank, prior_rows):
     """Beyond the rank all directions vary by their mean; class means are held to that of the first rows."""
     how = FEATURES | dict(shrinkage=shrinkage, rank=rank, prior_rows=prior_rows)
@@ -135,11 +115,9 @@ USUAL = SYSTEMS["ledger_plda"].params | {"kernel": dict(FEATURES, prior_rows=2, 
 ALONE = dict(kernel_weight=0.0, neighbour_weight=0.0, head_weight=0.0)
 MIXTURES = {
     "as registered": {},
-    "both models": ALONE | dict(kernel_weight=0.4, model_temperature=3.0, kernel_temperature=7.0),
     "PLDA alone": ALONE | {"model": dict(shrinkage=0.2, floor=0.3, prior_rows=50, power=0.5)},
     "neighbours alone": ALONE | dict(neighbour_weight=1.0, neighbour_temperature=0.07, k=30),
     "known classes by the head alone": dict(head_weight=1.0, model_temperature=5.0),
-    "high odds of new classes": dict(head_weight=0.3, new_odds=3.0),
 }
 
 

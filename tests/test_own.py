@@ -10,12 +10,11 @@ import pandas as pd
 import pytest
 import scipy.stats
 from conftest import Means
-from river import linear_model, multiclass, naive_bayes, neighbors
+from river import linear_model, multiclass, neighbors
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.naive_bayes import BernoulliNB, GaussianNB
 from sklearn.neural_network import MLPClassifier
 
-import ocrrlib
 from ocrrlib import own
 from ocrrlib.files import ROOT, InputError
 from ocrrlib.own import as_system, evaluate
@@ -182,17 +181,14 @@ def test_global_draws_are_repeated(tiny):
     "options, clue",
     [
         (dict(system=LogisticRegression()), "LogisticRegression cannot be used"),
-        (dict(system=naive_bayes.GaussianNB), "unknown dataset"),  # the system itself is fine
         (dict(system=linear_model.LogisticRegression()), "OneVsRestClassifier"),
         (dict(system=type("Held", (Means,), {"__deepcopy__": lambda self, memo: 1 / 0})()), "Held cannot be copied"),
         (dict(system="substrat"), "unknown system.*substrate"),
         (dict(system=TextSystem(), dataset={}), "sentences"),
-        (dict(seeds="0-99999999999"), "seeds"),
         (dict(policy="orcale"), "policy"),
         (dict(policy=Policy("oracle", 0.5)), "policy 'oracle'"),
         (dict(every=0), "every"),
         (dict(name="<b>"), "name"),
-        (dict(name="a\nb"), "name"),
         (dict(dataset="rows.txt"), "rows.txt: not a file"),
     ],
 )
@@ -213,10 +209,7 @@ def test_options_that_do_not_fit_the_data_are_refused(tiny, option):
     [
         (lambda X: np.zeros((len(X), 1), int), "shape"),
         (lambda X: ["card"] * len(X), "<U4"),
-        (lambda X: np.full(len(X), np.nan), "nan"),
         (lambda X: np.full(len(X), 12), "12 12"),
-        (lambda X: np.full(len(X), -2), "-2"),
-        (lambda X: None, "object"),
     ],
 )
 def test_predictions_that_are_not_class_ids_are_refused(answers, clue, tiny):
@@ -289,15 +282,6 @@ def test_resume_after_a_kill_equals_an_uninterrupted_run_and_an_edit_starts_anew
     assert edited.stderr == whole.stderr and edited.stdout != whole.stdout
 
 
-class Unpicklable(Means):
-    def __init__(self):
-        super().__init__()
-        self.lines = (line for line in ())
-
-    def __deepcopy__(self, memo):
-        return Means()
-
-
 def test_finished_seeds_are_kept_by_all_that_decides_them(tiny, tmp_path, monkeypatch):
     monkeypatch.setenv("OCRR_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(own, "STARTED", np.inf)  # other tests wrote modules and imported them
@@ -307,16 +291,9 @@ def test_finished_seeds_are_kept_by_all_that_decides_them(tiny, tmp_path, monkey
         counts.append(len(list(tmp_path.rglob("*.json"))))
     assert counts == [2, 2, 4, 6, 8, 10]
     evaluate("ncm", tiny, [2], **QUIET)
-    evaluate(Unpicklable(), tiny, [0, 1], progress=False)
     assert len(list(tmp_path.rglob("*.json"))) == 10
 
 
 def test_the_example_of_the_docstring_is_right():
     found = doctest.testmod(own, optionflags=doctest.ELLIPSIS)
     assert found.attempted and not found.failed
-
-
-def test_importing_the_package_is_quick_and_names_are_there():
-    code = "import sys, ocrrlib; assert 'pandas' not in sys.modules; ocrrlib.evaluate, ocrrlib.read_data"
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
-    assert {"evaluate", "Evaluation", "read_data", "as_system"} <= set(dir(ocrrlib))

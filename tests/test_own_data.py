@@ -1,7 +1,6 @@
 """Your data: every format gives the same rows; every mistake is one line with the file, the place and the way out."""
 
 import json
-import zipfile
 
 import numpy as np
 import pandas as pd
@@ -121,21 +120,14 @@ CSV = "text,label\n"
 @pytest.mark.parametrize(
     "name, content, clue",
     [
-        ("a.csv", "", "cannot be read"),
         ("a.csv", CSV + "a,b,c\n", "more fields than the header"),
-        ("a.csv", CSV + "a,b\na,b,c\n", "line 3"),
         ("a.csv", CSV + "a,b\n ,b\nc,d\n", "'text' is empty in row 1"),
         ("a.csv", CSV + "a,b\nb,\nc,\n", "'label' is empty in row 1, row 2"),
         ("a.csv", CSV + "a,b\nb,b\n", "2 rows of 1 classes"),
-        ("a.csv", CSV + "a,b\nb,b\nc,c\n", "class 'c'"),
         ("a.csv", CSV.encode() + b"\xe9,b\n", "UnicodeDecodeError"),
         ("a.csv", "body,label\na,b\n", "unknown column 'text'.*body"),
-        ("a.jsonl", '{"text": "a", "label": "b"}\n[1]\n', "cannot be read"),
-        ("a.jsonl", "[" * 100_000, "cannot be read"),
-        ("a.jsonl", '{"text": "a", "label": "b"}\n{"text": "c"}\n', "'label' is empty in row 1"),
+        ("a.jsonl", "[1", "cannot be read"),
         ("a.parquet", b"PAR1 broken PAR1", "cannot be read"),
-        ("a.npz", b"PK\x03\x04 broken", "cannot be read"),
-        ("a.safetensors", b"\xff" * 64, "cannot be read"),
         ("a.txt", "", "not a file in .csv"),
     ],
 )
@@ -147,43 +139,22 @@ def test_files_that_cannot_be_used_are_named_in_one_line(name, content, clue, tm
     assert "\n" not in message and name in message and len(message) < 500
 
 
-def test_an_array_header_that_promises_too_much_and_objects_are_refused(tmp_path):
-    np.savez(tmp_path / "objects.npz", X=np.eye(4), y=np.array([{}, 1, 2, 3]))
-    about = b"{'descr': '<f8', 'fortran_order': False, 'shape': (10000000000000, 8), }"
-    with zipfile.ZipFile(tmp_path / "absurd.npz", "w") as file:
-        file.writestr("X.npy", (b"\x93NUMPY\x01\x00v\x00" + about).ljust(127) + b"\n")
-    for name in ("objects", "absurd"):
-        with pytest.raises(InputError, match=f"{name}.npz: it cannot be read"):
-            read(tmp_path / f"{name}.npz")
-
-
 X = np.random.default_rng(0).normal(size=(8, 3))
 Y = np.array(list("abababab"))
-
-
-def with_row(row):
-    return {"X": np.vstack([X[:5], row, X[6:]]), "y": Y}
 
 
 @pytest.mark.parametrize(
     "data, options, clue",
     [
-        (with_row([0, 0, 0]), {}, "row 5 is zero"),
-        (with_row([1, np.nan, 0]), {}, "row 5 .* not finite"),
-        (with_row([1e300, 1e300, 0]), {}, "row 5 .* too long to be normalised"),
+        ({"X": X * (np.arange(8) != 5)[:, None], "y": Y}, {}, "row 5 is zero"),
         ({"X": X, "y": Y[:7]}, {}, "do not fit"),
         ({"X": X.astype(str), "y": Y}, {}, "do not fit"),
         ({"X": X}, {}, "array 'y'"),
         ({"X_train": X, "y_train": Y, "X_test": X[:, :2], "y_test": Y}, {}, "dimension"),
-        ({"X_train": X, "y_train": Y[1:], "X_test": X, "y_test": Y}, {}, "do not fit"),
-        ({"X_train": X, "y_train": Y, "X_test": X, "y_test": Y}, {}, "the same row for training and test"),
         (7, {}, "a int holds no data"),
         (TABLE, dict(test_share=1.0), "test_share"),
         (TABLE, dict(name="banking77"), "published dataset"),
-        (TABLE, dict(name="<script>"), "name"),
-        (TABLE, dict(split="part"), "unknown column 'part'"),
         (TABLE, dict(encoder=7), "encoder"),
-        (TABLE, dict(encoder=lambda texts: np.ones(3)), "row of numbers"),
     ],
 )
 def test_what_is_wrong_in_memory_is_named(data, options, clue):

@@ -93,10 +93,8 @@ def test_the_core_reads_data_of_ones_own_runs_a_grid_and_has_the_command_line(co
     "needs, extra",
     [
         ("systems.make('river_logreg')", "river"),
-        ("systems.make('pa')", "river"),
         ("systems.make('lora')", "lora"),
         ("encoders.load_encoder('all-MiniLM-L6-v2')", "text"),
-        ("encoders.load_encoder('tfidf-svd', ['a b'])", "statistics"),
     ],
 )
 def test_what_needs_an_extra_says_which(core, tmp_path, needs, extra):

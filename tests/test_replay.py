@@ -206,10 +206,3 @@ def test_the_best_rate_wins_and_of_equal_ones_the_lowest(scores, place, monkeypa
     monkeypatch.setattr(heads, "rehearse", lambda system, *args: dict(zip(ER.rates, scores))[system.lr])
     assert best_rate(ER, TUNED_X, TUNED_Y, 12) == ER.rates[place]
     best_rate.forget()
-
-
-@every_tuned
-@pytest.mark.parametrize("n_classes", [1, 3])
-def test_with_fewer_than_four_classes_the_rate_is_the_lowest(n_classes, cls):
-    few = TUNED_Y < n_classes
-    assert cls(0, **TRAINING).fit(TUNED_X[few], TUNED_Y[few], range(12)).rate == min(cls.rates) == cls.rates[0]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ocrrlib.files import InputError
-from ocrrlib.scenario import PAPER_CAP, make_scenario, shuffled
+from ocrrlib.scenario import PAPER_CAP, make_scenario
 
 
 def published(data, seed, anew, cap):
@@ -40,12 +40,6 @@ def test_draws_are_the_published_ones(banking, draw, cap, seed):
         np.testing.assert_array_equal(getattr(s, f"y_{name}"), getattr(banking, f"y_{split}")[rows])
 
 
-def test_seed_0_holds_out_the_classes_it_always_held_out(banking):
-    # As drawn by NumPy 2.4; another order of classes or another generator would show here.
-    assert make_scenario(banking, 0).held_out.tolist() == [57, 62, 43, 35, 19, 2, 1, 22, 13, 5]
-    assert (banking.classes[57], banking.classes[5]) == ("top_up_by_card_charge", "automatic_top_up")
-
-
 @pytest.mark.parametrize("held_out", [1, 4, 11])
 @pytest.mark.parametrize("seed", range(5))
 def test_no_held_out_class_at_the_start(tiny, seed, held_out):
@@ -56,28 +50,12 @@ def test_no_held_out_class_at_the_start(tiny, seed, held_out):
     assert set(s.y_initial.tolist()) == set(s.y_original.tolist()) == set(range(12)) - held
 
 
-@pytest.mark.parametrize("cap, size", [(400, 36), (35, 35), (1, 1)])
-def test_cap_limits_each_test_set_to_different_rows(tiny, cap, size):
-    s = make_scenario(tiny, 0, cap=cap, held_out=6)
-    assert len(np.unique(s.X_original, axis=0)) == len(np.unique(s.X_novel, axis=0)) == len(s.y_novel) == size
-
-
 def test_thinning_keeps_every_so_many_th_training_row(tiny):
     s = make_scenario(tiny, 3, held_out=4, thin=3)
     held = np.isin(tiny.y_train[::3], s.held_out)
     np.testing.assert_array_equal(s.X_initial, tiny.X_train[::3][~held])
     assert sorted(s.y_stream) == sorted(tiny.y_train[::3][held])
     assert len(s.y_novel) == 4 * 6 and len(s.y_original) == 8 * 6
-
-
-def test_shuffling_changes_the_order_of_initial_rows_only(tiny):
-    s = make_scenario(tiny, 3, held_out=4)
-    other = shuffled(s)
-    order = np.random.default_rng(3).permutation(len(s.y_initial))
-    np.testing.assert_array_equal(other.X_initial, s.X_initial[order])
-    np.testing.assert_array_equal(other.y_initial, s.y_initial[order])
-    np.testing.assert_array_equal(other.queries, s.queries)
-    np.testing.assert_array_equal(s.queries, np.concatenate([s.X_stream, s.X_novel, s.X_original]))
 
 
 def test_scenario_cannot_be_written_to_and_leaves_the_data_alone(tiny):

@@ -7,7 +7,6 @@ import sys
 from urllib.parse import unquote, urldefrag
 
 import nbformat
-import pandas as pd
 import pytest
 from bs4 import BeautifulSoup
 
@@ -110,34 +109,3 @@ def test_a_page_fits_its_window_and_requests_nothing_elsewhere(page, width, site
     complaints = [error for error in tab.errors if "[PST]" not in error and "theme mode" not in error]
     assert foreign == [] and complaints == []
     assert tab.run("document.documentElement.scrollWidth") <= tab.run("innerWidth") == width
-
-
-def test_search_finds_a_term(site, tab):
-    tab.show()
-    tab.open(f"{site.as_uri()}/search.html?q=reservoir")
-    tab.until("[...document.querySelectorAll('#search-results a')].some(a => a.textContent.includes('protocol'))")
-
-
-def test_claims_filter_by_words_and_by_a_column_and_sort(site, tab):
-    rows, total = "document.querySelectorAll('.claims tbody tr').length", len(pd.read_json(ROOT / "paper/claims.json"))
-
-    def column(n):
-        return tab.run(f"[...document.querySelectorAll('.claims tbody td:nth-child({n})')].map(c => c.textContent)")
-
-    tab.show()
-    tab.open(f"{site.as_uri()}/claims.html")
-    tab.until(f"{rows} === {total}")
-    tab.click(".dt-search input")
-    tab.press("A-GEM is the best")
-    tab.until(f"{rows} < 5")
-    tab.open(f"{site.as_uri()}/claims.html")
-    tab.until(f"{rows} === {total}")
-    tab.click(".claims th:nth-child(3) .dtcc-button_dropdown")
-    tab.until("!!document.querySelector('.dtcc-list-buttons [aria-label=holds]')")
-    tab.click(".dtcc-list-buttons [aria-label=holds]")
-    tab.until(f"{rows} < {total}")
-    assert set(column(3)) == {"holds"}
-    before = column(2)
-    tab.run("document.querySelector('.claims th:nth-child(2) .dtcc-button_order').click()")
-    tab.until("!!document.querySelector('.claims th:nth-child(2)[aria-sort=ascending]')")
-    assert column(2) != before and sorted(column(2)) == sorted(before)

@@ -8,7 +8,6 @@ import pytest
 
 from ocrrlib.files import InputError
 from ocrrlib.policies import POLICIES, UNCERTAINTIES
-from ocrrlib.runs import published
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import ADDED, run_stream
 from ocrrlib.systems import make
@@ -65,7 +64,9 @@ def test_cells_change_the_scenario_as_they_say_and_the_usual_cell_is_the_usual_r
     found = run_cell(Cell("substrate", 1, **QUICK))
     assert [{name: row[name] for name in expected[0]} for row in found] == expected
     assert {row["wrong_entries"] for row in found} == {0} and {row["known"] for row in found} == {67}
-    assert_only(usual, scenario_of(Cell("", 1, order="shuffled", **QUICK)), "X_initial", "y_initial")
+    mixed = scenario_of(Cell("", 1, order="shuffled", **QUICK))
+    assert_only(usual, mixed, "X_initial", "y_initial")
+    assert pairs(mixed.X_initial, mixed.y_initial) == pairs(usual.X_initial, usual.y_initial)
     assert_only(usual, scenario_of(Cell("", 1, drift="gradual", **QUICK)), "X_stream")
     few = scenario_of(Cell("", 0, new=5, known=3, **QUICK))
     assert len(few.held_out) == 5 and len(set(few.y_initial)) == 3
@@ -96,11 +97,7 @@ def test_wrong_late_and_asked_policies_reach_the_stream_and_all_ways_of_asking_c
     assert late[-1]["stored_entries"] > late[-2]["stored_entries"] == late[0]["stored_entries"]
     policies = [Cell("substrate", 0, **change).policy for change in streams.STUDIES["asked"]]
     assert len(policies) == 4 * 3 and {policy.ask for policy in policies} == {None, *UNCERTAINTIES}
-    rng, n = np.random.default_rng(0), 137
-    for policy in policies:
-        gate = policy.gate(n)
-        asked = sum(gate.asks(p) for p in rng.dirichlet(np.ones(4), n)) if gate else policy.draws(3, n).sum()
-        assert asked == round(policy.p * n)
+    assert all(policy.ask or policy.exact for policy in policies)
 
 
 def test_detection_by_hand():
@@ -117,17 +114,3 @@ def test_studies_come_out_the_same_by_any_number_of_jobs():
     one, two = (run_studies(("digits",), profile="quick", progress=False, cache=None, jobs=jobs) for jobs in (1, 2))
     pd.testing.assert_frame_equal(one, two, check_exact=True)
     assert list(one)[: len(streams.KEY)] == streams.KEY and not one.duplicated(streams.KEY).any()
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        "study == 'scope' and system == 'slda'",
-        "study == 'asked' and system == 'bounded_reservoir_1000'",
-        "study == 'order' and system == 'bounded_fifo_1000'",
-    ],
-)
-def test_a_published_row_comes_out_again(rows):
-    row = published("streams").query(rows).sample(1, random_state=1).iloc[0]
-    for column, value in streams.rerun(row).items():
-        assert value == row[column] or (pd.isna(value) and pd.isna(row[column])), column

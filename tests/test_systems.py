@@ -224,10 +224,3 @@ def test_unknown_system_is_refused_with_the_names_there_are(name, clue):
 def test_reading_the_registry_imports_no_library():
     code = "import sys, ocrrlib.systems; print({'numpy', 'torch', 'river', 'hnswlib', 'scipy'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "set()"
-
-
-def test_missing_library_is_named_with_the_way_out(monkeypatch):
-    monkeypatch.setitem(sys.modules, "river", None)
-    monkeypatch.delitem(sys.modules, "ocrrlib.systems.river", raising=False)
-    with pytest.raises(InputError, match=r"ocrrlib\[river\]"):
-        make("pa")
