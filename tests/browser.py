@@ -12,6 +12,7 @@ from websocket import create_connection
 
 FLAGS = "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run --remote-debugging-port=0"
 LONGEST = 120  # seconds of waiting for the browser
+KEYS = {"Enter": (13, "\r"), "Tab": (9, "")}
 EVENTS = {  # what of an event is noted where
     "Network.requestWillBeSent": ("requests", lambda event: event["request"]["url"]),
     "Network.loadingFailed": ("errors", lambda event: f"not loaded: {event['errorText']}"),
@@ -73,10 +74,37 @@ class Tab:
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
+    def until(self, code, seconds=60):
+        """Wait until an expression in the page is true."""
+        end = time.monotonic() + seconds
+        while not self.run(code):
+            assert time.monotonic() < end, f"not true within {seconds} s: {code}"
+            time.sleep(0.02)
+
     def show(self, width=1280, height=900):
         """Set the size of the window."""
         look = dict(width=width, height=height, deviceScaleFactor=1, mobile=width < 500)
         self.call("Emulation.setDeviceMetricsOverride", **look)
+
+    def press(self, *keys):
+        """Press keys one after the other; a text that is no key's name is typed."""
+        for key in keys:
+            if key not in KEYS:
+                self.call("Input.insertText", text=key)
+                continue
+            code, text = KEYS[key]
+            for kind in ("keyDown", "keyUp"):
+                event = dict(type=kind, key=key, code=key, windowsVirtualKeyCode=code)
+                self.call("Input.dispatchKeyEvent", **event, text=text * (kind == "keyDown"))
+
+    def click(self, selector):
+        """Click in the middle of an element, wherever it is on the page."""
+        x, y = self.run(
+            f"(e => {{ e.scrollIntoView({{block: 'center'}}); const r = e.getBoundingClientRect();"
+            f"return [r.x + r.width / 2, r.y + r.height / 2] }})(document.querySelector({json.dumps(selector)}))"
+        )
+        for kind in ("mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
 
 @contextmanager
