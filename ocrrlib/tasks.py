@@ -64,7 +64,7 @@ def run_tasks(function, tasks, jobs=1, cache=CACHE, progress=True, dask=None):
         workers, there, keeping = dict(backend="dask", n_jobs=-1), connect(dask), (None, None)
     else:  # arrays are sent, not mapped: maps of a killed parent would stay in memory
         jobs = min(jobs, max(1, len(groups)))
-        workers = dict(backend="loky", n_jobs=jobs, inner_max_num_threads=1, max_nbytes=None, idle_worker_timeout=10)
+        workers = dict(backend="loky", n_jobs=jobs, inner_max_num_threads=1, max_nbytes=None)
         there, keeping = nullcontext(), (cache, os.getpid())
     bar = tqdm(total=len({*keys}), initial=len(found), unit="run", disable=not progress)
     with bar, there, joblib.parallel_config(**workers):
