@@ -22,8 +22,7 @@ from ocrrlib.files import InputError, cache_folder, write_text
 
 CACHE = cache_folder() / "runs"
 PATIENCE = 10  # seconds that a Dask scheduler has to answer
-LIBRARIES = ("numpy", "scipy", "scikit-learn", "torch", "river", "transformers", "peft", "hnswlib", "chroma-hnswlib")
-LIBRARIES += ("faiss-cpu", "usearch", "turbovec")
+LIBRARIES = "numpy scipy scikit-learn torch river transformers peft hnswlib chroma-hnswlib faiss-cpu usearch turbovec"
 
 
 @dataclass(frozen=True)
@@ -125,7 +124,7 @@ def _code(path):
 def libraries():
     """Versions of the libraries that compute, by name; of those that are installed."""
     found = {}
-    for name in LIBRARIES:
+    for name in LIBRARIES.split():
         with suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)
     return found

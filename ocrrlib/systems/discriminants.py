@@ -61,10 +61,10 @@ def oas(S, n):
     return min(((1 - 2 / D) * square + trace**2) / off, 1.0) if off > 0 else 1.0
 
 
-_lifted = shared(keep=6)(lift)  # of queries: as they are, and by the draws of ``klda_5``
+_lifted = shared(keep=5)(lift)  # of queries, by the draws of ``klda_5``
 
 
-@shared(keep=6)
+@shared(keep=1)
 def _scatter(X, y, n_classes, *drawn):
     """Counts (C,), means (C, D) and scatter (D, D) of the features of rows."""
     Z = lift(X, *drawn)
@@ -75,7 +75,7 @@ def _scatter(X, y, n_classes, *drawn):
         return counts, means, Z.T @ Z
 
 
-@shared(keep=8)
+@shared(keep=6)
 def _initial(X, y, n_classes, shrinkage, target, *drawn):
     """Counts (C,), means (C, D), trace of the scatter, shrinkage, weight of the identity, inverse (D, D)."""
     counts, means, A = _scatter(X, y, n_classes, *drawn)
