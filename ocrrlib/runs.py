@@ -37,6 +37,7 @@ STUDIES = {
     "growth": ["system", "entries"],
     "memory": ["test", "case"],
     "names": ["dataset", "policy", "seed", "system", "names"],
+    "boldness": ["dataset", "seed", "factor"],
     "streams": "study dataset encoder system seed asking p wrong confusion delay drift order new known step".split(),
 }
 # Their files say on what machine, with what libraries and when.

@@ -9,7 +9,7 @@ from ocrrlib.curves import heights, rivals, summary
 
 PROTOCOL = 1  # raised when the benchmark itself changes, and with it every result
 EVERY = 50  # stream items between two checkpoints
-ADDED = ["mistakes", "ausuc", "best_hm"]  # what a checkpoint has beyond the paper's experiments
+ADDED = ["mistakes", "ausuc", "best_hm"]  # what checkpoints of the harder streams are published without
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,14 @@ from ocrrlib.check import differing, draw, published_runs, undeclared
 from ocrrlib.files import ROOT, InputError, pick
 from ocrrlib.runs import published
 from ocrrlib.systems import SYSTEMS as NAMED
-from studies import names, scale, streams
+from studies import boldness, names, scale, streams
 
 STUDIES = {
     "scale": scale.rerun,
     "ledger_search": scale.rerun_ledger,
     "streams": streams.rerun,
     "names": names.rerun,
+    "boldness": boldness.rerun,
 }
 LARGEST = 10_000  # entries of a synthetic ledger that is searched again
 NAMES = dict.fromkeys(("SECONDS", "SAMPLE", "SEED", "SYSTEMS", "ALL", "JOBS"))

@@ -1,10 +1,13 @@
 """Bayesian discriminants over the ledger: estimates are the textbook's, and readers are mixed as the class says."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from conftest import clusters, rows
 from scipy.stats import norm
 
+from ocrrlib.experiments import OURS
+from ocrrlib.runs import published
 from ocrrlib.scenario import make_scenario
 from ocrrlib.systems import make
 from ocrrlib.systems.base import class_means, class_sums, softmax
@@ -67,3 +70,9 @@ def test_readers_are_averaged_and_new_classes_expected_from_their_second_row(tin
     p = np.where(known, p * 2 / 3 + p[:, known].sum(axis=1, keepdims=True) / 3 * head, p)
     np.testing.assert_allclose(got, p / p.sum(axis=1, keepdims=True), atol=1e-12)
     np.testing.assert_array_equal(system.predict(s.queries), p.argmax(axis=1))
+
+
+def test_a_factor_of_one_on_new_classes_changes_nothing_that_is_published():
+    usual = published("beyond").query("system == @OURS and policy == 'random10'").groupby(["dataset", "seed"]).last()
+    same = published("boldness").query("factor == 1").set_index(["dataset", "seed"]).drop(columns="factor")
+    pd.testing.assert_frame_equal(same.sort_index(), usual[same.columns])
