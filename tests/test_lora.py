@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from test_systems import assert_refused, teach
+from test_systems import assert_refused, corrections, teach
 
 from ocrrlib.encoders import load_backbone, load_tokeniser
 from ocrrlib.scenario import make_scenario
@@ -39,12 +39,6 @@ def fitted(s, backbones):
         return system.fit(s.X_initial, s.y_initial, s.classes)
 
     return fit
-
-
-def corrections(s, n):
-    """New sentences, with some known ones in between."""
-    both = [*zip(s.X_stream, s.y_stream.tolist()), *zip(s.X_initial, s.y_initial.tolist())]
-    return [both[place] for place in np.random.default_rng(5).permutation(len(both))[:n]]
 
 
 def learnt(system):

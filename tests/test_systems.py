@@ -48,12 +48,13 @@ def s(name, tiny, request, monkeypatch):
     return make_scenario(tiny, 0, held_out=4, cap=None)
 
 
-@pytest.fixture
-def pairs(s):
-    """Corrections: new rows, with some known ones in between."""
-    X, y = np.concatenate([s.X_stream, s.X_initial]), np.concatenate([s.y_stream, s.y_initial])
-    chosen = np.random.default_rng(5).permutation(len(y))[:90]
-    return list(zip(X[chosen], y[chosen].tolist()))
+def corrections(s, n=90):
+    """New rows and their classes, with some known ones in between."""
+    both = [*zip(s.X_stream, s.y_stream.tolist()), *zip(s.X_initial, s.y_initial.tolist())]
+    return [both[place] for place in np.random.default_rng(5).permutation(len(both))[:n]]
+
+
+pairs = pytest.fixture(corrections)
 
 
 def new(name, seed=0):
@@ -93,7 +94,7 @@ def test_watched_queries_equal_predict_at_every_step(name, s, pairs):
     """Whatever rows are asked for, in any order, some twice; later watches too."""
     system, rng, everything = fitted(name, s), np.random.default_rng(1), np.arange(len(s.queries))
     early, late = system.watch(s.queries).answers, None
-    for i, pair in enumerate(pairs[:70]):
+    for i, pair in enumerate(pairs):
         for _ in range(rng.integers(0, 3)):
             rows = rng.integers(0, len(everything), rng.integers(1, 12))
             np.testing.assert_array_equal(early(rows), system.predict(s.queries[rows]))
@@ -106,7 +107,7 @@ def test_watched_queries_equal_predict_at_every_step(name, s, pairs):
 
 
 @text_too
-@pytest.mark.parametrize("n", [0, 1, 40])
+@pytest.mark.parametrize("n", [0, 1, 90])
 def test_probabilities_sum_to_one_over_classes_met_and_agree_with_the_answer(name, n, s, pairs):
     system = fitted(name, s)
     watched = system.watch(s.queries)
@@ -117,7 +118,7 @@ def test_probabilities_sum_to_one_over_classes_met_and_agree_with_the_answer(nam
     assert set(np.flatnonzero(p.any(axis=0)).tolist()) <= met
     if name not in VOTING:
         np.testing.assert_allclose(p[np.arange(len(p)), answers], p.max(axis=1), rtol=1e-9)
-    few = np.array([3, 0, n // 2])
+    few = np.array([3, 0, n // 5])
     np.testing.assert_allclose(watched.probabilities(few), p[few], rtol=1e-9, atol=1e-12)
 
 
@@ -201,12 +202,6 @@ def test_rows_that_do_not_vary_within_a_class_are_coped_with(name, X, y, more, l
             np.testing.assert_array_equal(answers(everything), predicted)
 
 
-def spoilt(X, value):
-    X = X.copy()
-    X[-1, 3:] = value
-    return X
-
-
 def assert_refused(clue, call, *args):
     with pytest.raises(InputError, match=clue) as caught:
         call(*args)
@@ -218,7 +213,7 @@ def test_bad_input_is_refused_in_one_line_and_changes_nothing(name, s, pairs):
     assert_refused("call fit first", new(name).predict, s.X_novel)
     system, fresh = (teach(fitted(name, s), pairs[:10]) for _ in range(2))
     X, y, C = s.X_initial[:20], s.y_initial[:20], len(s.classes)
-    for bad in (spoilt(X, np.nan), spoilt(X, np.inf), X * 0, X * 2):
+    for bad in (X * [np.nan], X * [np.inf], X * 0, X * 2):
         assert_refused("row .* unit vector", system.predict, bad)
         assert_refused("row 0 .* unit vector", system.correct, bad[-1], 0)
     for bad in (X[0], X[None], np.array(["how do I top up?"] * 20)):
