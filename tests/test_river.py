@@ -1,4 +1,4 @@
-"""River: arrays learn and answer as river's own models do one by one, and the shared first pass stays as it was."""
+"""River: arrays learn and answer as river's own models do one by one."""
 
 import numpy as np
 import pytest
