@@ -15,11 +15,9 @@ from hypothesis import HealthCheck, settings
 from ocrrlib.datasets import Texts
 from ocrrlib.embeddings import Embedded, halve, path_of, read, widen
 from ocrrlib.encoders import DEFAULT_ENCODER
-from ocrrlib.systems import SYSTEMS
 from ocrrlib.tasks import CACHE  # noqa: F401  found once, here: it must not be that of one test
 from tests.browser import browser, find
 
-EMBEDDED = [name for name, entry in SYSTEMS.items() if entry.reads == "embeddings"]
 TEXTS = Texts(
     train=["lost card", "no pin", "card gone", "where is my card"],
     train_labels=["lost", "pin", "lost", "arrival"],
