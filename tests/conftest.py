@@ -92,14 +92,16 @@ def backbones(tmp_path_factory):
     """Backbones of random weights, each with a tokeniser: BERT, BERT without any dropout, DeBERTa as in version 3."""
     torch, transformers = map(pytest.importorskip, ("torch", "transformers"))
     models = {
-        "bert": transformers.BertModel(transformers.BertConfig(**SHAPE)),
-        "still": transformers.BertModel(transformers.BertConfig(**SHAPE, **STILL)),
-        "deberta": transformers.DebertaV2Model(transformers.DebertaV2Config(**SHAPE, **LIKE_V3)),
+        "bert": (transformers.BertModel, transformers.BertConfig(**SHAPE)),
+        "still": (transformers.BertModel, transformers.BertConfig(**SHAPE, **STILL)),
+        "deberta": (transformers.DebertaV2Model, transformers.DebertaV2Config(**SHAPE, **LIKE_V3)),
     }
     folder = tmp_path_factory.mktemp("backbones")
     vocab = {word: place for place, word in enumerate(SPECIAL + WORDS)}
-    for kind, model in models.items():
-        model.save_pretrained(folder / kind)
+    for kind, (cls, config) in models.items():
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            cls(config).save_pretrained(folder / kind)
         transformers.BertTokenizerFast(vocab=vocab).save_pretrained(folder / kind)
     with pytest.MonkeyPatch.context() as patch:  # on a GPU sums depend on the batch by more than tests allow
         patch.setattr(torch.cuda, "is_available", lambda: False)

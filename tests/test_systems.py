@@ -25,8 +25,8 @@ SMALL = {
     "der_pp": dict(memory=60, memory_batch=8),
     "mir": dict(memory=60, candidates=20),
     **dict.fromkeys(("er", "er_ace", "er_tuned", "gdumb"), dict(memory=60)),
-    "lora": dict(fit_lr=0.02, lr=0.02),
-    "lora_replay": dict(fit_lr=0.02, lr=0.02, replay=2),
+    "lora": dict(fit_lr=0.01, lr=0.1),
+    "lora_replay": dict(fit_lr=0.01, lr=0.1, replay=2),
     "ledger_plda": dict(kernel=dict(features=64, bandwidth=0.7, shrinkage=0.1, prior_rows=2, rank=16)),
 }
 # The first row of every class, and variants that take other ways.
