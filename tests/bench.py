@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import numpy as np
 import psutil
@@ -141,24 +141,22 @@ def bench_memory(n=1_000_000):
     }
 
 
-class PeakMemory:
-    """Highest resident memory of this process and its children together, in MB, while in the block."""
+@contextmanager
+def peak_memory(figures):
+    """Note the highest resident memory of this process and its children together, in MB, while in the block."""
+    here, over, peaks = psutil.Process(), threading.Event(), [0.0]
 
-    def __enter__(self):
-        self.peak, self.over = 0.0, threading.Event()
-        self.thread = threading.Thread(target=self._sample)
-        self.thread.start()
-        return self
-
-    def _sample(self):
-        here = psutil.Process()
-        while not self.over.wait(0.1):
+    def sample():
+        while not over.wait(0.1):
             found = [here, *here.children(recursive=True)]
-            self.peak = max(self.peak, sum(one.memory_info().rss for one in found if one.is_running()) / 1e6)
+            peaks.append(sum(one.memory_info().rss for one in found if one.is_running()) / 1e6)
 
-    def __exit__(self, *_):
-        self.over.set()
-        self.thread.join()
+    thread = threading.Thread(target=sample, daemon=True)
+    thread.start()
+    yield
+    over.set()
+    thread.join()
+    figures["peak_rss_mb"] = max(peaks)
 
 
 def timed(function, *args, **kwargs):
@@ -179,11 +177,10 @@ def make_paper():
 def main():
     datasets = {name: load(name) for name in ("banking77", "clinc150")}
     runs, figures = grid("full_sweep"), {}
-    with PeakMemory() as memory:
+    with peak_memory(figures):
         figures["full_sweep_s"], _ = timed(sweep, runs, datasets, jobs=JOBS, cache=None)
     rest = [run for run in runs if run.system != "river_logreg"]
     figures["full_sweep_without_river_s"], _ = timed(sweep, rest, datasets, jobs=JOBS, cache=None)
-    figures["peak_rss_mb"] = memory.peak
     figures |= bench_streams(make_scenario(datasets["banking77"], 0))
     figures |= bench_memory()
     figures["make_paper_s"] = make_paper()

@@ -15,11 +15,9 @@ from hypothesis import HealthCheck, settings
 from ocrrlib.datasets import Texts
 from ocrrlib.embeddings import Embedded, halve, path_of, read, widen
 from ocrrlib.encoders import DEFAULT_ENCODER
-from ocrrlib.systems import SYSTEMS
 from ocrrlib.tasks import CACHE  # noqa: F401  found once, here: it must not be that of one test
 from tests.browser import browser, find
 
-EMBEDDED = [name for name, entry in SYSTEMS.items() if entry.reads == "embeddings"]
 TEXTS = Texts(
     train=["lost card", "no pin", "card gone", "where is my card"],
     train_labels=["lost", "pin", "lost", "arrival"],
@@ -79,20 +77,49 @@ def tiny():
     return Embedded("tiny", "drawn at random", names, X_train, y_train, X_test, y_test)
 
 
-def assert_watched_equals_predicted(system, s, pairs, halfway):
-    """Whatever rows are asked for, in any order, some twice, before and after each of these corrections."""
-    rng, everything = np.random.default_rng(1), np.arange(len(s.queries))
-    early, late = system.watch(s.queries).answers, None
-    for i, pair in enumerate(pairs):
-        for _ in range(rng.integers(0, 3)):
-            rows = rng.integers(0, len(everything), rng.integers(1, 12))
-            np.testing.assert_array_equal(early(rows), system.predict(s.queries[rows]))
-        if i == halfway:
-            late = system.watch(s.queries).answers
-        system.correct(*pair)
-    for answers in (early, late):
-        np.testing.assert_array_equal(answers(everything), system.predict(s.queries))
-        assert answers(everything[:0]).shape == (0,)
+WORDS = [f"word{i}" for i in range(3 * 12 + 8)]  # three of each class, then eight of all
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+SHAPE = dict(vocab_size=len(SPECIAL) + len(WORDS), max_position_embeddings=64, hidden_size=16, intermediate_size=32)
+SHAPE |= dict(num_hidden_layers=2, num_attention_heads=2)
+SHAPE |= dict(initializer_range=0.1)  # large enough for the first token to depend on the others
+LIKE_V3 = dict(relative_attention=True, position_buckets=4, share_att_key=True, pos_att_type=["p2c", "c2p"])
+LIKE_V3 |= dict(norm_rel_ebd="layer_norm", max_relative_positions=-1, type_vocab_size=0, position_biased_input=False)
+STILL = dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+
+
+@pytest.fixture(scope="session")
+def backbones(tmp_path_factory):
+    """Backbones of random weights, each with a tokeniser: BERT, BERT without any dropout, DeBERTa as in version 3."""
+    torch, transformers = map(pytest.importorskip, ("torch", "transformers"))
+    models = {
+        "bert": (transformers.BertModel, transformers.BertConfig(**SHAPE)),
+        "still": (transformers.BertModel, transformers.BertConfig(**SHAPE, **STILL)),
+        "deberta": (transformers.DebertaV2Model, transformers.DebertaV2Config(**SHAPE, **LIKE_V3)),
+    }
+    folder = tmp_path_factory.mktemp("backbones")
+    vocab = {word: place for place, word in enumerate(SPECIAL + WORDS)}
+    for kind, (cls, config) in models.items():
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            cls(config).save_pretrained(folder / kind)
+        transformers.BertTokenizerFast(vocab=vocab).save_pretrained(folder / kind)
+    with pytest.MonkeyPatch.context() as patch:  # on a GPU sums depend on the batch by more than tests allow
+        patch.setattr(torch.cuda, "is_available", lambda: False)
+        yield {kind: str(folder / kind) for kind in models}
+
+
+@pytest.fixture(scope="session")
+def sentences():
+    """12 classes of sentences with words of their own, from three words to more than can be read; 3 and 1 of each."""
+
+    def draw(per_class, seed):
+        rng = np.random.default_rng(seed)
+        y = rng.permutation(np.repeat(np.arange(12), per_class))
+        more = rng.choice([1, 3, 9, 90], len(y), p=[0.4, 0.3, 0.2, 0.1])
+        words = [[*rng.choice(WORDS[3 * c :][:3], 2), *rng.choice(WORDS[36:], n)] for c, n in zip(y, more)]
+        return np.array([" ".join(rng.permutation(row)) for row in words]), y
+
+    return Embedded("tiny", "none", tuple(f"class {id:02d}" for id in range(12)), *draw(3, 0), *draw(1, 1))
 
 
 @pytest.fixture

@@ -1,13 +1,15 @@
 """Class means, discriminants and ridge regression: running sums equal the formulas over all rows."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from conftest import clusters, rows
+from scipy.spatial.distance import cdist
 from scipy.stats import multivariate_normal
 
 from ocrrlib.systems.base import softmax
 from ocrrlib.systems.discriminants import BLOCK, GROWTH, KLDA, NCM, SLDA, AveragedKLDA, oas
-from ocrrlib.systems.features import draw_features, lift, rectified
+from ocrrlib.systems.features import cosines_and_sines, draw_features, lift, orthogonal_frequencies, rectified
 from ocrrlib.systems.ridge import RIDGES, RLS, RanPAC
 
 KNOWN, CLASSES, D = 5, 8, 12
@@ -30,12 +32,10 @@ def everything(n=GROWN):
 
 def test_ncm_answers_the_nearest_of_the_plain_means():
     X, y = everything()
-    means = np.array([X[y == c].mean(axis=0) if (y == c).any() else np.full(D, np.inf) for c in range(CLASSES)])
-    distances = np.linalg.norm(Q[:, None] - means, axis=2)
-    np.testing.assert_array_equal(taught(NCM()).predict(Q), distances.argmin(axis=1))
-    lengths = np.linalg.norm(means, axis=1)
-    cosines = np.where(np.isfinite(lengths), Q @ np.nan_to_num(means / lengths[:, None]).T, -np.inf)
-    np.testing.assert_array_equal(taught(NCM(unit=True)).predict(Q), cosines.argmax(axis=1))
+    met = np.unique(y)
+    means = [X[y == c].mean(axis=0) for c in met]
+    for unit, metric in ((False, "euclidean"), (True, "cosine")):
+        np.testing.assert_array_equal(taught(NCM(unit=unit)).predict(Q), met[cdist(Q, means, metric).argmin(axis=1)])
 
 
 @pytest.mark.parametrize("ridge", [1e-3, 0.1, 10.0])
@@ -74,7 +74,8 @@ def test_ranpac_equals_batch_ridge_at_the_ridge_that_predicts_left_out_initial_r
 
 
 def scatter(Z, y):
-    centred = Z - np.array([Z[y == c].mean(axis=0) if (y == c).any() else 0 * Z[0] for c in range(CLASSES)])[y]
+    """Of rows around the means of their classes."""
+    centred = Z - pd.DataFrame(Z).groupby(y).transform("mean").to_numpy()
     return centred.T @ centred
 
 
@@ -107,18 +108,6 @@ def test_slda_and_klda_probabilities_are_those_of_gaussians_with_their_covarianc
     expected = np.zeros((len(Q), CLASSES))
     expected[:, np.unique(y)] = softmax(np.column_stack(logs))
     np.testing.assert_allclose(system.probabilities(Q), expected, atol=1e-9)
-
-
-@pytest.mark.parametrize("system", [SLDA(shrinkage=0.1), KLDA(features=30, prior_rows=2.5), RanPAC(features=20)])
-def test_watched_queries_follow_a_covariance_that_is_inverted_again(system):
-    queries, watched = np.arange(len(Q)), [system.fit(X0, Y0, range(CLASSES)).watch(Q)]
-    for place, (row, label) in enumerate(zip(NEW_X, NEW_Y.tolist())):
-        system.correct(row, label)
-        if place == GROWN // 2:  # some rows are up to date, and a second watch begins
-            watched[0].probabilities(queries[10:20])
-            watched.append(system.watch(Q))
-    for one in watched:
-        np.testing.assert_allclose(one.probabilities(queries), system.probabilities(Q), atol=1e-9)
 
 
 @pytest.mark.parametrize("n", [4, 40, 400])
@@ -155,10 +144,11 @@ def test_equal_rows_say_nothing_of_how_rows_vary(make):
         np.testing.assert_allclose(system.inverse, np.eye(len(system.inverse)) / 0.2, atol=1e-9)
 
 
-def test_fourier_features_approximate_the_rbf_kernel():
-    F = lift(Q, *draw_features(40000, D, 0.8, seed=1))
-    squares = ((Q[:, None] - Q) ** 2).sum(axis=2)
-    np.testing.assert_allclose(F @ F.T, np.exp(-squares / (2 * 0.8**2)), atol=0.04)
+def test_random_features_approximate_the_rbf_kernel_and_may_be_orthogonal():
+    W = orthogonal_frequencies(10_000, D, 0.8, 0)
+    for F in (lift(Q, *draw_features(40_000, D, 0.8, seed=1)), cosines_and_sines(Q, W)):
+        np.testing.assert_allclose(F @ F.T, np.exp(-cdist(Q, Q, "sqeuclidean") / (2 * 0.8**2)), atol=0.04)
+    np.testing.assert_allclose(W[:, :D].T @ W[:, :D], np.diag((W[:, :D] ** 2).sum(axis=0)), atol=1e-9)
 
 
 def test_classes_with_the_same_rows_tie_and_the_lower_id_wins_in_any_batch():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from conftest import clusters, rows
 
-from ocrrlib.systems.heads import AGEM, EWC, LinearHead, LwF, StaticLinear, TorchDraws, train
+from ocrrlib.systems.heads import AGEM, EWC, LinearHead, LwF, StaticLinear, train
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
@@ -42,24 +42,14 @@ def logits(head, X):
     return head(torch.from_numpy(X).double()).detach()
 
 
-@pytest.mark.parametrize("seed", [0, 42])
-@pytest.mark.parametrize("n, d, n_classes, batch", [(90, 8, 6, 32), (64, 16, 3, 64), (10, 4, 2, 256), (50, 30, 7, 1)])
+@pytest.mark.parametrize("seed", [0, 12345, 2**32 - 1])
+@pytest.mark.parametrize(
+    "n, d, n_classes, batch", [(10, 1, 2, 256), (64, 16, 3, 64), (50, 30, 7, 1), (20000, 3, 2, 999), (700, 384, 77, 99)]
+)
 def test_training_equals_torch(n, d, n_classes, batch, seed):
     X, y = rows(n, d, seed), np.random.default_rng(seed).integers(0, n_classes, n)
-    settings = dict(seed=seed, epochs=5, fit_lr=1e-2, weight_decay=1e-2, batch=batch)
+    settings = dict(seed=seed, epochs=3, fit_lr=1e-2, weight_decay=1e-2, batch=batch)
     assert_equal(train(X, y, n_classes, **settings), trained(X, y, n_classes, **settings))
-
-
-@pytest.mark.parametrize("seed", [0, 12345, 2**32 - 1])
-def test_random_draws_are_torchs(seed):
-    for d, n_classes in [(1, 1), (3, 2), (16, 12), (384, 77), (1024, 151)]:
-        torch.manual_seed(seed)
-        for ours, theirs in zip(TorchDraws(seed).linear(d, n_classes), torch.nn.Linear(d, n_classes).parameters()):
-            assert ours.dtype == np.float32
-            np.testing.assert_array_equal(ours, theirs.detach().numpy())
-    draws, generator = TorchDraws(seed), torch.Generator().manual_seed(seed)
-    for n in (1, 2, 5, 100, 8808, 3, 20000, 700):
-        np.testing.assert_array_equal(draws.permutation(n), torch.randperm(n, generator=generator).numpy())
 
 
 def test_static_linear_is_a_head_over_the_known_classes_alone():

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from conftest import clusters, rows
 from scipy.stats import multivariate_normal, norm
+from test_discriminants import scatter
+from test_systems import corrections, teach
 
 from ocrrlib.scenario import make_scenario
 from ocrrlib.systems import SYSTEMS, make
 from ocrrlib.systems.base import softmax
-from ocrrlib.systems.features import cosines_and_sines, orthogonal_frequencies
 from ocrrlib.systems.gaussians import PLDA, KernelLDA, basis
 from ocrrlib.systems.neighbours import Substrate
 from ocrrlib.systems.ours import LedgerPLDA
@@ -32,8 +33,8 @@ def scores(model, X):
 
 
 def within(Z, y):
-    centred = Z - np.array([Z[y == c].mean(axis=0) if (y == c).any() else 0 * Z[0] for c in range(CLASSES)])[y]
-    return centred.T @ centred / (len(y) - len(np.unique(y)))
+    """Covariance of rows of one class."""
+    return scatter(Z, y) / (len(y) - len(np.unique(y)))
 
 
 # --- PLDA
@@ -53,17 +54,6 @@ def test_rows_of_a_class_vary_by_one_and_class_means_by_what_is_not_due_to_few_r
     assert (np.diff(between) <= 0).all()
 
 
-def mean_given(model, own):
-    """Mean and variance of each coordinate of the class mean, by conditioning its joint Gaussian with the rows."""
-    posterior = []
-    for d in range(D):
-        b = model.between[d]
-        joint = b + np.diag([0.0] + [1.0] * len(own))  # the class mean, then its rows
-        gain = joint[0, 1:] @ np.linalg.inv(joint[1:, 1:])
-        posterior.append((gain @ own[:, d], b - gain @ joint[1:, 0]))
-    return np.array(posterior).T
-
-
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 def test_score_is_the_density_of_a_row_given_the_rows_of_the_class(power):
     model = learnt(PLDA(X0, Y0, CLASSES, power=power, prior_rows=20))
@@ -71,22 +61,16 @@ def test_score_is_the_density_of_a_row_given_the_rows_of_the_class(power):
     got = scores(model, Q[:5]) - D / 2 * np.log(2 * np.pi)
     for label in range(CLASSES):
         own = Z[ALL_Y == label]
-        mean, variance = mean_given(model, own)
+        # Joint Gaussian of the mean and its rows, conditioned on the rows, coordinate by coordinate.
+        gains = [b * np.linalg.inv(b + np.eye(len(own))).sum(axis=0) for b in model.between]
+        mean = np.einsum("dn,nd->d", gains, own)
+        variance = model.between * (1 - np.sum(gains, axis=1))
         spread = ((20 + ((own - own.mean(axis=0)) ** 2).sum() / D) / (20 + len(own) - 1)) ** power
         density = norm(mean, np.sqrt(spread + variance)).logpdf(asked).sum(axis=1)
         np.testing.assert_allclose(got[:, label], density, rtol=1e-8)
 
 
 # --- discriminants on kernel features
-
-
-def test_features_have_unit_length_and_products_of_an_rbf_kernel_along_orthogonal_frequencies():
-    W = orthogonal_frequencies(10_000, D, 0.8, 0)
-    F, squares = cosines_and_sines(Q, W), ((Q[:, None].astype(np.float64) - Q) ** 2).sum(axis=2)
-    np.testing.assert_allclose(F @ F.T, np.exp(-squares / (2 * 0.8**2)), atol=0.03)
-    np.testing.assert_allclose(np.einsum("nd,nd->n", F, F), 1)
-    products = W[:, :D].T @ W[:, :D]
-    np.testing.assert_allclose(products, np.diag(np.diag(products)), atol=1e-9)
 
 
 @pytest.mark.parametrize("shrinkage, rank, prior_rows", [(0.05, 24, 0), (0.2, 5, 0), (0.1, 5, 3.5)])
@@ -128,12 +112,8 @@ def s(tiny):
 
 
 def fitted(s, **params):
-    """After 60 corrections: new rows, with known ones in between."""
-    system = LedgerPLDA(**USUAL | params).fit(s.X_initial, s.y_initial, s.classes)
-    X, y = np.concatenate([s.X_stream, s.X_initial]), np.concatenate([s.y_stream, s.y_initial])
-    for place in np.random.default_rng(5).permutation(len(y))[:60]:
-        system.correct(X[place], int(y[place]))
-    return system
+    """After 60 corrections."""
+    return teach(LedgerPLDA(**USUAL | params).fit(s.X_initial, s.y_initial, s.classes), corrections(s, 60))
 
 
 @pytest.mark.parametrize("params", MIXTURES.values(), ids=MIXTURES)
@@ -158,16 +138,9 @@ def test_probabilities_are_the_mixture_that_the_protocol_writes(params, s):
     np.testing.assert_array_equal(system.predict(s.queries), p.argmax(axis=1))
 
 
-def test_ledger_is_that_of_substrate_and_every_entry_is_read_once(s):
-    system, n = fitted(s), len(s.y_initial)
-    assert not system.models[0].changes  # entries are read when a prediction asks for them
-    for _ in range(3):
-        system.predict(s.queries)
-    for model in system.models:
-        assert model.changes == system.entries.y[n:].tolist() and model.counts.sum() == system.entries.size
-    substrate = Substrate().fit(s.X_initial, s.y_initial, s.classes)
-    for x, y in zip(system.entries.X[n:], system.entries.y[n:].tolist()):
-        substrate.correct(x, y)
+def test_ledger_is_that_of_substrate_and_storage_is_all_that_is_held(s):
+    system = fitted(s)
+    substrate = teach(Substrate().fit(s.X_initial, s.y_initial, s.classes), corrections(s, 60))
     assert system.entries.hashes == substrate.entries.hashes
     held = sum(model.nbytes for model in system.models) + system.head.storage().bytes
     assert system.storage().bytes == substrate.storage().bytes + held

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ocrrlib.systems import heads
-from ocrrlib.systems.base import System
-from ocrrlib.systems.heads import HELD_OUT, TESTED, best_rate, rehearse, train
+from ocrrlib.systems.heads import HELD_OUT, TESTED, best_rate, rehearse, train, with_bias
 from ocrrlib.systems.replay import DERPP, ER, ERACE, MIR, BalancedReservoir, GDumb, OnlineLinearTuned
 
+torch = pytest.importorskip("torch")
 KNOWN, CLASSES, D = 5, 8, 12
 TRAINING = dict(epochs=6, fit_lr=1e-2, weight_decay=1e-4, batch=32)
 X0, Y0 = clusters(KNOWN, 20, D, seed=3)
@@ -22,20 +22,17 @@ def fitted(cls, memory=40, **params):
 
 
 @given(st.lists(st.integers(0, 6), max_size=300), st.integers(1, 30), st.integers(0, 5))
-def test_memory_is_filled_never_over_and_every_class_met_is_kept_where_it_can_be(labels, budget, seed):
-    memory = BalancedReservoir(budget, 1, 7, np.random.default_rng(seed))
+def test_memory_fills_up_and_classes_that_were_never_the_largest_lose_nothing(labels, budget, seed):
+    memory, sizes = BalancedReservoir(budget, 1, 7, np.random.default_rng(seed)), np.zeros(7, int)
+    largest = np.zeros(7, bool)
     for number, label in enumerate(labels):
-        full = memory.size == budget
         slot = memory.write(number, label)
-        assert full if slot is None else 0 <= slot < budget and (memory.X[slot], memory.y[slot]) == (number, label)
-    assert memory.size == min(budget, len(labels))
-    for label, slots in enumerate(memory.places):
-        assert sorted(slots) == np.flatnonzero(memory.y[: memory.size] == label).tolist()
-    np.testing.assert_array_equal(memory.met, np.bincount(np.array(labels, int), minlength=7))
-    # A class smaller than the largest, by more than one row, has lost nothing.
-    sizes = np.bincount(memory.y[: memory.size], minlength=7)
-    never = (sizes < sizes.max() - 1) & ~memory.was_largest
-    np.testing.assert_array_equal(sizes[never], memory.met[never])
+        assert slot is not None or (memory.size == budget and largest[label])
+        assert slot is None or (memory.X[slot], memory.y[slot]) == (number, label)
+        sizes = np.bincount(memory.y[: memory.size], minlength=7)
+        largest |= (sizes == sizes.max()) & (memory.size == budget)
+    assert memory.size == min(budget, len(labels)) and len(set(memory.X[: memory.size, 0])) == memory.size
+    np.testing.assert_array_equal(sizes[~largest], np.bincount(np.array(labels, int), minlength=7)[~largest])
 
 
 @pytest.mark.parametrize("order", [np.arange(700), np.random.default_rng(0).permutation(700)], ids=["sorted", "mixed"])
@@ -48,63 +45,59 @@ def test_memory_ends_balanced(order):
 
 def losses(at, X, y, classes):
     """Cross-entropy of each row among some classes, at weights (C, d + 1) whose last column is the intercept."""
-    logits = (X.astype(np.float64) @ at[:, :-1].T + at[:, -1])[:, classes]
-    own = [list(classes).index(label) for label in y]
-    return np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(len(y)), own]
+    logits = torch.from_numpy(with_bias(X)) @ at[list(classes)].T
+    return torch.nn.functional.cross_entropy(logits, torch.tensor(np.searchsorted(classes, y)), reduction="none")
 
 
-def gradient(loss, at, eps=1e-6):
-    """By differences."""
-    found = np.zeros_like(at)
-    for place in np.ndindex(at.shape):
-        up, down = at.copy(), at.copy()
-        up[place] += eps
-        down[place] -= eps
-        found[place] = (loss(up) - loss(down)) / (2 * eps)
-    return found
+def gradient(loss, at):
+    at = torch.tensor(at, requires_grad=True)
+    return torch.autograd.grad(loss(at), at)[0].numpy()
 
 
 def recorded(system, monkeypatch):
-    """The rows that a system draws, as they are then: embeddings, labels and, if stored, logits."""
+    """The rows that a system draws, as they are then, and their labels."""
     found, draw = [], system._draw
 
     def noted(n):
         slots = draw(n)
-        kept = system.held.X, system.held.y, getattr(system, "logits", system.held.y)
-        found.append([values[slots] for values in kept])
+        found.append((system.held.X[slots], system.held.y[slots]))
         return slots
 
     monkeypatch.setattr(system, "_draw", noted)
     return found
 
 
-# The loss that each paper writes, at any weights: of correction i, the classes seen and the rows drawn.
-def er(i, seen, drawn, start):
-    (M, m, _) = drawn[0]
+# The loss that each paper writes, at any weights: of correction i, the classes seen, the rows drawn, and the weights
+# before this and all former corrections.
+def er(i, seen, drawn, starts):
+    ((M, m),) = drawn
     return lambda at: losses(at, NEW_X[[i]], [NEW_Y[i]], seen)[0] / 2 + losses(at, M, m, seen).mean() / 2
 
 
-def er_ace(i, seen, drawn, start):
-    (M, m, _), first = drawn[0], max(i - 3, 0)
+def er_ace(i, seen, drawn, starts):
+    ((M, m),), first = drawn, max(i - 3, 0)
     X, y = NEW_X[first : i + 1], NEW_Y[first : i + 1]
     return lambda at: losses(at, X, y, sorted(set(y))).mean() + losses(at, M, m, seen).mean()
 
 
-def der_pp(i, seen, drawn, start):
-    (A, _, Z), (B, m, _) = drawn
+def der_pp(i, seen, drawn, starts):
+    (A, _), (B, m) = drawn
+    written = {x.tobytes(): number for number, x in enumerate(NEW_X)}
+    Z = torch.tensor(np.array([starts[written.get(x.tobytes(), 0)] @ np.append(x, 1) for x in A]))
 
     def loss(at):
-        kept = np.mean((A.astype(np.float64) @ at[:, :-1].T + at[:, -1] - Z) ** 2)
+        kept = torch.mean((torch.from_numpy(with_bias(A)) @ at.T - Z) ** 2)
         return losses(at, NEW_X[[i]], [NEW_Y[i]], seen)[0] + 0.3 * kept + 0.5 * losses(at, B, m, seen).mean()
 
     return loss
 
 
-def mir(i, seen, drawn, start):
-    (M, m, _) = drawn[0]
+def mir(i, seen, drawn, starts):
+    ((M, m),) = drawn
     new = lambda at: losses(at, NEW_X[[i]], [NEW_Y[i]], seen)[0]  # noqa: E731
-    rise = losses(start - 0.1 * gradient(new, start), M, m, seen) - losses(start, M, m, seen)
-    most = np.argsort(rise)[-4:]
+    alone = starts[-1] - 0.1 * gradient(new, starts[-1])
+    before, after = (losses(torch.tensor(at), M, m, seen) for at in (starts[-1], alone))
+    most = torch.argsort(after - before)[-4:].numpy()
     return lambda at: new(at) + losses(at, M[most], m[most], seen).mean()
 
 
@@ -119,15 +112,15 @@ PAPERS = [
 @pytest.mark.parametrize("cls, params, loss_of", PAPERS, ids=[loss.__name__ for *_, loss in PAPERS])
 def test_each_correction_is_one_step_along_the_gradient_of_its_papers_loss(cls, params, loss_of, monkeypatch):
     system = fitted(cls, memory=20, **params)
-    drawn = recorded(system, monkeypatch)
+    drawn, starts = recorded(system, monkeypatch), []
     for i in range(25):
         drawn.clear()
-        start = system.theta.copy()
+        starts.append(system.theta.copy())
         system.correct(NEW_X[i], NEW_Y[i])
         # Their sources draw first and store afterwards; only ER-ACE's batch needs the row in memory.
-        assert cls is ERACE or not any((X == NEW_X[i]).all(axis=1).any() for X, *_ in drawn)
-        loss = loss_of(i, np.flatnonzero(system.seen), drawn, start)
-        np.testing.assert_allclose(system.theta, start - 0.1 * gradient(loss, start), atol=1e-7)
+        assert cls is ERACE or not any((X == NEW_X[i]).all(axis=1).any() for X, _ in drawn)
+        loss = loss_of(i, np.flatnonzero(system.seen), drawn, starts)
+        np.testing.assert_allclose(system.theta, starts[-1] - 0.1 * gradient(loss, starts[-1]), atol=1e-9)
 
 
 def test_gdumb_is_a_head_trained_on_the_memory_alone_and_again_when_it_is_due():
@@ -147,62 +140,51 @@ def test_gdumb_is_a_head_trained_on_the_memory_alone_and_again_when_it_is_due():
     assert met == set(range(CLASSES)) and since
 
 
-# --- the rate that is chosen on initial rows alone, by a rehearsal
+class Recorder:
+    """Never right; notes the rows that it is given, which are numbers."""
 
-TUNED_X, TUNED_Y = clusters(10, 12, 16, seed=3)
-every_tuned = pytest.mark.parametrize("cls", [OnlineLinearTuned, ER, ERACE])
+    seed = 0
 
+    def fit(self, X, y, classes):
+        self.trained, self.corrected, self.asked = X.tolist(), [], []
 
-class Recorder(System):
-    """Never right; notes the numbers of the rows that it is given, which are the first values of these."""
-
-    def _fit(self, X, y):
-        self.trained, self.corrected, self.asked = self.numbers(X), [], []
-
-    def _answer(self, X):
-        self.asked.append(self.numbers(X))
+    def predict(self, X):
+        self.asked.append(X.tolist())
         return np.full(len(X), -1)
 
-    def _correct(self, x, y):
-        self.corrected += self.numbers(x[None])
-
-    @staticmethod
-    def numbers(X):
-        return np.rint(X[:, 0] * 1000).astype(int).tolist()
+    def correct(self, x, y):
+        self.corrected.append(x)
 
 
-@given(st.lists(st.integers(0, 9), min_size=1, max_size=50).filter(any), st.integers(0, 9))
-def test_a_rehearsal_trains_streams_and_tests_each_row_in_one_place_only(counts, seed):
-    y = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(counts)), counts))
-    first, recorder = np.arange(len(y)) / 1000, Recorder(seed)
-    rehearse(recorder, np.stack([first, np.sqrt(1 - first**2)], axis=1), y, len(counts))
-    trained, streamed = recorder.trained, recorder.corrected
-    assert [rows[0] for rows in recorder.asked[: len(streamed)]] == streamed  # each asked about before it is learnt
-    assert all(set(rows) <= set(streamed) for rows in recorder.asked[: len(streamed)])
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=50).filter(any))
+def test_a_rehearsal_trains_streams_and_tests_each_row_in_one_place_only(counts):
+    y = np.random.default_rng(len(counts)).permutation(np.repeat(np.arange(len(counts)), counts))
+    recorder = Recorder()
+    rehearse(recorder, np.arange(len(y)), y, len(counts))
+    streamed = recorder.corrected
+    assert recorder.asked[: len(streamed)] == [[row] for row in streamed]  # each asked about before it is learnt
     tested = sum(recorder.asked[len(streamed) :], [])
-    assert sorted(trained + streamed + tested) == list(range(len(y)))
+    assert sorted(recorder.trained + streamed + tested) == list(range(len(y)))
     classes, counts = np.unique(y, return_counts=True)
-    assert not set(y[trained]) & set(y[streamed])
+    assert not set(y[recorder.trained]) & set(y[streamed])
     assert len(set(y[streamed])) == min(HELD_OUT, len(classes) // 4)
     np.testing.assert_array_equal([np.count_nonzero(y[tested] == c) for c in classes], counts // TESTED)
 
 
-@every_tuned
+@pytest.mark.parametrize("cls", [OnlineLinearTuned, ER, ERACE])
 def test_apart_from_its_rate_it_is_the_system_that_is_rehearsed(cls):
-    tuned = cls(1, **TRAINING).fit(TUNED_X, TUNED_Y, range(12))
-    plain = cls(1, lr=tuned.rate, **TRAINING).fit(TUNED_X, TUNED_Y, range(12))
-    for x, y in zip(rows(30, 16, 4), np.random.default_rng(5).integers(0, 12, 30).tolist()):
+    tuned = cls(1, **TRAINING).fit(X0, Y0, range(CLASSES))
+    plain = cls(1, lr=tuned.rate, **TRAINING).fit(X0, Y0, range(CLASSES))
+    for x, y in zip(NEW_X, NEW_Y):
         tuned.correct(x, y)
         plain.correct(x, y)
     np.testing.assert_array_equal(tuned.theta, plain.theta)
-    np.testing.assert_array_equal(tuned.predict(TUNED_X), plain.predict(TUNED_X))
+    np.testing.assert_array_equal(tuned.predict(X0), plain.predict(X0))
 
 
-@pytest.mark.parametrize(
-    "scores, place", [([1, 3, 2, 0, 0, 0], 1), ([1, 3, 3, 0, 3, 0], 1), ([2] * 6, 0), ([0] * 5 + [1], 5)]
-)
-def test_the_best_rate_wins_and_of_equal_ones_the_lowest(scores, place, monkeypatch):
+def test_the_best_rate_wins_and_of_equal_ones_the_lowest(monkeypatch):
     best_rate.forget()
-    monkeypatch.setattr(heads, "rehearse", lambda system, *args: dict(zip(ER.rates, scores))[system.lr])
-    assert best_rate(ER, TUNED_X, TUNED_Y, 12) == ER.rates[place]
+    scores = dict(zip(ER.rates, [1, 3, 3, 0, 3, 0]))
+    monkeypatch.setattr(heads, "rehearse", lambda system, *args: scores[system.lr])
+    assert best_rate(ER, X0, Y0, CLASSES) == ER.rates[1]
     best_rate.forget()
