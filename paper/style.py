@@ -42,16 +42,16 @@ STYLES = {
 }
 LINEAR = ("online_linear_tuned", "pa")
 STATISTICS = tuple(name for name in (*ONLINE, *RIVALS) if name not in (*LINEAR, "blind"))
-# Families, for figures with more systems than styles: title, colour, systems.
-FAMILIES = (
-    ("ours", "black", (OURS, BEFORE)),
-    ("the paper's substrate", "vermilion", ("substrate",)),
-    ("other systems of the paper", "blue", tuple(name for name in FULL_SWEEP if name != "substrate")),
-    ("statistics of classes", "green", STATISTICS),
-    ("replay", "orange", REPLAYS),
-    ("linear, online", "pink", LINEAR),
-    ("the last class", "grey", ("blind",)),
-)
+# Colours of families, for figures with more systems than styles.
+FAMILIES = {
+    "black": (OURS, BEFORE),
+    "vermilion": ("substrate",),
+    "blue": FULL_SWEEP,  # but the substrate
+    "green": STATISTICS,
+    "orange": REPLAYS,
+    "pink": LINEAR,
+    "grey": ("blind",),
+}
 POLICY_TITLES = {"oracle": "oracle", "random50": "random-50", "random10": "random-10"}
 
 
@@ -71,9 +71,9 @@ def style_of(system):
     return PALETTE[colour], marker
 
 
-def family_of(system):
-    """Title and colour of a system's family."""
-    return next((title, PALETTE[colour]) for title, colour, names in FAMILIES if system in names)
+def family_colour(system):
+    """Colour of a system's family."""
+    return next(PALETTE[colour] for colour, names in FAMILIES.items() if system in names)
 
 
 @cache

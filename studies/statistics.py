@@ -163,12 +163,12 @@ def corrections_to_levels(results, levels=LEVELS):
     ``reached`` of ``seeds`` runs got there; the others are censored at the corrections that they made in all.
     """
     runs, rows = final(results), []
-    which = pd.MultiIndex.from_frame(runs[RUN])
-    firsts = {to: corrections_to(results, to).reindex(which).to_numpy() for to in levels}
-    for names, own in runs.groupby([*CELL, "system"], sort=False, observed=True).indices.items():
-        for to, first in firsts.items():
-            reached = np.isfinite(first[own])
-            times = np.where(reached, first[own], runs["corrections"].to_numpy()[own])
+    for to in levels:
+        runs = runs.join(corrections_to(results, to), on=RUN)
+    for names, own in runs.groupby([*CELL, "system"], sort=False, observed=True):
+        for to in levels:
+            first, reached = own[f"to_{to}"], own[f"to_{to}"].notna()
             row = dict(zip((*CELL, "system"), names)) | {"to": to, "seeds": len(own), "reached": int(reached.sum())}
-            rows.append(row | dict(zip(("median", "low", "high"), median(times, reached))))
+            found = median(first.fillna(own["corrections"]), reached)
+            rows.append(row | dict(zip(("median", "low", "high"), found)))
     return pd.DataFrame(rows)
