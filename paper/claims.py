@@ -31,18 +31,12 @@ def read(path=ROOT / "paper/claims.yml"):
 
 
 def check(facts, claims, ours):
-    """Evaluate every expression of every claim.
+    """Evaluate every expression of every claim: a list of dict.
 
-    Parameters
-    ----------
-    facts : dict of quoted numbers, and ``ours``, a dict of our results: the names that expressions may use.
-
-    Returns
-    -------
-    list of dict
-        The claim's ``id``, ``section``, ``claim``, ``printed``, ``note``, ``unchecked``; ``checks``, by kind the
-        verdict and the numbers found, a mean over our seeds with its standard deviation, the kind that decides last;
-        ``verdict``, that of the kind named by ``decides``, else of our runs, else of the release, else of the paper.
+    ``facts``, a dict of quoted numbers, and ``ours``, a dict of our results, have the names that expressions may use.
+    Each claim keeps its ``id``, ``section``, ``claim``, ``printed``, ``note``, ``unchecked``; ``checks`` has by kind
+    the verdict and the numbers found, a mean over our seeds with its standard deviation, the kind that decides last;
+    ``verdict`` is that of the kind named by ``decides``, else of our runs, else of the release, else of the paper.
     """
     rows = []
     for claim in claims:

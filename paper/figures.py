@@ -26,12 +26,8 @@ def mean_curve(runs, axis, along="corrections"):
 def curve(axes, runs, axis, colour, marker="", band=0.0, end=36, **line):
     """Draw one system against corrections: mean over seeds, its end marked, a band from lowest to highest seed.
 
-    Parameters
-    ----------
-    axis : ``novel`` or ``original``.
-    band : opacity of the band; none if 0.
-    end : size of the mark at the end, in points squared.
-    line : further properties of the line.
+    ``axis`` is ``novel`` or ``original``, ``band`` the opacity of the band, ``end`` the size of the mark at the end, in
+    points squared; ``line`` are further properties of the line.
     """
     x, y = mean_curve(runs, f"{axis}_acc")
     if band:

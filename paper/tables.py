@@ -101,12 +101,7 @@ def durations(rows, action):
 
 
 def headline(experiments):
-    """Table 1: Banking77, oracle; each row names its experiment.
-
-    Parameters
-    ----------
-    experiments : dict from title to DataFrame of checkpoints.
-    """
+    """Table 1: Banking77, oracle; each row names its experiment. ``experiments``: checkpoints by title."""
     cells = {title: runs.query("dataset == 'banking77' and policy == 'oracle'") for title, runs in experiments.items()}
     summary = pd.concat([summarise(cell).assign(experiment=title) for title, cell in cells.items()], ignore_index=True)
     text = {

@@ -3,6 +3,8 @@
 A *run* is one system with one seed in one *cell* (dataset and policy); runs of a cell are paired by their seed.
 """
 
+from functools import reduce
+
 import numpy as np
 import pandas as pd
 from scipy import stats
@@ -102,12 +104,8 @@ def flip_p(d):
     if len(d) > EXACT:
         rng = np.random.default_rng(0)
         return stats.permutation_test((d,), np.mean, permutation_type="samples", n_resamples=99_999, rng=rng).pvalue
-    sums = []
-    for half in (d[::2], d[1::2]):
-        sums.append(np.zeros(1))
-        for value in np.abs(half):
-            sums[-1] = np.concatenate([sums[-1] - value, sums[-1] + value])
-    above = len(sums[1]) - np.searchsorted(np.sort(sums[1]), far - sums[0], side="left")
+    one, other = (np.ravel(reduce(np.add.outer, np.outer(half, (-1, 1)), 0.0)) for half in (d[::2], d[1::2]))
+    above = len(other) - np.searchsorted(np.sort(other), far - one)
     return float(2 * above.sum() / 2 ** len(d))  # sums are symmetric about 0
 
 
