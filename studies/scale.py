@@ -81,8 +81,7 @@ class Cell:
         """New rows of evenly spread classes, (queries, DIM), and their class ids; they do not depend on ``n``."""
         m, few = self.queries, np.linspace(0, self.classes - 1, self.queries).astype(int)
         labels = np.arange(m) * self.classes // m if m >= self.classes else few
-        parts = [self._draw(labels[i : i + BLOCK], [2, 1 + i // BLOCK]) for i in range(0, m, BLOCK)]
-        return np.concatenate(parts), labels
+        return self._draw(labels, [2, 1]), labels
 
     @cached_property
     def centres(self):

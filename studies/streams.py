@@ -103,22 +103,18 @@ def load_pixels():
     return Embedded("digits", "pixels", tuple("0123456789"), rows[~test], y[~test], rows[test], y[test])
 
 
-def split_off(data, name="oos"):
-    """A dataset without one of its classes, and the test rows (m, d) of that class."""
-    out = data.classes.index(name)
+@lru_cache(maxsize=4)
+def rows_of(dataset, encoder, out_of_scope=False):
+    """The embedded dataset, its fingerprint, and None, or the test rows of its class "oos", which is split off."""
+    data = load_pixels() if dataset == "digits" else load(dataset, encoder)
+    if not out_of_scope:
+        return data, data.fingerprint, None
+    out = data.classes.index("oos")
     parts = {"classes": data.classes[:out] + data.classes[out + 1 :]}
     for split in ("train", "test"):
         X, y = getattr(data, f"X_{split}"), getattr(data, f"y_{split}")
         parts |= {f"X_{split}": X[y != out], f"y_{split}": y[y != out] - (y[y != out] > out)}
-    return replace(data, **parts), data.X_test[data.y_test == out]
-
-
-@lru_cache(maxsize=4)
-def rows_of(dataset, encoder, out_of_scope=False):
-    """The embedded dataset, its fingerprint, and test rows out of its scope where these are split off, else None."""
-    data = load_pixels() if dataset == "digits" else load(dataset, encoder)
-    smaller, outside = split_off(data) if out_of_scope else (data, None)
-    return smaller, data.fingerprint, outside
+    return replace(data, **parts), data.fingerprint, data.X_test[data.y_test == out]
 
 
 def keep_known(scenario, n):
