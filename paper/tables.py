@@ -61,11 +61,8 @@ def spread(mean, std):
 
 def reached(summary, level):
     """Corrections to ``level`` %: the mean over the seeds that reach it, and how many if not all."""
-    cells = []
-    for row in summary.to_dict("records"):
-        mean, count, seeds = row[f"to_{level}"], row[f"to_{level}_reached"], row["seeds"]
-        cells.append("never" if not count else f"{mean:.0f}" + (f" ({count}/{seeds})" if count < seeds else ""))
-    return cells
+    rows = zip(summary[f"to_{level}"], summary[f"to_{level}_reached"], summary["seeds"])
+    return [f"{mean:.0f}" + f" ({n}/{seeds})" * (n < seeds) if n else "never" for mean, n, seeds in rows]
 
 
 def titles(summary):
