@@ -30,9 +30,10 @@ def curve(axes, runs, axis, colour, marker="", band=0.0, end=36, **line):
     points squared; ``line`` are further properties of the line.
     """
     x, y = mean_curve(runs, f"{axis}_acc")
+    mean = y.mean(axis=0)
     if band:
         axes.fill_between(x, y.min(axis=0), y.max(axis=0), color=colour, alpha=band, linewidth=0)
-    axes.plot(x, mean := y.mean(axis=0), color=colour, marker=marker, **line)
+    axes.plot(x, mean, color=colour, marker=marker, **line)
     look = dict(s={"*": 85, "P": 52, "X": 52}.get(marker, end), color=colour, marker=marker or "o")
     axes.scatter(x[-1], mean[-1], edgecolor="white", linewidth=0.6, zorder=4, **look)
 
