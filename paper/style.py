@@ -40,17 +40,15 @@ STYLES = {
     "slda": ("sky", "d"),
     "online_linear_tuned": ("pink", "P"),
 }
-LINEAR = ("online_linear_tuned", "pa")
-STATISTICS = tuple(name for name in (*ONLINE, *RIVALS) if name not in (*LINEAR, "blind"))
-# Colours of families, for figures with more systems than styles.
+# Colours of families, for figures with more systems than styles; a system is of the first family that has it.
 FAMILIES = {
     "black": (OURS, BEFORE),
     "vermilion": ("substrate",),
-    "blue": FULL_SWEEP,  # but the substrate
-    "green": STATISTICS,
-    "orange": REPLAYS,
-    "pink": LINEAR,
+    "blue": FULL_SWEEP,
+    "pink": ("online_linear_tuned", "pa"),
     "grey": ("blind",),
+    "green": (*ONLINE, *RIVALS),  # statistics of classes
+    "orange": REPLAYS,
 }
 POLICY_TITLES = {"oracle": "oracle", "random50": "random-50", "random10": "random-10"}
 
