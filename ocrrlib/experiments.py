@@ -78,6 +78,7 @@ EXPERIMENTS = {
 
 # ``quick`` shows in seconds that everything works; its numbers mean nothing.
 PROFILES = {"paper": dict(cap=PAPER_CAP, thin=1), "quick": dict(cap=60, thin=24)}
+WHOLE = PROFILES | {"paper": dict(cap=None, thin=1)}  # for what is not the paper's: all test rows
 
 
 def parse_seeds(seeds):

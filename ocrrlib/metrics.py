@@ -14,11 +14,9 @@ def final(results):
 
 
 def corrections_to(results, level):
-    """Corrections at the first checkpoint with ``level`` % novel accuracy: a Series by run, NaN where none has it."""
+    """Corrections at the first checkpoint with ``level`` % novel accuracy: a Series by run, of those that have one."""
     reached = results[results["novel_acc"] >= level / 100]
-    first = reached.groupby(RUN, sort=False, observed=True)["corrections"].first()
-    runs = pd.MultiIndex.from_frame(results[RUN].drop_duplicates())
-    return first.reindex(runs).rename(f"to_{level}")
+    return reached.groupby(RUN, sort=False, observed=True)["corrections"].first().rename(f"to_{level}")
 
 
 def summarise(results):
@@ -28,9 +26,8 @@ def summarise(results):
     ``to_N`` is the mean over the seeds that reached N %, ``to_N_reached`` how many did.
     """
     last = final(results)
-    runs = pd.MultiIndex.from_frame(last[RUN])
     for level in LEVELS:
-        last[f"to_{level}"] = corrections_to(results, level).reindex(runs).to_numpy()
+        last = last.join(corrections_to(results, level), on=RUN)
     groups = last.groupby(CELL, sort=False, observed=True)
     columns = {"seeds": groups.size()}
     for axis, name in AXES.items():

@@ -83,9 +83,8 @@ def task_of(run, data, first=None):
         raise InputError(f"{run.dataset} was embedded by {data.encoder!r}, not by {run.encoder!r} as the runs say")
     key = {"data": data.fingerprint, "run": asdict(run), "first": first, "system": declared(run.system)}
     shares = run.system if entry.reads == "sentences" else entry.family
-    return Task(
-        key, (data, run, first), (shares, run.dataset, run.seed, run.draw, run.cap, run.thin), len(data.y_train)
-    )
+    group = shares, run.dataset, run.seed, run.draw, run.cap, run.thin
+    return Task(key, (data, run, first), group, len(data.y_train))
 
 
 def run_grid(runs, datasets, **how):
@@ -99,10 +98,7 @@ def run_grid(runs, datasets, **how):
         n_original``), the numbers of these rows, and ``heights``, bytes with one little-endian int32 per novel row
         (``numpy.frombuffer``), from which ``ocrrlib.curves.curve`` draws the curve.
 
-    Raises
-    ------
-    InputError
-        If a run names what does not exist, before anything runs, or as ``run_tasks`` does.
+    Raises ``InputError`` if a run names what does not exist, before anything runs, or as ``run_tasks`` does.
     """
     tasks = [task_of(run, pick("dataset", run.dataset, datasets)) for run in runs]
     finished = run_tasks(run_one, tasks, **how)
@@ -134,9 +130,8 @@ def _table(path):
     except FileNotFoundError as error:
         raise InputError(f"{path} is missing: make it with `make paper`") from error
     except (OSError, pa.ArrowException) as error:
-        raise InputError(
-            f"{path} is damaged ({type(error).__name__}): restore it with git, or make it again"
-        ) from error
+        way_out = "restore it with git, or make it again"
+        raise InputError(f"{path} is damaged ({type(error).__name__}): {way_out}") from error
 
 
 def read_results(path):
@@ -198,11 +193,11 @@ def publish_study(name, fresh, out=ROOT, keep=True):
 
     A fresh row takes the place of a published one of the same name, see ``STUDIES``.
     """
-    keys, timed = STUDIES[name], name in TIMED
-    parts = [fresh, read_results(_path(name))] if keep and _path(name).exists() else [fresh]
-    joined = pd.concat([part for part in parts if len(part)], ignore_index=True)
-    joined = joined.drop_duplicates(keys).sort_values(keys, kind="stable", ignore_index=True)
-    write_results(joined, _path(name, out), made_where() if timed else None)
+    keys = STUDIES[name]
+    if keep:
+        fresh = pd.concat([fresh, published(name)], ignore_index=True) if len(fresh) else published(name)
+    joined = fresh.drop_duplicates(keys).sort_values(keys, kind="stable", ignore_index=True)
+    write_results(joined, _path(name, out), made_where() if name in TIMED else None)
     return joined
 
 

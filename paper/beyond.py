@@ -9,7 +9,7 @@ from scipy.stats import kendalltau
 from ocrrlib.experiments import BEFORE, OURS
 from ocrrlib.metrics import AXES as COLUMNS
 from ocrrlib.metrics import final
-from paper.style import PALETTE, POLICY_TITLES, STYLES, WIDTH, family_of, title_of
+from paper.style import PALETTE, POLICY_TITLES, STYLES, WIDTH, family_colour, title_of
 from studies.statistics import CELL, REFERENCE
 from studies.target import ALPHA, means
 
@@ -96,16 +96,15 @@ def areas(accuracies):
             at, shown = np.arange(len(order)) + 0.25 * (place - 1), np.maximum(100 * own["difference"], LEAST)
             axes.hlines(at, 100 * own["difference_t_low"], 100 * own["difference_t_high"], colors="grey", linewidth=0.8)
             for y, x, name, p in zip(at, shown, order, own["p_holm"]):
-                colour = family_of(name)[1]
-                axes.scatter(
-                    x, y, s=11, marker=mark, edgecolor=colour, color=colour if p < ALPHA else "white", zorder=3
-                )
+                colour = family_colour(name)
+                face = colour if p < ALPHA else "white"
+                axes.scatter(x, y, s=11, marker=mark, edgecolor=colour, color=face, zorder=3)
         axes.axvline(0, color=PALETTE[STYLES[REFERENCE][0]], linewidth=0.9, zorder=1)
         axes.set(title=title_of(dataset), xlabel="difference in area (pp)", ylim=(len(order) - 0.4, -0.6))
         axes.tick_params(axis="y", length=0)
     panels[0, 0].set_yticks(range(len(order)), order)
     for label in panels[0, 0].get_yticklabels():
-        label.set(color=family_of(label.get_text())[1], fontweight="bold" if label.get_text() == OURS else "normal")
+        label.set(color=family_colour(label.get_text()), fontweight="bold" if label.get_text() == OURS else "normal")
     panels[0, 0].set_xlim(left=LEAST - 1.5)
     dot = dict(color="#404040", linestyle="none", markersize=4)
     handles = [Line2D([], [], marker=mark, label=POLICY_TITLES.get(name, name), **dot) for name, mark in marks.items()]

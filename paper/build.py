@@ -86,10 +86,7 @@ def expand(source):
 def build(source=ROOT / "paper/ocrr.md", out=None, formats=("pdf",)):
     """Write the paper in formats of ``pdf``, ``html`` and ``arxiv``, or nothing if anything is wrong; the path of each.
 
-    Parameters
-    ----------
-    source : Markdown file; ``values/``, ``tables/`` and ``references.bib`` lie beside it.
-    out : folder, by default the source's own.
+    Beside ``source``, a Markdown file, lie ``values/``, ``tables/`` and ``references.bib``, and by default the paper.
     """
     makers = {"pdf": (pdf, ".pdf"), "html": (document.html, ".html"), "arxiv": (bundle, "-arxiv.tar.gz")}
     chosen, source = {name: pick("format", name, makers) for name in formats}, Path(source)

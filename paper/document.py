@@ -114,7 +114,13 @@ def arrange(table):
         if total > WIDE and len(pf.stringify(head[c])) > width + 2:  # signs stay with their neighbours
             text = re.sub(r" (?=[%→±])|(?<=[→±]) ", SPACE, pf.stringify(head[c]))
             _set(head[c], textwrap.wrap(text, max(width, *map(len, text.split(" "))), break_on_hyphens=False))
-    for r in _groups(words):
+    groups = set()  # rows at which the leading columns change that say the same for several rows on end
+    for column in words:
+        changes = {r for r in range(1, len(rows)) if column[r] != column[r - 1]}
+        if 3 * (len(changes) + 1) > len(rows):
+            break
+        groups |= changes
+    for r in groups:
         bodies[0][3][r][0][1].append("group")
 
 
@@ -122,17 +128,6 @@ def _set(cell, lines):
     """Put lines of words into a cell; one with markup stays."""
     if all(inline["t"] in ("Str", "Space") for inline in inlines(cell[4])):
         cell[4] = [pf.Plain([part for line in lines for part in (pf.LineBreak(), pf.Str(line))][1:])]
-
-
-def _groups(words):
-    """Rows at which the leading columns change that say the same for several rows on end."""
-    rows = set()
-    for column in words:
-        changes = {i for i in range(1, len(column)) if column[i] != column[i - 1]}
-        if 3 * (len(changes) + 1) > len(column):
-            break
-        rows |= changes
-    return rows
 
 
 def _table(content, typst):

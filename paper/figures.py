@@ -23,27 +23,19 @@ def mean_curve(runs, axis, along="corrections"):
     return x.mean(axis=0), y
 
 
-def mark_end(axes, x, y, colour, marker="o", size=36):
-    """Mark the end of a curve, larger than the marks along it."""
-    size = {"*": 85, "P": 52, "X": 52}.get(marker, size)
-    axes.scatter(x[-1], y[-1], s=size, color=colour, marker=marker, edgecolor="white", linewidth=0.6, zorder=4)
-
-
 def curve(axes, runs, axis, colour, marker="", band=0.0, end=36, **line):
     """Draw one system against corrections: mean over seeds, its end marked, a band from lowest to highest seed.
 
-    Parameters
-    ----------
-    axis : ``novel`` or ``original``.
-    band : opacity of the band; none if 0.
-    end : size of the mark at the end, in points squared.
-    line : further properties of the line.
+    ``axis`` is ``novel`` or ``original``, ``band`` the opacity of the band, ``end`` the size of the mark at the end, in
+    points squared; ``line`` are further properties of the line.
     """
     x, y = mean_curve(runs, f"{axis}_acc")
+    mean = y.mean(axis=0)
     if band:
         axes.fill_between(x, y.min(axis=0), y.max(axis=0), color=colour, alpha=band, linewidth=0)
-    axes.plot(x, y.mean(axis=0), color=colour, marker=marker, **line)
-    mark_end(axes, x, y.mean(axis=0), colour, marker or "o", end)
+    axes.plot(x, mean, color=colour, marker=marker, **line)
+    look = dict(s={"*": 85, "P": 52, "X": 52}.get(marker, end), color=colour, marker=marker or "o")
+    axes.scatter(x[-1], mean[-1], edgecolor="white", linewidth=0.6, zorder=4, **look)
 
 
 def curves(axes, cell, axis):

@@ -40,18 +40,16 @@ STYLES = {
     "slda": ("sky", "d"),
     "online_linear_tuned": ("pink", "P"),
 }
-LINEAR = ("online_linear_tuned", "pa")
-STATISTICS = tuple(name for name in (*ONLINE, *RIVALS) if name not in (*LINEAR, "blind"))
-# Families, for figures with more systems than styles: title, colour, systems.
-FAMILIES = (
-    ("ours", "black", (OURS, BEFORE)),
-    ("the paper's substrate", "vermilion", ("substrate",)),
-    ("other systems of the paper", "blue", tuple(name for name in FULL_SWEEP if name != "substrate")),
-    ("statistics of classes", "green", STATISTICS),
-    ("replay", "orange", REPLAYS),
-    ("linear, online", "pink", LINEAR),
-    ("the last class", "grey", ("blind",)),
-)
+# Colours of families, for figures with more systems than styles; a system is of the first family that has it.
+FAMILIES = {
+    "black": (OURS, BEFORE),
+    "vermilion": ("substrate",),
+    "blue": FULL_SWEEP,
+    "pink": ("online_linear_tuned", "pa"),
+    "grey": ("blind",),
+    "green": (*ONLINE, *RIVALS),  # statistics of classes
+    "orange": REPLAYS,
+}
 POLICY_TITLES = {"oracle": "oracle", "random50": "random-50", "random10": "random-10"}
 
 
@@ -71,9 +69,9 @@ def style_of(system):
     return PALETTE[colour], marker
 
 
-def family_of(system):
-    """Title and colour of a system's family."""
-    return next((title, PALETTE[colour]) for title, colour, names in FAMILIES if system in names)
+def family_colour(system):
+    """Colour of a system's family."""
+    return next(PALETTE[colour] for colour, names in FAMILIES.items() if system in names)
 
 
 @cache

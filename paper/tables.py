@@ -61,11 +61,8 @@ def spread(mean, std):
 
 def reached(summary, level):
     """Corrections to ``level`` %: the mean over the seeds that reach it, and how many if not all."""
-    cells = []
-    for row in summary.to_dict("records"):
-        mean, count, seeds = row[f"to_{level}"], row[f"to_{level}_reached"], row["seeds"]
-        cells.append("never" if not count else f"{mean:.0f}" + (f" ({count}/{seeds})" if count < seeds else ""))
-    return cells
+    rows = zip(summary[f"to_{level}"], summary[f"to_{level}_reached"], summary["seeds"])
+    return [f"{mean:.0f}" + f" ({n}/{seeds})" * (n < seeds) if n else "never" for mean, n, seeds in rows]
 
 
 def titles(summary):
@@ -101,12 +98,7 @@ def durations(rows, action):
 
 
 def headline(experiments):
-    """Table 1: Banking77, oracle; each row names its experiment.
-
-    Parameters
-    ----------
-    experiments : dict from title to DataFrame of checkpoints.
-    """
+    """Table 1: Banking77, oracle; each row names its experiment. ``experiments``: checkpoints by title."""
     cells = {title: runs.query("dataset == 'banking77' and policy == 'oracle'") for title, runs in experiments.items()}
     summary = pd.concat([summarise(cell).assign(experiment=title) for title, cell in cells.items()], ignore_index=True)
     text = {

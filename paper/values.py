@@ -42,10 +42,7 @@ class Value:
 def write(values, path):
     """Write numbers by key; a plain integer is shown as it is, any other plain number with three decimals.
 
-    Raises
-    ------
-    InputError
-        If a number is not finite.
+    InputError if a number is not finite.
     """
     entries = {}
     for key, value in values.items():

@@ -34,13 +34,7 @@ def commit():
 
 
 def chosen(SECONDS="60", SAMPLE="", SEED="", SYSTEMS="", ALL="", JOBS=""):
-    """The published runs that these settings stand for.
-
-    Raises
-    ------
-    InputError
-        If a system is unknown or a number is none.
-    """
+    """The published runs that these settings stand for; InputError if a system is unknown or a number is none."""
     runs = published_runs([pick("system", name, NAMED) and name for name in SYSTEMS.split(",")] if SYSTEMS else None)
     try:
         if SAMPLE:

@@ -11,7 +11,7 @@ from tqdm import tqdm
 from ocrrlib.embeddings import load, load_sentences
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.experiments import BEFORE, FULL_SWEEP, ONLINE, OURS, PROFILES, REPLAYS, RIVALS
-from ocrrlib.files import InputError, pick
+from ocrrlib.files import InputError
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream
@@ -60,7 +60,7 @@ def of_systems(profile="paper", systems=MEASURED):
     Each row has the substrate's medians on the same data, by which rows of other runs can be compared. A system is
     left out, with a warning, where its texts or a library are missing, and in the quick profile if it reads sentences.
     """
-    size, table = pick("profile", profile, PROFILES), []
+    size, table = PROFILES[profile], []
     for dataset in MEASURED_ON:
         of, measured, rows = {}, [], []
         for name in dict.fromkeys([REFERENCE, *systems]):

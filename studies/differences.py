@@ -5,7 +5,7 @@ import pandas as pd
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from studies.statistics import area, differences, t_intervals
+from studies.statistics import differences, over_steps, t_intervals
 from studies.streams import SETTING
 
 RUN = ["study", "dataset", "encoder", "system", "seed", *SETTING]
@@ -30,10 +30,8 @@ USUAL = {"wrong": 0, "confusion": "none", "delay": 0, "asking": "random", "drift
 
 def last(rows):
     """The last checkpoint of every run, with ``mean_novel``: novel accuracy over stream steps."""
-    runs, parts = rows.groupby(RUN, sort=False), ("step", "novel_acc")
-    curves = [[run[name].to_numpy() for name in parts] for _, run in runs]
-    final = rows.loc[runs["step"].idxmax()].reset_index(drop=True)
-    return final.assign(mean_novel=[area(step, novel) for step, novel in curves])
+    runs = rows.groupby(RUN, sort=False)
+    return runs.tail(1).reset_index(drop=True).assign(mean_novel=over_steps(runs, "novel_acc"))
 
 
 def detection(rows):

@@ -82,11 +82,8 @@ def run_one(dataset, policy, seed, system, names):
     step, row = run["step"].to_numpy(), {"corrections": int(run["corrections"].iloc[-1])}
     for name, column in AXES.items():
         start, *_, end = values = run[column].tolist()
-        row |= {
-            f"{name}_start": start,
-            name: end,
-            f"{name}_over_steps": float(cumulative_trapezoid(values, step)[-1] / step[-1]),
-        }
+        over_steps = float(cumulative_trapezoid(values, step)[-1] / step[-1])
+        row |= {f"{name}_start": start, name: end, f"{name}_over_steps": over_steps}
     return row
 
 

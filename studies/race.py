@@ -17,22 +17,8 @@ from threadpoolctl import threadpool_limits
 
 from ocrrlib.search import top_k
 from ocrrlib.tasks import CACHE, Task, run_tasks
-from studies.scale import (
-    DIM,
-    EF_CONSTRUCTION,
-    EFFORTS,
-    RACES,
-    K,
-    M,
-    cells,
-    check_memory,
-    empty_index,
-    exact_neighbours,
-    nbytes,
-    recall,
-    search,
-    timed,
-)
+from studies import scale
+from studies.scale import DIM, EF_CONSTRUCTION, EFFORTS, K, M, timed
 
 PROBES = (1, 2, 4, 8, 16, 32, 64)  # lists that are searched
 RANKED = 100  # candidates from compressed rows that are ranked by their own rows, at most
@@ -48,9 +34,9 @@ def _exact(cell, sample):
 
 
 def _hnswlib(cell, sample):
-    index = empty_index(cell.n, cell.ef, cell.seed)
+    index = scale.empty_index(cell.n, cell.ef, cell.seed)
     add = partial(index.add_items, num_threads=1)
-    return add, lambda Q, k: search(index, Q, k)[1], index.set_ef, partial(nbytes, index)
+    return add, lambda Q, k: scale.search(index, Q, k)[1], index.set_ef, partial(scale.nbytes, index)
 
 
 def _faiss(cell, sample, description, effort):
@@ -116,11 +102,11 @@ RACED = {  # the library, its function, efforts
 
 def race(name, cell):
     """One index after one build, a dict per effort: recall, queries a second, seconds of the build, bytes."""
-    check_memory(cell.n)
+    scale.check_memory(cell.n)
     (_, make_index, efforts), (Q, _), rows = RACED[name], cell.query_rows(), []
     starts = np.linspace(0, cell.n - int(cell.n**0.5), 64).astype(int)  # in all classes
     sample = np.concatenate([cell.rows(start, start + int(cell.n**0.5)) for start in starts])
-    (_, true), _ = exact_neighbours(cell, Q, K)
+    (_, true), _ = scale.exact_neighbours(cell, Q, K)
     with threadpool_limits(1):
         (add, neighbours, tune, size), build_s = timed(make_index, cell, sample)
         build_s += sum(timed(add, chunk)[1] for chunk in cell.chunks())
@@ -128,7 +114,7 @@ def race(name, cell):
             if effort:
                 tune(effort)
             found, took = timed(neighbours, Q, K)
-            rows.append({"effort": effort, "recall": recall(found, true), "qps": len(Q) / took})
+            rows.append({"effort": effort, "recall": scale.recall(found, true), "qps": len(Q) / took})
     held = {"build_s": build_s, "bytes": size()}
     return [{"index": name, "n": cell.n, "dimensions": cell.rank} | row | held for row in rows]
 
@@ -138,6 +124,6 @@ def races(parts, profile="paper", cache=CACHE, progress=True):
     there = [name for name, (library, *_) in RACED.items() if importlib.util.find_spec(library)]
     if len(there) < len(RACED):
         warnings.warn(f"without their libraries are left out: {', '.join(RACED.keys() - set(there))}", stacklevel=2)
-    plan = [(name, cell) for cell in cells(parts, profile, RACES) for name in there]
+    plan = [(name, cell) for cell in scale.cells(parts, profile, scale.RACES) for name in there]
     tasks = [Task({"race": name} | asdict(cell), (name, cell)) for name, cell in plan]
     return pd.DataFrame(sum(run_tasks(race, tasks, 1, cache, progress), []))

@@ -58,14 +58,12 @@ def over_classes(classes, system, level, resamples=2_000):
     ``classes`` is as ``by_class`` returns it. Held-out classes are drawn with replacement, each with all of its test
     rows in all seeds that hold it out (cluster bootstrap, percentiles).
     """
-    found, novel = [], classes[classes["axis"] == "novel"]
+    found, novel = {}, classes[classes["axis"] == "novel"]
     novel = novel.assign(ausuc=novel["share"] * novel["ausuc"])
     for cell, own in novel.groupby(["dataset", "policy"], sort=False):
         table = own.pivot_table(index="class", columns="system", values=["ausuc", "share"], aggfunc="sum", sort=False)
         n, rng = len(table), np.random.default_rng(0)
         counts = rng.multinomial(n, np.full(n, 1 / n), resamples)
         drawn = counts @ table["ausuc"] / (counts @ table["share"])
-        low = (drawn[[system]].to_numpy() - drawn).quantile(1 - level).drop(system)
-        names = dict(zip(("dataset", "policy"), cell))
-        found.append(pd.DataFrame(names | {"system": low.index, "low_classes": low.to_numpy()}))
-    return pd.concat(found, ignore_index=True)
+        found[cell] = (drawn[[system]].to_numpy() - drawn).quantile(1 - level).drop(system)
+    return pd.concat(found, names=["dataset", "policy"]).rename("low_classes").reset_index()

@@ -13,7 +13,7 @@ import psutil
 from threadpoolctl import threadpool_limits
 
 from ocrrlib.embeddings import load
-from ocrrlib.experiments import PROFILES, SEEDS, parse_seeds
+from ocrrlib.experiments import SEEDS, WHOLE, parse_seeds
 from ocrrlib.files import InputError, pick
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import make_scenario
@@ -81,8 +81,7 @@ class Cell:
         """New rows of evenly spread classes, (queries, DIM), and their class ids; they do not depend on ``n``."""
         m, few = self.queries, np.linspace(0, self.classes - 1, self.queries).astype(int)
         labels = np.arange(m) * self.classes // m if m >= self.classes else few
-        parts = [self._draw(labels[i : i + BLOCK], [2, 1 + i // BLOCK]) for i in range(0, m, BLOCK)]
-        return np.concatenate(parts), labels
+        return self._draw(labels, [2, 1]), labels
 
     @cached_property
     def centres(self):
@@ -90,11 +89,15 @@ class Cell:
         drawn = np.random.default_rng([self.seed, 0]).standard_normal((self.classes, DIM), np.float32)
         return drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
 
-    def _noise(self, rng, m):
-        return rng.standard_normal((m, DIM), np.float32)
+    @cached_property
+    def axes(self):
+        """Orthogonal axes (rank, DIM) float32 that noise fills, so long that it keeps its variance."""
+        drawn = np.random.default_rng([self.seed, 3]).standard_normal((DIM, self.rank))
+        return (np.linalg.qr(drawn)[0].T * np.sqrt(DIM / self.rank)).astype(np.float32)
 
     def _draw(self, labels, block):
-        rows = self._noise(np.random.default_rng([self.seed, *block]), len(labels))
+        rows = np.random.default_rng([self.seed, *block]).standard_normal((len(labels), self.rank), np.float32)
+        rows = rows if self.rank == DIM else rows @ self.axes
         rows *= np.float32(self.noise)
         rows += self.centres[labels]
         return to_grid(rows)
@@ -105,15 +108,6 @@ class Narrow(Cell):
     """A cell whose noise is as strong, but fills ``rank`` dimensions alone: about what real sentences look like."""
 
     rank: int = 12
-
-    @cached_property
-    def axes(self):
-        """Orthogonal axes (rank, DIM) float32, so long that noise keeps its variance."""
-        drawn = np.random.default_rng([self.seed, 3]).standard_normal((DIM, self.rank))
-        return (np.linalg.qr(drawn)[0].T * np.sqrt(DIM / self.rank)).astype(np.float32)
-
-    def _noise(self, rng, m):
-        return rng.standard_normal((m, self.rank), np.float32) @ self.axes
 
 
 SETTINGS = ((100, 0.1), (10, 0.15), (2, 0.125))  # classes and noise
@@ -148,7 +142,7 @@ def cells(parts, profile="paper", of=COMPARISONS):
     """The comparisons of parts, given as ``"10k,1M"`` (InputError if unknown); in the quick profile small ones."""
     names = [name for name in parts.split(",") if pick("part of the scale experiment", name, PARTS)]
     plan = dict.fromkeys(cell for name in names for cell in of.get(name, ()))
-    if pick("profile", profile, PROFILES) is PROFILES["quick"]:
+    if profile == "quick":
         small = [cell for cell in plan if cell.n <= PART and cell.seed == 0]
         plan = dict.fromkeys(replace(cell, n=max(cell.n // 500, 2 * cell.classes), queries=100) for cell in small)
     return list(plan)
@@ -307,8 +301,7 @@ def ledger_of(name, encoder, seed, profile="paper"):
     if name in CLUSTERS:
         cell = replace(CLUSTERS[name], seed=seed, n=10_000 if profile == "paper" else 500)
         return cell.rows(0, cell.n), cell.labels(0, cell.n), *cell.query_rows()
-    size = PROFILES[profile] | ({"cap": None} if profile == "paper" else {})
-    s, system = make_scenario(load(name, encoder), seed, **size), make("substrate")
+    s, system = make_scenario(load(name, encoder), seed, **WHOLE[profile]), make("substrate")
     for _ in run_stream(system, s, POLICIES["oracle"]):
         pass
     Q, y = s.queries[len(s.y_stream) :], np.concatenate([s.y_novel, s.y_original])
@@ -327,10 +320,8 @@ def dimension(cosines):
 def search_ledger(name, encoder, seed, order="as written", profile="paper", efforts=EFFORTS):
     """Approximate search on a ledger whose rows were added in this order, at every effort: a list of dict."""
     X, labels, Q, y = ledger_of(name, encoder, seed, profile)
-    if order != "as written":
-        shuffled = np.random.default_rng(seed).permutation(len(X))
-        moved = np.argsort(labels, kind="stable") if order == "by class" else shuffled
-        X, labels = X[moved], labels[moved]
+    sorts = {"by class": np.argsort(labels, kind="stable"), "shuffled": np.random.default_rng(seed).permutation(len(X))}
+    X, labels = (part[sorts.get(order, slice(None))] for part in (X, labels))
     index = empty_index(len(X), EFFORTS[0], dim=X.shape[1])
     index.add_items(X, None, 1)
     sims, slots = top_k(Q, X, np.arange(len(X)), NEAREST)

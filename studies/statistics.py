@@ -3,13 +3,14 @@
 A *run* is one system with one seed in one *cell* (dataset and policy); runs of a cell are paired by their seed.
 """
 
+from functools import reduce
+
 import numpy as np
 import pandas as pd
 from scipy import stats
 from statsmodels.duration.survfunc import SurvfuncRight
 from statsmodels.stats.multitest import multipletests
 
-from ocrrlib.files import InputError, pick
 from ocrrlib.metrics import AXES as COLUMNS
 from ocrrlib.metrics import LEVELS, RUN, corrections_to, final
 
@@ -22,9 +23,9 @@ EXACT = 20  # up to so many pairs all sign flips are enumerated
 SAME = 1e-12  # differences this small, relative to the values, are rounding
 
 
-def area(at, accuracy):
-    """Mean of ``accuracy`` (n,) over ``at`` (n,), which begins at 0, by trapezoids."""
-    return np.trapezoid(accuracy, at) / at[-1]
+def over_steps(runs, name):
+    """Mean of a column of checkpoints over stream steps, by trapezoids: of each run, as ``groupby`` parts them."""
+    return [np.trapezoid(run[name], run["step"]) / run["step"].iloc[-1] for _, run in runs]
 
 
 def measure(results):
@@ -34,26 +35,21 @@ def measure(results):
     ``start`` is original accuracy before the stream. Where the checkpoints have them, ``ausuc`` counts as an axis, and
     there are ``best_hm`` and ``prequential`` accuracy: of the answers that users met.
     """
-    found, columns = [], {axis: name for axis, name in COLUMNS.items() if name in results}
+    runs, last = results.groupby(RUN, sort=False, observed=True), final(results)
+    columns = {name: axis for axis, name in COLUMNS.items() if name in results}
     kept = [name for name in ("corrections", "storage_bytes", "best_hm") if name in results]
-    for key, run in results.groupby(RUN, sort=False, observed=True):
-        step, last = run["step"].to_numpy(), run.iloc[-1]
-        row = dict(zip(RUN, key)) | {axis: last[name] for axis, name in columns.items()} | dict(last[kept])
-        row["hm"] = 2 * row["novel"] * row["original"] / max(row["novel"] + row["original"], 1e-300)
-        row["start"] = run["original_acc"].iloc[0]
-        if "mistakes" in run:
-            row["prequential"] = 1 - last["mistakes"] / step[-1]
-        row |= {f"{axis}_over_steps": area(step, run[name].to_numpy()) for axis, name in columns.items()}
-        found.append(row)
-    return pd.DataFrame(found)
+    found = last[[*RUN, *columns, *kept]].rename(columns=columns)
+    found["hm"] = 2 * found["novel"] * found["original"] / (found["novel"] + found["original"]).clip(lower=1e-300)
+    found["start"] = runs["original_acc"].first().to_numpy()
+    if "mistakes" in results:
+        found["prequential"] = 1 - last["mistakes"] / last["step"]
+    return found.assign(**{f"{axis}_over_steps": over_steps(runs, name) for name, axis in columns.items()})
 
 
 def by_seed(runs, *columns):
     """Yield each cell and a table of each column: seeds by systems, both in order of appearance."""
     for cell, own in runs.groupby(CELL, sort=False, observed=True):
         seeds, systems = own["seed"].unique(), own["system"].unique()
-        if len(own) < len(seeds) * len(systems):
-            raise InputError(f"{', '.join(cell)}: a system lacks a seed that others have: give every system every seed")
         yield cell, *(own.pivot(index="seed", columns="system", values=name).loc[seeds, systems] for name in columns)
 
 
@@ -80,23 +76,18 @@ def intervals(values, resamples=9_999):
     """``t_intervals`` (``t_low``, ``t_high``) and BCa bootstrap intervals (``bca_low``, ``bca_high``) of each row."""
     values = np.atleast_2d(np.asarray(values, float))
     found = t_intervals(values).rename(columns={"low": "t_low", "high": "t_high"})
-    low, high = found["mean"].to_numpy(copy=True), found["mean"].to_numpy(copy=True)
+    found["bca_low"] = found["bca_high"] = found["mean"]
     vary = found["sd"].to_numpy() > 0
     if vary.any():
-        some = values[vary]
-        mean, size = some.mean(axis=1, keepdims=True), np.ptp(some, axis=1, keepdims=True)
-        bounds = stats.bootstrap(
-            ((some - mean) / size,),
-            lambda sample, axis: np.round(sample.mean(axis=axis), 12),  # equal means stay equal, however summed
-            n_resamples=resamples,
-            batch=1_000,
-            axis=-1,
-            confidence_level=LEVEL,
-            method="BCa",
-            rng=np.random.default_rng(0),
-        ).confidence_interval
-        low[vary], high[vary] = (mean[:, 0] + size[:, 0] * bound for bound in (bounds.low, bounds.high))
-    return found.assign(bca_low=low, bca_high=high)
+        mean, size = (part(values[vary], axis=1, keepdims=True) for part in (np.mean, np.ptp))
+        how = dict(n_resamples=resamples, batch=1_000, axis=-1, confidence_level=LEVEL, rng=np.random.default_rng(0))
+        bounds = stats.bootstrap(((values[vary] - mean) / size,), _rounded_mean, **how).confidence_interval
+        found.loc[vary, ["bca_low", "bca_high"]] = mean + size * np.column_stack(bounds)
+    return found
+
+
+def _rounded_mean(sample, axis):
+    return np.round(sample.mean(axis=axis), 12)  # equal means stay equal, however summed
 
 
 def flip_p(d):
@@ -113,12 +104,8 @@ def flip_p(d):
     if len(d) > EXACT:
         rng = np.random.default_rng(0)
         return stats.permutation_test((d,), np.mean, permutation_type="samples", n_resamples=99_999, rng=rng).pvalue
-    sums = []
-    for half in (d[::2], d[1::2]):
-        sums.append(np.zeros(1))
-        for value in np.abs(half):
-            sums[-1] = np.concatenate([sums[-1] - value, sums[-1] + value])
-    above = len(sums[1]) - np.searchsorted(np.sort(sums[1]), far - sums[0], side="left")
+    one, other = (np.ravel(reduce(np.add.outer, np.outer(half, (-1, 1)), 0.0)) for half in (d[::2], d[1::2]))
+    above = len(other) - np.searchsorted(np.sort(other), far - one)
     return float(2 * above.sum() / 2 ** len(d))  # sums are symmetric about 0
 
 
@@ -132,19 +119,19 @@ def accuracies(runs, resamples=9_999):
         of the difference (its mean: ``difference``); ``p`` of flipped signs, ``p_holm`` over the systems of a cell and
         metric, ``improvement``: the probability of a better result, ties counted half. NaN for the reference itself.
     """
-    found = []
+    found = {}
     for metric in (metric for metric in METRICS if metric in runs):
         for cell, table in by_seed(runs, metric):
-            others = table.drop(columns=REFERENCE, errors="ignore")
-            d = differences(others.T, pick("system", REFERENCE, dict(table.items())))
+            others = table.drop(columns=REFERENCE)
+            d = differences(others.T, table[REFERENCE])
             paired = intervals(d, resamples).add_prefix("difference_").set_index(others.columns)
             paired = paired.rename(columns={"difference_mean": "difference"}).assign(p=[flip_p(row) for row in d])
             paired["p_holm"] = multipletests(paired["p"], method="holm")[1]
             paired["improvement"] = ((np.sign(d) + 1) / 2).mean(axis=-1)
-            own = intervals(table.T, resamples).set_index(table.columns).join(paired).reset_index()
-            names = dict(zip(CELL, cell)) | {"metric": metric, "system": own.pop("system")}
-            found.append(pd.DataFrame(names | {"seeds": len(table)}).join(own))
-    return pd.concat(found, ignore_index=True)
+            own = intervals(table.T, resamples).set_index(table.columns)
+            own.insert(0, "seeds", len(table))
+            found[*cell, metric] = own.join(paired)
+    return pd.concat(found, names=[*CELL, "metric"]).reset_index()
 
 
 def median(times, reached):
@@ -174,12 +161,12 @@ def corrections_to_levels(results, levels=LEVELS):
     ``reached`` of ``seeds`` runs got there; the others are censored at the corrections that they made in all.
     """
     runs, rows = final(results), []
-    which = pd.MultiIndex.from_frame(runs[RUN])
-    firsts = {to: corrections_to(results, to).reindex(which).to_numpy() for to in levels}
-    for names, own in runs.groupby([*CELL, "system"], sort=False, observed=True).indices.items():
-        for to, first in firsts.items():
-            reached = np.isfinite(first[own])
-            times = np.where(reached, first[own], runs["corrections"].to_numpy()[own])
+    for to in levels:
+        runs = runs.join(corrections_to(results, to), on=RUN)
+    for names, own in runs.groupby([*CELL, "system"], sort=False, observed=True):
+        for to in levels:
+            first, reached = own[f"to_{to}"], own[f"to_{to}"].notna()
             row = dict(zip((*CELL, "system"), names)) | {"to": to, "seeds": len(own), "reached": int(reached.sum())}
-            rows.append(row | dict(zip(("median", "low", "high"), median(times, reached))))
+            found = median(first.fillna(own["corrections"]), reached)
+            rows.append(row | dict(zip(("median", "low", "high"), found)))
     return pd.DataFrame(rows)

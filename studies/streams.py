@@ -13,13 +13,13 @@ import pandas as pd
 
 from ocrrlib.embeddings import Embedded, halve, load, widen
 from ocrrlib.encoders import DEFAULT_ENCODER, LEXICAL_ENCODER
-from ocrrlib.experiments import OURS, PROFILES, parse_seeds
-from ocrrlib.files import pick
+from ocrrlib.experiments import OURS, WHOLE, parse_seeds
 from ocrrlib.policies import CONFUSIONS, UNCERTAINTIES, Policy
+from ocrrlib.runs import declared
 from ocrrlib.scenario import make_scenario, shuffled
 from ocrrlib.search import top_k
 from ocrrlib.stream import ADDED, run_stream
-from ocrrlib.systems import SYSTEMS
+from ocrrlib.systems import make
 from ocrrlib.tasks import Task, run_tasks
 
 SEEDS = {"paper": (0, 1, 2, 3, 4), "quick": (0,)}
@@ -88,17 +88,10 @@ STUDIES = {
 
 
 def plan(study, encoder=DEFAULT_ENCODER, seeds=None, profile="paper"):
-    """The cells of a study; without ``seeds``, for those of the profile.
-
-    Raises
-    ------
-    InputError
-        If a name is unknown or a seed out of range.
-    """
-    size = dict(pick("profile", profile, PROFILES)) | ({"cap": None} if profile == "paper" else {})
-    settings, seeds = pick("study", study, STUDIES), parse_seeds(SEEDS[profile] if seeds is None else seeds)
-    systems, usual = OTHERS.get(study, COMPARED), size | {"encoder": encoder}
-    return [Cell(system, seed, **usual | change) for change in settings for seed in seeds for system in systems]
+    """The cells of a study; without ``seeds``, for those of the profile."""
+    usual, seeds = WHOLE[profile] | {"encoder": encoder}, parse_seeds(SEEDS[profile] if seeds is None else seeds)
+    grid = product(STUDIES[study], seeds, OTHERS.get(study, COMPARED))
+    return [Cell(system, seed, **usual | change) for change, seed, system in grid]
 
 
 def load_pixels():
@@ -110,22 +103,18 @@ def load_pixels():
     return Embedded("digits", "pixels", tuple("0123456789"), rows[~test], y[~test], rows[test], y[test])
 
 
-def split_off(data, name="oos"):
-    """A dataset without one of its classes, and the test rows (m, d) of that class."""
-    out = data.classes.index(name)
+@lru_cache(maxsize=4)
+def rows_of(dataset, encoder, out_of_scope=False):
+    """The embedded dataset, its fingerprint, and None, or the test rows of its class "oos", which is split off."""
+    data = load_pixels() if dataset == "digits" else load(dataset, encoder)
+    if not out_of_scope:
+        return data, data.fingerprint, None
+    out = data.classes.index("oos")
     parts = {"classes": data.classes[:out] + data.classes[out + 1 :]}
     for split in ("train", "test"):
         X, y = getattr(data, f"X_{split}"), getattr(data, f"y_{split}")
         parts |= {f"X_{split}": X[y != out], f"y_{split}": y[y != out] - (y[y != out] > out)}
-    return replace(data, **parts), data.X_test[data.y_test == out]
-
-
-@lru_cache(maxsize=4)
-def rows_of(dataset, encoder, out_of_scope=False):
-    """The embedded dataset, its fingerprint, and test rows out of its scope where these are split off, else None."""
-    data = load_pixels() if dataset == "digits" else load(dataset, encoder)
-    smaller, outside = split_off(data) if out_of_scope else (data, None)
-    return smaller, data.fingerprint, outside
+    return replace(data, **parts), data.fingerprint, data.X_test[data.y_test == out]
 
 
 def keep_known(scenario, n):
@@ -150,11 +139,10 @@ def drifting(scenario, how):
         places = np.flatnonzero(y == label)
         distances = ((X[places] - X[places].mean(axis=0)) ** 2).sum(axis=1)
         outwards, m = places[np.argsort(distances, kind="stable")], len(places) // 2
-        if pick("drift", how, dict.fromkeys(DRIFTS, how)) != "gradual":
-            inner, outer = rng.permutation(outwards[:m]), rng.permutation(outwards[m:])
-            times = {"abrupt": 1, "recurring": 2}[how]
-            pairs = zip(np.array_split(inner, times), np.array_split(outer, times))
-            outwards = np.concatenate([half for pair in pairs for half in pair])
+        if how != "gradual":
+            halves = [rng.permutation(outwards[:m]), rng.permutation(outwards[m:])]
+            inner, outer = (np.array_split(half, 2 if how == "recurring" else 1) for half in halves)
+            outwards = np.concatenate([part for pair in zip(inner, outer) for part in pair])
         order[places] = outwards
     return replace(scenario, X_stream=scenario.X_stream[order])
 
@@ -202,7 +190,7 @@ def run_cell(cell):
     """Stream a cell: one dict per checkpoint; the first and the last with ``detection`` where rows are out of scope."""
     scenario = scenario_of(replace(cell, system="", **ORACLE))  # remembered, whatever the system and the policy
     _, _, outside = rows_of(cell.dataset, cell.encoder, cell.out_of_scope)
-    system, rows = SYSTEMS[cell.system].make(cell.seed), []
+    system, rows = make(cell.system, cell.seed), []
     for checkpoint in run_stream(system, scenario, cell.policy):
         row = {name: value for name, value in checkpoint.scalars.items() if name not in ADDED}
         row["wrong_entries"] = wrong_entries(system, scenario)
@@ -229,8 +217,8 @@ def run_studies(names=tuple(STUDIES), encoder=DEFAULT_ENCODER, seeds=None, profi
     """
     cells, tasks, rows = [(name, cell) for name in names for cell in plan(name, encoder, seeds, profile)], [], []
     for _, cell in cells:
-        entry, data = SYSTEMS[cell.system], rows_of(cell.dataset, cell.encoder, cell.out_of_scope)[1]
-        tasks.append(Task(asdict(cell) | {"made": [entry.cls, entry.params], "data": data}, (cell,)))
+        about = declared(cell.system) | {"data": rows_of(cell.dataset, cell.encoder, cell.out_of_scope)[1]}
+        tasks.append(Task(asdict(cell) | about, (cell,)))
     for (study, cell), found in zip(cells, run_tasks(run_cell, tasks, **how)):
         setting = {"study": study} | {name: getattr(cell, name) for name in NAMED}
         rows += [setting | checkpoint for checkpoint in found]

@@ -5,7 +5,6 @@ import pandas as pd
 
 from ocrrlib.curves import original_at
 from ocrrlib.experiments import BEFORE, OURS
-from ocrrlib.files import pick
 from studies.statistics import AXES, CELL, LEVEL, REFERENCE, by_seed, differences, t_intervals
 
 FLOOR, DROP = "static_linear", 0.05  # collapsed: original accuracy more than DROP below that of the frozen head
@@ -23,17 +22,16 @@ def on_front(novel, original):
 
 def means(runs, resamples=2_000):
     """Mean accuracies by cell and system, ``collapsed``, ``front``, ``front_seeds``: its share among drawn seeds."""
-    found = []
+    found = {}
     for cell, *tables in by_seed(runs, *AXES):
-        own = pd.DataFrame({axis: table.mean() for axis, table in zip(AXES, tables)}).rename_axis("system")
-        floor = pick(f"system in {', '.join(cell)}", FLOOR, own["original"].to_dict())
-        own["collapsed"] = (own["original"] - (floor - DROP)).round(12) < 0  # a difference by rounding alone is none
+        found[cell] = own = pd.DataFrame({axis: table.mean() for axis, table in zip(AXES, tables)})
+        limit = own["original"][FLOOR] - DROP
+        own["collapsed"] = (own["original"] - limit).round(12) < 0  # a difference by rounding alone is none
         n = len(tables[0])
         weights = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), resamples) / n
         own["front"] = on_front(*own[[*AXES]].to_numpy().T)
         own["front_seeds"] = on_front(*(weights @ table.to_numpy() for table in tables)).mean(axis=0)
-        found.append(pd.DataFrame(dict(zip(CELL, cell)) | dict(own.reset_index())))
-    return pd.concat(found, ignore_index=True)
+    return pd.concat(found, names=CELL).reset_index()
 
 
 def against(runs, rows):
@@ -44,16 +42,16 @@ def against(runs, rows):
     ``curve`` is original accuracy on its curve at the novel accuracy of the other's own point, minus that of this
     point, mean over seeds; where the curve ends before, its original accuracy is 0.
     """
-    found, rows = [], rows[rows["system"] == OURS].set_index([*CELL, "seed"]).sort_index()
+    found, rows = {}, rows[rows["system"] == OURS].set_index([*CELL, "seed"]).sort_index()
     for cell, area, novel, original in by_seed(runs, "ausuc", *AXES):
         others, own = area.columns.drop(OURS), rows.loc[cell].loc[area.index]
-        d = t_intervals([differences(area[OURS], area[name]) for name in others], level=2 * LEVEL - 1)
+        d = [differences(area[OURS], area[name]) for name in others]
+        d = t_intervals(d, level=2 * LEVEL - 1).set_index(others)
         points = zip(novel[others].to_numpy(), own["heights"], own["n_original"])
         reached = [original_at(at, np.frombuffer(heights, "<i4"), n) for at, heights, n in points]
-        curve = (np.nan_to_num(reached) - original[others]).mean().to_numpy()
-        names = dict(zip(CELL, cell)) | {"system": others}
-        found.append(pd.DataFrame(names | {"area": d["mean"], "low": d["low"], "curve": curve}))
-    return pd.concat(found, ignore_index=True)
+        curve = (np.nan_to_num(reached) - original[others]).mean()
+        found[cell] = pd.DataFrame({"area": d["mean"], "low": d["low"], "curve": curve})
+    return pd.concat(found, names=CELL).reset_index()
 
 
 def target(compared, accuracies, runs, times):

@@ -1,7 +1,6 @@
 """Claims: strict reading, verdicts from expressions alone, numbers as people write them."""
 
 import pytest
-import yaml
 
 from ocrrlib.files import InputError
 from paper import claims
@@ -63,27 +62,15 @@ def test_an_expression_that_fails_is_named_with_its_claim(text):
     assert text in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "claim, clue",
-    [
-        (CLAIM, "first: either checks or unchecked"),
-        (CLAIM | {"unchecked": "x", "verdict": "holds"}, "first: .*verdict"),
-    ],
-)
-def test_a_malformed_claim_is_refused(tmp_path, claim, clue):
-    path = tmp_path / "claims.yml"
-    path.write_text(yaml.safe_dump({"claims": [claim]}))
-    with pytest.raises(InputError, match=clue):
-        read(path)
-
-
 def test_every_claim_of_the_original_is_listed_once_and_no_verdict_is_typed():
     facts, listed = read()
     assert len({claim["id"] for claim in listed}) == len(listed) >= 120 and {"paper", "released"} <= set(facts)
     sections = {section for claim in listed for section in str(claim["section"]).split(", ")}
     assert {"abstract", "5.1", "5.2", "5.3", "5.4", "5.5", "5.6", "5.7", "6.5"} <= sections
+    known = {*CLAIM, *claims.KINDS, "decides", "unchecked", "note", "dataset", "sweep", "system"}
     for claim in listed:
-        assert claim.get("decides", "id") in claim
+        assert CLAIM.keys() <= claim.keys() <= known and claim.get("decides", "id") in claim
+        assert ("unchecked" in claim) != bool(claims.KINDS.keys() & claim.keys())
         for kind in claims.KINDS:
             assert str(claim.get(kind, {}).get("holds", "a > b")) not in ("True", "False")
 
@@ -92,9 +79,7 @@ def test_every_claim_of_the_original_is_listed_once_and_no_verdict_is_typed():
     "value, text",
     [
         (0.9, "0.9"),
-        (14.9275, "14.9"),
         (1172.4, "1,172"),
-        (None, "none"),
         (False, "no"),
         ({"novel": 0.9, "novel_std": 0.029, "to_70": None}, "novel = 0.900 ± 0.029; to 70 % = never"),
         ({"us": 14.9275, "hnsw_ms": 0.99, "mb": 20}, "14.9 µs; HNSW = 0.99 ms; 20 MB"),

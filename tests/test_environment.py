@@ -73,13 +73,6 @@ def test_every_library_that_the_code_imports_is_required():
     assert set(map(canonicalize_name, needed)) <= names(REQUIRED)
 
 
-def test_each_make_target_has_a_line_of_help():
-    makefile = (ROOT / "Makefile").read_text()
-    phony = re.search(r"^\.PHONY: ((?:.*\\\n)*.*)$", makefile, re.MULTILINE)[1].replace("\\\n", " ").split()
-    for target in set(phony) - {"settings", "active"}:  # what others need first
-        assert re.search(rf"^{target}:.*## \w", makefile, re.MULTILINE), target
-
-
 def test_binder_has_the_project_and_jupyterlab_complete_and_nothing_heavy():
     assert names(PINS) == closure([*READ, "jupyterlab"]) == closure(PINS)
     assert names(PINS).isdisjoint(names(HEAVY))

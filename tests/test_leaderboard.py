@@ -54,7 +54,6 @@ def test_a_source_with_html_or_control_characters_is_refused(ncm, source, tmp_pa
     [
         (dict(novel=1.2), "accuracies above 1"),
         (dict(corrections=-1), "negative"),
-        (dict(novel="much"), "much"),
         (dict(system="<b>ncm</b>"), "<b>ncm</b>"),
         (dict(source=PUBLISHED), "source"),
         (dict(seed=0), "seed"),
@@ -68,8 +67,7 @@ def test_rows_that_are_not_such_are_refused_by_file(ncm, change, clue, tmp_path)
         leaderboard(tmp_path)
 
 
-@pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00", b"a,b\n1,2\n"])
-def test_a_file_that_is_no_table_is_refused(content, tmp_path):
-    (tmp_path / "bad.csv").write_bytes(content)
+def test_a_file_without_the_columns_is_refused(tmp_path):
+    (tmp_path / "bad.csv").write_text("a,b\n1,2\n")
     with pytest.raises(InputError, match="bad.csv"):
         contributed(tmp_path / "bad.csv")

@@ -12,10 +12,10 @@ import pytest
 
 from ocrrlib import runs, tasks
 from ocrrlib.curves import summary
-from ocrrlib.experiments import EXPERIMENTS, PROFILES, Run, grid, parse_seeds
+from ocrrlib.experiments import PROFILES, Run, grid, parse_seeds
 from ocrrlib.files import ROOT, InputError, atomic, write_text
 from ocrrlib.metrics import RUN, final
-from ocrrlib.runs import publish_study, published, read_about, read_results, run_grid, sweep
+from ocrrlib.runs import publish_study, read_about, read_results, run_grid, sweep
 from ocrrlib.scenario import make_scenario
 from ocrrlib.tasks import Task, run_tasks
 
@@ -217,14 +217,6 @@ def test_results_are_read_back_and_the_same_content_gives_the_same_bytes(tmp_pat
     assert_same(read_results(tmp_path / "a"), reference)
     assert read_about(tmp_path / "a") == {"data": {"tiny": "00"}, "protocol": 1}
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-
-
-@pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "data/results").glob("*.parquet")))
-def test_no_published_byte_names_code(name):
-    frame, about = published(name), read_about(ROOT / f"data/results/{name}.parquet")
-    assert not {"made_by", "code"} & {*frame.columns, *about}
-    if name.removesuffix("_rows") in EXPERIMENTS:
-        assert set(about["systems"]) == set(frame["system"])
 
 
 def test_a_damaged_or_missing_results_file_is_named(tmp_path, reference):

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ocrrlib.files import InputError
 from ocrrlib.policies import POLICIES, UNCERTAINTIES
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import ADDED, run_stream
@@ -71,8 +70,6 @@ def test_cells_change_the_scenario_as_they_say_and_the_usual_cell_is_the_usual_r
     few = scenario_of(Cell("", 0, new=5, known=3, **QUICK))
     assert len(few.held_out) == 5 and len(set(few.y_initial)) == 3
     assert len(scenario_of(Cell("", 0, "digits", "pixels", new=5)).classes) == 10
-    with pytest.raises(InputError, match="abrupt, gradual, recurring"):
-        scenario_of(Cell("", 0, drift="sudden", **QUICK))
 
 
 @pytest.mark.parametrize("name", ["substrate", "bounded_reservoir_100", "knn_lm"])
@@ -101,8 +98,6 @@ def test_wrong_late_and_asked_policies_reach_the_stream_and_all_ways_of_asking_c
 
 
 def test_detection_by_hand():
-    assert streams.detection([3, 4], [1, 2]) == {"auroc": 1.0, "fpr95": 0.0}
-    assert streams.detection([1, 1], [1, 1]) == {"auroc": 0.5, "fpr95": 1.0}
     # 19 of 20 in scope pass a threshold of 2; half of the others are at 2 or above.
     inside, outside = np.arange(1, 21), np.array([1, 1.5, 2, 30])
     found = streams.detection(inside, outside)
