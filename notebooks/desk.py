@@ -222,7 +222,7 @@ class Desk:
         near, margin = self.near[system], getattr(self.systems[system], "margin", 0)
         axes, best = Figure(figsize=(style.WIDTH, 2)).subplots(), near["cosine"].max()
         titles = near["class"] + "  (entry " + near["entry"].astype(str) + ")"
-        bars = axes.barh(titles, near["cosine"], 0.6, color=near["class"].map(self.kinds).map(COLOURS), zorder=2)
+        bars = axes.barh(titles, near["cosine"], 0.6, color=near["kind"].map(COLOURS), zorder=2)
         axes.bar_label(bars, fmt="%.3f", padding=3, fontsize=7.5)
         axes.axvspan(best - margin, best, color="#E6E6E6", label="margin band")
         for kind, colour in COLOURS.items():
@@ -248,7 +248,7 @@ class Desk:
 
     def chain(self, n=4):
         """The newest ``n`` entries of the file, or those around the damage, the head and what ``verify`` found."""
-        head, fields = self.memory.head(), "place AS entry, label AS class, datetime(time / 1000000, 'unixepoch') AS UTC"
+        head, fields = self.memory.head(), "place AS entry, label AS class, datetime(time / 1e6, 'unixepoch') AS UTC"
         fields += ", substr(lower(hex(previous)), 1, 10) AS previous, substr(lower(hex(hash)), 1, 10) AS hash"
         newest = f"SELECT {fields} FROM entries WHERE place < {self._shown} ORDER BY place DESC LIMIT {n}"
         with closing(sqlite3.connect(self.copy or self.memory.path)) as base:

@@ -89,7 +89,6 @@ def test_help_imports_nothing_slow():
     [
         (("run", "substrat"), "substrat.*substrate"),
         (("run", "ncm", "--data", "none.csv"), "none.csv"),
-        (("compare", "ncm"), "two systems"),
         (("run", "mine:model"), "mine:model"),
         (("memory", "ask", "none.sqlite", "text"), "none.sqlite"),
         (("memory", "witness", "mine.py", "--state", "s", "--key", "mine.py"), "Ed25519 key"),
