@@ -123,13 +123,11 @@ class Desk:
         for name, system in self.systems.items():
             (id,), (p,) = system.predict(x), system.probabilities(x)
             row = {"system": name, "before": "" if before is None else before.at[name, "answer"], "answer": names[id]}
-            row |= {"right": "✗✓"[names[id] == self.truth] if self.truth else "", "votes": ""}
-            if hasattr(system, "entries"):
-                near = self.near[name] = self._nearest(system)
-                votes = near["class"][near["votes"]].value_counts()
-                row["votes"] = ", ".join(f"{n} {label}" for label, n in votes.items())
-            row["probability"], p[id] = f"{p[id]:.2f}", 0
+            row |= {"right": "✗✓"[names[id] == self.truth] if self.truth else "", "probability": f"{p[id]:.2f}"}
+            p[id] = 0
             rows.append(row | {"runner-up": names[p.argmax()] if p.any() else ""})
+            if hasattr(system, "entries"):
+                self.near[name] = self._nearest(system.entries)
         answers = pd.DataFrame(rows).set_index("system")
         self.answers = answers.loc[:, (answers != "").any()]
         return self
@@ -140,11 +138,10 @@ class Desk:
             raise InputError("nothing was asked yet: type a query or take a test row, and ask")
         return self._x
 
-    def _nearest(self, system):
-        entries, margin = system.entries, getattr(system, "margin", -1)  # without a margin none votes
+    def _nearest(self, entries):
         (cosines,), (slots,) = top_k(self._x[None], entries.X, entries.born, min(5, entries.size))
         near = pd.DataFrame({"entry": slots, "class": [self.data.classes[id] for id in entries.y[slots]]})
-        return near.assign(kind=near["class"].map(self.kinds), cosine=cosines, votes=cosines >= cosines[0] - margin)
+        return near.assign(kind=near["class"].map(self.kinds), cosine=cosines)
 
     def correct(self, label, x=None):
         """Tell all systems and the file the class of the last query, or of a row x (d,)."""

@@ -19,7 +19,7 @@ from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.evaluation import HELD_OUT, Evaluation, finals
 from ocrrlib.experiments import parse_seeds
 from ocrrlib.files import InputError, cache_folder, pick
-from ocrrlib.own_data import check_name, read_data
+from ocrrlib.own_data import read_data
 from ocrrlib.policies import POLICIES, Policy
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import EVERY, run_stream
@@ -92,7 +92,6 @@ def evaluate(
     policy = policy if isinstance(policy, Policy) else pick("policy", policy, POLICIES)
     if POLICIES.get(policy.name, policy) != policy:
         raise InputError(f"policy {policy.name!r} is a published one with other settings: give yours another name")
-    check_name("system", title)
     if isinstance(as_system(system), TextSystem):  # refuses what cannot be used before any data are read
         if not isinstance(dataset, str):
             raise InputError("a system that reads sentences runs on a published dataset only: give its name")

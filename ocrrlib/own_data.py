@@ -1,7 +1,6 @@
 """Your data: texts or vectors with labels, from a file or from memory."""
 
 import hashlib
-import re
 import textwrap
 import unicodedata
 from functools import partial
@@ -98,8 +97,7 @@ def read_data(
     if not 0 < test_share < 1:
         raise InputError(f"test_share {test_share!r} is out of range: give a share between 0 and 1")
     path = Path(data) if isinstance(data, (str, Path)) else None
-    name = name or (re.sub(r"[^\w .-]", "-", path.stem) if path else "own_data")
-    check_name("dataset", name)
+    name = name or (path.stem if path else "own_data")
     if name in DATASETS:
         raise InputError(f"{name!r} is the name of a published dataset: rename the file, or give a name")
     try:

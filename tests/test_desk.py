@@ -34,13 +34,6 @@ def test_a_correction_is_learnt_and_appended(desk):
     assert best["cosine"] == pytest.approx(1) and "<img " in desk._repr_html_()
 
 
-def test_votes_come_from_inside_the_margin(desk):
-    near = desk.ask(3).near["substrate"]
-    inside = near["class"][near["cosine"] >= near["cosine"][0] - 0.05]
-    votes = dict(part.split(" ", 1)[::-1] for part in desk.answers.at["substrate", "votes"].split(", "))
-    assert {name: int(n) for name, n in votes.items()} == inside.value_counts().to_dict()
-
-
 def test_a_typed_query_is_encoded_and_has_no_known_class(desk):
     desk.ask("  card gone ")
     assert desk.title == "card gone" and desk.truth is None and "right" not in desk.answers

@@ -176,7 +176,6 @@ def test_global_draws_are_repeated(tiny):
         (dict(system=TextSystem(), dataset={}), "sentences"),
         (dict(policy="orcale"), "policy"),
         (dict(policy=Policy("oracle", 0.5)), "policy 'oracle'"),
-        (dict(name="<b>"), "name"),
         (dict(dataset="rows.txt"), "rows.txt: not a file"),
     ],
 )
