@@ -266,11 +266,9 @@ class DeskView(widgets.VBox):
         self.systems = [widgets.Dropdown(description="Systems", options=CHOICES, value=first)]
         self.systems += [widgets.Dropdown(description="and", options=(NONE, *CHOICES), value=name) for name in others]
         self.query = widgets.Text(description="Query", placeholder="type a sentence", continuous_update=False, **wide)
-        pools = [("any new class", NEW), ("any known class", KNOWN)]
-        pools += [(f"{name} (new)" if kind == NEW else name, name) for name, kind in desk.kinds.items()]
-        self.pool = widgets.Dropdown(description="or a row of", options=pools, **wide)
-        self.label = widgets.Combobox(description="It is", placeholder="the right class", **wide)
-        self.label.options = desk.data.classes
+        self.pool = widgets.Dropdown(description="or a row of", options=(NEW, KNOWN, *desk.kinds), **wide)
+        classes = dict(placeholder="the right class", options=desk.data.classes)
+        self.label = widgets.Combobox(description="It is", **classes, **wide)
         self.source = widgets.ToggleButtons(description="Entries of")
         self.entry = widgets.BoundedIntText(description="Entry", max=10**9, layout={"width": "13em"})
         self.kind = widgets.Dropdown(description="Damage", options=[(DAMAGES[kind][0], kind) for kind in DAMAGES])
@@ -301,18 +299,16 @@ class DeskView(widgets.VBox):
 
     def _do(self, what, action):
         """Act, then show the desk; an error is said in the line, where it can be seen."""
-        self._say(f"{what} …")
+        self.line.value = f"{what} …"
         try:
             action()
             self._show()
-            self._say("")
+            self.line.value = "&nbsp;"
         except Exception as error:
-            self._say(f"{type(error).__name__}: {error}".split("; there are")[0], "alert")
+            said = f"{type(error).__name__}: {error}".split("; there are")[0]
+            self.line.value = f'<b role="alert">{html.escape(said)}</b>'
             if not isinstance(error, InputError):
                 raise
-
-    def _say(self, text, role="status"):
-        self.line.value = f'<div role="{role}" style="min-height:1.4em"><i>{html.escape(text)}</i></div>'
 
     def _fit(self):
         self.desk.compare([control.value for control in self.systems if control.value != NONE])
