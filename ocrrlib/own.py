@@ -165,11 +165,9 @@ def as_system(thing, seed=0, encoder=None):
     for adapter in (Own, River, Sklearn):
         if all(callable(getattr(thing, method, None)) for method in adapter.methods):
             return adapter(thing, seed)
-    raise InputError(
-        f"{title_of(thing)} cannot be used as a system: give an object with fit(X, y, classes), predict(X) and "
-        "correct(x, y), a scikit-learn classifier with partial_fit, a river classifier, or a class or a function of "
-        "the seed that makes one"
-    )
+    way_out = "give an object with fit(X, y, classes), predict(X) and correct(x, y), a scikit-learn classifier with "
+    way_out += "partial_fit, a river classifier, or a class or a function of the seed that makes one"
+    raise InputError(f"{title_of(thing)} cannot be used as a system: {way_out}")
 
 
 class Own:

@@ -109,8 +109,10 @@ def read_data(
             label, split = "y", "part" if "part" in table else split
         classes, y, test = _labels_and_split(content, table, label, split, test_share, seed)
         if content.ndim == 1:
-            by = name_of(encoder)
-            rows = widen(_encoded(content.tolist(), encoder, content[~test].tolist(), progress))
+            named, by = isinstance(encoder, (str, Path)), name_of(encoder)
+            kept = Memory(cache_folder() if named else None, verbose=0).cache(_encoded, ignore=["progress"])
+            version = revision(encoder) if named else None
+            rows = widen(kept(content.tolist(), encoder, version, content[~test].tolist(), progress))
         else:
             by, rows = "vectors", widen(halve(content))
     except ValueError as error:
@@ -135,15 +137,7 @@ def _read(path):
         raise InputError(f"it cannot be read ({type(error).__name__}: {error}): restore it or save it again") from error
 
 
-def _encoded(texts, encoder, training, progress):
-    """Embeddings of all texts; a function is called, those of a named encoder are kept under its revision."""
-    if not isinstance(encoder, (str, Path)):
-        return encode(texts, load_encoder(encoder))
-    keep = Memory(cache_folder(), verbose=0).cache(_encoded_by_name, ignore=["progress"])
-    return keep(texts, encoder, revision(encoder), training, progress)
-
-
-def _encoded_by_name(texts, encoder, revision, training, progress):
+def _encoded(texts, encoder, revision, training, progress):
     return encode(texts, load_encoder(encoder, training, progress))
 
 
