@@ -126,8 +126,10 @@ class Desk:
             row |= {"right": "✗✓"[names[id] == self.truth] if self.truth else "", "probability": f"{p[id]:.2f}"}
             p[id] = 0
             rows.append(row | {"runner-up": names[p.argmax()] if p.any() else ""})
-            if hasattr(system, "entries"):
-                self.near[name] = self._nearest(system.entries)
+            if entries := getattr(system, "entries", None):
+                (cosines,), (slots,) = top_k(x, entries.X, entries.born, min(5, entries.size))
+                near = pd.DataFrame({"class": [names[id] for id in entries.y[slots]], "entry": slots, "cosine": cosines})
+                self.near[name] = near.assign(kind=near["class"].map(self.kinds))
         answers = pd.DataFrame(rows).set_index("system")
         self.answers = answers.loc[:, (answers != "").any()]
         return self
@@ -137,11 +139,6 @@ class Desk:
         if self.title is None:
             raise InputError("nothing was asked yet: type a query or take a test row, and ask")
         return self._x
-
-    def _nearest(self, entries):
-        (cosines,), (slots,) = top_k(self._x[None], entries.X, entries.born, min(5, entries.size))
-        near = pd.DataFrame({"entry": slots, "class": [self.data.classes[id] for id in entries.y[slots]]})
-        return near.assign(kind=near["class"].map(self.kinds), cosine=cosines)
 
     def correct(self, label, x=None):
         """Tell all systems and the file the class of the last query, or of a row x (d,)."""

@@ -144,8 +144,8 @@ def _encoded(texts, encoder, revision, training, progress):
 def _vectors(arrays, split):
     """X (n, d) of arrays by name; a table of labels ``y`` and, if there is one, of the split."""
     if "X_train" in arrays:
-        parts = {part: {name: pick("array", f"{name}_{part}", arrays) for name in "Xy"} for part in ("train", "test")}
-        (X, train), (X_test, test) = (_vectors(part, None) for part in parts.values())
+        parts = [{name: pick("array", f"{name}_{part}", arrays) for name in "Xy"} for part in ("train", "test")]
+        (X, train), (X_test, test) = (_vectors(part, None) for part in parts)
         table = pd.concat([train.assign(part="train"), test.assign(part="test")], ignore_index=True)
         return np.concatenate([X, X_test]), table
     X, *columns = (np.asarray(pick("array", name, arrays)) for name in ("X", "y", *([split] if split else [])))
