@@ -83,7 +83,7 @@ class Desk:
             self.memory.path.unlink()
         self.memory, s = CorrectionMemory.open(f"{self._folder}/desk.sqlite"), self.scenario
         self.memory.learn(s.X_initial, [s.classes[id] for id in s.y_initial])
-        self.title, self.corrected, self.streamed = None, [], 0
+        self.title, self._x, self.corrected, self.streamed = None, None, [], 0
         self.compare(self.systems)
 
     def compare(self, systems):
@@ -95,8 +95,7 @@ class Desk:
         self._measure()
         for correction in made:
             self._learn(*correction)
-        if self.title is not None:
-            self.again()
+        self.again()
 
     def draw(self, pool=NEW):
         """A random test row of a class, or of any new or known one."""
@@ -118,8 +117,10 @@ class Desk:
         return self.again()
 
     def again(self):
-        """Ask the last query again."""
-        x, names, rows, before = self._asked[None], self.data.classes, [], self.answers
+        """Ask the last query again, if there is one."""
+        if self.title is None:
+            return self
+        x, names, rows, before = self._x[None], self.data.classes, [], self.answers
         for name, system in self.systems.items():
             (id,), (p,) = system.predict(x), system.probabilities(x)
             row = {"system": name, "before": "" if before is None else before.at[name, "answer"], "answer": names[id]}
@@ -128,22 +129,16 @@ class Desk:
             rows.append(row | {"runner-up": names[p.argmax()] if p.any() else ""})
             if entries := getattr(system, "entries", None):
                 (cosines,), (slots,) = top_k(x, entries.X, entries.born, min(5, entries.size))
-                near = pd.DataFrame({"class": [names[id] for id in entries.y[slots]], "entry": slots, "cosine": cosines})
-                self.near[name] = near.assign(kind=near["class"].map(self.kinds))
+                near = {"class": [names[id] for id in entries.y[slots]], "entry": slots, "cosine": cosines}
+                self.near[name] = pd.DataFrame(near).assign(kind=lambda near: near["class"].map(self.kinds))
         answers = pd.DataFrame(rows).set_index("system")
         self.answers = answers.loc[:, (answers != "").any()]
         return self
 
-    @property
-    def _asked(self):
-        if self.title is None:
-            raise InputError("nothing was asked yet: type a query or take a test row, and ask")
-        return self._x
-
     def correct(self, label, x=None):
         """Tell all systems and the file the class of the last query, or of a row x (d,)."""
         pick("class", label, self.kinds)
-        text, x = (self.title, self._asked) if x is None else (x, x)
+        text, x = (self.title, self._x) if x is None else (x, x)
         self.memory.correct(text, label, vector=x)
         self._learn(label, x)
 

@@ -126,11 +126,9 @@ def _signer(file, kind):
 
 @memories.command("new")
 def memory_new(file: File, encoder: Annotated[str, typer.Option(help="Name or folder.")] = DEFAULT_ENCODER):
-    """Make a memory of texts."""
+    """Make a memory of texts; one that is there stays."""
     from ocrrlib.memory import CorrectionMemory
 
-    if file.exists():
-        raise InputError(f"{file} exists: choose another name")
     CorrectionMemory.open(file, encoder).close()
 
 

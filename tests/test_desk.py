@@ -113,8 +113,11 @@ def test_clicks_ask_compare_correct_verify_ask_again_stream_and_start_again(desk
 
 def test_an_error_is_said_in_the_line_and_changes_nothing(desk, monkeypatch):
     view = DeskView(desk)
-    for button, why in (("Ask", "nothing is asked"), ("Correct", "unknown class"), ("Ask again", "nothing was asked")):
-        view.buttons[button].click()
+    view.buttons["Ask"].click()
+    assert "type a sentence" in view.line.value
+    for label, why in (("", "unknown class"), ("class 01", "give texts")):
+        view.label.value = label
+        view.buttons["Correct"].click()
         assert why in view.line.value and 'role="alert"' in view.line.value
     monkeypatch.setattr(desk, "draw", lambda _: 1 / 0)
     view.buttons["Take a test row"].click()
