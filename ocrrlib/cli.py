@@ -8,12 +8,12 @@ import os
 import pkgutil
 import sys
 import traceback
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.files import InputError
 
 # Everything else is imported where it is used, so that `ocrr --help` is quick.
@@ -23,7 +23,6 @@ app.add_typer(memories, name="memory")
 
 TextColumn = Annotated[str, typer.Option("--text", help="Column of the texts.")]
 LabelColumn = Annotated[str, typer.Option("--label", help="Column of the labels.")]
-DEFAULT = "all-MiniLM-L6-v2"  # encoder
 File = Annotated[Path, typer.Argument(help="The memory's file.")]
 Author = Annotated[str, typer.Option(help="Who says so.")]
 Signer = Annotated[Path | None, typer.Option("--key", help="File of the key that signs; made if there is none.")]
@@ -33,8 +32,7 @@ def _named(name):
     """A name as it is; ``module:name`` as that object, from a module in the current folder."""
     if ":" not in name:
         return name
-    if (here := str(Path.cwd())) not in sys.path:
-        sys.path.insert(0, here)  # stays: worker processes import the module, too
+    sys.path.insert(0, os.getcwd())  # stays: worker processes import the module, too
     try:
         return pkgutil.resolve_name(name)
     except (ImportError, AttributeError, ValueError) as error:
@@ -51,7 +49,7 @@ def evaluate(
     text: TextColumn = "text",
     label: LabelColumn = "label",
     split: Annotated[str | None, typer.Option(help="Column of --data with train or test; else a quarter.")] = None,
-    encoder: Annotated[str, typer.Option(help="A model's name or folder, or module:name.")] = DEFAULT,
+    encoder: Annotated[str, typer.Option(help="A model's name or folder, or module:name.")] = DEFAULT_ENCODER,
     seeds: Annotated[str, typer.Option("--seeds", "-s", help="Seeds, as 0,1,2 or 0-4.")] = "0-9",
     policy: Annotated[str, typer.Option("--policy", "-p", help="oracle, random50 or random10.")] = "oracle",
     held_out: Annotated[int | None, typer.Option(help="Held-out classes; by default 10, at most a quarter.")] = None,
@@ -64,22 +62,20 @@ def evaluate(
     """Evaluate systems one after the other, and print each result as soon as it is there."""
     from ocrrlib import own, own_data
 
-    if context.info_name == "compare" and len(systems) < 2:
-        raise InputError("there is nothing to compare: give two systems or more")
-    given, options = list(map(_named, systems)), dict(encoder=_named(encoder), progress=sys.stderr.isatty())
+    compare = context.info_name == "compare"
+    options = dict(encoder=_named(encoder), progress=sys.stderr.isatty())
     if data is not None:
         dataset = own_data.read_data(data, text, label, split, **options)
-        del options["encoder"]
     options |= dict(seeds=seeds, policy=policy, held_out=held_out, every=every, jobs=jobs, name=name)
-    results, compare = [], context.info_name == "compare"
-    for system in given:
+    results = []
+    for system in [_named(one) for one in systems]:  # all are imported before the first one runs
         results.append(found := own.evaluate(system, dataset, **options))
         if out is not None:
             found.to_csv(out / f"{found.name}.csv", source)
         typer.echo(repr(found) if compare else f"{found.title}\n{found.summary.round(3).to_string(index=False)}")
-    first, *others = results
-    for other in others if compare else ():
-        typer.echo(f"{first.name} minus {other.name}:\n{first.against(other).round(3).to_string(index=False)}")
+    for other in results[1:] if compare else ():
+        gaps = results[0].against(other).round(3).to_string(index=False)
+        typer.echo(f"{results[0].name} minus {other.name}:\n{gaps}")
 
 
 @app.command()
@@ -100,22 +96,17 @@ def datasets():
         typer.echo(f"{name:<12} {one.title} ({one.licence}): {one.citation}")
 
 
-@contextmanager
 def _opened(file, reader="substrate"):
     """The correction memory in a file that exists."""
     from ocrrlib.memory import CorrectionMemory
 
     if not file.is_file():
         raise InputError(f"there is no file {file}: make it with `ocrr memory new`")
-    with CorrectionMemory.open(file, reader=reader) as memory:
-        yield memory
+    return CorrectionMemory.open(file, reader=reader)
 
 
 def _text(file):
-    try:
-        return file.read_text("utf-8")
-    except ValueError as error:
-        raise InputError(f"{file} is no text: give another file") from error
+    return file.read_text("utf-8", "replace")  # what is no text has not the form that is read from it
 
 
 def _signer(file, kind):
@@ -134,12 +125,10 @@ def _signer(file, kind):
 
 
 @memories.command("new")
-def memory_new(file: File, encoder: Annotated[str, typer.Option(help="A model's name or folder.")] = DEFAULT):
-    """Make a memory of texts."""
+def memory_new(file: File, encoder: Annotated[str, typer.Option(help="Name or folder.")] = DEFAULT_ENCODER):
+    """Make a memory of texts; one that is there stays."""
     from ocrrlib.memory import CorrectionMemory
 
-    if file.exists():
-        raise InputError(f"{file} exists: choose another name")
     CorrectionMemory.open(file, encoder).close()
 
 

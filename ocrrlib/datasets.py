@@ -3,7 +3,6 @@
 Without a network: set ``OCRR_DATA_DIR`` to a folder with ``<dataset>/<file>``.
 """
 
-import csv
 import json
 import os
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from ocrrlib.files import InputError, pick, sha256
 
@@ -44,11 +44,8 @@ class Dataset:
 
 
 def _banking77(paths):
-    def pairs(name):
-        with open(paths[name], newline="", encoding="utf-8") as handle:
-            return [(row["text"], row["category"]) for row in csv.DictReader(handle)]
-
-    return Texts(*map(list, (*zip(*pairs("train.csv")), *zip(*pairs("test.csv")))))
+    parts = (pd.read_csv(paths[name], keep_default_na=False) for name in ("train.csv", "test.csv"))
+    return Texts(*(part[column].tolist() for part in parts for column in ("text", "category")))
 
 
 def _clinc150(paths):

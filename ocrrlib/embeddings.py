@@ -23,7 +23,6 @@ from ocrrlib.files import InputError, atomic, cache_folder, data_folder, install
 FOLDER = data_folder() / "embeddings"
 BLOCK = 128  # rows computed at once in float64: they fit a cache
 LONG, LEVELS = 384, 64  # rows of more values are kept as int8: three datasets of 768 take 27 MB instead of 69
-_WAY_OUT = "restore it, or make it again with `make embed`"
 
 
 @dataclass(frozen=True, eq=False)  # one dataset is itself: it can be remembered by
@@ -165,12 +164,12 @@ def read(path):
             if tensors[X].dtype == np.uint8:
                 tensors[X] = np.frombuffer(zlib.decompress(tensors[X]), np.int8).reshape(len(tensors[y]), -1)
         fingerprint = about.pop("fingerprint")
-        data = _assemble(tensors, about)
+        if (data := _assemble(tensors, about)).fingerprint != fingerprint:
+            raise ValueError("the fingerprint differs")
+        return data
     except Exception as error:  # damaged files raise whatever their readers meet
-        raise InputError(f"{path} is damaged ({type(error).__name__}): {_WAY_OUT}") from error
-    if data.fingerprint != fingerprint:
-        raise InputError(f"{path} is damaged (its fingerprint differs): {_WAY_OUT}")
-    return data
+        way_out = "restore it, or make it again with `make embed`"
+        raise InputError(f"{path} is damaged ({type(error).__name__}): {way_out}") from error
 
 
 def load(dataset, encoder=DEFAULT_ENCODER, folder=FOLDER):

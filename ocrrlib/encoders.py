@@ -59,13 +59,10 @@ def load_encoder(encoder, sentences=None, progress=False):
 
     Names are ``tfidf-svd``, the packaged default, a folder, or one on the hub; of an object its method ``encode`` is
     taken. ``sentences`` are the training sentences, on which ``tfidf-svd`` is fitted; with ``progress``, a model shows
-    percentage and time left. Raises ``InputError`` if the encoder cannot be loaded, or is none.
+    percentage and time left. Raises ``InputError`` if the encoder cannot be loaded.
     """
     if not isinstance(encoder, (str, Path)):
-        function = getattr(encoder, "encode", encoder)
-        if callable(function):
-            return function
-        raise InputError(f"{encoder!r} is no encoder: give a name, a folder, or a function from texts to rows (n, d)")
+        return getattr(encoder, "encode", encoder)
     if encoder == LEXICAL_ENCODER:
         return _lexical(sentences)
     _version("sentence-transformers", "text")

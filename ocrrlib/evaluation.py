@@ -9,8 +9,6 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from ocrrlib import __version__
-from ocrrlib.encoders import DEFAULT_ENCODER
-from ocrrlib.experiments import THREE
 from ocrrlib.files import InputError, data_folder, write_text
 from ocrrlib.metrics import RUN, final
 from ocrrlib.own_data import check_name
@@ -105,8 +103,8 @@ class Evaluation:
         both = pd.concat([self.runs.assign(source=OWN), published])
         both = both[both["seed"].isin(self.runs["seed"]) & both["seed"].isin(published["seed"])]
         if both.empty:
-            known = f"{' or '.join(THREE)} by {DEFAULT_ENCODER}, {HELD_OUT} classes, every {EVERY}, seeds 0 to 19"
-            raise InputError(f"nothing is published for {self!r} with {dict(cell)}: compare on {known}")
+            known = "a published dataset with the default encoder, held_out and every, and seeds 0 to 19"
+            raise InputError(f"nothing is published for {self!r} with {dict(cell)}: evaluate on {known}")
         return ranking(both).assign(own=lambda table: table["source"] == OWN)
 
     def against(self, other):

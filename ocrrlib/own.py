@@ -19,7 +19,7 @@ from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.evaluation import HELD_OUT, Evaluation, finals
 from ocrrlib.experiments import parse_seeds
 from ocrrlib.files import InputError, cache_folder, pick
-from ocrrlib.own_data import check_name, read_data
+from ocrrlib.own_data import read_data
 from ocrrlib.policies import POLICIES, Policy
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import EVERY, run_stream
@@ -27,8 +27,6 @@ from ocrrlib.systems import make
 from ocrrlib.systems.base import Storage, System, TextSystem
 from ocrrlib.tasks import Task, run_tasks
 
-WAYS = "give an object with fit(X, y, classes), predict(X) and correct(x, y), a scikit-learn classifier with "
-WAYS += "partial_fit, a river classifier, or a class or a function of the seed that makes one"
 # Passes of scikit-learn classifiers with max_iter over the initial rows. The step size of SGDClassifier and its kin
 # shrinks with every row: after more passes they hardly learn new classes.
 PASSES, LINEAR_PASSES = 30, 5
@@ -94,11 +92,16 @@ def evaluate(
     policy = policy if isinstance(policy, Policy) else pick("policy", policy, POLICIES)
     if POLICIES.get(policy.name, policy) != policy:
         raise InputError(f"policy {policy.name!r} is a published one with other settings: give yours another name")
-    if every < 1:
-        raise InputError(f"every {every!r} is out of range: give a number from 1 up")
-    check_name("system", title)
-    sentences = isinstance(as_system(system), TextSystem)  # refuses what cannot be used before any data are read
-    data = _load(dataset, encoder, sentences)
+    if isinstance(as_system(system), TextSystem):  # refuses what cannot be used before any data are read
+        if not isinstance(dataset, str):
+            raise InputError("a system that reads sentences runs on a published dataset only: give its name")
+        data = load_sentences(dataset, encoder)
+    elif isinstance(dataset, Embedded):
+        data = dataset
+    elif isinstance(dataset, str) and not Path(dataset).suffix:
+        data = load(dataset, encoder)
+    else:
+        data = read_data(dataset, encoder=encoder)
     held_out = min(HELD_OUT, max(1, len(data.classes) // 4)) if held_out is None else held_out
     options = system, encoder if isinstance(encoder, str) else None, policy, held_out, every
     key = _key(data.fingerprint, options) if resume else None
@@ -110,27 +113,12 @@ def evaluate(
     return Evaluation(title, curve, finals(curve).assign(**about))
 
 
-def _load(data, encoder, sentences):
-    """A dataset as vectors, or as sentences for systems that read these."""
-    if sentences and not isinstance(data, str):
-        raise InputError("a system that reads sentences runs on a published dataset only: give its name")
-    if sentences:
-        return load_sentences(data, encoder)
-    if isinstance(data, Embedded):
-        if encoder not in (DEFAULT_ENCODER, data.encoder):
-            raise InputError(f"{data.dataset} is embedded by {data.encoder!r} already: leave the encoder out")
-        return data
-    if isinstance(data, str) and not Path(data).suffix:
-        return load(data, encoder)
-    return read_data(data, encoder=encoder)
-
-
 def _key(*parts):
     """SHA-256 of the pickle of ``parts`` and the text of all loaded modules of yours; None if that is not known."""
     installed = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     installed = (*installed, str(Path(__file__).parent))  # ``run_tasks`` covers this package and versions
-    files = {str(getattr(module, "__file__", None)) for module in list(sys.modules.values())}
-    yours = [Path(name) for name in sorted(files) if name.endswith(".py") and not name.startswith(installed)]
+    files = sorted({str(getattr(module, "__file__", None)) for module in list(sys.modules.values())})
+    yours = [Path(name) for name in files if name.endswith(".py") and not name.startswith(installed)]
     try:
         yours = [path for path in yours if path.is_file()]  # some of torch's modules only name one
         if any(path.stat().st_mtime > STARTED for path in yours):
@@ -170,17 +158,16 @@ def as_system(thing, seed=0, encoder=None):
         takes_seed = needed and not inspect.isclass(thing)
         thing = thing(**{named[0]: seed}) if named else thing(seed) if takes_seed else thing()
     else:
-        try:
-            thing = copy.deepcopy(thing)
-        except Exception as error:  # each kind of object has its own way to fail
-            raise InputError(f"{title_of(thing)} cannot be copied ({error}): give a function that makes it") from error
+        thing = copy.deepcopy(thing)
     if isinstance(thing, System):
         thing.seed = seed
         return thing
     for adapter in (Own, River, Sklearn):
         if all(callable(getattr(thing, method, None)) for method in adapter.methods):
             return adapter(thing, seed)
-    raise InputError(f"{title_of(thing)} cannot be used as a system: {WAYS}")
+    way_out = "give an object with fit(X, y, classes), predict(X) and correct(x, y), a scikit-learn classifier with "
+    way_out += "partial_fit, a river classifier, or a class or a function of the seed that makes one"
+    raise InputError(f"{title_of(thing)} cannot be used as a system: {way_out}")
 
 
 class Own:
@@ -190,6 +177,8 @@ class Own:
 
     def __init__(self, model, seed):
         self.model, self.seed = model, seed
+        if hasattr(model, "probabilities"):
+            self.probabilities = self._checked_probabilities
 
     def fit(self, X, y, classes):
         self.n_classes = len(classes)
@@ -208,19 +197,12 @@ class Own:
     def _answers(self, X):
         return self.model.predict(X)
 
-    @property
-    def probabilities(self):
-        """The object's own ``probabilities``, checked; missing where it has none."""
-        asked = self.model.probabilities
-
-        def checked(X):
-            p = np.array(asked(X), np.float64)
-            if p.shape != (len(X), self.n_classes) or not (p >= 0).all():
-                wanted = f"({len(X)}, {self.n_classes}), none negative"
-                raise InputError(f"{title_of(self.model)}.probabilities must give numbers {wanted}; it gave {p.shape}")
-            return p
-
-        return checked
+    def _checked_probabilities(self, X):
+        p = np.array(self.model.probabilities(X), np.float64)
+        if p.shape != (len(X), self.n_classes) or not (p >= 0).all():
+            wanted = f"({len(X)}, {self.n_classes}), none negative"
+            raise InputError(f"{title_of(self.model)}.probabilities must give numbers {wanted}; it gave {p.shape}")
+        return p
 
     def correct(self, x, y):
         self.model.correct(x, y)

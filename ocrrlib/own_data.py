@@ -1,11 +1,9 @@
 """Your data: texts or vectors with labels, from a file or from memory."""
 
 import hashlib
-import re
 import textwrap
 import unicodedata
 from functools import partial
-from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -44,7 +42,7 @@ READERS = {
     ".tsv": _read_csv,
     ".jsonl": partial(pd.read_json, lines=True, dtype=False, encoding="utf-8-sig"),
     ".parquet": pd.read_parquet,
-    ".npz": lambda path: dict(np.load(BytesIO(path.read_bytes()))),
+    ".npz": lambda path: dict(np.load(path)),
     ".safetensors": load_file,
     ".sqlite": _read_memory,
 }
@@ -99,9 +97,7 @@ def read_data(
     if not 0 < test_share < 1:
         raise InputError(f"test_share {test_share!r} is out of range: give a share between 0 and 1")
     path = Path(data) if isinstance(data, (str, Path)) else None
-    if name is None:
-        name = re.sub(r"[^\w .-]", "-", path.stem) if path else "own_data"
-    check_name("dataset", name)
+    name = name or (path.stem if path else "own_data")
     if name in DATASETS:
         raise InputError(f"{name!r} is the name of a published dataset: rename the file, or give a name")
     try:
@@ -113,8 +109,10 @@ def read_data(
             label, split = "y", "part" if "part" in table else split
         classes, y, test = _labels_and_split(content, table, label, split, test_share, seed)
         if content.ndim == 1:
-            by = name_of(encoder)
-            rows = widen(_encoded(content.tolist(), encoder, content[~test].tolist(), progress))
+            named, by = isinstance(encoder, (str, Path)), name_of(encoder)
+            kept = Memory(cache_folder() if named else None, verbose=0).cache(_encoded, ignore=["progress"])
+            version = revision(encoder) if named else None
+            rows = widen(kept(content.tolist(), encoder, version, content[~test].tolist(), progress))
         else:
             by, rows = "vectors", widen(halve(content))
     except ValueError as error:
@@ -139,27 +137,15 @@ def _read(path):
         raise InputError(f"it cannot be read ({type(error).__name__}: {error}): restore it or save it again") from error
 
 
-def _encoded(texts, encoder, training, progress):
-    """Embeddings of all texts; a function is called, those of a named encoder are kept under its revision."""
-    if not isinstance(encoder, (str, Path)):
-        return encode(texts, load_encoder(encoder))
-    keep = Memory(cache_folder(), verbose=0).cache(_encoded_by_name, ignore=["progress"])
-    return keep(texts, encoder, revision(encoder), training, progress)
-
-
-def _encoded_by_name(texts, encoder, revision, training, progress):
+def _encoded(texts, encoder, revision, training, progress):
     return encode(texts, load_encoder(encoder, training, progress))
 
 
 def _vectors(arrays, split):
     """X (n, d) of arrays by name; a table of labels ``y`` and, if there is one, of the split."""
-    if not hasattr(arrays, "items"):
-        raise InputError(f"a {type(arrays).__name__} holds no data: give a file, a DataFrame or a dict of arrays")
     if "X_train" in arrays:
-        (X, train), (X_test, test) = (
-            _vectors({name: pick("array", f"{name}_{part}", arrays) for name in "Xy"}, None)
-            for part in ("train", "test")
-        )
+        parts = [{name: pick("array", f"{name}_{part}", arrays) for name in "Xy"} for part in ("train", "test")]
+        (X, train), (X_test, test) = (_vectors(part, None) for part in parts)
         table = pd.concat([train.assign(part="train"), test.assign(part="test")], ignore_index=True)
         return np.concatenate([X, X_test]), table
     X, *columns = (np.asarray(pick("array", name, arrays)) for name in ("X", "y", *([split] if split else [])))
@@ -168,21 +154,18 @@ def _vectors(arrays, split):
     return X, pd.DataFrame(dict(zip(("y", split), columns)))
 
 
-def _few(names):
-    names = list(map(str, names))
-    return ", ".join(names[:3]) + f" and {len(names) - 3} more" * (len(names) > 3)
-
-
-def _refuse(rows, what, way_out):
-    if len(rows):
-        raise InputError(f"{what} in {_few(f'row {row}' for row in rows)}: {way_out}")
+def _refuse(places, what, way_out):
+    """Refuse the data for these rows or classes, of which three are named."""
+    if len(places):
+        more = f" and {len(places) - 3} more" * (len(places) > 3)
+        raise InputError(f"{what} {', '.join(map(str, places[:3]))}{more}: {way_out}")
 
 
 def _strings(table, column):
     """A column as an object array of strings, none of them empty."""
     values = table[pick("column", column, {str(name): name for name in table.columns})]
     found = values.astype(object).where(values.notna(), "").map(str)
-    _refuse(table.index[found.str.strip() == ""], f"{column!r} is empty", "fill it in or drop these rows")
+    _refuse(table.index[found.str.strip() == ""], f"{column!r} is empty in row", "fill it in or drop these rows")
     return found.to_numpy(object)
 
 
@@ -190,8 +173,6 @@ def _labels_and_split(content, table, label, split, share, seed):
     """Class names, class ids (n,) and test rows (n,) bool; ``content`` are texts (n,) or vectors (n, d)."""
     labels = [unicodedata.normalize("NFC", one.strip()) for one in _strings(table, label)]
     classes, y = np.unique(np.array(labels, str), return_inverse=True)
-    if len(classes) < 2:
-        raise InputError(f"there are {len(labels)} rows of {len(classes)} classes: give rows of at least two classes")
     if content.ndim == 1:  # case, spacing and compatibility forms of characters do not tell two texts apart
         plain = [" ".join(unicodedata.normalize("NFKC", text).casefold().split()) for text in content]
         hash_key = hashlib.sha256(str(seed).encode()).hexdigest()[:16]
@@ -201,10 +182,10 @@ def _labels_and_split(content, table, label, split, share, seed):
         draws = np.random.default_rng(seed).random(len(y))
     if split:
         words = pd.Series(_strings(table, split)).str.strip().str.lower()
-        _refuse(table.index[~words.isin(list(PARTS))], f"{split!r} is neither train nor test", "write one of the two")
+        _refuse(table.index[~words.isin(list(PARTS))], f"{split!r} is neither train nor test in row", "write either")
         test = words.map(PARTS).to_numpy(bool)
         double = pd.Series(test).groupby(same).transform("nunique") > 1
-        _refuse(table.index[double], "the same row for training and test", "drop one of each")
+        _refuse(table.index[double], "the same row for training and test in row", "drop one of each")
     else:  # of each class the share of its different rows with the lowest draws
         different = pd.DataFrame({"y": y, "draw": draws, "same": same}).drop_duplicates("same")
         draws = different.groupby("y")["draw"]
@@ -212,7 +193,6 @@ def _labels_and_split(content, table, label, split, share, seed):
         wanted = np.minimum(np.maximum(np.floor(share * size + 0.5), 1), size - 1)
         test = np.isin(same, different["same"][draws.rank(method="first") <= wanted])
     sides = pd.Series(test).groupby(y).nunique()
-    if lacking := [repr(str(classes[id])) for id in sides.index[sides < 2]]:
-        way_out = "give at least two different rows of each class"
-        raise InputError(f"no training or no test row of class {_few(lacking)}: {way_out}")
+    lacking = classes[sides.index[sides < 2]]
+    _refuse(lacking, "no training or no test row of class", "give at least two different rows of each class")
     return tuple(classes.tolist()), y, test

@@ -57,10 +57,9 @@ class Policy:
 
     def __post_init__(self):
         pick("confusion", self.confusion, CONFUSIONS)
-        if self.ask is not None:
-            pick("way of asking", self.ask, UNCERTAINTIES)
-        if not (0 <= self.p <= 1 and 0 <= self.wrong <= 1 and self.delay >= 0 and float(self.delay).is_integer()):
-            raise InputError(f"{self} is out of range: give p and wrong from 0 to 1, a whole delay from 0 up")
+        pick("way of asking", self.ask or "margin", UNCERTAINTIES)
+        if not (0 <= self.p <= 1 and 0 <= self.wrong <= 1 and self.delay >= 0):
+            raise InputError(f"{self} is out of range: give p and wrong from 0 to 1, a delay from 0 up")
 
     def draws(self, seed, n):
         """Stream positions that are corrected if wrong, (n,) bool; the same for all systems, nested over ``p``."""

@@ -11,7 +11,6 @@ from ocrrlib import own_data
 from ocrrlib.embeddings import halve, widen
 from ocrrlib.files import InputError
 from ocrrlib.memory import CorrectionMemory
-from ocrrlib.own import evaluate
 from ocrrlib.own_data import read_data
 
 WORDS = ("invoice paid twice", "router is off", "parcel never came", "password expired")
@@ -106,11 +105,11 @@ def test_a_given_split_names_rows_on_both_sides_and_unknown_words(tmp_path):
     assert len(read(table, split="part").y_test) == 16
     same(read(table.assign(part=[0, 1] * 16), split="part"), read(table, split="part"))
     double = pd.concat([table, table[:1].assign(text=table["text"][0].upper() + "  ", part="test")], ignore_index=True)
-    with pytest.raises(InputError, match="tickets.csv: the same row for training and test in row 0, row 32: drop"):
+    with pytest.raises(InputError, match="tickets.csv: the same row for training and test in row 0, 32: drop"):
         read(written(tmp_path, "csv", double), split="part")
-    with pytest.raises(InputError, match="neither train nor test in row 0, row 2, row 4 and 13 more"):
+    with pytest.raises(InputError, match="neither train nor test in row 0, 2, 4 and 13 more"):
         read(table.replace({"part": {"train": "dev"}}), split="part")
-    with pytest.raises(InputError, match="no training or no test row of class 'invoice'"):
+    with pytest.raises(InputError, match="no training or no test row of class invoice"):
         read(table.assign(part=["train"] * 8 + ["train", "test"] * 12), split="part")
 
 
@@ -121,14 +120,10 @@ CSV = "text,label\n"
     "name, content, clue",
     [
         ("a.csv", CSV + "a,b,c\n", "more fields than the header"),
-        ("a.csv", CSV + "a,b\n ,b\nc,d\n", "'text' is empty in row 1"),
-        ("a.csv", CSV + "a,b\nb,\nc,\n", "'label' is empty in row 1, row 2"),
-        ("a.csv", CSV + "a,b\nb,b\n", "2 rows of 1 classes"),
+        ("a.csv", CSV + "a,b\nb,\nc,\n", "'label' is empty in row 1, 2"),
         ("a.csv", CSV.encode() + b"\xe9,b\n", "UnicodeDecodeError"),
-        ("a.csv", "body,label\na,b\n", "unknown column 'text'.*body"),
         ("a.jsonl", "[1", "cannot be read"),
         ("a.parquet", b"PAR1 broken PAR1", "cannot be read"),
-        ("a.txt", "", "not a file in .csv"),
     ],
 )
 def test_files_that_cannot_be_used_are_named_in_one_line(name, content, clue, tmp_path):
@@ -151,10 +146,8 @@ Y = np.array(list("abababab"))
         ({"X": X.astype(str), "y": Y}, {}, "do not fit"),
         ({"X": X}, {}, "array 'y'"),
         ({"X_train": X, "y_train": Y, "X_test": X[:, :2], "y_test": Y}, {}, "dimension"),
-        (7, {}, "a int holds no data"),
         (TABLE, dict(test_share=1.0), "test_share"),
         (TABLE, dict(name="banking77"), "published dataset"),
-        (TABLE, dict(encoder=7), "encoder"),
     ],
 )
 def test_what_is_wrong_in_memory_is_named(data, options, clue):
@@ -175,9 +168,3 @@ def test_the_lexical_encoder_is_fitted_on_training_texts_and_its_vectors_are_kep
     same(read(table, encoder="tfidf-svd"), data)
     with pytest.raises(TypeError):
         read(table, encoder="tfidf-svd", seed=1)
-
-
-def test_a_dataset_of_yours_streams_and_a_path_is_enough(vectors):
-    result = evaluate("ncm", read(TABLE), [0], every=2, progress=False, resume=False)
-    assert result.runs["dataset"][0] == "own_data" and result.summary["mean"][0] > 0
-    assert evaluate("ncm", vectors, [0], progress=False, resume=False).runs["dataset"][0] == "vectors"
