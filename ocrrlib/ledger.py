@@ -66,9 +66,26 @@ def _node(left, right):
     return sha256(b"\1" + left + right).digest()
 
 
-def _split(size):
-    """The largest power of two below a size."""
-    return 1 << (size - 1).bit_length() - 1
+def _way(place, size, old=None):
+    """From a leaf, or the subtree around it that ends at ``old``, up to the root: it and all siblings, (start, stop)."""
+    start, stop, siblings = 0, size, []
+    while stop - start > 1 and stop != old:
+        middle = start + (1 << (stop - start - 1).bit_length() - 1)
+        siblings.append((middle, stop) if place < middle else (start, middle))
+        start, stop = (start, middle) if place < middle else (middle, stop)
+    return [(start, stop), *siblings[::-1]]
+
+
+def _fold(hash, place, siblings, path, left=False):
+    """The root above a subtree around a place, from all siblings or those to its left; None if there are others."""
+    if len(siblings) != len(path):
+        return None
+    for (_, stop), other in zip(siblings, path):
+        if stop <= place:
+            hash = _node(other, hash)
+        elif not left:
+            hash = _node(hash, other)
+    return hash
 
 
 class Tree:
@@ -98,73 +115,38 @@ class Tree:
     def root(self, stop, start=0):
         """Root of the first ``stop`` leaves, or of those from ``start`` on, where a subtree starts."""
         self._grow()
-        size = stop - start
-        if not size:
+        if not (size := stop - start):
             return sha256().digest()
         level = size.bit_length() - 1
         if size == 1 << level:
             at = 32 * (start >> level)
             return bytes(self._levels[level][at : at + 32])
-        middle = start + _split(size)
+        middle = start + (1 << level)
         return _node(self.root(middle, start), self.root(stop, middle))
-
-    def _path(self, start, stop, place, last):
-        """Siblings on the way from the subtree that ``last(start, stop)`` says is the last one up to the root."""
-        path = []
-        while not last(start, stop):
-            middle = start + _split(stop - start)
-            if place < middle:
-                path.append(self.root(stop, middle))
-                stop = middle
-            else:
-                path.append(self.root(middle, start))
-                start = middle
-        return start, stop, path[::-1]
 
     def inclusion(self, place, size):
         """Proof that the leaf at ``place`` is in the tree of the first ``size``: O(log n) hashes, in O(log n) time."""
-        return self._path(0, size, place, lambda start, stop: stop - start == 1)[2]
+        return [self.root(stop, start) for start, stop in _way(place, size)[1:]]
 
     def consistency(self, old, size):
         """Proof that the tree of the first ``size`` leaves extends that of the first ``old``, likewise."""
-        if not old:
-            return []
-        start, stop, path = self._path(0, size, old - 1, lambda start, stop: stop == old)
-        return [self.root(stop, start), *path] if start else path
+        way = _way(old - 1, size, old) if old else []
+        return [self.root(stop, start) for start, stop in way if (start, stop) != (0, old)]
 
 
 def root_of(hash, place, size, path):
     """The root that an inclusion proof leads to from an entry's hash; None if the proof is of another length."""
-    if size <= 1 or not path:
-        return None if path or size != 1 else hash
-    middle, path, side = _split(size), path[:-1], path[-1]
-    if place < middle:
-        below = root_of(hash, place, middle, path)
-        return below and _node(below, side)
-    below = root_of(hash, place - middle, size - middle, path)
-    return below and _node(side, below)
-
-
-def _extended(old, size, path, root):
-    """Roots of ``old`` and of ``size`` leaves by a consistency proof; ``root`` is that of ``old``, on the left edge."""
-    if old == size:
-        ends = path if root is None else [root, *path]
-        return (ends[0], ends[0]) if len(ends) == 1 else (None, None)
-    middle = _split(size)
-    if not path:
-        return None, None
-    if old <= middle:
-        first, whole = _extended(old, middle, path[:-1], root)
-        return first, whole and _node(whole, path[-1])
-    first, whole = _extended(old - middle, size - middle, path[:-1], None)
-    return first and _node(path[-1], first), whole and _node(path[-1], whole)
+    return _fold(hash, place, _way(place, size)[1:], path) if place < size else None
 
 
 def extends(old, new, path):
     """Whether a consistency proof shows that the head ``new`` extends the head ``old``."""
     if not 0 < old.size < new.size:
         return not path and (not old.size or (old.size, old.root) == (new.size, new.root))
-    return _extended(old.size, new.size, path, old.root) == (old.root, new.root)
+    ((start, _), *siblings), place = _way(old.size - 1, new.size, old.size), old.size - 1
+    first, *path = (path or [b""]) if start else [old.root, *path]
+    roots = [_fold(first, place, siblings, path, left) for left in (True, False)]
+    return roots == [old.root, new.root]
 
 
 # Heads
