@@ -14,8 +14,12 @@ import struct
 from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from ocrrlib.files import InputError, write_text
 
@@ -92,7 +96,7 @@ class Tree:
     """Merkle tree over entry hashes (RFC 6962, section 2.1). It keeps all perfect subtrees: 64 bytes an entry."""
 
     def __init__(self):
-        self._levels = [bytearray()]
+        self._levels = [bytearray() for _ in range(64)]
 
     def __len__(self):
         return len(self._levels[0]) // 32
@@ -103,12 +107,8 @@ class Tree:
 
     def _grow(self):
         """Hash the subtrees that new leaves completed; amortised constant time for each leaf."""
-        for level in range(64):
-            if level + 1 == len(self._levels):
-                self._levels.append(bytearray())
-            below, above = self._levels[level : level + 2]
-            pairs = range(2 * len(above), len(below) // 64 * 64, 64)
-            if not pairs:
+        for below, above in pairwise(self._levels):
+            if not (pairs := range(2 * len(above), len(below) // 64 * 64, 64)):
                 break
             above += b"".join([sha256(b"\1" + below[at : at + 64]).digest() for at in pairs])
 
@@ -145,8 +145,7 @@ def extends(old, new, path):
         return not path and (not old.size or (old.size, old.root) == (new.size, new.root))
     ((start, _), *siblings), place = _way(old.size - 1, new.size, old.size), old.size - 1
     first, *path = (path or [b""]) if start else [old.root, *path]
-    roots = [_fold(first, place, siblings, path, left) for left in (True, False)]
-    return roots == [old.root, new.root]
+    return [_fold(first, place, siblings, path, left) for left in (True, False)] == [old.root, new.root]
 
 
 # Heads
@@ -157,7 +156,10 @@ def _b64(content):
 
 
 def _unb64(text):
-    return base64.b64decode(text, validate=True)
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise InputError(f"{text!r} is not in base64: give the whole text") from error
 
 
 class Key(NamedTuple):
@@ -170,8 +172,6 @@ class Key(NamedTuple):
 
     @classmethod
     def new(cls, name, kind=SIGNATURE, seed=None):
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # slow to import
-
         if not re.fullmatch(r"[^\s+]+", name):
             raise InputError(f"{name!r} is no name of a key: leave out spaces and +")
         seed = seed or secrets.token_bytes(32)
@@ -215,12 +215,10 @@ class Head(NamedTuple):
     @classmethod
     def read(cls, text):
         """A head from its text; ``InputError`` if that is none."""
-        body, _, signatures = str(text).partition("\n\n")
-        found = re.fullmatch(r"(.+)\n(0|[1-9][0-9]{0,18})\n([A-Za-z0-9+/]{43}=)\ntime (\S+)", body.strip())
-        signatures = tuple(signatures.splitlines())
-        if not found or not all(re.fullmatch(r"— \S+ \S+", line) for line in signatures):
+        lines = r"(.+)\n(0|[1-9][0-9]{0,18})\n([A-Za-z0-9+/]{43}=)\ntime (\S+)(\n(\n— \S+ \S+)+)?"
+        if not (found := re.fullmatch(lines, str(text).strip())):
             raise InputError("no head: give the text of one, with its lines of origin, size, root, time and signatures")
-        return cls(found[1], int(found[2]), _unb64(found[3]), found[4], signatures)
+        return cls(found[1], int(found[2]), _unb64(found[3]), found[4], tuple((found[5] or "").splitlines()[2:]))
 
     @property
     def body(self):
@@ -235,8 +233,6 @@ class Head(NamedTuple):
 
     def signed(self, key):
         """This head with one more signature."""
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
         if not key.private:
             raise InputError(f"the key {key.name} is a verifier's: give the one that begins with PRIVATE+KEY")
         stamp = b"" if key.kind == SIGNATURE else int(datetime.now(UTC).timestamp()).to_bytes(8)
@@ -245,9 +241,6 @@ class Head(NamedTuple):
 
     def check(self, keys):
         """Raise ``InputError`` unless every one of the keys has signed this head."""
-        from cryptography.exceptions import InvalidSignature
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
         for key in keys:
             public = Ed25519PublicKey.from_public_bytes(key.public)
             for line in self.signatures:
@@ -277,14 +270,12 @@ def proven(text, keys=()):
     with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError, struct.error):
         tag, extra, index, *path = lines.splitlines()
         entry = json.loads(_unb64(extra.removeprefix("extra ")))
-        committed = bytes.fromhex(entry["commitment"])
         names = "place", "time", "commitment", "previous", *(("salt", "x", *WORDS) if "salt" in entry else ())
         entry = {name: entry[name] for name in names if name in entry}  # all else is not proven
-        content = [bytes.fromhex(entry[name]) for name in ("salt", "x") if name in entry]
-        if content and commitment(*content, *map(entry.get, WORDS)) != committed:
-            raise ValueError("another content")
-        hash = entry_hash(entry["place"], entry["time"], committed, bytes.fromhex(entry["previous"]))
-        fits = head.root == root_of(hash, entry["place"], head.size, list(map(_unb64, path)))
+        committed, previous, *content = (bytes.fromhex(entry[name]) for name in names[2:6] if name in entry)
+        fits = not content or commitment(*content, *map(entry.get, WORDS)) == committed
+        hash = entry_hash(entry["place"], entry["time"], committed, previous)
+        fits &= head.root == root_of(hash, entry["place"], head.size, list(map(_unb64, path)))
         if fits and (tag, index) == (PROOF, f"index {entry['place']}"):
             return entry | {"hash": hash.hex()}, head
     raise InputError("the proof shows nothing: entry, hashes and head do not fit each other")
@@ -298,22 +289,16 @@ def request(old, path, head):
 def witness(text, state, key, keys=()):
     """Cosign a head that extends the last one seen, which the file ``state`` holds, and note it there.
 
-    Without that file the head is the first one seen. Returns the head with a cosignature by ``key``, or a ``Fault``:
-    the head contradicts the last one seen, by a fork. Raises ``InputError`` if the request is none, is not about the
-    last head seen, or is not signed by ``keys``.
+    Without that file the head is the first one seen. Returns the head with a cosignature by ``key``, or a ``Fault``: it
+    contradicts the last one seen. Raises ``InputError`` if that is not what it is asked about, or ``keys`` did not sign.
     """
     lines, _, head = text.partition("\n\n")
     (head := Head.read(head)).check(keys)
     if Path(state).exists():
-        last = Head.read(Path(state).read_text("utf-8"))
-        try:
-            old, *path = lines.removeprefix("old ").splitlines()
-            old, path = int(old), list(map(_unb64, path))
-        except ValueError as error:
-            raise InputError("no request to a witness: give what `prove` made of an older head") from error
-        if (last.origin, last.size) != (head.origin, old) or old > head.size:
+        last, (old, *path) = Head.read(Path(state).read_text("utf-8")), lines.splitlines() or [""]
+        if (last.origin, f"old {last.size}") != (head.origin, old) or last.size > head.size:
             raise InputError(f"the last head seen is of {last.origin} with {last.size} entries: prove from that one on")
-        if not extends(last, head, path):
+        if not extends(last, head, list(map(_unb64, path))):
             return Fault(last.size, "forked")
     write_text(state, str(head))
     return head.signed(key)
