@@ -20,15 +20,11 @@ from ocrrlib.files import InputError
 from ocrrlib.ledger import proven
 from ocrrlib.systems import make
 from tests import torture
+from tests.auditor import letters, sql
 
 D = 8
 X, Y = clusters(6, 10, D, seed=0)
 LABELS = [f"class {y}" for y in Y]
-
-
-def letters(texts):
-    """An encoder: the numbers of each letter."""
-    return np.array([[1 + text.count(letter) for letter in "acdinprt"] for text in texts], float)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from ocrrlib.database import FIELDS
 from ocrrlib.files import ROOT, InputError
 from ocrrlib.ledger import commitment, entry_hash, genesis
 from ocrrlib.runs import publish_study
-from tests import evidence
+from tests.auditor import ALL, PUT, integrity, proofs, sql, tampering
 
 
 def write(path, seed, pipe=None, steps=10**9, many=60, d=8, rest=0):
@@ -60,7 +60,7 @@ def check(path, told, found):
         with CorrectionMemory.open(path) as memory:
             if fault := memory.verify(*filter(None, [told.get("head")])):
                 raise InputError(f"{path}: {fault}")
-            labels = dict(memory._base.execute("SELECT place, label FROM entries")) | {"head": told.get("head")}
+        labels = dict(sql(path, ["SELECT place, label FROM entries"])) | {"head": told.get("head")}
         found["lost"] += sum(labels.get(place, "") != label for place, label in told.items() if label != "?")
     except InputError as error:
         found["damaged"] += 1
@@ -161,7 +161,6 @@ def cuts(count, seed=0):
     return dict(found)
 
 
-COLUMNS = FIELDS.split(", ")
 VALUES = "NULL|''|0|-1|1.5|9e99|x'00'|zeroblob(32)|zeroblob(9999)|CAST(x'ff' AS TEXT)|9223372036854775807|'9'|'[1,2,3]'"
 SQL = """UPDATE entries SET {column} = {value} WHERE place = {i}
 UPDATE entries SET {column} = (SELECT {column} FROM entries WHERE place = {j}) WHERE place = {i}
@@ -182,28 +181,28 @@ ODD = {  # by column
 }
 
 
-def forge(base, rng):
+def forge(path, rng):
     """Change a value, and rewrite the chain so that all hashes fit."""
-    ((about,),) = base.execute("SELECT about FROM about")
-    rows, previous = list(map(list, base.execute(f"SELECT {FIELDS} FROM entries ORDER BY place"))), genesis(about)
-    column, changed = rng.choice(list(ODD)), rng.choice([row[0] for row in rows if row[5]])
+    ((about,),), rows = sql(path, ["SELECT about FROM about"]), [*map(list, sql(path, [ALL]))]
+    column, changed, previous = rng.choice(list(ODD)), rng.choice([row[0] for row in rows if row[5]]), genesis(about)
     rows[changed][column] = ODD[column][rng.integers(len(ODD[column]))]
     for row in rows:
         row[2] = commitment(row[5], row[9], *row[6:9]) if row[5] else row[2]
         row[3], row[4] = previous, (previous := entry_hash(*row[:3], previous))
-        base.execute(f"REPLACE INTO entries ({FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+    sql(path, *([PUT, row] for row in rows))
 
 
 def mutate(path, rng):
     """Change rows, or bytes of the file or its log."""
-    if (kind := rng.choice(["rows", "chain", "bytes", "length", "block"])) in ("rows", "chain"):
+    if (kind := rng.choice(["rows", "chain", "bytes", "length", "block"])) == "chain":
+        return forge(path, rng)
+    if kind == "rows":
+        part, column = rng.choice(["type", "name", "tbl_name", "rootpage", "sql"]), rng.choice(FIELDS.split(", "))
+        names = {"part": part, "column": column, "i": rng.integers(20), "j": rng.integers(20)}
         with closing(sqlite3.connect(path, isolation_level=None)) as base, suppress(sqlite3.Error):
             base.execute("PRAGMA synchronous = OFF")
-            if kind == "chain":
-                return forge(base, rng)
-            part, column = rng.choice(["type", "name", "tbl_name", "rootpage", "sql"]), rng.choice(COLUMNS)
-            names = {"part": part, "column": column, "i": rng.integers(20), "j": rng.integers(20)}
-            return base.executescript(rng.choice(SQL).format(value=rng.choice(VALUES.split("|")), **names))
+            base.executescript(rng.choice(SQL).format(value=rng.choice(VALUES.split("|")), **names))
+        return
     file = rng.choice(sorted(path.parent.iterdir()))
     raw = bytearray(file.read_bytes())
     at, other, n = rng.integers(len(raw)), rng.integers(len(raw)), rng.choice([1, 8, 512, 4096])
@@ -256,11 +255,11 @@ def mutations(count, seed=0):
 def rows():
     """How many of each trial came out as they should: test, case, trials, right."""
     for head, anchored in (("with a head", True), ("without a head", False)):
-        reported = [verdict.startswith("reported") for verdict in evidence.integrity(anchored).values()]
+        reported = [verdict.startswith("reported") for verdict in integrity(anchored).values()]
         yield "Agent Memory Integrity", f"edits reported, {head}", 9, sum(reported)
-        for kind, right in evidence.tampering(anchored=anchored).items():
+        for kind, right in tampering(anchored=anchored).items():
             yield "AMTB, 10,000 entries", f"{kind}, {head}", 10 if kind == "intact" else 250, right
-    for case, right in evidence.proofs().items():
+    for case, right in proofs().items():
         yield "Proofs", case, 10_000, right
     for test, ordeal, count in (("SIGKILL", kills, 1000), ("Power cut", cuts, 300)):
         found = ordeal(count)
