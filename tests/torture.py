@@ -27,29 +27,28 @@ from ocrrlib.runs import publish_study
 from tests.auditor import ALL, PUT, integrity, proofs, sql, tampering
 
 
-def write(path, seed, pipe=None, steps=10**9, many=60, d=8, rest=0):
-    """Correct, learn, forget and open again; tell of each as soon as it is done: places, their label, head."""
-    rng, memory, places = np.random.default_rng(seed), None, []
-    tell = pipe.send if pipe else lambda what: print(json.dumps(what), flush=True)
+def write(path, seed, told, steps=10**9, many=60, d=8, rest=0):
+    """Correct, learn, forget and open again; tell of each in a file once it is done: places, their label, head."""
+    rng, memory, places, told = np.random.default_rng(seed), None, [], open(told, "w")
     for step in range(steps):
         time.sleep(rng.uniform(0, rest))
         if step % 40 == 0:
             memory = memory and memory.close() or CorrectionMemory.open(path)
-        if step % 10 == 9 and not rest:
-            tell([places[:1], "?", str(memory.head())])  # may be erased from now on
+        if forgets := step % 10 == 9 and not rest:
+            print(json.dumps([places[:1], "?", str(memory.head())]), file=told, flush=True)  # may be erased from now on
             memory.forget(places[0])
-            tell([places[:1], None, str(memory.head())])
         else:
             X, label = rng.normal(size=(many if step % 5 == 4 else 1, d)), f"{seed} {step}"
             places = [*memory.learn(X, [label] * len(X))] if len(X) > 1 else [memory.correct(X[0], label)]
-            tell([places, label, str(memory.head())])
+        done = [places[:1], None] if forgets else [places, label]
+        print(json.dumps([*done, str(memory.head())]), file=told, flush=True)
     memory.close()
 
 
-def gathered(messages):
+def gathered(text):
     """What was told: labels by place, and the newest head as "head"."""
     told = {}
-    for places, label, head in messages:
+    for places, label, head in map(json.loads, text[: text.rfind(b"\n") + 1].splitlines()):
         told |= dict.fromkeys(places, label) | {"head": head}
     return told
 
@@ -68,23 +67,12 @@ def check(path, told, found):
 
 
 def started(path, seed, rest=0):
-    """A process that writes for ever, and a pipe by which it tells."""
-    context = get_context("forkserver")
+    """A process that writes for ever, and the file in which it tells."""
+    context, told = get_context("forkserver"), path.with_suffix(f".{seed}")
     context.set_forkserver_preload(["ocrrlib.memory"])
-    pipe, end = context.Pipe(duplex=False)
-    process = context.Process(target=write, args=(path, seed, end), kwargs={"rest": rest}, daemon=True)
+    process = context.Process(target=write, args=(path, seed, told), kwargs={"rest": rest}, daemon=True)
     process.start()
-    end.close()
-    return process, pipe
-
-
-def received(process, pipe, kill):
-    if kill:
-        process.kill()
-        process.join()
-    with suppress(EOFError):
-        while pipe.poll():
-            yield pipe.recv()
+    return process, told
 
 
 def kills(count, seed=0, each=20):
@@ -97,7 +85,11 @@ def kills(count, seed=0, each=20):
                 other = started(path, kill + count, rest=0.05)
             one, last = started(path, kill), kill % each == each - 1 or kill == count - 1
             time.sleep(rng.uniform(0, 0.1))
-            told |= gathered([*received(*one, kill=True), *received(*other, kill=last)])
+            for process, _ in [one, other] if last else [one]:
+                process.kill()
+                process.join()
+            for _, file in (one, other):
+                told |= gathered(file.read_bytes() if file.exists() else b"")
             check(path, told, found)
             if last:
                 found["acknowledged"] += len(told) - 1
@@ -120,7 +112,7 @@ def flushes(trace, folder):
         name, _, rest = line.partition(b"(")
         path, *data = [bytes.fromhex(hex.decode()) for hex in re.findall(rb'[<"]([0-9a-f]+)[>"]', rest)] or [b""]
         numbers = [int(number) for number in re.findall(rb"(?<=, )\d+", rest)]
-        if name == b"write" and rest.startswith(b"1<"):
+        if name == b"write" and path.endswith(b"/told"):
             told += data[0]
         elif name == b"openat" and b"O_CREAT" in rest and data[0].startswith(folder):
             now.setdefault(data[0], {"flushed": bytearray(), "later": []})
@@ -143,12 +135,12 @@ def cuts(count, seed=0):
     with TemporaryDirectory() as folder:
         disk, left, trace = (Path(folder, name) for name in ("disk", "left", "trace"))
         disk.mkdir()
-        code = f"from tests.torture import write; write('{disk}/m.sqlite', 0, None, {count}, 200, 256)"
+        code = f"from tests.torture import write; write('{disk}/m.sqlite', 0, '{folder}/told', {count}, 200, 256)"
         strace = "strace -qq -y -xx -s 9999999 -e trace=openat,pwrite64,write,ftruncate,fsync,fdatasync,unlink -o"
         command = [*strace.split(), trace, sys.executable, "-c", code]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=ROOT)
-        for now, safe, lines in flushes(trace, bytes(disk)):
-            told = gathered(map(json.loads, lines.splitlines()))
+        subprocess.run(command, check=True, cwd=ROOT)
+        for now, safe, text in flushes(trace, bytes(disk)):
+            told = gathered(text)
             for kept in (lambda change: False, lambda change: rng.random() < 0.5):
                 left.mkdir()
                 for path in sorted(now | safe):
