@@ -108,8 +108,7 @@ def test_bad_input_is_refused_in_one_line_and_changes_nothing(memory, call):
 
 
 def test_a_trigger_that_is_planted_while_it_is_open_is_refused_before_a_write(memory):
-    with closing(sqlite3.connect(memory.path)) as stranger:
-        stranger.execute("CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM entries WHERE place = 60; END")
+    sql(memory.path, ["CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM entries WHERE place = 60; END"])
     with refused("tables"):
         memory.correct(X[0], "a")
 
@@ -215,8 +214,7 @@ def test_all_entries_are_exported(memory, tmp_path):
 def test_a_strangers_file_is_named_in_one_line_and_stays(tmp_path):
     (tmp_path / "junk").write_bytes(b"text,label\n" * 500)
     (tmp_path / "folder").mkdir()
-    with closing(sqlite3.connect(tmp_path / "other")) as base:
-        base.execute("CREATE TABLE notes (text TEXT)")
+    sql(tmp_path / "other", ["CREATE TABLE notes (text TEXT)"])
     before = {file: file.read_bytes() for file in tmp_path.iterdir() if file.is_file()}
     for name in ("junk", "other", "folder", "no folder/m"):
         with refused(tmp_path / name):
