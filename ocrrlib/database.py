@@ -6,14 +6,15 @@ import sqlite3
 import struct
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
+from hashlib import sha256
 from itertools import islice
-from numbers import Integral
+from operator import index
 from pathlib import Path
 
 from ocrrlib.files import InputError, _sync
-from ocrrlib.ledger import Fault, Head, Tree, commitment, entry_hash, genesis
+from ocrrlib.ledger import Fault, Head, Tree, commitment, entry_hash
 
 FORMAT = 1
 BLOCK, LONGEST, PATIENCE = 256, 2**20, 60  # rows read at once, bytes of a value at most, seconds to wait for others
@@ -37,7 +38,7 @@ class Broken(InputError):
         self.fault = fault
 
 
-class LedgerFile:
+class LedgerFile(AbstractContextManager):
     """A ledger in a file.
 
     A file that is missing is made, for texts of the encoder of this name, if there is one. Any thread may call the
@@ -104,8 +105,8 @@ class LedgerFile:
             time.sleep(0.01)
 
     def _restart(self):
-        self._tree, self._genesis, self._time = Tree(), genesis(self._about), 0
-        self._newest, self._erased, self._forgotten, self._version = self._genesis, set(), set(), None
+        self._genesis = self._newest = sha256(b"OCRR2 " + self._about.encode()).digest()  # before the first entry
+        self._tree, self._time, self._erased, self._forgotten, self._version = Tree(), 0, set(), set(), None
 
     def _hold(self, rows):
         """What a subclass does with rows that were verified, or are its own; fields in the order of ``FIELDS``."""
@@ -123,9 +124,6 @@ class LedgerFile:
     def close(self):
         with self._held():
             self._base.close()
-
-    def __enter__(self):
-        return self
 
     def __exit__(self, *_):
         self.close()
@@ -149,12 +147,11 @@ class LedgerFile:
         newest = self._base.execute("SELECT hash FROM entries WHERE place = ?", [size - 1]).fetchone()
         if size and newest != (self._newest,):
             raise Broken(self.path, Fault(size - 1, "forked" if newest else "truncated"))
-        wrong = self._read()
-        if wrong and size:  # an entry that is held was forgotten
-            self._restart()
-            wrong = self._read()
-        if wrong:
-            raise Broken(self.path, Fault(min(wrong), "changed"))
+        while wrong := self._read():
+            if not size:
+                raise Broken(self.path, Fault(min(wrong), "changed"))
+            self._restart()  # an entry that is held was forgotten
+            size = 0
         self._version = version
 
     def _read(self):
@@ -180,7 +177,8 @@ class LedgerFile:
     def _verify(self, rows):
         """Raise ``Broken`` unless rows follow those held."""
         previous = self._newest
-        for place, (at, when, committed, before, hash, salt, label, author, text, x) in enumerate(rows, len(self._tree)):
+        for place, row in enumerate(rows, len(self._tree)):
+            at, when, committed, before, hash, salt, label, author, text, x = row
             try:
                 if salt is None:
                     whole = label is author is text is x is None
@@ -195,7 +193,7 @@ class LedgerFile:
             except (TypeError, ValueError, AttributeError, struct.error):  # values of other types
                 whole = fits = False
             if not whole or not fits:
-                raise Broken(self.path, self._fault(place, at, when, committed, before, hash, whole))
+                raise Broken(self.path, self._fault(place, *row[:5], whole))
             previous = hash
 
     def _fault(self, place, at, when, committed, before, hash, whole):
@@ -258,8 +256,7 @@ class LedgerFile:
     def entry(self, place):
         """The fields of an entry, bytes in hexadecimal digits, without those that were erased."""
         with self._held():
-            at = int(place) if isinstance(place, Integral) else -1
-            found = self._base.execute(f"SELECT {FIELDS} FROM entries WHERE place = ?", [at]).fetchone()
+            found = self._base.execute(f"SELECT {FIELDS} FROM entries WHERE place = ?", [index(place)]).fetchone()
         if found is None:
             raise InputError(f"there is no entry {place!r} in {self.path}")
         fields = zip(FIELDS.split(", "), found)

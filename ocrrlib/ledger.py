@@ -39,11 +39,6 @@ def commitment(salt, x, label, author="", text=None):
     return sha256(b"".join((salt, _length(len(x)), x, words.encode()))).digest()
 
 
-def genesis(about):
-    """The hash before the first entry of a file: SHA-256 of ``b"OCRR2 "`` and what the file says about itself."""
-    return sha256(b"OCRR2 " + about.encode()).digest()
-
-
 def entry_hash(place, time, committed, previous):
     """Hash of an entry, as RFC 6962 hashes a leaf.
 
@@ -71,7 +66,7 @@ def _node(left, right):
 
 
 def _way(place, size, old=None):
-    """From a leaf, or the subtree around it that ends at ``old``, up to the root: it and all siblings, (start, stop)."""
+    """From a leaf, or the subtree around it that ends at ``old``, up to the root: it and its siblings."""
     start, stop, siblings = 0, size, []
     while stop - start > 1 and stop != old:
         middle = start + (1 << (stop - start - 1).bit_length() - 1)
@@ -244,10 +239,9 @@ class Head(NamedTuple):
         for key in keys:
             public = Ed25519PublicKey.from_public_bytes(key.public)
             for line in self.signatures:
-                _, name, content = line.split(" ")
                 with suppress(InvalidSignature, ValueError):
-                    content = _unb64(content)
-                    if name == key.name and content[:4] == key.id:
+                    content = _unb64(line.removeprefix(f"— {key.name} "))
+                    if content[:4] == key.id:
                         public.verify(content[-64:], self._message(content[4:-64]))
                         break
             else:
@@ -289,8 +283,8 @@ def request(old, path, head):
 def witness(text, state, key, keys=()):
     """Cosign a head that extends the last one seen, which the file ``state`` holds, and note it there.
 
-    Without that file the head is the first one seen. Returns the head with a cosignature by ``key``, or a ``Fault``: it
-    contradicts the last one seen. Raises ``InputError`` if that is not what it is asked about, or ``keys`` did not sign.
+    Without that file the head is the first one seen. Returns it with a cosignature by ``key``, or a ``Fault`` if it
+    contradicts the last one. Raises ``InputError`` if the request is about another one, or not signed by ``keys``.
     """
     lines, _, head = text.partition("\n\n")
     (head := Head.read(head)).check(keys)

@@ -151,19 +151,18 @@ def test_threads_and_processes_write_and_read_the_same_file(path):
 
 
 def test_a_file_can_be_made_by_several_at_once(tmp_path):
-    start = threading.Barrier(2)
+    start = threading.Barrier(2, timeout=100)
 
     def work(_):
         for i in range(40):
             start.wait()
             with CorrectionMemory.open(tmp_path / f"{i}.sqlite") as memory:
                 memory.correct(X[0], "a")
+                start.wait()
+                assert len(memory) == 2
 
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(work, range(2)))
-    for path in tmp_path.glob("*.sqlite"):
-        with CorrectionMemory.open(path) as memory:
-            assert len(memory) == 2
 
 
 def test_nothing_of_a_forgotten_entry_is_left_and_all_proofs_hold(path):
