@@ -264,11 +264,9 @@ def rows():
 
 
 def main():
-    found = []
-    for row in tqdm(rows(), "trials", total=27):
-        found.append(row)
-        tqdm.write("  ".join(map(str, row)))
-    publish_study("memory", pd.DataFrame(found, columns=["test", "case", "trials", "right"]), keep=False)
+    found = pd.DataFrame(tqdm(rows(), "trials", total=27), columns=["test", "case", "trials", "right"])
+    print(found.to_string())
+    publish_study("memory", found, keep=False)
 
 
 if __name__ == "__main__":
