@@ -6,14 +6,15 @@ import sqlite3
 import struct
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
+from hashlib import sha256
 from itertools import islice
-from numbers import Integral
+from operator import index
 from pathlib import Path
 
 from ocrrlib.files import InputError, _sync
-from ocrrlib.ledger import Fault, Head, Tree, commitment, entry_hash, genesis
+from ocrrlib.ledger import Fault, Head, Tree, commitment, entry_hash
 
 FORMAT = 1
 BLOCK, LONGEST, PATIENCE = 256, 2**20, 60  # rows read at once, bytes of a value at most, seconds to wait for others
@@ -37,7 +38,7 @@ class Broken(InputError):
         self.fault = fault
 
 
-class LedgerFile:
+class LedgerFile(AbstractContextManager):
     """A ledger in a file.
 
     A file that is missing is made, for texts of the encoder of this name, if there is one. Any thread may call the
@@ -48,9 +49,8 @@ class LedgerFile:
     def __init__(self, path, encoder=None):
         self.path, self._lock = Path(path), threading.RLock()
         with self._held():
-            uri = f"{self.path.resolve().as_uri()}?mode=rwc"
-            how = dict(isolation_level=None, check_same_thread=False, uri=True)
-            self._base = sqlite3.connect(uri, PATIENCE, **how)
+            path, how = self.path.resolve(), dict(isolation_level=None, check_same_thread=False)
+            self._base = sqlite3.connect(path, PATIENCE, **how)
             try:
                 self._prepare(encoder)
                 self._catch_up()
@@ -105,10 +105,10 @@ class LedgerFile:
             time.sleep(0.01)
 
     def _restart(self):
-        self._tree, self._genesis, self._time = Tree(), genesis(self._about), 0
-        self._newest, self._erased, self._forgotten, self._version = self._genesis, set(), set(), None
+        self._genesis = self._newest = sha256(b"OCRR2 " + self._about.encode()).digest()  # before the first entry
+        self._tree, self._time, self._erased, self._forgotten, self._version = Tree(), 0, set(), set(), None
 
-    def _hold(self, rows, own):
+    def _hold(self, rows):
         """What a subclass does with rows that were verified, or are its own; fields in the order of ``FIELDS``."""
 
     @contextmanager
@@ -125,9 +125,6 @@ class LedgerFile:
         with self._held():
             self._base.close()
 
-    def __enter__(self):
-        return self
-
     def __exit__(self, *_):
         self.close()
 
@@ -135,10 +132,6 @@ class LedgerFile:
         """Size of the file and its log."""
         files = self.path, self.path.with_name(self.path.name + "-wal")
         return sum(file.stat().st_size for file in files if file.exists())
-
-    def _there(self):
-        """How many entries the file has, if it is whole."""
-        return self._base.execute("SELECT coalesce(max(place) + 1, 0) FROM entries").fetchone()[0]
 
     def __len__(self):
         with self._held():
@@ -154,35 +147,38 @@ class LedgerFile:
         newest = self._base.execute("SELECT hash FROM entries WHERE place = ?", [size - 1]).fetchone()
         if size and newest != (self._newest,):
             raise Broken(self.path, Fault(size - 1, "forked" if newest else "truncated"))
-        self._read(again=size > 0)
+        while wrong := self._read():
+            if not size:
+                raise Broken(self.path, Fault(min(wrong), "changed"))
+            self._restart()  # an entry that is held was forgotten
+            size = 0
         self._version = version
 
-    def _read(self, again=True):
+    def _read(self):
+        """Verify and hold the entries behind those held; places that were erased, or are said to be, but not both."""
         select = f"SELECT {FIELDS} FROM entries WHERE place >= ? ORDER BY place"
         rows, room = self._base.execute(select, [len(self._tree) or -(2**63)]), self._bytes()  # none is overlooked
         try:
             while block := rows.fetchmany(BLOCK):
+                self._verify(block)
                 if (room := room - sum(len(row[-1] or b"") for row in block)) < 0:
                     raise InputError(f"{self.path} claims more content than it has room for: restore a copy")
-                self._take(block, self._verified(block))
+                self._take(block)
         except BaseException:
             self._restart()  # a block that was interrupted may be held in part
             raise
-        if wrong := self._erased ^ self._forgotten:
-            if not again:
-                raise Broken(self.path, Fault(min(wrong), "changed"))
-            self._restart()  # an entry that is held here was forgotten
-            self._read(again=False)
+        return self._erased ^ self._forgotten
 
-    def _take(self, rows, hashes, own=False):
-        self._tree.extend(hashes)
-        self._newest, self._time = hashes[-1], rows[-1][1]
-        self._hold(rows, own)
+    def _take(self, rows):
+        self._tree.extend([row[4] for row in rows])
+        self._newest, self._time = rows[-1][4], rows[-1][1]
+        self._hold(rows)
 
-    def _verified(self, rows):
-        """The hashes of rows that follow those held; raises ``Broken``."""
-        place, previous, hashes = len(self._tree), self._newest, []
-        for at, when, committed, before, hash, salt, label, author, text, x in rows:
+    def _verify(self, rows):
+        """Raise ``Broken`` unless rows follow those held."""
+        previous = self._newest
+        for place, row in enumerate(rows, len(self._tree)):
+            at, when, committed, before, hash, salt, label, author, text, x = row
             try:
                 if salt is None:
                     whole = label is author is text is x is None
@@ -197,10 +193,8 @@ class LedgerFile:
             except (TypeError, ValueError, AttributeError, struct.error):  # values of other types
                 whole = fits = False
             if not whole or not fits:
-                raise Broken(self.path, self._fault(place, at, when, committed, before, hash, whole))
-            previous, place = hash, place + 1
-            hashes.append(hash)
-        return hashes
+                raise Broken(self.path, self._fault(place, *row[:5], whole))
+            previous = hash
 
     def _fault(self, place, at, when, committed, before, hash, whole):
         """What happened to the entry at ``place``, the first broken one, its content whole or not."""
@@ -219,8 +213,9 @@ class LedgerFile:
             return Fault(place, "inserted")
         return Fault(chain.index(before), "inserted") if before in chain else Fault(place, "removed")
 
-    def _append(self, contents, check=None, erased=None):
-        """Append entries, each of label, author, text and bytes of a vector, in one transaction, after ``check``."""
+    @contextmanager
+    def _writing(self):
+        """A transaction in which all entries are held; if it fails, what it wrote is not."""
         with self._held():
             start = len(self._tree)
             try:
@@ -228,23 +223,20 @@ class LedgerFile:
                     self._base.execute("BEGIN IMMEDIATE")
                     self._catch_up()
                     start = len(self._tree)
-                    if check:
-                        check()
-                    if erased is not None:
-                        nothing = "salt = NULL, label = NULL, author = NULL, text = NULL, x = NULL"
-                        self._base.execute(f"UPDATE entries SET {nothing} WHERE place = ?", [erased])
-                    rows = self._rows(contents, start, max(time.time_ns() // 1000, self._time + 1))
-                    while block := list(islice(rows, BLOCK)):
-                        self._base.executemany(INSERT, block)
-                        self._take(block, [row[4] for row in block], own=True)
-                stop = len(self._tree)
+                    yield
             except BaseException:
                 if len(self._tree) > start:
-                    self._restart()  # what was not written is held
+                    self._restart()
                 raise
-            if erased is not None:
-                self._restart()
-        return range(start, stop)
+
+    def _append(self, contents):
+        """Append entries, each of label, author, text and bytes of a vector, in a transaction; their places."""
+        start = len(self._tree)
+        rows = self._rows(contents, start, max(time.time_ns() // 1000, self._time + 1))
+        while block := list(islice(rows, BLOCK)):
+            self._base.executemany(INSERT, block)
+            self._take(block)
+        return range(start, len(self._tree))
 
     def _rows(self, contents, place, when):
         """The rows of new entries from ``place`` on, in the order of ``FIELDS``."""
@@ -264,8 +256,7 @@ class LedgerFile:
     def entry(self, place):
         """The fields of an entry, bytes in hexadecimal digits, without those that were erased."""
         with self._held():
-            at = int(place) if isinstance(place, Integral) else -1
-            found = self._base.execute(f"SELECT {FIELDS} FROM entries WHERE place = ?", [at]).fetchone()
+            found = self._base.execute(f"SELECT {FIELDS} FROM entries WHERE place = ?", [index(place)]).fetchone()
         if found is None:
             raise InputError(f"there is no entry {place!r} in {self.path}")
         fields = zip(FIELDS.split(", "), found)

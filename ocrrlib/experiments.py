@@ -71,7 +71,9 @@ EXPERIMENTS = {
     "lora": Experiment(("banking77",), ("oracle",), LORAS, "continued", slower=5),
     "vote_ablation": Experiment(("banking77",), ("oracle",), VARIANTS, "continued"),
     "beyond": Experiment(THREE, tuple(POLICIES), COMPARED, "fresh", **WIDER),
-    "beyond_mpnet": Experiment(THREE, tuple(POLICIES), NARROWER, "fresh", encoder="all-mpnet-base-v2", **WIDER),
+    "beyond_mpnet": Experiment(
+        THREE, tuple(POLICIES), (*NARROWER, "klda_oas", "klda_5"), "fresh", encoder="all-mpnet-base-v2", **WIDER
+    ),
     "beyond_tfidf": Experiment(THREE, tuple(POLICIES), NARROWER, "fresh", encoder="tfidf-svd", **WIDER),
     "joint": Experiment(THREE, (JOINT.name,), NARROWER, "fresh", **WIDER),
 }

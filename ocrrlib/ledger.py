@@ -14,8 +14,12 @@ import struct
 from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from ocrrlib.files import InputError, write_text
 
@@ -33,11 +37,6 @@ def commitment(salt, x, label, author="", text=None):
     """
     words = f"{label}\0{author}" if text is None else f"{label}\0{author}\0{text}"
     return sha256(b"".join((salt, _length(len(x)), x, words.encode()))).digest()
-
-
-def genesis(about):
-    """The hash before the first entry of a file: SHA-256 of ``b"OCRR2 "`` and what the file says about itself."""
-    return sha256(b"OCRR2 " + about.encode()).digest()
 
 
 def entry_hash(place, time, committed, previous):
@@ -66,16 +65,33 @@ def _node(left, right):
     return sha256(b"\1" + left + right).digest()
 
 
-def _split(size):
-    """The largest power of two below a size."""
-    return 1 << (size - 1).bit_length() - 1
+def _way(place, size, old=None):
+    """From a leaf, or the subtree around it that ends at ``old``, up to the root: it and its siblings."""
+    start, stop, siblings = 0, size, []
+    while stop - start > 1 and stop != old:
+        middle = start + (1 << (stop - start - 1).bit_length() - 1)
+        siblings.append((middle, stop) if place < middle else (start, middle))
+        start, stop = (start, middle) if place < middle else (middle, stop)
+    return [(start, stop), *siblings[::-1]]
+
+
+def _fold(hash, place, siblings, path, left=False):
+    """The root above a subtree around a place, from all siblings or those to its left; None if there are others."""
+    if len(siblings) != len(path):
+        return None
+    for (_, stop), other in zip(siblings, path):
+        if stop <= place:
+            hash = _node(other, hash)
+        elif not left:
+            hash = _node(hash, other)
+    return hash
 
 
 class Tree:
     """Merkle tree over entry hashes (RFC 6962, section 2.1). It keeps all perfect subtrees: 64 bytes an entry."""
 
     def __init__(self):
-        self._levels = [bytearray()]
+        self._levels = [bytearray() for _ in range(64)]
 
     def __len__(self):
         return len(self._levels[0]) // 32
@@ -86,85 +102,45 @@ class Tree:
 
     def _grow(self):
         """Hash the subtrees that new leaves completed; amortised constant time for each leaf."""
-        for level in range(64):
-            if level + 1 == len(self._levels):
-                self._levels.append(bytearray())
-            below, above = self._levels[level : level + 2]
-            pairs = range(2 * len(above), len(below) // 64 * 64, 64)
-            if not pairs:
+        for below, above in pairwise(self._levels):
+            if not (pairs := range(2 * len(above), len(below) // 64 * 64, 64)):
                 break
             above += b"".join([sha256(b"\1" + below[at : at + 64]).digest() for at in pairs])
 
     def root(self, stop, start=0):
         """Root of the first ``stop`` leaves, or of those from ``start`` on, where a subtree starts."""
         self._grow()
-        size = stop - start
-        if not size:
+        if not (size := stop - start):
             return sha256().digest()
         level = size.bit_length() - 1
         if size == 1 << level:
             at = 32 * (start >> level)
             return bytes(self._levels[level][at : at + 32])
-        middle = start + _split(size)
+        middle = start + (1 << level)
         return _node(self.root(middle, start), self.root(stop, middle))
-
-    def _path(self, start, stop, place, last):
-        """Siblings on the way from the subtree that ``last(start, stop)`` says is the last one up to the root."""
-        path = []
-        while not last(start, stop):
-            middle = start + _split(stop - start)
-            if place < middle:
-                path.append(self.root(stop, middle))
-                stop = middle
-            else:
-                path.append(self.root(middle, start))
-                start = middle
-        return start, stop, path[::-1]
 
     def inclusion(self, place, size):
         """Proof that the leaf at ``place`` is in the tree of the first ``size``: O(log n) hashes, in O(log n) time."""
-        return self._path(0, size, place, lambda start, stop: stop - start == 1)[2]
+        return [self.root(stop, start) for start, stop in _way(place, size)[1:]]
 
     def consistency(self, old, size):
         """Proof that the tree of the first ``size`` leaves extends that of the first ``old``, likewise."""
-        if not old:
-            return []
-        start, stop, path = self._path(0, size, old - 1, lambda start, stop: stop == old)
-        return [self.root(stop, start), *path] if start else path
+        way = _way(old - 1, size, old) if old else []
+        return [self.root(stop, start) for start, stop in way if (start, stop) != (0, old)]
 
 
 def root_of(hash, place, size, path):
     """The root that an inclusion proof leads to from an entry's hash; None if the proof is of another length."""
-    if size <= 1 or not path:
-        return None if path or size != 1 else hash
-    middle, path, side = _split(size), path[:-1], path[-1]
-    if place < middle:
-        below = root_of(hash, place, middle, path)
-        return below and _node(below, side)
-    below = root_of(hash, place - middle, size - middle, path)
-    return below and _node(side, below)
-
-
-def _extended(old, size, path, root):
-    """Roots of ``old`` and of ``size`` leaves by a consistency proof; ``root`` is that of ``old``, on the left edge."""
-    if old == size:
-        ends = path if root is None else [root, *path]
-        return (ends[0], ends[0]) if len(ends) == 1 else (None, None)
-    middle = _split(size)
-    if not path:
-        return None, None
-    if old <= middle:
-        first, whole = _extended(old, middle, path[:-1], root)
-        return first, whole and _node(whole, path[-1])
-    first, whole = _extended(old - middle, size - middle, path[:-1], None)
-    return first and _node(path[-1], first), whole and _node(path[-1], whole)
+    return _fold(hash, place, _way(place, size)[1:], path) if place < size else None
 
 
 def extends(old, new, path):
     """Whether a consistency proof shows that the head ``new`` extends the head ``old``."""
     if not 0 < old.size < new.size:
         return not path and (not old.size or (old.size, old.root) == (new.size, new.root))
-    return _extended(old.size, new.size, path, old.root) == (old.root, new.root)
+    ((start, _), *siblings), place = _way(old.size - 1, new.size, old.size), old.size - 1
+    first, *path = (path or [b""]) if start else [old.root, *path]
+    return [_fold(first, place, siblings, path, left) for left in (True, False)] == [old.root, new.root]
 
 
 # Heads
@@ -175,7 +151,10 @@ def _b64(content):
 
 
 def _unb64(text):
-    return base64.b64decode(text, validate=True)
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise InputError(f"{text!r} is not in base64: give the whole text") from error
 
 
 class Key(NamedTuple):
@@ -188,8 +167,6 @@ class Key(NamedTuple):
 
     @classmethod
     def new(cls, name, kind=SIGNATURE, seed=None):
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # slow to import
-
         if not re.fullmatch(r"[^\s+]+", name):
             raise InputError(f"{name!r} is no name of a key: leave out spaces and +")
         seed = seed or secrets.token_bytes(32)
@@ -233,12 +210,10 @@ class Head(NamedTuple):
     @classmethod
     def read(cls, text):
         """A head from its text; ``InputError`` if that is none."""
-        body, _, signatures = str(text).partition("\n\n")
-        found = re.fullmatch(r"(.+)\n(0|[1-9][0-9]{0,18})\n([A-Za-z0-9+/]{43}=)\ntime (\S+)", body.strip())
-        signatures = tuple(signatures.splitlines())
-        if not found or not all(re.fullmatch(r"— \S+ \S+", line) for line in signatures):
+        lines = r"(.+)\n(0|[1-9][0-9]{0,18})\n([A-Za-z0-9+/]{43}=)\ntime (\S+)(\n(\n— \S+ \S+)+)?"
+        if not (found := re.fullmatch(lines, str(text).strip())):
             raise InputError("no head: give the text of one, with its lines of origin, size, root, time and signatures")
-        return cls(found[1], int(found[2]), _unb64(found[3]), found[4], signatures)
+        return cls(found[1], int(found[2]), _unb64(found[3]), found[4], tuple((found[5] or "").splitlines()[2:]))
 
     @property
     def body(self):
@@ -253,8 +228,6 @@ class Head(NamedTuple):
 
     def signed(self, key):
         """This head with one more signature."""
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
         if not key.private:
             raise InputError(f"the key {key.name} is a verifier's: give the one that begins with PRIVATE+KEY")
         stamp = b"" if key.kind == SIGNATURE else int(datetime.now(UTC).timestamp()).to_bytes(8)
@@ -263,16 +236,12 @@ class Head(NamedTuple):
 
     def check(self, keys):
         """Raise ``InputError`` unless every one of the keys has signed this head."""
-        from cryptography.exceptions import InvalidSignature
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
         for key in keys:
             public = Ed25519PublicKey.from_public_bytes(key.public)
             for line in self.signatures:
-                _, name, content = line.split(" ")
                 with suppress(InvalidSignature, ValueError):
-                    content = _unb64(content)
-                    if name == key.name and content[:4] == key.id:
+                    content = _unb64(line.removeprefix(f"— {key.name} "))
+                    if content[:4] == key.id:
                         public.verify(content[-64:], self._message(content[4:-64]))
                         break
             else:
@@ -295,14 +264,12 @@ def proven(text, keys=()):
     with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError, struct.error):
         tag, extra, index, *path = lines.splitlines()
         entry = json.loads(_unb64(extra.removeprefix("extra ")))
-        committed = bytes.fromhex(entry["commitment"])
         names = "place", "time", "commitment", "previous", *(("salt", "x", *WORDS) if "salt" in entry else ())
         entry = {name: entry[name] for name in names if name in entry}  # all else is not proven
-        content = [bytes.fromhex(entry[name]) for name in ("salt", "x") if name in entry]
-        if content and commitment(*content, *map(entry.get, WORDS)) != committed:
-            raise ValueError("another content")
-        hash = entry_hash(entry["place"], entry["time"], committed, bytes.fromhex(entry["previous"]))
-        fits = head.root == root_of(hash, entry["place"], head.size, list(map(_unb64, path)))
+        committed, previous, *content = (bytes.fromhex(entry[name]) for name in names[2:6] if name in entry)
+        fits = not content or commitment(*content, *map(entry.get, WORDS)) == committed
+        hash = entry_hash(entry["place"], entry["time"], committed, previous)
+        fits &= head.root == root_of(hash, entry["place"], head.size, list(map(_unb64, path)))
         if fits and (tag, index) == (PROOF, f"index {entry['place']}"):
             return entry | {"hash": hash.hex()}, head
     raise InputError("the proof shows nothing: entry, hashes and head do not fit each other")
@@ -316,22 +283,16 @@ def request(old, path, head):
 def witness(text, state, key, keys=()):
     """Cosign a head that extends the last one seen, which the file ``state`` holds, and note it there.
 
-    Without that file the head is the first one seen. Returns the head with a cosignature by ``key``, or a ``Fault``:
-    the head contradicts the last one seen, by a fork. Raises ``InputError`` if the request is none, is not about the
-    last head seen, or is not signed by ``keys``.
+    Without that file the head is the first one seen. Returns it with a cosignature by ``key``, or a ``Fault`` if it
+    contradicts the last one. Raises ``InputError`` if the request is about another one, or not signed by ``keys``.
     """
     lines, _, head = text.partition("\n\n")
     (head := Head.read(head)).check(keys)
     if Path(state).exists():
-        last = Head.read(Path(state).read_text("utf-8"))
-        try:
-            old, *path = lines.removeprefix("old ").splitlines()
-            old, path = int(old), list(map(_unb64, path))
-        except ValueError as error:
-            raise InputError("no request to a witness: give what `prove` made of an older head") from error
-        if (last.origin, last.size) != (head.origin, old) or old > head.size:
+        last, (old, *path) = Head.read(Path(state).read_text("utf-8")), lines.splitlines() or [""]
+        if (last.origin, f"old {last.size}") != (head.origin, old) or last.size > head.size:
             raise InputError(f"the last head seen is of {last.origin} with {last.size} entries: prove from that one on")
-        if not extends(last, head, path):
+        if not extends(last, head, list(map(_unb64, path))):
             return Fault(last.size, "forked")
     write_text(state, str(head))
     return head.signed(key)

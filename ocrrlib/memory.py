@@ -78,25 +78,32 @@ class CorrectionMemory(LedgerFile):
         self.labels, self._ids, self._places, self._first, self._reader = [], {}, [], 0, None
         self.entries = Entries(np.empty((0, 0), np.float32), [])
 
-    def _hold(self, rows, own=False):
+    def _hold(self, rows):
         if not (rows := [row for row in rows if row[-1]]):  # the others were erased, or say so
             return
         places, times, labels, vectors = (tuple(map(itemgetter(at), rows)) for at in (0, 1, 6, 9))
         if not self._places:
             self._began = times[0]
-            if not own:
-                self._make_room(len(vectors[0]) // 4, min(self._there(), self._bytes() // len(vectors[0])))
+            self._admit(self._bytes() // len(vectors[0]), len(vectors[0]) // 4)
         dim = self.entries.X.shape[1]
-        if whole := dim and set(map(len, vectors)) == {4 * dim}:
+        if whole := set(map(len, vectors)) == {4 * dim}:
             X = np.frombuffer(b"".join(vectors), "<f4").reshape(-1, dim)
             with np.errstate(over="ignore", invalid="ignore"):
-                whole = own or (abs(np.einsum("nd,nd->n", X, X) - 1) < 0.01).all()  # NaN is not
+                whole = (abs(np.einsum("nd,nd->n", X, X) - 1) < 0.01).all()  # NaN is not
         if not whole:
             raise InputError(f"{self.path} holds vectors of other lengths: its writer was another program")
         self.entries.extend(X, [self._ids.setdefault(label, len(self._ids)) for label in labels])
         self.labels = list(self._ids)
         self._places += places
         self._first += times.count(self._began)
+
+    def _admit(self, n, dim):
+        """Make room for ``n`` more vectors, and refuse those of another length."""
+        if dim != (held := self.entries.X.shape[1]):
+            if self._places:
+                raise InputError(f"the vectors have {dim} values, those in {self.path} {held}")
+            self.entries = Entries(np.empty((0, dim), np.float32), [])
+        self.entries.make_room(self.entries.size + n)
 
     def _embedded(self, items, vectors=None):
         """Texts, or None for each vector, and unit rows (n, d) float32."""
@@ -114,20 +121,6 @@ class CorrectionMemory(LedgerFile):
             raise InputError("give texts, none of them empty, or vectors, numbers (n, d)")
         return texts, widen(halve(vectors))
 
-    def _check_length(self, X):
-        if self._places and X.shape[1] != self.entries.X.shape[1]:
-            raise InputError(f"the vectors have {X.shape[1]} values, those in {self.path} {self.entries.X.shape[1]}")
-
-    def _make_room(self, dim, n):
-        """Make room for ``n`` more vectors."""
-        if not self._places:
-            self.entries = Entries(np.empty((0, dim), np.float32), [])
-        self.entries.make_room(self.entries.size + n)
-
-    def _admit(self, X):
-        self._check_length(X)
-        self._make_room(X.shape[1], len(X))
-
     def learn(self, texts, labels, by="", vectors=None):
         """Append texts (n,), or vectors (n, d), with their labels (n,), all or none; return their places, a range.
 
@@ -139,7 +132,9 @@ class CorrectionMemory(LedgerFile):
         if not all(isinstance(label, Integral) or isinstance(label, str) and label.strip() for label in labels):
             raise InputError("a label is missing, empty or no word: give words or whole numbers")
         contents = ((str(label), str(by), text, x.tobytes()) for label, text, x in zip(labels, texts, X))
-        return self._append(contents, lambda: self._admit(X))
+        with self._writing():
+            self._admit(*X.shape)
+            return self._append(contents)
 
     def correct(self, text, label, by="", vector=None):
         """Append a text, or a vector (d,), with its right label; return its place."""
@@ -151,14 +146,11 @@ class CorrectionMemory(LedgerFile):
         if not self._places:
             raise InputError(f"{self.path} is empty: learn first")
         if self._reader is None or len(self.labels) > self._reader.n_classes:
-            room = LEAST_ROOM  # for labels to come, too
-            while room < len(self.labels):
-                room *= 2
-            self._reader, self._known, first = make(self._reads), 0, self._first
+            room = max(LEAST_ROOM, 1 << (len(self.labels) - 1).bit_length())  # for labels to come, too
+            self._reader, first = make(self._reads), self._first
             self._reader.store = lambda X, y: self.entries
             self._reader.fit(self.entries.X[:first], self.entries.y[:first], range(room))
-        self._reader.seen[self.entries.y[self._known :]] = True
-        self._known = self.entries.size
+        self._reader.seen[: len(self.labels)] = True
         return self._reader
 
     def predict(self, query):
@@ -168,7 +160,7 @@ class CorrectionMemory(LedgerFile):
         with self._held(), self._base:
             self._base.execute("BEGIN")  # what others erase meanwhile is still there
             reader, entries = self._ready(), self.entries
-            self._check_length(X)
+            self._admit(0, X.shape[1])
             scores = reader._scores(X)
             found = scores if isinstance(scores, tuple) else top_k(X, entries.X, entries.born, NEIGHBOURS)
             chances = np.array(reader._chances(scores))
@@ -191,9 +183,13 @@ class CorrectionMemory(LedgerFile):
         old content stay in the log because others read them.
         """
         with self._held():
-            if not (entry := self.entry(place)).get("x"):
-                raise InputError(f"entry {place} holds nothing to erase")
-            self._append([("", str(by), str(entry["place"]), b"")], erased=entry["place"])
+            with self._writing():
+                if not (entry := self.entry(place)).get("x"):
+                    raise InputError(f"entry {place} holds nothing to erase")
+                self._append([("", str(by), str(entry["place"]), b"")])
+                nothing = "salt = NULL, label = NULL, author = NULL, text = NULL, x = NULL"
+                self._base.execute(f"UPDATE entries SET {nothing} WHERE place = ?", [entry["place"]])
+                self._restart()  # it is held here
             if self._retried("wal_checkpoint(TRUNCATE)"):
                 raise InputError(f"entry {place} was erased, but others still read {self.path}: close them, then this")
 

@@ -158,7 +158,10 @@ def as_system(thing, seed=0, encoder=None):
         takes_seed = needed and not inspect.isclass(thing)
         thing = thing(**{named[0]: seed}) if named else thing(seed) if takes_seed else thing()
     else:
-        thing = copy.deepcopy(thing)
+        try:
+            thing = copy.deepcopy(thing)
+        except Exception as error:  # each kind of object has its own way to fail
+            raise InputError(f"{title_of(thing)} cannot be copied ({error}): give a function that makes it") from error
     if isinstance(thing, System):
         thing.seed = seed
         return thing

@@ -53,11 +53,10 @@ class Entries:
 
     def extend(self, X, y):
         """Store rows; amortised constant time for each."""
-        n = self.size + len(X)
-        self.make_room(n)
-        new = slice(self.size, n)
-        self._X[new], self._y[new], self._born[new] = X, y, np.arange(self.writes, self.writes + len(X))
-        self.size, self.writes = n, self.writes + len(X)
+        self.make_room(self.size + len(X))
+        new, writes = slice(self.size, self.size + len(X)), self.writes + len(X)
+        self._X[new], self._y[new], self._born[new] = X, y, np.arange(self.writes, writes)
+        self.size, self.writes = new.stop, writes
 
     def make_room(self, room):
         """Make room for ``room`` entries in all at least; amortised constant time for each."""
@@ -116,10 +115,9 @@ def top_k(Q, X, born, k):
     best first, and their rows in ``X``, (m, k) int64; -inf and -1 where there are fewer than ``k`` entries.
     """
     sims, slots = np.full((len(Q), k), -np.inf), np.full((len(Q), k), -1)
-    if len(X):
-        for start in range(0, len(Q), BLOCK):
-            part = slice(start, start + BLOCK)
-            sims[part], slots[part] = _block_top_k(Q[part], X, born, k)
+    for start in range(0, len(Q), BLOCK):
+        part = slice(start, start + BLOCK)
+        sims[part], slots[part] = _block_top_k(Q[part], X, born, k)
     return sims, slots
 
 
@@ -149,21 +147,17 @@ class StandingQueries:
         return self.sims[ids, : self.k], self.slots[ids, : self.k]
 
     def _catch_up(self, ids, upto):
-        entries, overwritten = self.entries, self.entries.writes > self.entries.size
+        entries, new = self.entries, self.entries.since(upto)
         self.upto[ids] = entries.writes
-        new = entries.since(upto)
         rows = entries.X[new]
         near = self.Q[ids] @ rows.T >= (self.floor[ids] - SLACK * self.Q.shape[1])[:, None]
-        touched, came = near.any(axis=1), near.any(axis=0)
-        if overwritten:
-            gone = entries.born[self.slots[ids]] >= upto
-            touched |= gone.any(axis=1)
+        gone = entries.born[self.slots[ids]] >= upto  # overwritten, or never there
+        touched, came = near.any(axis=1) | gone.any(axis=1), near.any(axis=0)
         if not touched.any():
             return
         ids, rows, new = ids[touched], rows[came], new[came]
         sims, slots, floor = self.sims[ids], self.slots[ids], self.floor[ids]
-        if overwritten:
-            sims[gone[touched]], slots[gone[touched]] = -np.inf, -1
+        sims[gone[touched]], slots[gone[touched]] = -np.inf, -1
         fresh = self.Q[ids].astype(np.float64) @ rows.T.astype(np.float64)
         fresh[fresh < floor[:, None]] = -np.inf
         sims = np.concatenate([sims, fresh], axis=1)

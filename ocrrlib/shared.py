@@ -7,7 +7,6 @@ neighbours are the same for every policy and for several systems.
 import functools
 import hashlib
 import weakref
-from collections import OrderedDict
 
 import numpy as np
 
@@ -33,16 +32,14 @@ def shared(keep):
     """
 
     def decorate(function):
-        results = OrderedDict()
+        results = {}
 
         @functools.wraps(function)
         def remembered(*args, **kwargs):
             key = tuple(map(_key, args)), tuple((name, _key(kwargs[name])) for name in sorted(kwargs))
-            if key not in results:
-                results[key] = function(*args, **kwargs)
-            results.move_to_end(key)
-            while len(results) > keep:
-                results.popitem(last=False)
+            results[key] = results.pop(key) if key in results else function(*args, **kwargs)
+            for oldest in list(results)[:-keep]:
+                del results[oldest]
             return results[key]
 
         remembered.forget = results.clear

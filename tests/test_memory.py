@@ -20,15 +20,11 @@ from ocrrlib.files import InputError
 from ocrrlib.ledger import proven
 from ocrrlib.systems import make
 from tests import torture
+from tests.auditor import letters, sql
 
 D = 8
 X, Y = clusters(6, 10, D, seed=0)
 LABELS = [f"class {y}" for y in Y]
-
-
-def letters(texts):
-    """An encoder: the numbers of each letter."""
-    return np.array([[1 + text.count(letter) for letter in "acdinprt"] for text in texts], float)
 
 
 @contextmanager
@@ -112,8 +108,7 @@ def test_bad_input_is_refused_in_one_line_and_changes_nothing(memory, call):
 
 
 def test_a_trigger_that_is_planted_while_it_is_open_is_refused_before_a_write(memory):
-    with closing(sqlite3.connect(memory.path)) as stranger:
-        stranger.execute("CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM entries WHERE place = 60; END")
+    sql(memory.path, ["CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM entries WHERE place = 60; END"])
     with refused("tables"):
         memory.correct(X[0], "a")
 
@@ -156,19 +151,18 @@ def test_threads_and_processes_write_and_read_the_same_file(path):
 
 
 def test_a_file_can_be_made_by_several_at_once(tmp_path):
-    start = threading.Barrier(2)
+    start = threading.Barrier(2, timeout=100)
 
     def work(_):
         for i in range(40):
             start.wait()
             with CorrectionMemory.open(tmp_path / f"{i}.sqlite") as memory:
                 memory.correct(X[0], "a")
+                start.wait()
+                assert len(memory) == 2
 
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(work, range(2)))
-    for path in tmp_path.glob("*.sqlite"):
-        with CorrectionMemory.open(path) as memory:
-            assert len(memory) == 2
 
 
 def test_nothing_of_a_forgotten_entry_is_left_and_all_proofs_hold(path):
@@ -219,8 +213,7 @@ def test_all_entries_are_exported(memory, tmp_path):
 def test_a_strangers_file_is_named_in_one_line_and_stays(tmp_path):
     (tmp_path / "junk").write_bytes(b"text,label\n" * 500)
     (tmp_path / "folder").mkdir()
-    with closing(sqlite3.connect(tmp_path / "other")) as base:
-        base.execute("CREATE TABLE notes (text TEXT)")
+    sql(tmp_path / "other", ["CREATE TABLE notes (text TEXT)"])
     before = {file: file.read_bytes() for file in tmp_path.iterdir() if file.is_file()}
     for name in ("junk", "other", "folder", "no folder/m"):
         with refused(tmp_path / name):

@@ -171,6 +171,7 @@ def test_global_draws_are_repeated(tiny):
     "options, clue",
     [
         (dict(system=LogisticRegression()), "LogisticRegression cannot be used"),
+        (dict(system=type("Held", (Means,), {"__deepcopy__": lambda self, memo: 1 / 0})()), "Held cannot be copied"),
         (dict(system=linear_model.LogisticRegression()), "OneVsRestClassifier"),
         (dict(system="substrat"), "unknown system.*substrate"),
         (dict(system=TextSystem(), dataset={}), "sentences"),

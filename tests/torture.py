@@ -22,34 +22,33 @@ from tqdm import tqdm
 from ocrrlib import CorrectionMemory
 from ocrrlib.database import FIELDS
 from ocrrlib.files import ROOT, InputError
-from ocrrlib.ledger import commitment, entry_hash, genesis
+from ocrrlib.ledger import commitment, entry_hash
 from ocrrlib.runs import publish_study
-from tests import evidence
+from tests.auditor import ALL, PUT, integrity, proofs, sql, tampering
 
 
-def write(path, seed, pipe=None, steps=10**9, many=60, d=8, rest=0):
-    """Correct, learn, forget and open again; tell of each as soon as it is done: places, their label, head."""
-    rng, memory, places = np.random.default_rng(seed), None, []
-    tell = pipe.send if pipe else lambda what: print(json.dumps(what), flush=True)
+def write(path, seed, told, steps=10**9, many=60, d=8, rest=0):
+    """Correct, learn, forget and open again; tell of each in a file once it is done: places, their label, head."""
+    rng, memory, places, told = np.random.default_rng(seed), None, [], open(told, "w")
     for step in range(steps):
         time.sleep(rng.uniform(0, rest))
         if step % 40 == 0:
             memory = memory and memory.close() or CorrectionMemory.open(path)
-        if step % 10 == 9 and not rest:
-            tell([places[:1], "?", str(memory.head())])  # may be erased from now on
+        if forgets := step % 10 == 9 and not rest:
+            print(json.dumps([places[:1], "?", str(memory.head())]), file=told, flush=True)  # may be erased from now on
             memory.forget(places[0])
-            tell([places[:1], None, str(memory.head())])
         else:
             X, label = rng.normal(size=(many if step % 5 == 4 else 1, d)), f"{seed} {step}"
             places = [*memory.learn(X, [label] * len(X))] if len(X) > 1 else [memory.correct(X[0], label)]
-            tell([places, label, str(memory.head())])
+        done = [places[:1], None] if forgets else [places, label]
+        print(json.dumps([*done, str(memory.head())]), file=told, flush=True)
     memory.close()
 
 
-def gathered(messages):
+def gathered(text):
     """What was told: labels by place, and the newest head as "head"."""
     told = {}
-    for places, label, head in messages:
+    for places, label, head in map(json.loads, text[: text.rfind(b"\n") + 1].splitlines()):
         told |= dict.fromkeys(places, label) | {"head": head}
     return told
 
@@ -60,7 +59,7 @@ def check(path, told, found):
         with CorrectionMemory.open(path) as memory:
             if fault := memory.verify(*filter(None, [told.get("head")])):
                 raise InputError(f"{path}: {fault}")
-            labels = dict(memory._base.execute("SELECT place, label FROM entries")) | {"head": told.get("head")}
+        labels = dict(sql(path, ["SELECT place, label FROM entries"])) | {"head": told.get("head")}
         found["lost"] += sum(labels.get(place, "") != label for place, label in told.items() if label != "?")
     except InputError as error:
         found["damaged"] += 1
@@ -68,23 +67,12 @@ def check(path, told, found):
 
 
 def started(path, seed, rest=0):
-    """A process that writes for ever, and a pipe by which it tells."""
-    context = get_context("forkserver")
+    """A process that writes for ever, and the file in which it tells."""
+    context, told = get_context("forkserver"), path.with_suffix(f".{seed}")
     context.set_forkserver_preload(["ocrrlib.memory"])
-    pipe, end = context.Pipe(duplex=False)
-    process = context.Process(target=write, args=(path, seed, end), kwargs={"rest": rest}, daemon=True)
+    process = context.Process(target=write, args=(path, seed, told), kwargs={"rest": rest}, daemon=True)
     process.start()
-    end.close()
-    return process, pipe
-
-
-def received(process, pipe, kill):
-    if kill:
-        process.kill()
-        process.join()
-    with suppress(EOFError):
-        while pipe.poll():
-            yield pipe.recv()
+    return process, told
 
 
 def kills(count, seed=0, each=20):
@@ -97,7 +85,11 @@ def kills(count, seed=0, each=20):
                 other = started(path, kill + count, rest=0.05)
             one, last = started(path, kill), kill % each == each - 1 or kill == count - 1
             time.sleep(rng.uniform(0, 0.1))
-            told |= gathered([*received(*one, kill=True), *received(*other, kill=last)])
+            for process, _ in [one, other] if last else [one]:
+                process.kill()
+                process.join()
+            for _, file in (one, other):
+                told |= gathered(file.read_bytes() if file.exists() else b"")
             check(path, told, found)
             if last:
                 found["acknowledged"] += len(told) - 1
@@ -120,7 +112,7 @@ def flushes(trace, folder):
         name, _, rest = line.partition(b"(")
         path, *data = [bytes.fromhex(hex.decode()) for hex in re.findall(rb'[<"]([0-9a-f]+)[>"]', rest)] or [b""]
         numbers = [int(number) for number in re.findall(rb"(?<=, )\d+", rest)]
-        if name == b"write" and rest.startswith(b"1<"):
+        if name == b"write" and path.endswith(b"/told"):
             told += data[0]
         elif name == b"openat" and b"O_CREAT" in rest and data[0].startswith(folder):
             now.setdefault(data[0], {"flushed": bytearray(), "later": []})
@@ -143,12 +135,12 @@ def cuts(count, seed=0):
     with TemporaryDirectory() as folder:
         disk, left, trace = (Path(folder, name) for name in ("disk", "left", "trace"))
         disk.mkdir()
-        code = f"from tests.torture import write; write('{disk}/m.sqlite', 0, None, {count}, 200, 256)"
+        code = f"from tests.torture import write; write('{disk}/m.sqlite', 0, '{folder}/told', {count}, 200, 256)"
         strace = "strace -qq -y -xx -s 9999999 -e trace=openat,pwrite64,write,ftruncate,fsync,fdatasync,unlink -o"
         command = [*strace.split(), trace, sys.executable, "-c", code]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=ROOT)
-        for now, safe, lines in flushes(trace, bytes(disk)):
-            told = gathered(map(json.loads, lines.splitlines()))
+        subprocess.run(command, check=True, cwd=ROOT)
+        for now, safe, text in flushes(trace, bytes(disk)):
+            told = gathered(text)
             for kept in (lambda change: False, lambda change: rng.random() < 0.5):
                 left.mkdir()
                 for path in sorted(now | safe):
@@ -161,7 +153,6 @@ def cuts(count, seed=0):
     return dict(found)
 
 
-COLUMNS = FIELDS.split(", ")
 VALUES = "NULL|''|0|-1|1.5|9e99|x'00'|zeroblob(32)|zeroblob(9999)|CAST(x'ff' AS TEXT)|9223372036854775807|'9'|'[1,2,3]'"
 SQL = """UPDATE entries SET {column} = {value} WHERE place = {i}
 UPDATE entries SET {column} = (SELECT {column} FROM entries WHERE place = {j}) WHERE place = {i}
@@ -182,28 +173,28 @@ ODD = {  # by column
 }
 
 
-def forge(base, rng):
+def forge(path, rng):
     """Change a value, and rewrite the chain so that all hashes fit."""
-    ((about,),) = base.execute("SELECT about FROM about")
-    rows, previous = list(map(list, base.execute(f"SELECT {FIELDS} FROM entries ORDER BY place"))), genesis(about)
-    column, changed = rng.choice(list(ODD)), rng.choice([row[0] for row in rows if row[5]])
+    rows = [*map(list, sql(path, [ALL]))]
+    column, changed, previous = rng.choice(list(ODD)), rng.choice([row[0] for row in rows if row[5]]), rows[0][3]
     rows[changed][column] = ODD[column][rng.integers(len(ODD[column]))]
     for row in rows:
         row[2] = commitment(row[5], row[9], *row[6:9]) if row[5] else row[2]
         row[3], row[4] = previous, (previous := entry_hash(*row[:3], previous))
-        base.execute(f"REPLACE INTO entries ({FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+    sql(path, *([PUT, row] for row in rows))
 
 
 def mutate(path, rng):
     """Change rows, or bytes of the file or its log."""
-    if (kind := rng.choice(["rows", "chain", "bytes", "length", "block"])) in ("rows", "chain"):
+    if (kind := rng.choice(["rows", "chain", "bytes", "length", "block"])) == "chain":
+        return forge(path, rng)
+    if kind == "rows":
+        part, column = rng.choice(["type", "name", "tbl_name", "rootpage", "sql"]), rng.choice(FIELDS.split(", "))
+        names = {"part": part, "column": column, "i": rng.integers(20), "j": rng.integers(20)}
         with closing(sqlite3.connect(path, isolation_level=None)) as base, suppress(sqlite3.Error):
             base.execute("PRAGMA synchronous = OFF")
-            if kind == "chain":
-                return forge(base, rng)
-            part, column = rng.choice(["type", "name", "tbl_name", "rootpage", "sql"]), rng.choice(COLUMNS)
-            names = {"part": part, "column": column, "i": rng.integers(20), "j": rng.integers(20)}
-            return base.executescript(rng.choice(SQL).format(value=rng.choice(VALUES.split("|")), **names))
+            base.executescript(rng.choice(SQL).format(value=rng.choice(VALUES.split("|")), **names))
+        return
     file = rng.choice(sorted(path.parent.iterdir()))
     raw = bytearray(file.read_bytes())
     at, other, n = rng.integers(len(raw)), rng.integers(len(raw)), rng.choice([1, 8, 512, 4096])
@@ -231,9 +222,9 @@ def noticed(path, head, original):
 def mutations(count, seed=0):
     """Change files at random, while a head is kept elsewhere."""
     rng, found, times, states = np.random.default_rng(seed), Counter(files=count, unnoticed=0), [], []
-    memory_used = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # noqa: E731
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with TemporaryDirectory() as folder:
-        memory, before = CorrectionMemory.open(path := Path(folder, "m.sqlite")), memory_used()
+        memory = CorrectionMemory.open(path := Path(folder, "m.sqlite"))
         memory.learn(rng.normal(size=(15, 8)), list("abc") * 5, by="ana " * 3000)  # more than a page
         memory.forget(3)
         memory.correct(np.ones(8), "d")
@@ -250,17 +241,18 @@ def mutations(count, seed=0):
             started = time.perf_counter()
             found[noticed(path, head, original)] += 1
             times.append(time.perf_counter() - started)
-    return dict(found) | {"slowest_s": round(max(times), 2), "memory_mb": round(memory_used() - before)}
+    more = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    return dict(found) | {"slowest_s": round(max(times), 2), "memory_mb": round(more / 1024)}
 
 
 def rows():
     """How many of each trial came out as they should: test, case, trials, right."""
     for head, anchored in (("with a head", True), ("without a head", False)):
-        reported = [verdict.startswith("reported") for verdict in evidence.integrity(anchored).values()]
+        reported = [verdict.startswith("reported") for verdict in integrity(anchored).values()]
         yield "Agent Memory Integrity", f"edits reported, {head}", 9, sum(reported)
-        for kind, right in evidence.tampering(anchored=anchored).items():
+        for kind, right in tampering(anchored=anchored).items():
             yield "AMTB, 10,000 entries", f"{kind}, {head}", 10 if kind == "intact" else 250, right
-    for case, right in evidence.proofs().items():
+    for case, right in proofs().items():
         yield "Proofs", case, 10_000, right
     for test, ordeal, count in (("SIGKILL", kills, 1000), ("Power cut", cuts, 300)):
         found = ordeal(count)
@@ -272,11 +264,9 @@ def rows():
 
 
 def main():
-    found = []
-    for row in tqdm(rows(), "trials", total=27):
-        found.append(row)
-        tqdm.write("  ".join(map(str, row)))
-    publish_study("memory", pd.DataFrame(found, columns=["test", "case", "trials", "right"]), keep=False)
+    found = pd.DataFrame(tqdm(rows(), "trials", total=27), columns=["test", "case", "trials", "right"])
+    print(found.to_string())
+    publish_study("memory", found, keep=False)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import numpy as np
 
 from ocrrlib.curves import rivals
 from ocrrlib.files import InputError
-from ocrrlib.ledger import Fault, commitment, entry_hash
+from ocrrlib.ledger import commitment, entry_hash
 from ocrrlib.search import Buffer, Entries, StandingQueries, top_k
 from ocrrlib.shared import shared
 from ocrrlib.systems.base import TEMPERATURE, Storage, System, softmax
@@ -133,11 +133,6 @@ class Ledger(Entries):
     @property
     def nbytes(self):
         return super().nbytes + self.size * (8 + 32 + 32)  # id and two hashes
-
-    def verify(self):
-        """The first ``Fault``, or None if all entries are as they were appended."""
-        changed = (place for place, hash in enumerate(_chain(self.X, self.y)[1:]) if hash != self.hashes[place])
-        return next((Fault(place, "changed") for place in changed), None)
 
 
 class Substrate(Neighbours):
