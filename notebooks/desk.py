@@ -138,6 +138,8 @@ class Desk:
     def correct(self, label, x=None):
         """Tell all systems and the file the class of the last query, or of a row x (d,)."""
         pick("class", label, self.kinds)
+        if x is None and self.title is None:
+            raise InputError("nothing was asked yet: type a query or take a test row, and ask")
         text, x = (self.title, self._x) if x is None else (x, x)
         self.memory.correct(text, label, vector=x)
         self._learn(label, x)
@@ -262,7 +264,7 @@ class DeskView(widgets.VBox):
         classes = dict(placeholder="the right class", options=desk.data.classes)
         self.label = widgets.Combobox(description="It is", **classes, **wide)
         self.source = widgets.ToggleButtons(description="Entries of")
-        self.entry = widgets.BoundedIntText(description="Entry", max=10**9, layout={"width": "13em"})
+        self.entry = widgets.BoundedIntText(description="Entry", layout={"width": "13em"})
         self.kind = widgets.Dropdown(description="Damage", options=[(DAMAGES[kind][0], kind) for kind in DAMAGES])
         self.line, self.reply, self.near, self.curves, self.chain = (widgets.HTML() for _ in range(5))
         ask = self._button("Ask", lambda: self._ask(self.query.value))
@@ -297,9 +299,10 @@ class DeskView(widgets.VBox):
             self._show()
             self.line.value = "&nbsp;"
         except Exception as error:
-            said = f"{type(error).__name__}: {error}".split("; there are")[0]
+            known = isinstance(error, InputError)
+            said = str(error).split("; there are")[0] if known else f"{type(error).__name__}: {error}"
             self.line.value = f'<b role="alert">{html.escape(said)}</b>'
-            if not isinstance(error, InputError):
+            if not known:
                 raise
 
     def _fit(self):
@@ -318,4 +321,5 @@ class DeskView(widgets.VBox):
         self.near.value = desk.neighbours(self.source.value).data
         self.curves.value = desk.curves().data
         self.chain.value = desk.chain().data
-        self.entry.value = self.entry.value if desk.copy else len(desk.memory) - 1
+        self.entry.max = len(desk.memory) - 1
+        self.entry.value = self.entry.value if desk.copy else self.entry.max

@@ -115,7 +115,7 @@ def test_an_error_is_said_in_the_line_and_changes_nothing(desk, monkeypatch):
     view = DeskView(desk)
     view.buttons["Ask"].click()
     assert "type a sentence" in view.line.value
-    for label, why in (("", "unknown class"), ("class 01", "give texts")):
+    for label, why in (("", "unknown class"), ("class 01", "nothing was asked")):
         view.label.value = label
         view.buttons["Correct"].click()
         assert why in view.line.value and 'role="alert"' in view.line.value
