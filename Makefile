@@ -113,7 +113,7 @@ scale: settings  ## compare exact search and HNSW up to 10 million entries (hour
 compute: settings  ## measure the cost of corrections and predictions, on an idle machine
 	@$(RUN) TIMES=live notebooks/07_compute.ipynb $(NB)/07_compute.ipynb
 
-beyond: settings  ## compare all systems over 20 seeds, on harder streams, with names (two hours)
+beyond: settings  ## compare all systems over 20 seeds, on harder streams, with names (over two hours)
 	@$(RUN) BEYOND=live notebooks/09_beyond.ipynb $(NB)/09_beyond.ipynb
 	@$(RUN) BEYOND=live notebooks/10_streams.ipynb $(NB)/10_streams.ipynb
 	@$(RUN) BEYOND=live notebooks/14_label_names.ipynb $(NB)/14_label_names.ipynb
@@ -137,7 +137,7 @@ endif
 test: $(READY)  ## run the tests, about 3 minutes
 	@$(PY) -m pytest -n logical --maxprocesses 4 --dist worksteal -m "not slow"
 
-test-slow: $(READY)  ## run the tests that need a browser, LaTeX, LoRA, Dask or whole notebooks, about 8 minutes
+test-slow: $(READY)  ## run the tests that need a browser, LaTeX, LoRA, Dask or whole notebooks, about 15 minutes
 	@$(PY) -m pytest -n logical --maxprocesses 4 --dist worksteal -m slow
 
 lab: $(READY)  ## open the notebooks in JupyterLab, at the correction desk

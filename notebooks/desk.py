@@ -49,7 +49,8 @@ def picture(figure, alt):
 def table(frame, marked=None):
     """A data frame as HTML, perhaps with a marked row; it scrolls where it is too wide."""
     shown = frame.rename({marked: f"▶ {marked}"}).rename_axis(index=None, columns=frame.index.name)
-    shown = shown.style.format(escape="html").set_table_styles([dict(selector="*", props="text-align:left")])
+    left = [dict(selector="", props="margin-left:0"), dict(selector="*", props="text-align:left")]
+    shown = shown.style.format(escape="html").set_table_styles(left)
     # Without a width of its own, it does not widen the flex boxes around it.
     box = '<div class="jp-RenderedHTMLCommon" style="overflow-x:auto; width:0; min-width:100%; padding-right:0">'
     return f"{box}{shown.to_html()}</div>"
