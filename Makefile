@@ -35,7 +35,7 @@ READY := .venv/ready-$(shell cksum requirements.lock pyproject.toml | cksum | cu
 endif
 GIVEN = $(foreach name,$(OUTCOME) $(OTHER),$(if $(filter-out $(d.$(name)),$($(name))),$(name)=$($(name))))
 RUN = $(strip $(PY) -m notebooks.run JOBS=$(JOBS) $(GIVEN) $(if $(O),OUT=$(O)))
-LIBRARY := $(wildcard ocrrlib/*.py ocrrlib/systems/*.py studies/*.py) \
+LIBRARY := $(wildcard ocrrlib/*.py ocrrlib/*/*.py studies/*.py) \
 	$(addprefix paper/,style.py figures.py tables.py values.py claims.py beyond.py streams.py)
 NOTEBOOKS := $(basename $(notdir $(wildcard notebooks/[0-9]*.ipynb)))
 FIRST := 02_full_sweep  # others wait for it

@@ -17,7 +17,9 @@ ROOT = DOCS.parent
 sys.path.insert(0, str(ROOT))
 
 # Binder opens the repository at this address on GitHub: `repository-code` in CITATION.cff.
-CITED = re.search(r"repository-code:.*github\.com/([\w-]+/[\w.-]+)", (ROOT / "CITATION.cff").read_text("utf-8"))
+CITED = re.search(
+    r"repository-code:.*github\.com/([\w-]+/[\w.-]+)", (ROOT / "CITATION.cff").read_text("utf-8")
+)
 REPOSITORY = CITED[1] if CITED else "OWNER/REPOSITORY"
 BUTTONS = f"""<p class="open-in">
 <a href="https://mybinder.org/v2/gh/{REPOSITORY}/HEAD?urlpath=lab/tree/notebooks/NAME.ipynb">Open in Binder</a>
@@ -29,13 +31,26 @@ NBCONVERT = "-m nbconvert --to html --log-level ERROR --HTMLExporter.mathjax_url
 project, author, language = "OCRR compendium", "The OCRR compendium's maintainers", "en"
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinxcontrib.bibtex"]
 exclude_patterns, bibtex_bibfiles = ["examples", "made"], ["../paper/references.bib"]
-html_theme, html_title, html_static_path, html_css_files = "sphinx_book_theme", project, ["_static"], ["site.css"]
+html_theme, html_title, html_static_path, html_css_files = (
+    "sphinx_book_theme",
+    project,
+    ["_static"],
+    ["site.css"],
+)
 html_theme_options = {"home_page_in_toc": True, "show_toc_level": 2, "navbar_persistent": []}
 html_show_search_summary = False  # a page opened from a folder cannot fetch others
 html_extra_path = ["../paper/ocrr.html", "../paper/ocrr.pdf", "../build/html"]
 myst_heading_anchors = 3
-nb_execution_mode, nb_output_stderr, nb_merge_streams, nb_render_markdown_format = "off", "remove", True, "gfm"
-autodoc_default_options, autodoc_preserve_defaults = {"members": True, "member-order": "bysource"}, True
+nb_execution_mode, nb_output_stderr, nb_merge_streams, nb_render_markdown_format = (
+    "off",
+    "remove",
+    True,
+    "gfm",
+)
+autodoc_default_options, autodoc_preserve_defaults = (
+    {"members": True, "member-order": "bysource"},
+    True,
+)
 
 
 def copy_notebooks():
@@ -49,13 +64,20 @@ def copy_notebooks():
             outputs[:] = [output for output in outputs if WIDGET not in output.get("data", {})]
         nbformat.write(notebook, DOCS / "notebooks" / path.name)
     copies = sorted((DOCS / "notebooks").glob("*.ipynb"))
-    subprocess.run([sys.executable, *NBCONVERT.split(), "--output-dir", ROOT / "build/html", *copies], check=True)
+    subprocess.run(
+        [sys.executable, *NBCONVERT.split(), "--output-dir", ROOT / "build/html", *copies],
+        check=True,
+    )
 
 
 def write_table(name, frame, columns):
     """Write rows as a table that filters and sorts offline, for the page of that name to include."""
     frame = frame[columns.split(", ")].fillna("").round(3)
-    controls = {"columnControl": ["order", ["searchList"]], "ordering": {"indicators": False}, "paging": False}
+    controls = {
+        "columnControl": ["order", ["searchList"]],
+        "ordering": {"indicators": False},
+        "paging": False,
+    }
     html = to_html_datatable(frame, connected=False, classes=f"display compact {name}", **controls)
     library = generate_init_offline_itables_html(find_package_file("html", "dt_bundle.js"))
     (DOCS / "made" / f"{name}.html").write_text(library + html, encoding="utf-8")
@@ -73,8 +95,15 @@ def setup(app):
     (DOCS / "made").mkdir(exist_ok=True)
     claims = pd.json_normalize(pd.read_json(ROOT / "paper/claims.json").to_dict("records"))
     claims.columns = [column.removeprefix("checks.").replace(".", " ") for column in claims]
-    write_table("claims", claims, "section, claim, verdict, note, printed, ours found, released found, paper found")
+    write_table(
+        "claims",
+        claims,
+        "section, claim, verdict, note, printed, ours found, released found, paper found",
+    )
     columns = "dataset, policy, rank, system, anytime novel, novel, original, corrections, collapsed, source"
     write_table("leaderboard", pd.read_csv(ROOT / "figures/leaderboard.csv"), columns)
     app.connect("html-page-context", add_buttons)
-    app.connect("include-read", lambda app, path, page, text: text.__setitem__(0, text[0].replace("\n: ", "\n")))
+    app.connect(
+        "include-read",
+        lambda app, path, page, text: text.__setitem__(0, text[0].replace("\n: ", "\n")),
+    )

@@ -16,12 +16,12 @@ from IPython.core.pylabtools import print_figure
 from IPython.display import HTML
 from matplotlib.figure import Figure
 
-from ocrrlib.database import verify
 from ocrrlib.embeddings import encode, widen
 from ocrrlib.encoders import load_encoder
 from ocrrlib.experiments import EXPERIMENTS
 from ocrrlib.files import InputError, pick
 from ocrrlib.memory import CorrectionMemory
+from ocrrlib.memory.file import verify
 from ocrrlib.scenario import make_scenario
 from ocrrlib.search import top_k
 from ocrrlib.systems import make
@@ -35,7 +35,10 @@ LINES = [style.PALETTE[name] for name in ("vermilion", "black", "green")]  # of 
 DAMAGES = {  # to an entry of a file
     "relabel": ("give it another label", "UPDATE entries SET label = :label WHERE place = :place"),
     "remove": ("take it out", "DELETE FROM entries WHERE place = :place"),
-    "rewrite": ("relabel it and recompute all hashes", "DELETE FROM entries"),  # then all are written again
+    "rewrite": (
+        "relabel it and recompute all hashes",
+        "DELETE FROM entries",
+    ),  # then all are written again
 }
 
 
@@ -59,20 +62,26 @@ def table(frame, marked=None):
 class Desk:
     """One to three systems that meet the same queries and the same corrections.
 
-    Ten classes of the dataset, or a quarter of few, are held out. Typed queries need an encoder, by default the
-    dataset's. Initial rows and corrections are written to ``memory``, a ``CorrectionMemory`` in a file that ends with
-    the desk.
+    Ten classes of the dataset, or a quarter of few, are held out. Typed queries need an encoder, by
+    default the dataset's. Initial rows and corrections are written to ``memory``, a
+    ``CorrectionMemory`` in a file that ends with the desk.
 
-    ``answers`` has what each system says to the last query, ``near`` the entries nearest to it, of each system that
-    keeps any, ``history`` the accuracies on test rows at the start and after every correction.
+    ``answers`` has what each system says to the last query, ``near`` the entries nearest to it, of
+    each system that keeps any, ``history`` the accuracies on test rows at the start and after every
+    correction.
     """
 
     def __init__(self, data, systems=("substrate",), seed=0, texts=None, encoder=None):
         self.data, self.texts, self.encoder = data, texts, encoder or data.encoder
         self.scenario = make_scenario(data, seed, held_out=min(10, max(1, len(data.classes) // 4)))
         self.new = {data.classes[id] for id in self.scenario.held_out}
-        self.kinds = dict.fromkeys(sorted(self.new), NEW) | dict.fromkeys(sorted({*data.classes} - self.new), KNOWN)
-        self._random, self._folder = np.random.default_rng([seed, 7]), tempfile.mkdtemp(prefix="desk-")
+        self.kinds = dict.fromkeys(sorted(self.new), NEW) | dict.fromkeys(
+            sorted({*data.classes} - self.new), KNOWN
+        )
+        self._random, self._folder = (
+            np.random.default_rng([seed, 7]),
+            tempfile.mkdtemp(prefix="desk-"),
+        )
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self.systems, self.memory = systems, None
         self.restart()
@@ -90,8 +99,12 @@ class Desk:
     def compare(self, systems):
         """Fit other systems; they get all corrections made so far, and the last query."""
         s, made = self.scenario, self.corrected
-        self.systems = {name: make(name, s.seed).fit(s.X_initial, s.y_initial, s.classes) for name in systems}
-        self._watches = {name: system.watch(s.queries).answers for name, system in self.systems.items()}
+        self.systems = {
+            name: make(name, s.seed).fit(s.X_initial, s.y_initial, s.classes) for name in systems
+        }
+        self._watches = {
+            name: system.watch(s.queries).answers for name, system in self.systems.items()
+        }
         self.answers, self.near, self.history, self.corrected = None, {}, [], []
         self._measure()
         for correction in made:
@@ -101,7 +114,11 @@ class Desk:
     def draw(self, pool=NEW):
         """A random test row of a class, or of any new or known one."""
         names = [self.data.classes[id] for id in self.data.y_test]
-        return int(self._random.choice([row for row, name in enumerate(names) if pool in (name, self.kinds[name])]))
+        return int(
+            self._random.choice(
+                [row for row, name in enumerate(names) if pool in (name, self.kinds[name])]
+            )
+        )
 
     def ask(self, query):
         """Ask a text, or a test row by its number; returns the desk, which a notebook shows."""
@@ -123,15 +140,28 @@ class Desk:
             return self
         x, names, rows, before = self._x[None], self.data.classes, [], self.answers
         for name, system in self.systems.items():
-            (id,), (p,) = system.predict(x), system.probabilities(x)
-            row = {"system": name, "before": "" if before is None else before.at[name, "answer"], "answer": names[id]}
-            row |= {"right": "✗✓"[names[id] == self.truth] if self.truth else "", "probability": f"{p[id]:.2f}"}
+            (id,), (p,) = system.predict(x), system.predict_proba(x)
+            row = {
+                "system": name,
+                "before": "" if before is None else before.at[name, "answer"],
+                "answer": names[id],
+            }
+            row |= {
+                "right": "✗✓"[names[id] == self.truth] if self.truth else "",
+                "probability": f"{p[id]:.2f}",
+            }
             p[id] = 0
             rows.append(row | {"runner-up": names[p.argmax()] if p.any() else ""})
             if entries := getattr(system, "entries", None):
                 (cosines,), (slots,) = top_k(x, entries.X, entries.born, min(5, entries.size))
-                near = {"class": [names[id] for id in entries.y[slots]], "entry": slots, "cosine": cosines}
-                self.near[name] = pd.DataFrame(near).assign(kind=lambda near: near["class"].map(self.kinds))
+                near = {
+                    "class": [names[id] for id in entries.y[slots]],
+                    "entry": slots,
+                    "cosine": cosines,
+                }
+                self.near[name] = pd.DataFrame(near).assign(
+                    kind=lambda near: near["class"].map(self.kinds)
+                )
         answers = pd.DataFrame(rows).set_index("system")
         self.answers = answers.loc[:, (answers != "").any()]
         return self
@@ -155,9 +185,17 @@ class Desk:
         self.restore()
         s = self.scenario
         rows, n = np.arange(len(s.y_stream), len(s.queries)), len(s.y_novel)
-        right = {name: answer(rows) == np.append(s.y_novel, s.y_original) for name, answer in self._watches.items()}
+        right = {
+            name: answer(rows) == np.append(s.y_novel, s.y_original)
+            for name, answer in self._watches.items()
+        }
         parts = {NEW: slice(n), KNOWN: slice(n, None)}
-        self.history.append({kind: {name: right[name][part].mean() for name in right} for kind, part in parts.items()})
+        self.history.append(
+            {
+                kind: {name: right[name][part].mean() for name in right}
+                for kind, part in parts.items()
+            }
+        )
 
     def stream(self, n=50):
         """Let ``n`` stream items pass; all are corrected where the first system errs. Returns the corrections made."""
@@ -173,10 +211,17 @@ class Desk:
 
     def damage(self, kind, entry):
         """Damage an entry in a copy of the file, see ``DAMAGES``; the desk keeps the whole one."""
-        labels, classes = [self.memory.labels[id] for id in self.memory.entries.y], self.data.classes
+        labels, classes = (
+            [self.memory.labels[id] for id in self.memory.entries.y],
+            self.data.classes,
+        )
         labels[entry] = classes[classes.index(labels[entry]) - 1]
         self.copy, self._shown = f"{self._folder}/copy.sqlite", entry + 3
-        with closing(sqlite3.connect(self.memory.path)) as whole, closing(sqlite3.connect(self.copy)) as base, base:
+        with (
+            closing(sqlite3.connect(self.memory.path)) as whole,
+            closing(sqlite3.connect(self.copy)) as base,
+            base,
+        ):
             whole.backup(base)
             base.execute(DAMAGES[kind][1], {"label": labels[entry], "place": entry})
         if kind == "rewrite":
@@ -223,24 +268,42 @@ class Desk:
         axes.grid(axis="y", visible=False)
         axes.invert_yaxis()
         axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=7.5)
-        return picture(axes.figure, "Nearest: " + ", ".join(near["class"] + near["cosine"].map(" {:.3f}".format)))
+        return picture(
+            axes.figure,
+            "Nearest: " + ", ".join(near["class"] + near["cosine"].map(" {:.3f}".format)),
+        )
 
     @mpl.rc_context()
     def curves(self):
         """Accuracies on test rows over corrections."""
         style.apply()
         figure = Figure(figsize=(style.WIDTH, 2.2))
-        look = dict(color=LINES, marker="o", markevery=[-1], xlabel="corrections", ylabel="accuracy on test rows")
-        look |= dict(ylim=(-0.03, 1.03), xlim=(-0.5, max(10, 1.03 * len(self.corrected))), legend=False)
+        look = dict(
+            color=LINES,
+            marker="o",
+            markevery=[-1],
+            xlabel="corrections",
+            ylabel="accuracy on test rows",
+        )
+        look |= dict(
+            ylim=(-0.03, 1.03), xlim=(-0.5, max(10, 1.03 * len(self.corrected))), legend=False
+        )
         for axes, kind in zip(figure.subplots(1, 2, sharey=True), COLOURS):
             pd.DataFrame([point[kind] for point in self.history]).plot(ax=axes, title=kind, **look)
         axes.legend(loc="lower right", fontsize=7.5)
-        ends = [f"{kind}, {name}: {end:.3f}" for kind, means in self.history[-1].items() for name, end in means.items()]
+        ends = [
+            f"{kind}, {name}: {end:.3f}"
+            for kind, means in self.history[-1].items()
+            for name, end in means.items()
+        ]
         return picture(figure, "; ".join(ends))
 
     def chain(self, n=4):
         """The newest ``n`` entries of the file, or those around the damage, the head and what ``verify`` found."""
-        head, fields = self.memory.head(), "place AS entry, label AS class, datetime(time / 1e6, 'unixepoch') AS UTC"
+        head, fields = (
+            self.memory.head(),
+            "place AS entry, label AS class, datetime(time / 1e6, 'unixepoch') AS UTC",
+        )
         fields += ", substr(lower(hex(previous)), 1, 10) AS previous, substr(lower(hex(hash)), 1, 10) AS hash"
         newest = f"SELECT {fields} FROM entries WHERE place < {self._shown} ORDER BY place DESC LIMIT {n}"
         with closing(sqlite3.connect(self.copy or self.memory.path)) as base:
@@ -259,26 +322,57 @@ class DeskView(widgets.VBox):
         self.desk, self.buttons, wide = desk, {}, dict(layout={"width": "32em", "max_width": "98%"})
         first, *others = [*desk.systems, NONE, NONE][: len(LINES)]
         self.systems = [widgets.Dropdown(description="Systems", options=CHOICES, value=first)]
-        self.systems += [widgets.Dropdown(description="and", options=(NONE, *CHOICES), value=name) for name in others]
-        self.query = widgets.Text(description="Query", placeholder="type a sentence", continuous_update=False, **wide)
-        self.pool = widgets.Dropdown(description="or a row of", options=(NEW, KNOWN, *desk.kinds), **wide)
+        self.systems += [
+            widgets.Dropdown(description="and", options=(NONE, *CHOICES), value=name)
+            for name in others
+        ]
+        self.query = widgets.Text(
+            description="Query", placeholder="type a sentence", continuous_update=False, **wide
+        )
+        self.pool = widgets.Dropdown(
+            description="or a row of", options=(NEW, KNOWN, *desk.kinds), **wide
+        )
         classes = dict(placeholder="the right class", options=desk.data.classes)
         self.label = widgets.Combobox(description="It is", **classes, **wide)
         self.source = widgets.ToggleButtons(description="Entries of")
         self.entry = widgets.BoundedIntText(description="Entry", layout={"width": "13em"})
-        self.kind = widgets.Dropdown(description="Damage", options=[(DAMAGES[kind][0], kind) for kind in DAMAGES])
-        self.line, self.reply, self.near, self.curves, self.chain = (widgets.HTML() for _ in range(5))
+        self.kind = widgets.Dropdown(
+            description="Damage", options=[(DAMAGES[kind][0], kind) for kind in DAMAGES]
+        )
+        self.line, self.reply, self.near, self.curves, self.chain = (
+            widgets.HTML() for _ in range(5)
+        )
         ask = self._button("Ask", lambda: self._ask(self.query.value))
         draw = self._button("Take a test row", lambda: self._ask(desk.draw(self.pool.value)))
         correct = self._button("Correct", lambda: desk.correct(self.label.value.strip()))
-        damage = self._button("Damage a copy", lambda: desk.damage(self.kind.value, self.entry.value))
-        again, stream = self._button("Ask again", desk.again), self._button("Stream 50", desk.stream)
+        damage = self._button(
+            "Damage a copy", lambda: desk.damage(self.kind.value, self.entry.value)
+        )
+        again, stream = (
+            self._button("Ask again", desk.again),
+            self._button("Stream 50", desk.stream),
+        )
         verify, restore = self._button("Verify", desk.verify), self._button("Restore", desk.restore)
         restart = self._button("Start again", desk.restart)
         row = partial(widgets.HBox, layout={"flex_flow": "row wrap"})
-        asking = row(self.systems), row([self.query, ask]), row([self.pool, draw]), row([self.label, correct, again])
-        answers = self.line, self.reply, self.source, self.near, widgets.HTML("<b>Accuracy on test rows</b>")
-        ledger = widgets.HTML("<b>The ledger</b>"), row([self.entry, self.kind, damage, verify, restore]), self.chain
+        asking = (
+            row(self.systems),
+            row([self.query, ask]),
+            row([self.pool, draw]),
+            row([self.label, correct, again]),
+        )
+        answers = (
+            self.line,
+            self.reply,
+            self.source,
+            self.near,
+            widgets.HTML("<b>Accuracy on test rows</b>"),
+        )
+        ledger = (
+            widgets.HTML("<b>The ledger</b>"),
+            row([self.entry, self.kind, damage, verify, restore]),
+            self.chain,
+        )
         super().__init__([*asking, *answers, row([stream, restart]), self.curves, *ledger])
         self.layout.max_width = "66em"
         self.query.observe(lambda change: change["new"].strip() and ask.click(), "value")
@@ -301,7 +395,9 @@ class DeskView(widgets.VBox):
             self.line.value = "&nbsp;"
         except Exception as error:
             known = isinstance(error, InputError)
-            said = str(error).split("; there are")[0] if known else f"{type(error).__name__}: {error}"
+            said = (
+                str(error).split("; there are")[0] if known else f"{type(error).__name__}: {error}"
+            )
             self.line.value = f'<b role="alert">{html.escape(said)}</b>'
             if not known:
                 raise

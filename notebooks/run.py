@@ -1,8 +1,8 @@
 """Execute one numbered notebook with papermill: what `make` calls.
 
-python -m notebooks.run [NAME=value ...] notebooks/02_full_sweep.ipynb build/notebooks/02_full_sweep.ipynb
-python -m notebooks.run check [NAME=value ...]    refuses what cannot be used, before anything runs
-python -m notebooks.run embed ENCODER=value
+python -m notebooks.run [NAME=value ...] notebooks/02_full_sweep.ipynb
+build/notebooks/02_full_sweep.ipynb python -m notebooks.run check [NAME=value ...]    refuses what
+cannot be used, before anything runs python -m notebooks.run embed ENCODER=value
 """
 
 import os
@@ -26,8 +26,8 @@ KNOWN = (
     "SYSTEMS ALL"
 ).split()
 
-# What an output widget shows stays with the client: telling the kernel, too, can lose the reply that the client
-# waits for, and then it waits forever (nbclient issue 312).
+# What an output widget shows stays with the client: telling the kernel, too, can lose the reply
+# that the client waits for, and then it waits forever (nbclient issue 312).
 output_widget.OutputWidget.send = lambda *told: None
 
 
@@ -57,7 +57,9 @@ def check(settings):
     check_memory(max((cell.n for cell in scales), default=0))
     encoder = settings.get("ENCODER")
     for dataset in DATASETS if encoder else ():
-        if not path_of(dataset, encoder).exists():  # it will be encoded: texts and encoder must be there
+        if not path_of(
+            dataset, encoder
+        ).exists():  # it will be encoded: texts and encoder must be there
             load_encoder(encoder, load_texts(dataset).train)
 
 
@@ -85,22 +87,36 @@ def execute(notebook, settings, target):
     Raises ``InputError``, and leaves no target, if a cell fails.
     """
     declared = papermill.inspect_notebook(notebook)
-    own = {name: int(value) if name == "JOBS" else value for name, value in settings.items() if name in declared}
+    own = {
+        name: int(value) if name == "JOBS" else value
+        for name, value in settings.items()
+        if name in declared
+    }
     target.unlink(missing_ok=True)
     target.parent.mkdir(parents=True, exist_ok=True)
     print(f"{notebook.stem} ...", flush=True)
     # Sockets in a folder of their own instead of ports: kernels cannot collide.
-    with tempfile.TemporaryDirectory() as sockets, tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as folder:
+    with (
+        tempfile.TemporaryDirectory() as sockets,
+        tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as folder,
+    ):
         running = Path(folder) / notebook.name
         transport = Config({"KernelManager": {"transport": "ipc", "ip": f"{sockets}/kernel"}})
-        how = dict(kernel_name="python3", kernel_manager_class=Kernel, config=transport, stderr_file=sys.stderr)
+        how = dict(
+            kernel_name="python3",
+            kernel_manager_class=Kernel,
+            config=transport,
+            stderr_file=sys.stderr,
+        )
         try:
             papermill.execute_notebook(notebook, running, own, cwd=ROOT, progress_bar=False, **how)
         except PapermillExecutionError as error:
             failed = ROOT / "build/failed" / notebook.name
             failed.parent.mkdir(parents=True, exist_ok=True)
             shutil.move(running, failed)
-            place = 1 + [cell.source for cell in nbformat.read(notebook, as_version=4).cells].index(error.source)
+            place = 1 + [cell.source for cell in nbformat.read(notebook, as_version=4).cells].index(
+                error.source
+            )
             raise InputError(
                 f"{notebook.name}, cell {place}: {error.ename}: {error.evalue}\n"
                 f"  the notebook as far as it came: {failed.relative_to(ROOT)}"

@@ -1,7 +1,8 @@
 """OCRR: online correction recovery under distribution shift.
 
 Data flow one way: texts -> embeddings -> scenario -> stream loop -> results -> tables and figures.
-``ocrrlib.stream`` is the benchmark on one screen; ``ocrrlib.evaluate`` runs it on your system, data or encoder.
+``ocrrlib.stream`` is the benchmark on one screen; ``ocrrlib.evaluate`` runs it on your system, data
+or encoder.
 """
 
 import importlib
@@ -9,8 +10,13 @@ import importlib
 __version__ = "0.1.0"
 
 # Imported on first use: `import ocrrlib` stays quick.
-_LAZY = {"evaluate": "own", "as_system": "own", "Evaluation": "evaluation", "read_data": "own_data"}
-_LAZY |= {"CorrectionMemory": "memory"}
+_LAZY = {
+    "evaluate": "own.evaluate",
+    "as_system": "own.adapters",
+    "Evaluation": "own.evaluation",
+    "read_data": "own.data",
+    "CorrectionMemory": "memory",
+}
 
 
 def __dir__():

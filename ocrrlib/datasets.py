@@ -58,9 +58,19 @@ def _clinc150(paths):
 def _hwu64(paths):
     # Validation rows are trained on, too: no setting is chosen by them.
     def lines(file, *parts):
-        return [line for part in parts for line in paths[f"{part}/{file}"].read_text(encoding="utf-8").splitlines()]
+        return [
+            line
+            for part in parts
+            for line in paths[f"{part}/{file}"].read_text(encoding="utf-8").splitlines()
+        ]
 
-    return Texts(*(lines(file, *parts) for parts in (("train", "valid"), ("test",)) for file in ("seq.in", "label")))
+    return Texts(
+        *(
+            lines(file, *parts)
+            for parts in (("train", "valid"), ("test",))
+            for file in ("seq.in", "label")
+        )
+    )
 
 
 DATASETS = {
@@ -79,7 +89,9 @@ DATASETS = {
     "clinc150": Dataset(
         title="CLINC150",
         url="https://raw.githubusercontent.com/clinc/oos-eval/828f8093932c8fe6ca7936c3d2e52903b1c523de/data",
-        files={"data_oos_plus.json": "bfcca9ae515623541dc1983c94c4ed7cae9d26b42ae47d74b972e51bb6f7a21f"},
+        files={
+            "data_oos_plus.json": "bfcca9ae515623541dc1983c94c4ed7cae9d26b42ae47d74b972e51bb6f7a21f"
+        },
         licence="CC-BY-3.0",
         citation="Larson et al. (2019), An evaluation dataset for intent classification and out-of-scope prediction, "
         "EMNLP-IJCNLP",
@@ -108,8 +120,8 @@ DATASETS = {
 def load_texts(name):
     """Sentences and labels of a dataset by name, from ``OCRR_DATA_DIR`` or downloaded once.
 
-    Raises ``InputError`` if there is no such dataset, or a file is missing, differs from its SHA-256, or cannot be
-    downloaded.
+    Raises ``InputError`` if there is no such dataset, or a file is missing, differs from its
+    SHA-256, or cannot be downloaded.
     """
     import pooch  # slow to import, seldom needed
 
@@ -121,8 +133,13 @@ def load_texts(name):
                 pooch.retrieve(f"{dataset.url}/{file}", f"sha256:{digest}", file, folder)
             elif sha256(folder / file) != digest:
                 raise ValueError("its SHA-256 differs")
-        except (OSError, ValueError) as error:  # requests' errors are OSErrors; a wrong hash is a ValueError
+        except (
+            OSError,
+            ValueError,
+        ) as error:  # requests' errors are OSErrors; a wrong hash is a ValueError
             why = error if given else type(error).__name__
-            way_out = f"set OCRR_DATA_DIR to a folder with {name}/{file} from {dataset.url}, or go online"
+            way_out = (
+                f"set OCRR_DATA_DIR to a folder with {name}/{file} from {dataset.url}, or go online"
+            )
             raise InputError(f"cannot use {folder / file} ({why}): {way_out}") from error
     return dataset.parse({file: folder / file for file in dataset.files})

@@ -1,8 +1,8 @@
 """The datasets as vectors, or as sentences for systems that read text; embeddings and their files.
 
-Files hold unit vectors rounded to float16, longer ones than ``LONG`` values to int8.  Systems see these normalised
-again in float64 and rounded to multiples of 2**-24, so that a cached and a fresh run agree, and so that cosines are
-exact (see ``ocrrlib.search``).
+Files hold unit vectors rounded to float16, longer ones than ``LONG`` values to int8.  Systems see
+these normalised again in float64 and rounded to multiples of 2**-24, so that a cached and a fresh
+run agree, and so that cosines are exact (see ``ocrrlib.search``).
 """
 
 import hashlib
@@ -22,15 +22,19 @@ from ocrrlib.files import InputError, atomic, cache_folder, data_folder, install
 
 FOLDER = data_folder() / "embeddings"
 BLOCK = 128  # rows computed at once in float64: they fit a cache
-LONG, LEVELS = 384, 64  # rows of more values are kept as int8: three datasets of 768 take 27 MB instead of 69
+LONG, LEVELS = (
+    384,
+    64,
+)  # rows of more values are kept as int8: three datasets of 768 take 27 MB instead of 69
 
 
 @dataclass(frozen=True, eq=False)  # one dataset is itself: it can be remembered by
 class Embedded:
     """A dataset as vectors.
 
-    ``X_train`` and ``X_test`` (n, d) float32 are unit rows as made by ``widen``; ``y_train`` and ``y_test`` (n,) int64
-    class ids, positions in ``classes``, the sorted class names; ``origin`` says from which files and by which revision.
+    ``X_train`` and ``X_test`` (n, d) float32 are unit rows as made by ``widen``; ``y_train`` and
+    ``y_test`` (n,) int64 class ids, positions in ``classes``, the sorted class names; ``origin``
+    says from which files and by which revision.
     """
 
     dataset: str
@@ -65,13 +69,16 @@ def load_sentences(dataset, backbone):
     """The ``Sentences`` of a dataset; raises as ``load_texts`` does."""
     texts = load_texts(dataset)
     classes, y_train, y_test = texts.labels
-    return Sentences(dataset, backbone, classes, np.array(texts.train), y_train, np.array(texts.test), y_test)
+    return Sentences(
+        dataset, backbone, classes, np.array(texts.train), y_train, np.array(texts.test), y_test
+    )
 
 
 def halve(X, row="row {}".format):
     """Rows X (n, d) of any length but zero as unit rows in float16, the form in files.
 
-    Raises ``InputError`` if a row is zero, not finite or too long to be normalised; ``row`` names it, from its number.
+    Raises ``InputError`` if a row is zero, not finite or too long to be normalised; ``row`` names
+    it, from its number.
     """
     X = np.asarray(X)
     halves = np.empty(X.shape, np.float16)
@@ -81,20 +88,25 @@ def halve(X, row="row {}".format):
             lengths = np.sqrt((rows**2).sum(axis=1, keepdims=True))
         bad = np.flatnonzero(~(np.isfinite(lengths) & (lengths > 0)))
         if len(bad):
-            raise InputError(f"{row(start + bad[0])} is zero, not finite or too long to be normalised: fix or drop it")
+            raise InputError(
+                f"{row(start + bad[0])} is zero, not finite or too long to be normalised: fix or drop it"
+            )
         halves[start : start + BLOCK] = rows / lengths
     return halves
 
 
 def quantise(halves):
     """Unit rows (n, d) float16 as int8: multiples of a 64th of the row's largest value; ``widen`` needs no scale."""
-    return np.round(halves * (LEVELS / np.abs(halves).max(axis=1, keepdims=True).astype(np.float64))).astype(np.int8)
+    return np.round(
+        halves * (LEVELS / np.abs(halves).max(axis=1, keepdims=True).astype(np.float64))
+    ).astype(np.int8)
 
 
 def widen(halves):
     """Unit rows as float32 from float16 or int8 ones: normalised, then rounded to multiples of 2**-24.
 
-    Every step is exact or correctly rounded whatever the order of summation, so all machines get the same bits.
+    Every step is exact or correctly rounded whatever the order of summation, so all machines get
+    the same bits.
     """
     X = np.empty(halves.shape, np.float32)
     for start in range(0, len(X), BLOCK):
@@ -131,7 +143,9 @@ def _encoded(dataset, encoder):
     if tensors["X_train"].shape[1] > LONG:
         tensors = {name: quantise(rows) for name, rows in tensors.items()}
     about = {"dataset": dataset, "encoder": name_of(encoder), "classes": classes}
-    return tensors | {"y_train": y_train, "y_test": y_test}, about | {"origin": {"sources": DATASETS[dataset].files}}
+    return tensors | {"y_train": y_train, "y_test": y_test}, about | {
+        "origin": {"sources": DATASETS[dataset].files}
+    }
 
 
 def embed(dataset, encoder=DEFAULT_ENCODER, folder=FOLDER):
@@ -140,7 +154,11 @@ def embed(dataset, encoder=DEFAULT_ENCODER, folder=FOLDER):
     about["origin"]["revision"] = revision(encoder)
     about["fingerprint"] = _assemble(tensors, about).fingerprint
     with atomic(path := path_of(dataset, encoder, folder)) as temporary:
-        small = {key: np.frombuffer(zlib.compress(t, 9), np.uint8) for key, t in tensors.items() if t.dtype == np.int8}
+        small = {
+            key: np.frombuffer(zlib.compress(t, 9), np.uint8)
+            for key, t in tensors.items()
+            if t.dtype == np.int8
+        }
         # One metadata key only: safetensors does not keep their order.
         save_file(tensors | small, temporary, metadata={"about": json.dumps(about, sort_keys=True)})
     return read(path)
@@ -159,10 +177,14 @@ def read(path):
     try:
         with safe_open(path, "numpy") as handle:
             about = json.loads(handle.metadata()["about"])
-            tensors = {name: handle.get_tensor(name) for name in ("X_train", "y_train", "X_test", "y_test")}
+            tensors = {
+                name: handle.get_tensor(name) for name in ("X_train", "y_train", "X_test", "y_test")
+            }
         for X, y in (("X_train", "y_train"), ("X_test", "y_test")):
             if tensors[X].dtype == np.uint8:
-                tensors[X] = np.frombuffer(zlib.decompress(tensors[X]), np.int8).reshape(len(tensors[y]), -1)
+                tensors[X] = np.frombuffer(zlib.decompress(tensors[X]), np.int8).reshape(
+                    len(tensors[y]), -1
+                )
         fingerprint = about.pop("fingerprint")
         if (data := _assemble(tensors, about)).fingerprint != fingerprint:
             raise ValueError("the fingerprint differs")
@@ -175,8 +197,8 @@ def read(path):
 def load(dataset, encoder=DEFAULT_ENCODER, folder=FOLDER):
     """The embeddings of a dataset, from their file or, where there is none, encoded now.
 
-    Raises ``InputError`` if the dataset is unknown, the file is damaged or was made from other texts, or encoding needs
-    something that is not installed.
+    Raises ``InputError`` if the dataset is unknown, the file is damaged or was made from other
+    texts, or encoding needs something that is not installed.
     """
     files = pick("dataset", dataset, DATASETS).files
     if not isinstance(encoder, (str, Path)):
@@ -184,5 +206,7 @@ def load(dataset, encoder=DEFAULT_ENCODER, folder=FOLDER):
     path = path_of(dataset, encoder, folder)
     data = read(path) if path.exists() else embed(dataset, encoder, folder)
     if (data.dataset, data.origin.get("sources")) != (dataset, files):
-        raise InputError(f"{path} was not made from the pinned texts of {dataset}: make it again with `make embed`")
+        raise InputError(
+            f"{path} was not made from the pinned texts of {dataset}: make it again with `make embed`"
+        )
     return data

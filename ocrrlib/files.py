@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent  # the checkout: data, figures and build folders stand here
+ROOT = (
+    Path(__file__).resolve().parent.parent
+)  # the checkout: data, figures and build folders stand here
 PACKAGED = Path(__file__).resolve().parent / "data"  # in an installed wheel only
 
 
@@ -22,7 +24,9 @@ def pick(kind, name, options):
     """Return ``options[name]``; otherwise raise an ``InputError`` that lists the names of this kind."""
     if name in options:
         return options[name]
-    hint = "".join(f" (did you mean {close!r}?)" for close in get_close_matches(str(name), list(options), n=1))
+    hint = "".join(
+        f" (did you mean {close!r}?)" for close in get_close_matches(str(name), list(options), n=1)
+    )
     raise InputError(f"unknown {kind} {name!r}{hint}; there are: {', '.join(options)}")
 
 
@@ -56,7 +60,9 @@ def atomic(path):
         for left in path.parent.glob(f".{glob.escape(path.name)}.*~"):  # by a killed write
             if time.time() - left.stat().st_mtime > 3600:
                 shutil.rmtree(left, ignore_errors=True)
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.", suffix="~") as folder:
+        with tempfile.TemporaryDirectory(
+            dir=path.parent, prefix=f".{path.name}.", suffix="~"
+        ) as folder:
             yield (temporary := Path(folder) / path.name)
             _sync(temporary)
             os.replace(temporary, path)
@@ -84,3 +90,16 @@ def sha256(path):
     """SHA-256 of a file's bytes, as 64 hexadecimal digits."""
     with open(path, "rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def check_name(what, name):
+    """Refuse a name that is empty, or has control characters or HTML in it: it goes into tables and pages."""
+    if not (
+        isinstance(name, str)
+        and name.strip()
+        and name.isprintable()
+        and not set(name) & set("<>&|`")
+    ):
+        raise InputError(
+            f"{what} {name!r} is not a plain name: use printable characters other than < > & | `"
+        )

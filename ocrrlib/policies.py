@@ -9,7 +9,9 @@ from scipy.special import entr
 from ocrrlib.files import InputError, pick
 
 GOLDEN = (5**0.5 - 1) / 2  # its multiples, modulo 1, are spread evenly
-DECIMALS = 9  # uncertainties this close are equal: BLAS rounds differently in batches of different size
+DECIMALS = (
+    9  # uncertainties this close are equal: BLAS rounds differently in batches of different size
+)
 
 
 def _uniform(scenario, classes, draws):
@@ -30,7 +32,10 @@ def _nearest(scenario, classes, draws):
 
 
 # Of one row, from its class probabilities (C,).
-UNCERTAINTIES = {"margin": lambda p: np.subtract(*np.sort(p)[-2:]), "entropy": lambda p: entr(p).sum()}
+UNCERTAINTIES = {
+    "margin": lambda p: np.subtract(*np.sort(p)[-2:]),
+    "entropy": lambda p: entr(p).sum(),
+}
 CONFUSIONS = {"uniform": _uniform, "nearest": _nearest}  # the class that a wrong correction names
 
 
@@ -38,11 +43,12 @@ CONFUSIONS = {"uniform": _uniform, "nearest": _nearest}  # the class that a wron
 class Policy:
     """Correction policy; ``dataclasses.replace`` changes one setting at a time.
 
-    A mistake is corrected with probability ``p``, one Bernoulli draw per stream position. With ``exact``,
-    ``round(p * n)`` random items are asked about instead; with ``ask``, a name in ``UNCERTAINTIES``, as many of the
-    most uncertain ones. A question whose answer was right already is spent all the same. A share ``wrong`` of the
-    corrections names a wrong class, chosen by ``confusion``, a name in ``CONFUSIONS``. A correction comes ``delay``
-    stream items after its mistake, the last ones at the end of the stream.
+    A mistake is corrected with probability ``p``, one Bernoulli draw per stream position. With
+    ``exact``, ``round(p * n)`` random items are asked about instead; with ``ask``, a name in
+    ``UNCERTAINTIES``, as many of the most uncertain ones. A question whose answer was right already
+    is spent all the same. A share ``wrong`` of the corrections names a wrong class, chosen by
+    ``confusion``, a name in ``CONFUSIONS``. A correction comes ``delay`` stream items after its
+    mistake, the last ones at the end of the stream.
 
     Raises ``InputError`` if a number is out of range or a name unknown.
     """
@@ -59,7 +65,9 @@ class Policy:
         pick("confusion", self.confusion, CONFUSIONS)
         pick("way of asking", self.ask or "margin", UNCERTAINTIES)
         if not (0 <= self.p <= 1 and 0 <= self.wrong <= 1 and self.delay >= 0):
-            raise InputError(f"{self} is out of range: give p and wrong from 0 to 1, a delay from 0 up")
+            raise InputError(
+                f"{self} is out of range: give p and wrong from 0 to 1, a delay from 0 up"
+            )
 
     def draws(self, seed, n):
         """Stream positions that are corrected if wrong, (n,) bool; the same for all systems, nested over ``p``."""
@@ -82,14 +90,17 @@ class Policy:
             return y
         classes = np.union1d(scenario.y_initial, y)
         uniform, draws = np.random.default_rng([scenario.seed, 5]).random((len(y), 2)).T
-        return np.where(uniform < self.wrong, CONFUSIONS[self.confusion](scenario, classes, draws), y)
+        return np.where(
+            uniform < self.wrong, CONFUSIONS[self.confusion](scenario, classes, draws), y
+        )
 
 
 class Gate:
     """Spends exactly ``budget`` questions on the most uncertain of ``n`` items, seen one after the other.
 
-    An item is asked about if its uncertainty ranks, among the items so far, within the share of questions left to
-    items left. Equal uncertainties are ranked by a sequence that spreads questions evenly over them.
+    An item is asked about if its uncertainty ranks, among the items so far, within the share of
+    questions left to items left. Equal uncertainties are ranked by a sequence that spreads
+    questions evenly over them.
     """
 
     def __init__(self, budget, n, uncertainty):
@@ -106,5 +117,10 @@ class Gate:
         return asked
 
 
-JOINT = Policy("joint", 0.0)  # for the joint fit of all classes: there is no stream, and nothing is corrected
-POLICIES = {policy.name: policy for policy in (Policy("oracle", 1.0), Policy("random50", 0.5), Policy("random10", 0.1))}
+JOINT = Policy(
+    "joint", 0.0
+)  # for the joint fit of all classes: there is no stream, and nothing is corrected
+POLICIES = {
+    policy.name: policy
+    for policy in (Policy("oracle", 1.0), Policy("random50", 0.5), Policy("random10", 0.1))
+}

@@ -1,7 +1,7 @@
 """The experiments, run as grids and published as files.
 
-Published results stand while runs that are repeated come out the same (see ``ocrrlib.check``), whatever the text of
-the code.
+Published results stand while runs that are repeated come out the same (see ``studies.check``),
+whatever the text of the code.
 """
 
 import json
@@ -26,23 +26,6 @@ from ocrrlib.stream import PROTOCOL, run_stream
 from ocrrlib.systems import SYSTEMS, make
 from ocrrlib.tasks import CACHE, Task, libraries, run_tasks
 
-# Results that are not streams of a grid: what names a row.
-STUDIES = {
-    "parameters": ["backbone"],
-    "scale": ["classes", "noise", "n", "seed"],
-    "scale_costs": ["classes", "noise", "n", "seed"],
-    "race": ["dimensions", "n", "index", "effort"],
-    "ledger_search": ["dataset", "encoder", "order", "seed", "ef"],
-    "costs": ["dataset", "system"],
-    "growth": ["system", "entries"],
-    "memory": ["test", "case"],
-    "names": ["dataset", "policy", "seed", "system", "names"],
-    "boldness": ["dataset", "seed", "factor"],
-    "streams": "study dataset encoder system seed asking p wrong confusion delay drift order new known step".split(),
-}
-# Their files say on what machine, with what libraries and when.
-TIMED = "scale_costs", "race", "costs", "growth", "memory"
-
 WAYS = POLICIES | {JOINT.name: JOINT}
 
 
@@ -61,8 +44,9 @@ def declared(system):
 def run_one(data, run, first=None):
     """One run of a grid on its dataset, as JSON can hold it; ``first``: stop after so many checkpoints.
 
-    Returns ``checkpoints``, and of the last one ``rows``: which test rows were ``right``, novel ones first, one bit
-    each in hex, and their numbers; and the ``heights`` of its curve, int32 in hex.
+    Returns ``checkpoints``, and of the last one ``rows``: which test rows were ``right``, novel
+    ones first, one bit each in hex, and their numbers; and the ``heights`` of its curve, int32 in
+    hex.
     """
     joined = run.policy == JOINT.name
     scenario = _scenario(data, joined, run.seed, draw=run.draw, cap=run.cap, thin=run.thin)
@@ -80,8 +64,15 @@ def task_of(run, data, first=None):
     pick("policy", run.policy, WAYS)
     entry = pick("system", run.system, SYSTEMS)
     if data.encoder != run.encoder:
-        raise InputError(f"{run.dataset} was embedded by {data.encoder!r}, not by {run.encoder!r} as the runs say")
-    key = {"data": data.fingerprint, "run": asdict(run), "first": first, "system": declared(run.system)}
+        raise InputError(
+            f"{run.dataset} was embedded by {data.encoder!r}, not by {run.encoder!r} as the runs say"
+        )
+    key = {
+        "data": data.fingerprint,
+        "run": asdict(run),
+        "first": first,
+        "system": declared(run.system),
+    }
     shares = run.system if entry.reads == "sentences" else entry.family
     group = shares, run.dataset, run.seed, run.draw, run.cap, run.thin
     return Task(key, (data, run, first), group, len(data.y_train))
@@ -93,16 +84,20 @@ def run_grid(runs, datasets, **how):
     Returns
     -------
     checkpoints, rows : DataFrame
-        One row per checkpoint, in the order of the runs; and one row per run, to compare systems test row by test
-        row: ``right``, bytes with one bit per row, novel ones first (``numpy.unpackbits`` with ``count=n_novel +
-        n_original``), the numbers of these rows, and ``heights``, bytes with one little-endian int32 per novel row
-        (``numpy.frombuffer``), from which ``ocrrlib.curves.curve`` draws the curve.
+        One row per checkpoint, in the order of the runs; and one row per run, to compare systems
+        test row by test row: ``right``, bytes with one bit per row, novel ones first
+        (``numpy.unpackbits`` with ``count=n_novel + n_original``), the numbers of these rows, and
+        ``heights``, bytes with one little-endian int32 per novel row (``numpy.frombuffer``), from
+        which ``ocrrlib.metrics.curve`` draws the curve.
 
-    Raises ``InputError`` if a run names what does not exist, before anything runs, or as ``run_tasks`` does.
+    Raises ``InputError`` if a run names what does not exist, before anything runs, or as
+    ``run_tasks`` does.
     """
     tasks = [task_of(run, pick("dataset", run.dataset, datasets)) for run in runs]
     finished = run_tasks(run_one, tasks, **how)
-    checkpoints = [run.names | row for run, one in zip(runs, finished) for row in one["checkpoints"]]
+    checkpoints = [
+        run.names | row for run, one in zip(runs, finished) for row in one["checkpoints"]
+    ]
     rows = pd.DataFrame([run.names | one["rows"] for run, one in zip(runs, finished)])
     packed = {name: rows[name].map(bytes.fromhex) for name in ("right", "heights")}
     return pd.DataFrame(checkpoints), rows.assign(**packed)
@@ -147,7 +142,7 @@ def read_about(path):
     return json.loads(_table(path).schema.metadata[b"ocrr"])
 
 
-def _path(name, out=ROOT):
+def path_of(name, out=ROOT):
     return Path(out) / f"data/results/{name}.parquet"
 
 
@@ -157,11 +152,13 @@ def dataset_of(dataset, encoder, reads):
     return (load_sentences if reads == "sentences" else load)(dataset, encoder)
 
 
-def run_experiment(name, encoder=None, seeds=None, profile="paper", jobs=1, dask=None, out=ROOT, cache=CACHE):
+def run_experiment(
+    name, encoder=None, seeds=None, profile="paper", jobs=1, dask=None, out=ROOT, cache=CACHE
+):
     """Run an experiment, write its results below the folder ``out``, and return its checkpoints, a row each.
 
-    Writes ``data/results/<name>.parquet`` and, for some, ``<name>_rows.parquet``. For the other parameters see
-    ``ocrrlib.experiments.grid`` and ``run_tasks``.
+    Writes ``data/results/<name>.parquet`` and, for some, ``<name>_rows.parquet``. For the other
+    parameters see ``ocrrlib.experiments.grid`` and ``run_tasks``.
     """
     runs = grid(name, encoder, seeds, profile)
     (reads,) = {SYSTEMS[run.system].reads for run in runs}
@@ -173,34 +170,25 @@ def run_experiment(name, encoder=None, seeds=None, profile="paper", jobs=1, dask
     }
     if reads == "sentences":  # float32 of another machine may round otherwise
         about |= made_where()
-    write_results(frame, _path(name, out), about)
+    write_results(frame, path_of(name, out), about)
     if EXPERIMENTS[name].rows:
-        write_results(rows, _path(f"{name}_rows", out), about)
+        write_results(rows, path_of(f"{name}_rows", out), about)
     return frame
 
 
 def published(name, out=ROOT):
     """Results as published; copied to ``out``, so that all of them stand together."""
-    frame = read_results(_path(name))
+    frame = read_results(path_of(name))
     if Path(out) != ROOT:
-        with atomic(_path(name, out)) as temporary:
-            temporary.write_bytes(_path(name).read_bytes())
+        with atomic(path_of(name, out)) as temporary:
+            temporary.write_bytes(path_of(name).read_bytes())
     return frame
-
-
-def publish_study(name, fresh, out=ROOT, keep=True):
-    """Write a study's rows and return them: the fresh ones and, with ``keep``, the published ones beside them.
-
-    A fresh row takes the place of a published one of the same name, see ``STUDIES``.
-    """
-    keys = STUDIES[name]
-    if keep:
-        fresh = pd.concat([fresh, published(name)], ignore_index=True) if len(fresh) else published(name)
-    joined = fresh.drop_duplicates(keys).sort_values(keys, kind="stable", ignore_index=True)
-    write_results(joined, _path(name, out), made_where() if name in TIMED else None)
-    return joined
 
 
 def made_where():
     """Machine, libraries and date, for results that hang on them."""
-    return {"machine": platform.machine(), "libraries": libraries(), "date": date.today().isoformat()}
+    return {
+        "machine": platform.machine(),
+        "libraries": libraries(),
+        "date": date.today().isoformat(),
+    }

@@ -7,8 +7,8 @@ import numpy as np
 
 from ocrrlib.files import InputError, pick
 
-# After the held-out classes, the authors' full sweep makes a new generator from the seed ("fresh"), their other
-# experiments continue the same one.
+# After the held-out classes, the authors' full sweep makes a new generator from the seed ("fresh"),
+# their other experiments continue the same one.
 DRAWS = {"fresh": True, "continued": False}
 PAPER_CAP = 400  # test rows per axis in the authors' code; the paper does not mention it
 
@@ -17,10 +17,10 @@ PAPER_CAP = 400  # test rows per axis in the authors' code; the paper does not m
 class Scenario:
     """One draw of the benchmark; arrays are read-only.
 
-    ``classes`` are the names of all classes, a class id is a position there; ``held_out`` (h,) the ids of the novel
-    ones. ``X_initial`` (n, d), ``y_initial`` (n,) are the training rows of the known classes, in file order;
-    ``stream``, those of the held-out classes, shuffled; ``novel`` and ``original``, the test rows of the held-out and
-    the known classes.
+    ``classes`` are the names of all classes, a class id is a position there; ``held_out`` (h,) the
+    ids of the novel ones. ``X_initial`` (n, d), ``y_initial`` (n,) are the training rows of the
+    known classes, in file order; ``stream``, those of the held-out classes, shuffled; ``novel`` and
+    ``original``, the test rows of the held-out and the known classes.
     """
 
     dataset: str
@@ -53,8 +53,9 @@ class Scenario:
 def make_scenario(data, seed, draw="fresh", cap=PAPER_CAP, held_out=10, thin=1):
     """Draw a scenario from an embedded dataset.
 
-    ``seed`` decides every draw, ``draw``, a name in ``DRAWS``, the generator once ``held_out`` classes are drawn.
-    ``cap`` limits the test rows per axis, drawn at random; None keeps all. Every ``thin``-th training row is kept.
+    ``seed`` decides every draw, ``draw``, a name in ``DRAWS``, the generator once ``held_out``
+    classes are drawn. ``cap`` limits the test rows per axis, drawn at random; None keeps all. Every
+    ``thin``-th training row is kept.
 
     Raises ``InputError`` if the draw is unknown or a number is out of range.
     """
@@ -62,7 +63,9 @@ def make_scenario(data, seed, draw="fresh", cap=PAPER_CAP, held_out=10, thin=1):
     whole = isinstance(seed, (int, np.integer)) and seed >= 0
     if not (whole and 0 < held_out < n_classes and thin >= 1 and (cap is None or cap >= 1)):
         given = f"seed {seed!r}, held_out {held_out}, cap {cap} or thin {thin}"
-        raise InputError(f"{given} is out of range: seed from 0, held_out 1 to {n_classes - 1}, cap and thin from 1")
+        raise InputError(
+            f"{given} is out of range: seed from 0, held_out 1 to {n_classes - 1}, cap and thin from 1"
+        )
 
     rng = np.random.default_rng(seed)
     held = rng.choice(n_classes, held_out, replace=False)
@@ -108,4 +111,6 @@ def joint(scenario):
 def shuffled(scenario):
     """The same scenario with its initial rows in random order, drawn from its seed."""
     order = np.random.default_rng(scenario.seed).permutation(len(scenario.y_initial))
-    return replace(scenario, X_initial=scenario.X_initial[order], y_initial=scenario.y_initial[order])
+    return replace(
+        scenario, X_initial=scenario.X_initial[order], y_initial=scenario.y_initial[order]
+    )

@@ -14,7 +14,9 @@ BLOCK = 256  # queries searched at once
 GROUPS = 256  # groups of entries whose best cosines bound the k-th best
 DEPTH = 30  # neighbours searched for at first, so that systems with fewer share that search
 CACHED = 2**24  # bytes of entries that fit a processor's cache
-SLACK = 2.0**-22  # times the dimension: upper bound on the difference of two float32 dot products of unit rows
+SLACK = (
+    2.0**-22
+)  # times the dimension: upper bound on the difference of two float32 dot products of unit rows
 
 
 def _grown(array, n, room=0):
@@ -27,8 +29,9 @@ def _grown(array, n, room=0):
 class Entries:
     """Labelled embeddings in one growing block of memory.
 
-    ``X`` (n, d) float32 are embeddings, ``y`` (n,) int64 class ids, ``born`` (n,) int64 the number of writes before
-    each: higher is newer. ``size`` entries are stored after ``writes`` writes, overwritten entries included.
+    ``X`` (n, d) float32 are embeddings, ``y`` (n,) int64 class ids, ``born`` (n,) int64 the number
+    of writes before each: higher is newer. ``size`` entries are stored after ``writes`` writes,
+    overwritten entries included.
     """
 
     def __init__(self, X, y):
@@ -61,7 +64,9 @@ class Entries:
     def make_room(self, room):
         """Make room for ``room`` entries in all at least; amortised constant time for each."""
         if room > len(self._y):
-            self._X, self._y, self._born = (_grown(array, self.size, room) for array in (self._X, self._y, self._born))
+            self._X, self._y, self._born = (
+                _grown(array, self.size, room) for array in (self._X, self._y, self._born)
+            )
 
     def _write(self, slot, x, y):
         self._X[slot], self._y[slot], self._born[slot] = x, y, self.writes
@@ -86,11 +91,15 @@ def _block_top_k(Q, X, born, k):
     """``top_k`` of one block: float32 finds candidates, float64 decides between them."""
     m, n = len(Q), len(X)
     if m == 1 and X.nbytes > CACHED:
-        rough = np.einsum("nd,d->n", X, Q[0])[None]  # BLAS reads main memory at half the rate for one query
+        rough = np.einsum("nd,d->n", X, Q[0])[
+            None
+        ]  # BLAS reads main memory at half the rate for one query
     else:
         rough = Q @ X.T
     best = rough
-    if n >= GROUPS * 2 and k <= GROUPS:  # k groups reach the k-th best of their bests, so k entries do
+    if (
+        n >= GROUPS * 2 and k <= GROUPS
+    ):  # k groups reach the k-th best of their bests, so k entries do
         best = rough[:, : n - n % GROUPS].reshape(m, -1, GROUPS).max(axis=1)
     if k <= best.shape[1]:
         bound = np.partition(best, -k, axis=1)[:, -k]
@@ -111,8 +120,9 @@ def _block_top_k(Q, X, born, k):
 def top_k(Q, X, born, k):
     """The ``k`` entries X (n, d) most similar to each query Q (m, d), both float32 unit rows.
 
-    Of equal cosines the one with the highest birth number, ``born`` (n,), comes first. Returns cosines (m, k) float64,
-    best first, and their rows in ``X``, (m, k) int64; -inf and -1 where there are fewer than ``k`` entries.
+    Of equal cosines the one with the highest birth number, ``born`` (n,), comes first. Returns
+    cosines (m, k) float64, best first, and their rows in ``X``, (m, k) int64; -inf and -1 where
+    there are fewer than ``k`` entries.
     """
     sims, slots = np.full((len(Q), k), -np.inf), np.full((len(Q), k), -1)
     for start in range(0, len(Q), BLOCK):
@@ -127,9 +137,9 @@ _first_top_k = shared(keep=2)(top_k)
 class StandingQueries:
     """The neighbours of fixed queries Q (q, d), brought up to date whenever they are asked for.
 
-    A query's list holds every entry from its ``floor`` up: the cosine of the worst entry that it ever had to drop.
-    An overwritten entry leaves the list; a query is searched again only if fewer than ``k`` are left, of which
-    ``spare`` more are kept. ``entries`` may change at any time.
+    A query's list holds every entry from its ``floor`` up: the cosine of the worst entry that it
+    ever had to drop. An overwritten entry leaves the list; a query is searched again only if fewer
+    than ``k`` are left, of which ``spare`` more are kept. ``entries`` may change at any time.
     """
 
     def __init__(self, Q, entries, k, spare=0):
@@ -163,10 +173,15 @@ class StandingQueries:
         sims = np.concatenate([sims, fresh], axis=1)
         slots = np.concatenate([slots, np.where(fresh > -np.inf, new, -1)], axis=1)
         best = np.lexsort((-entries.born[slots], -sims), axis=-1)[:, : self.depth]
-        sims, slots = np.take_along_axis(sims, best, axis=1), np.take_along_axis(slots, best, axis=1)
+        sims, slots = (
+            np.take_along_axis(sims, best, axis=1),
+            np.take_along_axis(slots, best, axis=1),
+        )
         floor = np.maximum(floor, sims[:, -1])
         short = (sims[:, self.k - 1] == -np.inf) & (floor > -np.inf)
         if short.any():
-            sims[short], slots[short] = top_k(self.Q[ids[short]], entries.X, entries.born, self.depth)
+            sims[short], slots[short] = top_k(
+                self.Q[ids[short]], entries.X, entries.born, self.depth
+            )
             floor[short] = sims[short, -1]
         self.sims[ids], self.slots[ids], self.floor[ids] = sims, slots, floor

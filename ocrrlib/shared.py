@@ -36,7 +36,10 @@ def shared(keep):
 
         @functools.wraps(function)
         def remembered(*args, **kwargs):
-            key = tuple(map(_key, args)), tuple((name, _key(kwargs[name])) for name in sorted(kwargs))
+            key = (
+                tuple(map(_key, args)),
+                tuple((name, _key(kwargs[name])) for name in sorted(kwargs)),
+            )
             results[key] = results.pop(key) if key in results else function(*args, **kwargs)
             for oldest in list(results)[:-keep]:
                 del results[oldest]

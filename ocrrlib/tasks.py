@@ -1,7 +1,7 @@
 """Many pieces of work: in parallel, resumable, each kept as soon as it is finished.
 
-A finished result is kept under ``build/`` by all that decides it: its key, the text of the code and the versions of
-libraries, so that nobody who edits a system is shown old results.
+A finished result is kept under ``build/`` by all that decides it: its key, the text of the code and
+the versions of libraries, so that nobody who edits a system is shown old results.
 """
 
 import functools
@@ -29,8 +29,9 @@ LIBRARIES = "numpy scipy scikit-learn torch river transformers peft hnswlib chro
 class Task:
     """A call of a function with ``args``.
 
-    ``key`` is all that decides the result but the code, as JSON can hold it. One worker does the tasks of a ``group``
-    in a row, as they share work. ``cost`` is about how long it takes, in any unit: what is long must not start last.
+    ``key`` is all that decides the result but the code, as JSON can hold it. One worker does the
+    tasks of a ``group`` in a row, as they share work. ``cost`` is about how long it takes, in any
+    unit: what is long must not start last.
     """
 
     key: dict
@@ -42,12 +43,13 @@ class Task:
 def run_tasks(function, tasks, jobs=1, cache=CACHE, progress=True, dask=None):
     """``function(*task.args)`` for every task, in order; tasks of one key are done once.
 
-    ``function`` gives what JSON can hold, the same whenever it is called. ``jobs`` worker processes do the work, or
-    the cluster whose scheduler has the address ``dask``. What is finished is kept in the folder ``cache``, if there is
-    one, and not done again.
+    ``function`` gives what JSON can hold, the same whenever it is called. ``jobs`` worker processes
+    do the work, or the cluster whose scheduler has the address ``dask``. What is finished is kept
+    in the folder ``cache``, if there is one, and not done again.
 
-    Raises ``InputError`` if there are too few jobs, no scheduler answers or a task raises one, and ``RuntimeError`` if
-    a task fails otherwise. Either error names the task; all that were finished are kept.
+    Raises ``InputError`` if there are too few jobs, no scheduler answers or a task raises one, and
+    ``RuntimeError`` if a task fails otherwise. Either error names the task; all that were finished
+    are kept.
     """
     if jobs < 1:
         raise InputError(f"{jobs} jobs are too few: give at least 1")
@@ -58,7 +60,9 @@ def run_tasks(function, tasks, jobs=1, cache=CACHE, progress=True, dask=None):
             found[key] = json.loads(_file(cache, key).read_text(encoding="utf-8"))
         except (OSError, TypeError, ValueError):  # missing, no cache, or damaged
             groups.setdefault(key if task.group is None else task.group, {})[key] = task
-    longest_first = sorted(groups.values(), key=lambda part: sum(task.cost for task in part.values()), reverse=True)
+    longest_first = sorted(
+        groups.values(), key=lambda part: sum(task.cost for task in part.values()), reverse=True
+    )
     if dask:
         workers, there, keeping = dict(backend="dask", n_jobs=-1), connect(dask), (None, None)
     else:  # arrays are sent, not mapped: maps of a killed parent would stay in memory
@@ -103,7 +107,9 @@ def connect(address):
     except ImportError as error:
         raise InputError("DASK needs the optional Dask: pip install 'dask[distributed]'") from error
     except (OSError, ValueError) as error:
-        raise InputError(f"no Dask scheduler answers at {address}: start one with `dask scheduler`") from error
+        raise InputError(
+            f"no Dask scheduler answers at {address}: start one with `dask scheduler`"
+        ) from error
 
 
 def _file(cache, key):
@@ -118,7 +124,9 @@ def _digest(value):
 def _code(path):
     """Digest of the text of this package and of one more file, and of the libraries' versions."""
     files = [*sorted(Path(__file__).parent.rglob("*.py")), path]
-    return _digest([libraries(), *(hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files)])
+    return _digest(
+        [libraries(), *(hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files)]
+    )
 
 
 def libraries():

@@ -17,10 +17,10 @@ def vote(sims, labels, margin=0.05, rule="full"):
     margin : float
         Neighbours within this cosine distance of the best one have one vote each.
     rule : str
-        ``full``: most votes, then highest cosine, then newest entry.
-        ``no_recency``: most votes, then highest cosine, then smallest class id.
-        ``count_only``: most votes, then the label met first, as a counting dictionary does; the same as ``full``.
-        ``sumsim``: no margin band; the largest sum of cosines over all k.
+        ``full``: most votes, then highest cosine, then newest entry. ``no_recency``: most votes,
+        then highest cosine, then smallest class id. ``count_only``: most votes, then the label met
+        first, as a counting dictionary does; the same as ``full``. ``sumsim``: no margin band; the
+        largest sum of cosines over all k.
     """
     present = labels >= 0
     band = present if rule == "sumsim" else present & (sims >= sims[:, :1] - margin)

@@ -21,7 +21,8 @@ import typst
 from ocrrlib.files import ROOT, InputError, atomic, pick
 from paper import document, values
 
-# A number with decimals is a result, which a notebook must write, but in code, maths, attributes, citations, places.
+# A number with decimals is a result, which a notebook must write, but in code, maths, attributes,
+# citations, places.
 NO_PROSE = (
     r"^---\n(?s:.*?)^abstract:|^```(?s:.*?)^```$|`[^`\n]+`|\$\$(?s:.+?)\$\$|\$[^$\n]+\$|\{\{.*?\}\}|\{[#.][^{}]*\}|"
     r"\]\([^)]*\)|https?://\S+|\[[^\[\]]*@(?!fig:|tbl:|sec:)[^\[\]]*\]|"
@@ -51,7 +52,9 @@ def read_table(folder, name, columns=None, size="small", long=False):
     if not path.is_file():
         raise InputError(f"unknown table {name!r}: a notebook must write it")
     body, _, caption = path.read_text(encoding="utf-8").strip().partition("\n\n: ")
-    rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in body.splitlines()]
+    rows = [
+        [cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in body.splitlines()
+    ]
     heads = {head: place for place, head in enumerate(rows[0])}
     places = [pick(f"column of {name}", column, heads) for column in columns or rows[0]]
     lines = [f"| {' | '.join(row[place] for place in places)} |" for row in rows]
@@ -64,35 +67,60 @@ def expand(source):
 
     InputError if a value or table is unknown, a value is never used, or a result is typed by hand.
     """
-    text, entries, used = source.read_text(encoding="utf-8"), values.read(source.parent / "values"), set()
-    typed = re.sub(NO_PROSE, lambda match: re.sub(r"[^\n]", " ", match[0]), text, flags=re.MULTILINE)
+    text, entries, used = (
+        source.read_text(encoding="utf-8"),
+        values.read(source.parent / "values"),
+        set(),
+    )
+    typed = re.sub(
+        NO_PROSE, lambda match: re.sub(r"[^\n]", " ", match[0]), text, flags=re.MULTILINE
+    )
     for match in re.finditer(DECIMAL, typed):
         line = 1 + typed.count("\n", 0, match.start())
-        raise InputError(f"{source}, line {line}: {match[0]} is typed by hand: a notebook must write it, or it is code")
+        raise InputError(
+            f"{source}, line {line}: {match[0]} is typed by hand: a notebook must write it, or it is code"
+        )
     # Braces of pandoc's attributes are not Jinja2's.
-    marks = dict(comment_start_string="{{#", comment_end_string="#}}", block_start_string="{%%", block_end_string="%%}")
+    marks = dict(
+        comment_start_string="{{#",
+        comment_end_string="#}}",
+        block_start_string="{%%",
+        block_end_string="%%}",
+    )
     jinja = jinja2.Environment(undefined=keys(entries, used), keep_trailing_newline=True, **marks)
     try:
         made = jinja.from_string(text).render(table=partial(read_table, source.parent / "tables"))
     except (jinja2.TemplateError, InputError) as error:
         frames = traceback.extract_tb(error.__traceback__)
-        line = next(frame.lineno for frame in frames if frame.filename in ("<template>", "<unknown>"))
+        line = next(
+            frame.lineno for frame in frames if frame.filename in ("<template>", "<unknown>")
+        )
         raise InputError(f"{source}, line {line}: {error}") from error
     for key in sorted(entries.keys() - used):
-        raise InputError(f"{source}: value {key!r} is never used: use it, or drop it from {entries[key]['notebook']}")
+        raise InputError(
+            f"{source}: value {key!r} is never used: use it, or drop it from {entries[key]['notebook']}"
+        )
     return made
 
 
 def build(source=ROOT / "paper/ocrr.md", out=None, formats=("pdf",)):
     """Write the paper in formats of ``pdf``, ``html`` and ``arxiv``, or nothing if anything is wrong; the path of each.
 
-    Beside ``source``, a Markdown file, lie ``values/``, ``tables/`` and ``references.bib``, and by default the paper.
+    Beside ``source``, a Markdown file, lie ``values/``, ``tables/`` and ``references.bib``, and by
+    default the paper.
     """
-    makers = {"pdf": (pdf, ".pdf"), "html": (document.html, ".html"), "arxiv": (bundle, "-arxiv.tar.gz")}
+    makers = {
+        "pdf": (pdf, ".pdf"),
+        "html": (document.html, ".html"),
+        "arxiv": (bundle, "-arxiv.tar.gz"),
+    }
     chosen, source = {name: pick("format", name, makers) for name in formats}, Path(source)
     paper = document.parse(expand(source), source.parent)
     made = {name: make(paper) for name, (make, _) in chosen.items()}
-    paths = {name: Path(out or source.parent) / f"{source.stem}{suffix}" for name, (_, suffix) in chosen.items()}
+    paths = {
+        name: Path(out or source.parent) / f"{source.stem}{suffix}"
+        for name, (_, suffix) in chosen.items()
+    }
     for name, path in paths.items():
         with atomic(path) as temporary:
             temporary.write_bytes(made[name])
@@ -104,7 +132,9 @@ def pdf(paper, **options):
     # Only Typst's own fonts, and no date: the same bytes everywhere.
     options = {"format": "pdf", "ignore_system_fonts": True, "timestamp": 0} | options
     try:
-        made, warnings = typst.compile_with_warnings(document.typst(paper).encode(), root=paper.root, **options)
+        made, warnings = typst.compile_with_warnings(
+            document.typst(paper).encode(), root=paper.root, **options
+        )
     except typst.TypstError as error:
         raise InputError(f"Typst: {error.diagnostic}") from error
     if warnings:
@@ -124,7 +154,9 @@ def bundle(paper):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out")
     parser.add_argument("--formats", default="pdf")
     given = parser.parse_args()

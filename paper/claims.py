@@ -9,18 +9,51 @@ import yaml
 from ocrrlib.files import ROOT, InputError
 from paper.tables import Table
 
-KINDS = {"paper": "against itself", "released": "against the released results", "ours": "against our runs"}
-VERDICTS = ("holds", "holds in direction", "depends on the setting", "does not hold", "cannot be checked")
+KINDS = {
+    "paper": "against itself",
+    "released": "against the released results",
+    "ours": "against our runs",
+}
+VERDICTS = (
+    "holds",
+    "holds in direction",
+    "depends on the setting",
+    "does not hold",
+    "cannot be checked",
+)
 SHORT = dict(zip(VERDICTS, ("holds", "direction", "setting", "no", "unchecked")))
 SIGNS = dict(zip(VERDICTS, "✓≈±✗?"))  # so that colour is never the only sign
 COLOURS = dict(zip(VERDICTS, ("green", "sky", "orange", "vermilion", "grey")))
 FUNCTIONS = {f.__name__: f for f in (abs, min, max, round, len, sum, all, any, sorted)}
-MEAN = re.compile(r"ours(\.\w+|\[claim\.\w+\])+\.(novel|original)")  # has a standard deviation beside it
+MEAN = re.compile(
+    r"ours(\.\w+|\[claim\.\w+\])+\.(novel|original)"
+)  # has a standard deviation beside it
 UNITS = {"us": "µs", "ms": "ms", "mb": "MB"}
 # Names in claims.yml -> words for readers, applied in this order.
-WORDS = dict(a_gem="A-GEM", knn_lm="kNN-LM", ewc="EWC", lwf="LwF", lora="LoRA", hnsw="HNSW", gdumb="GDumb", mir="MIR")
-WORDS |= dict(banking77="Banking77", clinc150="CLINC150", acc="accuracy", std="SD", lr="step size", der_pp="DER++")
-WORDS |= {r"random(\d+)": r"random-\1", r"to_(\d+)": r"to \1 %", r"(\d+)_(\d+)": r"\1.\2", r"(10?)m": r"\1M"}
+WORDS = dict(
+    a_gem="A-GEM",
+    knn_lm="kNN-LM",
+    ewc="EWC",
+    lwf="LwF",
+    lora="LoRA",
+    hnsw="HNSW",
+    gdumb="GDumb",
+    mir="MIR",
+)
+WORDS |= dict(
+    banking77="Banking77",
+    clinc150="CLINC150",
+    acc="accuracy",
+    std="SD",
+    lr="step size",
+    der_pp="DER++",
+)
+WORDS |= {
+    r"random(\d+)": r"random-\1",
+    r"to_(\d+)": r"to \1 %",
+    r"(\d+)_(\d+)": r"\1.\2",
+    r"(10?)m": r"\1M",
+}
 TOGETHER = r"(?<=[=±]) | (?=[±%]|[µm]s\b|MB\b)"  # spaces at which no line should end
 
 
@@ -33,17 +66,21 @@ def read(path=ROOT / "paper/claims.yml"):
 def check(facts, claims, ours):
     """Evaluate every expression of every claim: a list of dict.
 
-    ``facts``, a dict of quoted numbers, and ``ours``, a dict of our results, have the names that expressions may use.
-    Each claim keeps its ``id``, ``section``, ``claim``, ``printed``, ``note``, ``unchecked``; ``checks`` has by kind
-    the verdict and the numbers found, a mean over our seeds with its standard deviation, the kind that decides last;
-    ``verdict`` is that of the kind named by ``decides``, else of our runs, else of the release, else of the paper.
+    ``facts``, a dict of quoted numbers, and ``ours``, a dict of our results, have the names that
+    expressions may use. Each claim keeps its ``id``, ``section``, ``claim``, ``printed``, ``note``,
+    ``unchecked``; ``checks`` has by kind the verdict and the numbers found, a mean over our seeds
+    with its standard deviation, the kind that decides last; ``verdict`` is that of the kind named
+    by ``decides``, else of our runs, else of the release, else of the paper.
     """
     rows = []
     for claim in claims:
         names = facts | {"ours": ours, "printed": claim["printed"], "claim": claim}
         kinds = sorted(KINDS, key=lambda kind: kind == claim.get("decides"))
         checks = {kind: _judge(claim, kind, names) for kind in kinds if kind in claim}
-        row = {key: claim.get(key, "") for key in ("id", "section", "claim", "printed", "note", "unchecked")}
+        row = {
+            key: claim.get(key, "")
+            for key in ("id", "section", "claim", "printed", "note", "unchecked")
+        }
         verdict = list(checks.values())[-1]["verdict"] if checks else VERDICTS[-1]
         rows.append(row | {"section": str(claim["section"]), "checks": checks, "verdict": verdict})
     return rows
@@ -54,8 +91,17 @@ def _judge(claim, kind, names):
 
     def value(text, names=names):
         try:
-            return simpleeval.EvalWithCompoundTypes(names=names, functions=FUNCTIONS).eval(str(text))
-        except (simpleeval.InvalidExpression, SyntaxError, KeyError, TypeError, ValueError, ArithmeticError) as error:
+            return simpleeval.EvalWithCompoundTypes(names=names, functions=FUNCTIONS).eval(
+                str(text)
+            )
+        except (
+            simpleeval.InvalidExpression,
+            SyntaxError,
+            KeyError,
+            TypeError,
+            ValueError,
+            ArithmeticError,
+        ) as error:
             raise InputError(f"claim {claim['id']}, {kind}: {text!r} fails: {error}") from error
 
     plan, found = claim[kind], {}
@@ -64,7 +110,11 @@ def _judge(claim, kind, names):
         if MEAN.fullmatch(str(text)):
             found[f"{name}_std"] = value(f"{text}_std")
     tests = zip(VERDICTS, ("holds", "direction", "depends"))
-    passed = (verdict for verdict, test in tests if test in plan and value(plan[test], names | found) is True)
+    passed = (
+        verdict
+        for verdict, test in tests
+        if test in plan and value(plan[test], names | found) is True
+    )
     return {"verdict": next(passed, VERDICTS[3]), "found": found}
 
 
@@ -90,7 +140,11 @@ def _pair(name, value, spread):
 def shown(value):
     """A number, or several by name, as text; with standard deviations where they are known."""
     if isinstance(value, dict):
-        names = [name for name in value if name.removesuffix("_std") == name or name.removesuffix("_std") not in value]
+        names = [
+            name
+            for name in value
+            if name.removesuffix("_std") == name or name.removesuffix("_std") not in value
+        ]
         return "; ".join(_pair(name, value[name], value.get(f"{name}_std")) for name in names)
     if isinstance(value, list | tuple | set):
         return ", ".join(map(shown, value)) or "none"
@@ -99,28 +153,48 @@ def shown(value):
     if not isinstance(value, float):
         return f"{value:,}" if isinstance(value, int) else str(value)
     size = abs(value)  # three decimals below one, three digits below a thousand, else whole
-    form = ",.0f" if size >= 1000 else ".3g" if size >= 0.9995 else ".1g" if 0.0001 <= size < 0.001 else ""
-    return format(value, form) if form else f"{round(value, 3) + 0.0:.3f}".rstrip("0").rstrip(".")  # no minus zero
+    form = (
+        ",.0f"
+        if size >= 1000
+        else ".3g"
+        if size >= 0.9995
+        else ".1g"
+        if 0.0001 <= size < 0.001
+        else ""
+    )
+    return (
+        format(value, form) if form else f"{round(value, 3) + 0.0:.3f}".rstrip("0").rstrip(".")
+    )  # no minus zero
 
 
 def part(section):
     """The part of the paper that the first of sections belongs to: results by subsection, the rest by section."""
     section, word = section.split(", ")[0], section.split(" ")[0]
-    return f"{word}s" if word in ("figure", "table") else section if section[0] in "5a" else section.split(".")[0]
+    return (
+        f"{word}s"
+        if word in ("figure", "table")
+        else section
+        if section[0] in "5a"
+        else section.split(".")[0]
+    )
 
 
 def table(rows):
     """Every claim with the printed numbers, those found, and the verdicts."""
     numbers = pd.DataFrame(rows)[["section", "claim"]]
     numbers["printed"] = [shown(row["printed"]) for row in rows]
-    numbers["found"] = [shown(list(row["checks"].values())[-1]["found"]) if row["checks"] else "" for row in rows]
+    numbers["found"] = [
+        shown(list(row["checks"].values())[-1]["found"]) if row["checks"] else "" for row in rows
+    ]
     for kind in KINDS:
         numbers[kind] = [row["checks"].get(kind, {}).get("verdict", "") for row in rows]
     numbers[["verdict", "id"]] = pd.DataFrame(rows)[["verdict", "id"]]
     text = numbers[["section", "claim", "printed", "found"]].rename(columns=str.capitalize)
     text["Section"], elsewhere = (numbers["section"].str.partition(", ")[i] for i in (0, 2))
     text["Claim"] += elsewhere.map(lambda sections: f" (Also {sections}.)" if sections else "")
-    text[["Printed", "Found"]] = text[["Printed", "Found"]].replace(TOGETHER, "\N{NO-BREAK SPACE}", regex=True)
+    text[["Printed", "Found"]] = text[["Printed", "Found"]].replace(
+        TOGETHER, "\N{NO-BREAK SPACE}", regex=True
+    )
     for kind, title in zip(KINDS, ("Itself", "Release", "Ours")):
         text[title] = [SIGNS.get(verdict, "–") for verdict in numbers[kind]]
     text["Verdict"] = numbers["verdict"].map(SHORT)

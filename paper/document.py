@@ -21,17 +21,23 @@ NUMERIC = re.compile(rf"({NUMBER}( [±→–] {NUMBER})?( \(\d+/\d+\))?(\s?%)?)|
 TEXT = 45  # characters from which on a column is running text, set in several lines
 WIDE = 80  # characters from which on a table's heads are broken into lines
 SPACE = "\N{NO-BREAK SPACE}"
-Document = namedtuple("Document", "tree root images")  # pandoc's tree; names of images, as paths from a folder
+Document = namedtuple(
+    "Document", "tree root images"
+)  # pandoc's tree; names of images, as paths from a folder
 
 
 def pandoc(text, *arguments):
     """What pandoc makes of ``text``, whatever the user's own settings of pandoc are.
 
-    InputError with what it says if it fails or warns: of a reference or citation without a target, too.
+    InputError with what it says if it fails or warns: of a reference or citation without a target,
+    too.
     """
-    # The one that pypandoc brings along: its own search prefers a newer one, wherever that comes from.
+    # The one that pypandoc brings along: its own search prefers a newer one, wherever that comes
+    # from.
     program = shutil.which("pandoc", path=Path(pypandoc.__file__).with_name("files"))
-    run = subprocess.run([program, "--data-dir", TEMPLATES, *arguments], input=text.encode(), capture_output=True)
+    run = subprocess.run(
+        [program, "--data-dir", TEMPLATES, *arguments], input=text.encode(), capture_output=True
+    )
     if run.returncode or run.stderr:
         raise InputError(f"pandoc: {run.stderr.decode().strip()}")
     return run.stdout.decode()
@@ -48,18 +54,30 @@ def parse(text, folder):
             return pf.Link(["", ["reference"], []], [pf.Str(names[id])], [f"#{id}", ""])
         if kind == "Image":
             (_, _, options), _, target = content
-            target[0] = target[0].removeprefix("../")  # from the folder above, where all formats look for it
+            target[0] = target[0].removeprefix(
+                "../"
+            )  # from the folder above, where all formats look for it
             images.append(target[0])
             options.append(["width", "100%"])
 
     def finish(kind, content, *_):
-        if kind == "Cite":  # set citations are text; left as they are, writers would set them in their own way
+        if (
+            kind == "Cite"
+        ):  # set citations are text; left as they are, writers would set them in their own way
             return content[1]
         if kind == "Table":
             arrange(content)
 
-    options = ["--citeproc", "-M", "link-citations=true", "--bibliography", folder / "references.bib"]
-    tree = json.loads(pandoc(json.dumps(pf.walk(tree, settle, "", {})), "-f", "json", "-t", "json", *options))
+    options = [
+        "--citeproc",
+        "-M",
+        "link-citations=true",
+        "--bibliography",
+        folder / "references.bib",
+    ]
+    tree = json.loads(
+        pandoc(json.dumps(pf.walk(tree, settle, "", {})), "-f", "json", "-t", "json", *options)
+    )
     return Document(pf.walk(tree, finish, "", {}), folder.parent, images)
 
 
@@ -108,13 +126,22 @@ def arrange(table):
             for row in rows:
                 _set(row[c], [re.sub(r"^-(?=\d)", "−", pf.stringify(row[c])).replace(" ", SPACE)])
         elif width > TEXT:  # long cells count for more: it is they that make rows high
-            columns[c][1] = pf.elt("ColWidth", 1)(round(math.hypot(*map(len, column)) / len(rows) ** 0.5))
+            columns[c][1] = pf.elt("ColWidth", 1)(
+                round(math.hypot(*map(len, column)) / len(rows) ** 0.5)
+            )
             for row in rows:
                 row[c][0][1].append("text")
-        if total > WIDE and len(pf.stringify(head[c])) > width + 2:  # signs stay with their neighbours
+        if (
+            total > WIDE and len(pf.stringify(head[c])) > width + 2
+        ):  # signs stay with their neighbours
             text = re.sub(r" (?=[%→±])|(?<=[→±]) ", SPACE, pf.stringify(head[c]))
-            _set(head[c], textwrap.wrap(text, max(width, *map(len, text.split(" "))), break_on_hyphens=False))
-    groups = set()  # rows at which the leading columns change that say the same for several rows on end
+            _set(
+                head[c],
+                textwrap.wrap(text, max(width, *map(len, text.split(" "))), break_on_hyphens=False),
+            )
+    groups = (
+        set()
+    )  # rows at which the leading columns change that say the same for several rows on end
     for column in words:
         changes = {r for r in range(1, len(rows)) if column[r] != column[r - 1]}
         if 3 * (len(changes) + 1) > len(rows):
@@ -127,7 +154,9 @@ def arrange(table):
 def _set(cell, lines):
     """Put lines of words into a cell; one with markup stays."""
     if all(inline["t"] in ("Str", "Space") for inline in inlines(cell[4])):
-        cell[4] = [pf.Plain([part for line in lines for part in (pf.LineBreak(), pf.Str(line))][1:])]
+        cell[4] = [
+            pf.Plain([part for line in lines for part in (pf.LineBreak(), pf.Str(line))][1:])
+        ]
 
 
 def _table(content, typst):
@@ -146,14 +175,31 @@ def _table(content, typst):
     if typst:
         places = ", ".join(f"{width}fr" if width else "auto" for width in widths)
         start = f'booktabs(name: "{id}", size: "{size}", long: {str(long).lower()}, columns: ({places},), align: ('
-        top = ["#figure(kind: ", '"long"' if long else "table", ", caption: [", caption, "], ", start, ", ".join(sides)]
+        top = [
+            "#figure(kind: ",
+            '"long"' if long else "table",
+            ", caption: [",
+            caption,
+            "], ",
+            start,
+            ", ".join(sides),
+        ]
         top += [",), head: ", *line(head, "([", "], [", "],),\n")]
         return [*top, *body("gap,\n", "[", "], [", "],\n"), f")) <{id}>"]
     texts = [width for width in widths if width]
     part = len(texts) / (sum(texts) or 1)
-    places = [f"T{{{width * part:.3f}}}" if width else side[0].upper() for width, side in zip(widths, sides)]
+    places = [
+        f"T{{{width * part:.3f}}}" if width else side[0].upper()
+        for width, side in zip(widths, sides)
+    ]
     start = f"\\set{'long' * long}{'text' if texts else 'table'}{{{''.join(places)}}}{{{size}}}{{"
-    top = [start, caption, f"\\label{{{id}}}}}{{", *line(head, "\\head{", "} & \\head{", "} \\\\"), "}{\n"]
+    top = [
+        start,
+        caption,
+        f"\\label{{{id}}}}}{{",
+        *line(head, "\\head{", "} & \\head{", "} \\\\"),
+        "}{\n",
+    ]
     return [*top, *body("\\addlinespace\n", "", " & ", " \\\\\n"), "}"]
 
 
@@ -164,12 +210,16 @@ def html(paper):
         if kind == "Image":
             about, words, (name, _) = content
             return pf.Image(about, words, [str((paper.root / name).with_suffix(".png")), ""])
-        if kind == "Table" and (id := content[0][0]):  # its caption stays where it is while it scrolls
+        if kind == "Table" and (
+            id := content[0][0]
+        ):  # its caption stays where it is while it scrolls
             bare = pf.elt("Table", 6)(["", [], content[0][2]], [None, []], *content[2:])
             box = pf.Div(["", ["scroll"], [["tabindex", "0"]]], [bare])
             return pf.elt("Figure", 3)([id, ["table"], []], content[1], [box])
 
-    options = "--toc --toc-depth=3 --section-divs --mathml --embed-resources --shift-heading-level-by=1"
+    options = (
+        "--toc --toc-depth=3 --section-divs --mathml --embed-resources --shift-heading-level-by=1"
+    )
     return _write(paper, visit, "html", *options.split()).encode()
 
 
@@ -177,8 +227,13 @@ def typst(paper):
     """The paper in Typst's markup; it expects its images by their names."""
 
     def visit(kind, content, *_):
-        if kind == "Header" and "appendix" in content[1][1]:  # tables upon tables: they need not float
-            return [pf.RawBlock("typst", "#set figure(placement: none)"), pf.elt("Header", 3)(*content)]
+        if (
+            kind == "Header" and "appendix" in content[1][1]
+        ):  # tables upon tables: they need not float
+            return [
+                pf.RawBlock("typst", "#set figure(placement: none)"),
+                pf.elt("Header", 3)(*content),
+            ]
         if kind == "Image":
             _, words, (name, _) = content
             alt = json.dumps(pf.stringify(words), ensure_ascii=False)
@@ -186,7 +241,10 @@ def typst(paper):
         if kind == "Table":
             return _joined("typst", _table(content, typst=True))
         if kind == "Div" and content[0][0] == "refs":
-            return [_joined("typst", ["#entry[", inlines(e["c"][1]), f"] <{e['c'][0][0]}>"]) for e in content[1]]
+            return [
+                _joined("typst", ["#entry[", inlines(e["c"][1]), f"] <{e['c'][0][0]}>"])
+                for e in content[1]
+            ]
 
     # Without smart quotes: after a digit Typst would make a prime of an apostrophe.
     return _write(paper, visit, "typst-citations-smart")
@@ -209,5 +267,18 @@ def _joined(format, parts):
 
 def _write(paper, visit, writer, *arguments):
     suffix = {"html": "html", "latex": "tex"}.get(writer, "typ")
-    options = ["--wrap=none", "--standalone", "--syntax-highlighting=none", f"--template={TEMPLATES}/template.{suffix}"]
-    return pandoc(json.dumps(pf.walk(paper.tree, visit, "", {})), "-f", "json", "-t", writer, *options, *arguments)
+    options = [
+        "--wrap=none",
+        "--standalone",
+        "--syntax-highlighting=none",
+        f"--template={TEMPLATES}/template.{suffix}",
+    ]
+    return pandoc(
+        json.dumps(pf.walk(paper.tree, visit, "", {})),
+        "-f",
+        "json",
+        "-t",
+        writer,
+        *options,
+        *arguments,
+    )

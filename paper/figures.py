@@ -14,20 +14,23 @@ AXES = {"novel": "novel accuracy", "original": "original accuracy"}
 def mean_curve(runs, axis, along="corrections"):
     """Mean of ``along`` over seeds (n,), and ``axis`` of every seed (seeds, n), at the same steps of the stream.
 
-    ``runs`` are checkpoints of one system in one cell. A seed whose stream is over stays where it ended: the last point
-    is the mean of the final values.
+    ``runs`` are checkpoints of one system in one cell. A seed whose stream is over stays where it
+    ended: the last point is the mean of the final values.
     """
     runs = [run for _, run in runs.groupby("seed", sort=False)]
     steps = np.unique(np.concatenate([run["step"].to_numpy() for run in runs]))
-    x, y = (np.array([np.interp(steps, run["step"], run[name]) for run in runs]) for name in (along, axis))
+    x, y = (
+        np.array([np.interp(steps, run["step"], run[name]) for run in runs])
+        for name in (along, axis)
+    )
     return x.mean(axis=0), y
 
 
 def curve(axes, runs, axis, colour, marker="", band=0.0, end=36, **line):
     """Draw one system against corrections: mean over seeds, its end marked, a band from lowest to highest seed.
 
-    ``axis`` is ``novel`` or ``original``, ``band`` the opacity of the band, ``end`` the size of the mark at the end, in
-    points squared; ``line`` are further properties of the line.
+    ``axis`` is ``novel`` or ``original``, ``band`` the opacity of the band, ``end`` the size of the
+    mark at the end, in points squared; ``line`` are further properties of the line.
     """
     x, y = mean_curve(runs, f"{axis}_acc")
     mean = y.mean(axis=0)
@@ -76,10 +79,27 @@ def dots(axes, cell, colours):
     summary, last = summarise(cell).set_index("system"), final(cell)
     for place, (system, colour) in enumerate(colours.items()):
         seeds, row = last[last["system"] == system], summary.loc[system]
-        axes.plot([row["novel"], row["original"]], [place, place], color=colour, alpha=0.3, linewidth=1.5, zorder=1)
+        axes.plot(
+            [row["novel"], row["original"]],
+            [place, place],
+            color=colour,
+            alpha=0.3,
+            linewidth=1.5,
+            zorder=1,
+        )
         for below, axis, fill in ((0.29, "novel", colour), (0.43, "original", "white")):
-            axes.errorbar(row[axis], place, xerr=row[f"{axis}_std"], color=colour, elinewidth=1, capsize=2, zorder=2)
-            axes.scatter(row[axis], place, s=26, facecolor=fill, edgecolor=colour, linewidth=1.1, zorder=3)
+            axes.errorbar(
+                row[axis],
+                place,
+                xerr=row[f"{axis}_std"],
+                color=colour,
+                elinewidth=1,
+                capsize=2,
+                zorder=2,
+            )
+            axes.scatter(
+                row[axis], place, s=26, facecolor=fill, edgecolor=colour, linewidth=1.1, zorder=3
+            )
             small = dict(s=7, facecolor=fill, edgecolor=colour, linewidth=0.6)
             axes.scatter(seeds[f"{axis}_acc"], [place + below] * len(seeds), **small)
     axes.set_yticks(range(len(colours)), list(colours))
@@ -89,7 +109,10 @@ def dots(axes, cell, colours):
 
 def dots_legend(figure):
     """Add the legend of ``dots`` below a figure."""
-    sizes = {"mean": dict(markersize=5, markeredgewidth=1.1), "seeds": dict(markersize=2.6, markeredgewidth=0.6)}
+    sizes = {
+        "mean": dict(markersize=5, markeredgewidth=1.1),
+        "seeds": dict(markersize=2.6, markeredgewidth=0.6),
+    }
     marks = dict(linestyle="none", marker="o", markeredgecolor="#404040")
     handles = [
         Line2D([], [], markerfacecolor=fill, label=f"{axis}, {what}", **marks, **size)
@@ -102,9 +125,21 @@ def dots_legend(figure):
 def _point(axes, x, y, system, x_std=None, y_std=None):
     """A mean with one standard deviation either way."""
     colour, marker = style_of(system)
-    axes.errorbar(x, y, xerr=x_std, yerr=y_std, color=colour, elinewidth=1, capsize=2, linestyle="none", zorder=3)
+    axes.errorbar(
+        x,
+        y,
+        xerr=x_std,
+        yerr=y_std,
+        color=colour,
+        elinewidth=1,
+        capsize=2,
+        linestyle="none",
+        zorder=3,
+    )
     size = 90 if marker == "*" else 40
-    axes.scatter(x, y, marker=marker, s=size, color=colour, edgecolor="white", linewidth=0.6, zorder=4)
+    axes.scatter(
+        x, y, marker=marker, s=size, color=colour, edgecolor="white", linewidth=0.6, zorder=4
+    )
 
 
 def novel_against_original(results, dataset, policy="oracle"):
@@ -115,13 +150,32 @@ def novel_against_original(results, dataset, policy="oracle"):
     for axes in panels:
         for row in summary.to_dict("records"):
             seeds, (colour, _) = last[last["system"] == row["system"]], style_of(row["system"])
-            axes.scatter(seeds["original_acc"], seeds["novel_acc"], s=8, color=colour, alpha=0.5, linewidth=0, zorder=2)
-            _point(axes, row["original"], row["novel"], row["system"], row["original_std"], row["novel_std"])
+            axes.scatter(
+                seeds["original_acc"],
+                seeds["novel_acc"],
+                s=8,
+                color=colour,
+                alpha=0.5,
+                linewidth=0,
+                zorder=2,
+            )
+            _point(
+                axes,
+                row["original"],
+                row["novel"],
+                row["system"],
+                row["original_std"],
+                row["novel_std"],
+            )
         unit(axes, "x", "y")
     kept = last[last["original_acc"] > 0.2]["original_acc"]
     panels[1].set_xlim(kept.min() - 0.02, kept.max() + 0.02)
-    panels[0].set(xlabel="final original accuracy", ylabel="final novel accuracy", title=title_of(dataset))
-    panels[1].set(xlabel="final original accuracy", title="enlarged: systems that keep the original")
+    panels[0].set(
+        xlabel="final original accuracy", ylabel="final novel accuracy", title=title_of(dataset)
+    )
+    panels[1].set(
+        xlabel="final original accuracy", title="enlarged: systems that keep the original"
+    )
     legend(figure, cell["system"].unique(), 5)
     return figure
 
@@ -137,17 +191,42 @@ def storage_pareto(results):
             below = axis == "novel" and family == "bounded_reservoir"  # where the line leaves room
             place = dict(xytext=(7, -9) if below else (-5, 6), ha="left" if below else "right")
             for row in line.to_dict("records"):
-                budget, point = row["system"].rsplit("_", 1)[1], (row["storage_bytes"] / 1e6, row[axis])
-                axes.annotate(budget, point, textcoords="offset points", fontsize=7, color=colour, **place)
+                budget, point = (
+                    row["system"].rsplit("_", 1)[1],
+                    (row["storage_bytes"] / 1e6, row[axis]),
+                )
+                axes.annotate(
+                    budget, point, textcoords="offset points", fontsize=7, color=colour, **place
+                )
         for row in summary.to_dict("records"):
             seeds, (colour, _) = last[last["system"] == row["system"]], style_of(row["system"])
-            axes.scatter(seeds["storage_bytes"] / 1e6, seeds[f"{axis}_acc"], s=7, color=colour, alpha=0.5, linewidth=0)
-            _point(axes, row["storage_bytes"] / 1e6, row[axis], row["system"], y_std=row[f"{axis}_std"])
+            axes.scatter(
+                seeds["storage_bytes"] / 1e6,
+                seeds[f"{axis}_acc"],
+                s=7,
+                color=colour,
+                alpha=0.5,
+                linewidth=0,
+            )
+            _point(
+                axes, row["storage_bytes"] / 1e6, row[axis], row["system"], y_std=row[f"{axis}_std"]
+            )
         axes.set(xscale="log", xlabel="stored at the end (MB)", title=title, xlim=(0.06, 25))
         axes.set_xticks([0.1, 1, 10], ["0.1", "1", "10"])
         unit(axes, "y")
     panels[0].set_ylabel("final accuracy")
-    legend(figure, ["substrate", "bounded_reservoir", "bounded_fifo", "online_linear", "a_gem", "river_logreg"], 3)
+    legend(
+        figure,
+        [
+            "substrate",
+            "bounded_reservoir",
+            "bounded_fifo",
+            "online_linear",
+            "a_gem",
+            "river_logreg",
+        ],
+        3,
+    )
     return figure
 
 
@@ -156,7 +235,10 @@ def noise_map(found):
     cells = found[found["seed"] == 0].assign(
         each=found["n"] // found["classes"], lost=100 * (found["exact_acc"] - found["hnsw_acc"])
     )
-    columns = {"exact_acc": ("exact accuracy", "viridis", (0, 1)), "recall": ("recall@5", "viridis", (0, 1))}
+    columns = {
+        "exact_acc": ("exact accuracy", "viridis", (0, 1)),
+        "recall": ("recall@5", "viridis", (0, 1)),
+    }
     columns["lost"] = ("lost by HNSW (pp)", "vlag", (-25, 25))
     lines = cells.groupby("classes")["each"].nunique()
     size, heights = (WIDTH, 0.22 * lines.sum() + 0.35 * len(lines) + 0.8), {"height_ratios": lines}
@@ -164,12 +246,23 @@ def noise_map(found):
     figure, panels = plt.subplots(figsize=size, gridspec_kw=heights, **shape)
     for row, classes in zip(panels, lines.index):
         for axes, (name, (_, colours, (low, high))) in zip(row, columns.items()):
-            square = cells[cells["classes"] == classes].pivot_table(index="each", columns="noise", values=name)
-            square = square.reindex(columns=sorted(cells["noise"].unique())).sort_index(ascending=False)
+            square = cells[cells["classes"] == classes].pivot_table(
+                index="each", columns="noise", values=name
+            )
+            square = square.reindex(columns=sorted(cells["noise"].unique())).sort_index(
+                ascending=False
+            )
             square = square.round(1 if name == "lost" else 2) + 0.0  # no minus zero
             square.index = [f"{each:,}" for each in square.index]
             looks = dict(cmap=colours, vmin=low, vmax=high, annot_kws={"fontsize": 7})
-            sns.heatmap(square, ax=axes, annot=True, fmt=".1f" if name == "lost" else ".2f", cbar=False, **looks)
+            sns.heatmap(
+                square,
+                ax=axes,
+                annot=True,
+                fmt=".1f" if name == "lost" else ".2f",
+                cbar=False,
+                **looks,
+            )
             axes.grid(False)
             axes.set(xlabel="", ylabel="", yticks=[] if axes is not row[0] else axes.get_yticks())
             axes.tick_params(labelsize=7.5, length=0, rotation=0)

@@ -5,14 +5,25 @@ import sys
 import pandas as pd
 
 from ocrrlib.embeddings import load
-from ocrrlib.evaluation import CELL, COLUMNS, DROP, FLOOR, METRICS, PUBLISHED, published_runs, ranking
-from ocrrlib.files import ROOT, InputError, write_text
-from ocrrlib.own_data import check_name
+from ocrrlib.files import ROOT, InputError, check_name, write_text
+from ocrrlib.own.evaluation import (
+    CELL,
+    COLUMNS,
+    DROP,
+    FLOOR,
+    METRICS,
+    PUBLISHED,
+    published_runs,
+    ranking,
+)
 from ocrrlib.stream import EVERY
 from paper.style import cell_title
 
 CONTRIBUTED = ROOT / "data/results/leaderboard"
-NAMES, NUMBERS = ["system", "source", "version", "date", *CELL[:4]], ["held_out", "every", "seed", *METRICS]
+NAMES, NUMBERS = (
+    ["system", "source", "version", "date", *CELL[:4]],
+    ["held_out", "every", "seed", *METRICS],
+)
 CAPTION = (
     "Published and contributed systems, best first by *anytime novel*: novel accuracy, averaged over the stream. "
     "*Novel* and *original* are the accuracies at its end, *ausuc* is the area under the curve of both. Means "
@@ -25,11 +36,17 @@ CAPTION = (
 def contributed(path):
     """Rows of a contributed system, as ``Evaluation.to_csv`` writes them; ``InputError`` if they are not such."""
     try:
-        rows = pd.read_csv(path, dtype=dict.fromkeys(NAMES, str))[COLUMNS].astype(dict.fromkeys(METRICS, float))
+        rows = pd.read_csv(path, dtype=dict.fromkeys(NAMES, str))[COLUMNS].astype(
+            dict.fromkeys(METRICS, float)
+        )
         for value in pd.unique(rows[NAMES].to_numpy().ravel()):
             check_name("name", value)
         numbers = rows[NUMBERS].fillna({"ausuc": 0})  # a system without probabilities has none
-        if rows.empty or not numbers.ge(0).all(axis=None) or rows[METRICS[:-1]].gt(1).any(axis=None):
+        if (
+            rows.empty
+            or not numbers.ge(0).all(axis=None)
+            or rows[METRICS[:-1]].gt(1).any(axis=None)
+        ):
             raise ValueError("there are no rows, negative numbers or accuracies above 1")
         if rows.duplicated([*CELL, "system", "seed"]).any() or (rows["source"] == PUBLISHED).any():
             raise ValueError(f"a seed is there twice, or the source is {PUBLISHED!r}")
@@ -41,7 +58,9 @@ def contributed(path):
 def leaderboard(folder=CONTRIBUTED):
     """One row per cell and system: the cell, ``rank``, then as ``ranking``; equals have equal ranks."""
     published = published_runs().copy()
-    published[METRICS] = published[METRICS].map(lambda value: round(value, 6))  # as contributed rows are
+    published[METRICS] = published[METRICS].map(
+        lambda value: round(value, 6)
+    )  # as contributed rows are
     datasets = published[["dataset", "encoder"]].drop_duplicates().itertuples(index=False)
     prints = {dataset: load(dataset, encoder).fingerprint for dataset, encoder in datasets}
     runs = [published.assign(fingerprint=published["dataset"].map(prints))]
@@ -49,7 +68,11 @@ def leaderboard(folder=CONTRIBUTED):
     blocks = []
     for place, own in runs.groupby(CELL, sort=False):
         block = ranking(own)
-        ranks = (block["anytime novel"] - 2 * block["collapsed"]).rank(ascending=False, method="min").astype(int)
+        ranks = (
+            (block["anytime novel"] - 2 * block["collapsed"])
+            .rank(ascending=False, method="min")
+            .astype(int)
+        )
         cell = block.assign(**dict(zip(CELL, place)), draw="fresh", cap="", rank=ranks)
         blocks.append(cell[[*CELL[:5], "draw", "cap", CELL[5], "rank", *block]])
     return pd.concat(blocks, ignore_index=True)
@@ -62,11 +85,15 @@ def markdown(table):
         often = "" if every == EVERY else f" every {every} stream items"
         heading = f"## {cell_title(dataset, policy)}\n\n"
         heading += f"{encoder}, {held_out} classes held out, all test rows{often}"
-        text = {"Rank": block["rank"], "System": block["system"]} | {name: _half(block, name) for name in METRICS[:2]}
+        text = {"Rank": block["rank"], "System": block["system"]} | {
+            name: _half(block, name) for name in METRICS[:2]
+        }
         text |= {"Collapsed": block["collapsed"].map({True: "collapsed", False: ""})}
         text |= {name: _half(block, name) for name in METRICS[2:-1] if name in block}
         text |= {"corrections": block["corrections"].map("{:.0f}".format)}
-        text = pd.DataFrame(text | {"Seeds": block["seeds"], "Source": block["source"]}).rename(columns=str.capitalize)
+        text = pd.DataFrame(text | {"Seeds": block["seeds"], "Source": block["source"]}).rename(
+            columns=str.capitalize
+        )
         blocks.append(f"{heading}\n\n{text.to_markdown(index=False, disable_numparse=True)}")
     return "\n\n".join(blocks) + "\n"
 

@@ -15,13 +15,18 @@ from studies.differences import compared, last
 ALPHA, MARK = 0.05, "†"  # of Holm's correction over all differences of a study
 NAMES = {"substrate": "substrate", "slda": "slda", "ours": OURS}
 ALL = NAMES | {"reservoir": "bounded_reservoir_1000", "knn_lm": "knn_lm", "linear": "online_linear"}
-UNITS = dict.fromkeys(("novel_acc", "original_acc", "mean_novel", "fpr95"), (100, 1, "pp"))  # factor, digits, unit
+UNITS = dict.fromkeys(
+    ("novel_acc", "original_acc", "mean_novel", "fpr95"), (100, 1, "pp")
+)  # factor, digits, unit
 UNITS |= {"corrections": (1, 0, ""), "auroc": (1, 3, "")}
 # The setting of each study that is quoted, and the usual one.
 QUOTED = {
     "wrong": ("40 % wrong, nearest", "0 % wrong, none"),
     "late": ("200 late", "0 late"),
-    "asked": ("10 % asked, margin", "10 % asked, random"),  # the share was set before the runs at equal budgets
+    "asked": (
+        "10 % asked, margin",
+        "10 % asked, random",
+    ),  # the share was set before the runs at equal budgets
     "drift": ("gradual drift", "none drift"),
     "new": ("40 new", "1 new"),
     "known": ("5 known", "67 known"),
@@ -64,7 +69,9 @@ class Studies:
 
     def __init__(self, rows):
         self.final, self.table = last(rows), compared(rows)
-        self._rows = self.table.set_index(["study", "system", "setting", "than", "metric"]).sort_index()
+        self._rows = self.table.set_index(
+            ["study", "system", "setting", "than", "metric"]
+        ).sort_index()
 
     def mean(self, study, system, metric="novel_acc", **setting):
         """A metric at the end, by the values of its setting."""
@@ -80,7 +87,11 @@ class Studies:
 
     def most(self, study, metric):
         """The largest mean change of any system, either way."""
-        wanted = self.table[["study", "setting", "than", "metric"]].eq([study, *QUOTED[study], metric]).all(axis=1)
+        wanted = (
+            self.table[["study", "setting", "than", "metric"]]
+            .eq([study, *QUOTED[study], metric])
+            .all(axis=1)
+        )
         size, digits, unit = UNITS[metric]
         return Value(size * self.table.loc[wanted, "difference"].abs().max(), digits, unit)
 
@@ -104,14 +115,17 @@ def _curve(cell, metric, x, ticks):
 def lines(rows, x, label, panels):
     """A panel per metric: means over seeds against ``x`` with one standard deviation, a line per system.
 
-    ``panels``: title and limits by metric; limits are a pair, "near" (the range of the panel) or None (matplotlib's).
-    The last panel names the lines at their ends. Along the stream steps, or at evenly spaced values of a setting.
+    ``panels``: title and limits by metric; limits are a pair, "near" (the range of the panel) or
+    None (matplotlib's). The last panel names the lines at their ends. Along the stream steps, or at
+    evenly spaced values of a setting.
     """
     ticks = None if x == "step" else sorted(rows[x].unique())
     figure, drawn = plt.subplots(1, len(panels), figsize=(WIDTH, 2.9))
     for axes, (metric, (title, limits)) in zip(drawn, panels.items()):
         if limits == "near":
-            spread = rows.groupby(["system", x])[metric].agg(["mean", "std"]).fillna(0)  # one seed has no spread
+            spread = (
+                rows.groupby(["system", x])[metric].agg(["mean", "std"]).fillna(0)
+            )  # one seed has no spread
             low = max(0, np.floor(20 * (spread["mean"] - spread["std"]).min()) / 20)
             limits = (low, 1 + 0.04 * (1 - low))
         axes.set(xlabel=label, title=title, **({"ylim": limits} if limits else {}))
@@ -124,10 +138,18 @@ def lines(rows, x, label, panels):
         if ticks:
             axes.set_xticks(range(len(ticks)), [f"{value:g}" for value in ticks])
     names, (low, high) = sorted(ends, key=ends.get), axes.get_ylim()
-    gaps = (high - low) / 14 * np.arange(len(names))  # names are moved apart where they would overlap
+    gaps = (
+        (high - low) / 14 * np.arange(len(names))
+    )  # names are moved apart where they would overlap
     heights = np.maximum.accumulate(np.array([ends[name] for name in names]) - gaps) + gaps
     for name, y in zip(names, np.minimum(heights, high - gaps[::-1])):
-        place = dict(xytext=(6, 0), textcoords="offset points", va="center", fontsize=7, annotation_clip=False)
+        place = dict(
+            xytext=(6, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=7,
+            annotation_clip=False,
+        )
         axes.annotate(name, (right, y), color=style_of(name)[0], **place)
     return figure
 
@@ -135,31 +157,47 @@ def lines(rows, x, label, panels):
 def dots(rows, by, looks, panels, titles=()):
     """A panel per metric, a row per system, a mark per value of ``by``: means over seeds.
 
-    ``looks``: colour and marker by value; ``panels``: title by metric; ``titles``: of values in the legend.
+    ``looks``: colour and marker by value; ``panels``: title by metric; ``titles``: of values in the
+    legend.
     """
     figure, drawn = plt.subplots(1, len(panels), figsize=(WIDTH, 2.6), sharey=True)
     systems = list(dict.fromkeys(rows["system"]))
     for axes, (metric, title) in zip(drawn, panels.items()):
         for place, system in enumerate(systems):
             means = rows[rows["system"] == system].groupby(by)[metric].mean()
-            axes.plot([means.min(), means.max()], [place, place], color="#C0C0C0", linewidth=2, zorder=1)
+            axes.plot(
+                [means.min(), means.max()], [place, place], color="#C0C0C0", linewidth=2, zorder=1
+            )
             for value, (colour, marker) in looks.items():
                 label = dict(titles).get(value, value) if place == 0 else None
-                axes.scatter(means[value], place, color=PALETTE[colour], marker=marker, s=30, zorder=2, label=label)
+                axes.scatter(
+                    means[value],
+                    place,
+                    color=PALETTE[colour],
+                    marker=marker,
+                    s=30,
+                    zorder=2,
+                    label=label,
+                )
         axes.set_yticks(range(len(systems)), systems)
         axes.set(ylim=(len(systems) - 0.5, -0.5), title=title)
         axes.tick_params(axis="y", length=0)
-    figure.legend(*drawn[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(looks))
+    figure.legend(
+        *drawn[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(looks)
+    )
     return figure
 
 
 def columns(rows, x, label, by, looks, panels, height, title=None):
     """A column per system, a row per metric, a line per value of ``by``: means over seeds.
 
-    ``looks``: keywords of a line by value; ``panels``: label, limits and factor by metric. Along the stream steps, or
-    at evenly spaced shares.
+    ``looks``: keywords of a line by value; ``panels``: label, limits and factor by metric. Along
+    the stream steps, or at evenly spaced shares.
     """
-    systems, ticks = list(dict.fromkeys(rows["system"])), None if x == "step" else sorted(rows[x].unique())
+    systems, ticks = (
+        list(dict.fromkeys(rows["system"])),
+        None if x == "step" else sorted(rows[x].unique()),
+    )
     shape, shared = (len(panels), len(systems)), dict(sharex=True, sharey="row", squeeze=False)
     figure, drawn = plt.subplots(*shape, figsize=(WIDTH, height), **shared)
     for column, system in zip(drawn.T, systems):
@@ -171,12 +209,21 @@ def columns(rows, x, label, by, looks, panels, height, title=None):
                     places, mean, _ = _curve(cell, metric, x, ticks)
                     axes.plot(places, factor * mean, **look)
             if own.empty:
-                axes.text(0.5, 0.5, "stores\nno entries", transform=axes.transAxes, ha="center", fontsize=7)
+                axes.text(
+                    0.5,
+                    0.5,
+                    "stores\nno entries",
+                    transform=axes.transAxes,
+                    ha="center",
+                    fontsize=7,
+                )
             if ticks:
                 axes.set_xticks(range(len(ticks)), [f"{100 * value:.0f}" for value in ticks])
     for axes, (name, limits, _) in zip(drawn[:, 0], panels.values()):
         axes.set(ylabel=name, **({"ylim": limits} if limits else {}))
     figure.supxlabel(label, fontsize=8)
     handles, names = drawn[0, 0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside upper center", ncols=len(names), title=title, title_fontsize=7)
+    figure.legend(
+        handles, names, loc="outside upper center", ncols=len(names), title=title, title_fontsize=7
+    )
     return figure

@@ -17,8 +17,22 @@ WIDTH = 7.0  # inches, the text width of a page
 
 # Okabe and Ito's colours and four more, distinct under all common colour vision deficiencies;
 # every system has a marker of its own, too, so that figures also read in grey.
-PALETTE = dict(vermilion="#D55E00", blue="#0072B2", pink="#CC79A7", green="#009E73", orange="#E69F00", sky="#56B4E9")
-PALETTE |= dict(olive="#B39B00", brown="#661100", black="#000000", grey="#808080", wine="#882255", indigo="#332288")
+PALETTE = dict(
+    vermilion="#D55E00",
+    blue="#0072B2",
+    pink="#CC79A7",
+    green="#009E73",
+    orange="#E69F00",
+    sky="#56B4E9",
+)
+PALETTE |= dict(
+    olive="#B39B00",
+    brown="#661100",
+    black="#000000",
+    grey="#808080",
+    wine="#882255",
+    indigo="#332288",
+)
 STYLES = {
     "substrate": ("vermilion", "*"),
     "knn_lm": ("blue", "s"),
@@ -40,7 +54,8 @@ STYLES = {
     "slda": ("sky", "d"),
     "online_linear_tuned": ("pink", "P"),
 }
-# Colours of families, for figures with more systems than styles; a system is of the first family that has it.
+# Colours of families, for figures with more systems than styles; a system is of the first family
+# that has it.
 FAMILIES = {
     "black": (OURS, BEFORE),
     "vermilion": ("substrate",),
@@ -110,7 +125,10 @@ def apply():
 
 def save(figure, name, folder):
     """Write ``<name>.pdf`` and ``<name>.png`` without dates, so that the same figure gives the same bytes; show it."""
-    undated = {"pdf": dict.fromkeys(("CreationDate", "Creator", "Producer")), "png": {"Software": None}}
+    undated = {
+        "pdf": dict.fromkeys(("CreationDate", "Creator", "Producer")),
+        "png": {"Software": None},
+    }
     for suffix, metadata in undated.items():
         with atomic(folder / f"{name}.{suffix}") as temporary:
             figure.savefig(temporary, metadata=metadata)

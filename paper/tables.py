@@ -12,7 +12,8 @@ from studies.costs import REFERENCE
 
 BY = ["classes", "noise", "n"]  # setting of synthetic data, and number of entries
 FOUND = ["exact_acc", "hnsw_acc", "exact_acc_k1", "hnsw_acc_k1", "recall", "agreement"]
-# The original's table: entries -> recall@5, exact accuracy, accuracy with HNSW, ms per query (section 6.5).
+# The original's table: entries -> recall@5, exact accuracy, accuracy with HNSW, ms per query
+# (section 6.5).
 PAPER_SCALE = {
     10_000: (0.692, 1.0, 1.0, 0.99),
     100_000: (0.542, 1.0, 1.0, 0.63),
@@ -32,7 +33,9 @@ class Table:
 
     def write(self, folder):
         """Write ``<name>.csv``, ``.md`` and ``.tex`` into ``folder``; return the table, for display."""
-        write_text(folder / f"{self.name}.csv", self.numbers.to_csv(index=False, lineterminator="\n"))
+        write_text(
+            folder / f"{self.name}.csv", self.numbers.to_csv(index=False, lineterminator="\n")
+        )
         markdown = self.text.to_markdown(index=False, disable_numparse=True)
         write_text(folder / f"{self.name}.md", f"{markdown}\n\n: {self.caption}\n")
         latex = self.text.to_latex(
@@ -62,18 +65,31 @@ def spread(mean, std):
 def reached(summary, level):
     """Corrections to ``level`` %: the mean over the seeds that reach it, and how many if not all."""
     rows = zip(summary[f"to_{level}"], summary[f"to_{level}_reached"], summary["seeds"])
-    return [f"{mean:.0f}" + f" ({n}/{seeds})" * (n < seeds) if n else "never" for mean, n, seeds in rows]
+    return [
+        f"{mean:.0f}" + f" ({n}/{seeds})" * (n < seeds) if n else "never" for mean, n, seeds in rows
+    ]
 
 
 def titles(summary):
     """Columns that name a dataset, a policy and a system, as far as the summary has them."""
-    known = {"dataset": title_of, "policy": lambda name: POLICY_TITLES.get(name, name), "system": str}
-    return {name.capitalize(): summary[name].map(title) for name, title in known.items() if name in summary}
+    known = {
+        "dataset": title_of,
+        "policy": lambda name: POLICY_TITLES.get(name, name),
+        "system": str,
+    }
+    return {
+        name.capitalize(): summary[name].map(title)
+        for name, title in known.items()
+        if name in summary
+    }
 
 
 def accuracies(summary):
     """Columns of final accuracies, mean ± SD over seeds."""
-    return {f"Final {axis}": spread(summary[axis], summary[f"{axis}_std"]) for axis in ("novel", "original")}
+    return {
+        f"Final {axis}": spread(summary[axis], summary[f"{axis}_std"])
+        for axis in ("novel", "original")
+    }
 
 
 def levels(summary):
@@ -99,8 +115,14 @@ def durations(rows, action):
 
 def headline(experiments):
     """Table 1: Banking77, oracle; each row names its experiment. ``experiments``: checkpoints by title."""
-    cells = {title: runs.query("dataset == 'banking77' and policy == 'oracle'") for title, runs in experiments.items()}
-    summary = pd.concat([summarise(cell).assign(experiment=title) for title, cell in cells.items()], ignore_index=True)
+    cells = {
+        title: runs.query("dataset == 'banking77' and policy == 'oracle'")
+        for title, runs in experiments.items()
+    }
+    summary = pd.concat(
+        [summarise(cell).assign(experiment=title) for title, cell in cells.items()],
+        ignore_index=True,
+    )
     text = {
         "System": summary["system"],
         "Experiment": summary["experiment"],
@@ -130,12 +152,19 @@ def cost_medians(costs, settings):
 
 def by_setting(numbers):
     """Numbers in the order of settings, most classes first, and the columns that name a setting and its size."""
-    numbers = numbers.reset_index().sort_values(["classes", "n"], ascending=[False, True], ignore_index=True)
+    numbers = numbers.reset_index().sort_values(
+        ["classes", "n"], ascending=[False, True], ignore_index=True
+    )
     pairs = zip(numbers["classes"], numbers["noise"])
-    return numbers, {"Classes, noise": [f"{c}, {z:g}" for c, z in pairs], "Entries": numbers["n"].map(count)}
+    return numbers, {
+        "Classes, noise": [f"{c}, {z:g}" for c, z in pairs],
+        "Entries": numbers["n"].map(count),
+    }
 
 
 def relative(costs, *actions):
     """Median times of a correction and a prediction, or of one of them, as multiples of the substrate's in that run."""
     actions = actions or ("correct", "predict")
-    return sum(costs[f"{one}_median"] for one in actions) / sum(costs[f"{REFERENCE}_{one}"] for one in actions)
+    return sum(costs[f"{one}_median"] for one in actions) / sum(
+        costs[f"{REFERENCE}_{one}"] for one in actions
+    )

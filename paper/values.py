@@ -51,30 +51,46 @@ def write(values, path):
         if not math.isfinite(value.value):
             raise InputError(f"{path.name}: {key} is {value.value}; quote a finite number")
         number = int(value.value) if isinstance(value.value, Integral) else float(value.value)
-        entries[key] = {"value": number, "text": value.text, "unit": value.unit, "digits": value.digits}
+        entries[key] = {
+            "value": number,
+            "text": value.text,
+            "unit": value.unit,
+            "digits": value.digits,
+        }
     write_text(path, json.dumps(entries, ensure_ascii=False, indent=1, sort_keys=True) + "\n")
 
 
 def read(folder=FOLDER):
     """Entries of all files in a folder by key: ``{"value", "text", "unit", "digits", "notebook"}``."""
-    found = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("[!.]*.json"))}
-    return {key: entry | {"notebook": stem} for stem, own in found.items() for key, entry in own.items()}
+    found = {
+        path.stem: json.loads(path.read_text(encoding="utf-8"))
+        for path in sorted(folder.glob("[!.]*.json"))
+    }
+    return {
+        key: entry | {"notebook": stem} for stem, own in found.items() for key, entry in own.items()
+    }
 
 
 def show(key, entries):
     """A value's text by its key; InputError if there is none."""
     if key not in entries:
         close = get_close_matches(key, entries, n=1)
-        raise InputError(f"unknown value {key!r}{f' (did you mean {close[0]!r}?)' if close else ''}")
+        raise InputError(
+            f"unknown value {key!r}{f' (did you mean {close[0]!r}?)' if close else ''}"
+        )
     return entries[key]["text"]
 
 
 def refresh(text):
     """Markdown as of today: values between ``<!--{key}-->`` and ``<!---->``, and the numbers of each system's row.
 
-    These are means over seeds on Banking77, every mistake corrected: accuracies, AUSUC, entries stored, MB.
+    These are means over seeds on Banking77, every mistake corrected: accuracies, AUSUC, entries
+    stored, MB.
     """
-    entries, cell = read(), published("beyond").query("dataset == 'banking77' and policy == 'oracle'")
+    entries, cell = (
+        read(),
+        published("beyond").query("dataset == 'banking77' and policy == 'oracle'"),
+    )
     means = summarise(cell).set_index("system")[[*AXES, "stored_entries", "storage_bytes"]]
 
     def row(match):
@@ -82,7 +98,9 @@ def refresh(text):
         numbers = *map(Value, axes), Value(stored, 0), Value(held / 1e6, 1)
         return "|".join([match[1], *(number.text for number in numbers), ""])
 
-    text = re.sub(r"(<!--{(.+?)}-->).*?(<!---->)", lambda m: m[1] + show(m[2], entries) + m[3], text)
+    text = re.sub(
+        r"(<!--{(.+?)}-->).*?(<!---->)", lambda m: m[1] + show(m[2], entries) + m[3], text
+    )
     return re.sub(r"(?m)^(\|`(\w+)`\|[^|]*)(\|[^|]*){5}\|$", row, text)
 
 

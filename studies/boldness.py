@@ -8,12 +8,13 @@ import pandas as pd
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.experiments import OURS, THREE
 from ocrrlib.policies import POLICIES
-from ocrrlib.runs import STUDIES, dataset_of, declared
+from ocrrlib.rivals.ledger_lda import LedgerLDA
+from ocrrlib.runs import dataset_of, declared
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import SYSTEMS
-from ocrrlib.systems.bayes import LedgerLDA
 from ocrrlib.tasks import Task, run_tasks
+from studies.results import STUDIES
 
 KEY = STUDIES["boldness"]
 EMBEDDED = DEFAULT_ENCODER, "embeddings"
@@ -43,8 +44,13 @@ def run_one(dataset, seed, factor):
 def run_boldness(seeds=range(20), **how):
     """All runs, a row each; ``how``: ``jobs``, ``cache``, ``progress`` and ``dask`` of ``run_tasks``."""
     rows = [dict(zip(KEY, run)) for run in product(THREE, seeds, FACTORS)]
-    about = {name: declared(OURS) | {"data": dataset_of(name, *EMBEDDED).fingerprint} for name in THREE}
-    tasks = [Task(row | about[row["dataset"]], tuple(row.values()), (row["dataset"], row["seed"])) for row in rows]
+    about = {
+        name: declared(OURS) | {"data": dataset_of(name, *EMBEDDED).fingerprint} for name in THREE
+    }
+    tasks = [
+        Task(row | about[row["dataset"]], tuple(row.values()), (row["dataset"], row["seed"]))
+        for row in rows
+    ]
     return pd.DataFrame([row | found for row, found in zip(rows, run_tasks(run_one, tasks, **how))])
 
 

@@ -19,10 +19,23 @@ from ocrrlib.systems import SYSTEMS, make
 from studies.scale import Cell, check_memory, timed
 
 BOUNDED = ("bounded_reservoir_1000", "bounded_fifo_1000")
-MEASURED = (*FULL_SWEEP, *BOUNDED, "substrate_hnsw", *ONLINE, *RIVALS, *REPLAYS, BEFORE, OURS, "lora")
+MEASURED = (
+    *FULL_SWEEP,
+    *BOUNDED,
+    "substrate_hnsw",
+    *ONLINE,
+    *RIVALS,
+    *REPLAYS,
+    BEFORE,
+    OURS,
+    "lora",
+)
 LEDGERS = ("substrate", "substrate_hnsw")
 REFERENCE = "substrate"
-MEASURED_ON = ("banking77", "clinc150")  # systems that read sentences are measured on the first alone
+MEASURED_ON = (
+    "banking77",
+    "clinc150",
+)  # systems that read sentences are measured on the first alone
 ITEMS = {("paper", "embeddings"): 300, ("paper", "sentences"): 100, ("quick", "embeddings"): 5}
 TURN = 25  # items that one system gets before it is the next one's turn
 SIZES = {"paper": (1_000, 10_000, 100_000, 1_000_000), "quick": (100, 1_000)}
@@ -31,8 +44,15 @@ COPIED = 2**29  # bytes
 
 def microseconds(predict, correct):
     """Median and 5-95 % of both lists of seconds, in microseconds."""
-    levels, lists = {"median": 0.5, "low": 0.05, "high": 0.95}, {"predict": predict, "correct": correct}
-    return {f"{name}_{key}": 1e6 * float(np.quantile(s, q)) for name, s in lists.items() for key, q in levels.items()}
+    levels, lists = (
+        {"median": 0.5, "low": 0.05, "high": 0.95},
+        {"predict": predict, "correct": correct},
+    )
+    return {
+        f"{name}_{key}": 1e6 * float(np.quantile(s, q))
+        for name, s in lists.items()
+        for key, q in levels.items()
+    }
 
 
 def turns(system, scenario, items=300):
@@ -57,8 +77,9 @@ def of_items(measured):
 def of_systems(profile="paper", systems=MEASURED):
     """Costs of systems on every dataset, as a table: of items at the start of a stream, and of one whole seed.
 
-    Each row has the substrate's medians on the same data, by which rows of other runs can be compared. A system is
-    left out, with a warning, where its texts or a library are missing, and in the quick profile if it reads sentences.
+    Each row has the substrate's medians on the same data, by which rows of other runs can be
+    compared. A system is left out, with a warning, where its texts or a library are missing, and in
+    the quick profile if it reads sentences.
     """
     size, table = PROFILES[profile], []
     for dataset in MEASURED_ON:
@@ -79,9 +100,13 @@ def of_systems(profile="paper", systems=MEASURED):
         for seed, (name, costs) in enumerate(zip(of, of_items(measured)), 1):
             s = make_scenario(of[name], seed, **size)  # so that none profits from another's fit
             with threadpool_limits(1):
-                whole = timed(list, run_stream(make(name, s.seed, s.encoder), s, POLICIES["oracle"]))[1]
+                whole = timed(
+                    list, run_stream(make(name, s.seed, s.encoder), s, POLICIES["oracle"])
+                )[1]
             rows.append(costs | {"dataset": dataset, "system": name, "seed_s": whole})
-        beside = {f"{REFERENCE}_{what}": rows[0][f"{what}_median"] for what in ("predict", "correct")}
+        beside = {
+            f"{REFERENCE}_{what}": rows[0][f"{what}_median"] for what in ("predict", "correct")
+        }
         table += [row | beside for row in rows]
     return pd.DataFrame(table)
 
@@ -89,7 +114,8 @@ def of_systems(profile="paper", systems=MEASURED):
 def of_ledgers(profile="paper"):
     """Costs of substrates whose ledgers hold ever more synthetic entries, as a table.
 
-    ``bandwidth``: the median of the bytes a second that one thread reads or writes, as it copies between searches.
+    ``bandwidth``: the median of the bytes a second that one thread reads or writes, as it copies
+    between searches.
     """
     plan = [(name, n) for n in SIZES[profile] for name in LEDGERS]
     return pd.DataFrame([of_ledger(name, n) for name, n in tqdm(plan, "ledgers", unit="ledger")])

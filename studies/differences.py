@@ -10,7 +10,14 @@ from studies.streams import SETTING
 
 RUN = ["study", "dataset", "encoder", "system", "seed", *SETTING]
 PAIR = ["study", "system", "setting", "metric", "seed"]
-METRICS = ("novel_acc", "original_acc", "mean_novel", "corrections", "auroc", "fpr95")  # the last two out of scope
+METRICS = (
+    "novel_acc",
+    "original_acc",
+    "mean_novel",
+    "corrections",
+    "auroc",
+    "fpr95",
+)  # the last two out of scope
 # The system that the others of a study are compared with in the same setting.
 RIVALS = {"new": "substrate", "known": "substrate", "scope": "substrate, cosine"}
 RIVALS |= {"order": "bounded_fifo_1000", "digits": "online_linear"}
@@ -25,7 +32,14 @@ SETTINGS = {
     "order": "{order}",
     "encoder": "{encoder}",
 }
-USUAL = {"wrong": 0, "confusion": "none", "delay": 0, "asking": "random", "drift": "none", "order": "file"}
+USUAL = {
+    "wrong": 0,
+    "confusion": "none",
+    "delay": 0,
+    "asking": "random",
+    "drift": "none",
+    "order": "file",
+}
 
 
 def last(rows):
@@ -39,8 +53,16 @@ def detection(rows):
     rows = rows[rows["study"] == "scope"]
     runs, found = rows.groupby(RUN, sort=False)["step"], []
     for when, places in {"before": runs.idxmin(), "after": runs.idxmax()}.items():
-        part = rows.loc[places].melt(RUN, [c for c in rows if c.startswith(("auroc_", "fpr95_"))]).dropna()
-        names = part["variable"].str.split("_", expand=True).set_axis(["metric", "score", "within"], axis=1)
+        part = (
+            rows.loc[places]
+            .melt(RUN, [c for c in rows if c.startswith(("auroc_", "fpr95_"))])
+            .dropna()
+        )
+        names = (
+            part["variable"]
+            .str.split("_", expand=True)
+            .set_axis(["metric", "score", "within"], axis=1)
+        )
         found.append(part.join(names).assign(when=when))
     return pd.concat(found, ignore_index=True)
 
@@ -53,10 +75,14 @@ def measured(rows):
     usual = {"new": studies["new"].transform("min"), "known": studies["known"].transform("max")}
     usual = runs.assign(**USUAL, **usual, encoder=studies["encoder"].transform("first"))
     for name, settings in {"setting": runs, "usual": usual}.items():
-        final[name] = [SETTINGS.get(run["study"], "usual").format(**run) for run in settings.to_dict("records")]
+        final[name] = [
+            SETTINGS.get(run["study"], "usual").format(**run) for run in settings.to_dict("records")
+        ]
     final = final.melt([*PAIR[:3], "usual", "seed"], METRICS[:4], var_name="metric")
     found = detection(rows).query("within == 'all'")
-    found = found.assign(system=found["system"] + ", " + found["score"], setting=found["when"], usual="before")
+    found = found.assign(
+        system=found["system"] + ", " + found["score"], setting=found["when"], usual="before"
+    )
     return pd.concat([final, found[list(final)]], ignore_index=True)
 
 
@@ -66,9 +92,10 @@ def compared(rows):
     Returns
     -------
     DataFrame
-        One row per study, system, setting, ``than`` and metric: the mean ``difference`` over seeds, its ``sd``, its
-        95 % t-interval ``low`` to ``high``, ``seeds``, the ``p`` of a paired t-test and ``p_holm``, corrected over the
-        differences of its study (NaN for one seed). Accuracies are fractions.
+        One row per study, system, setting, ``than`` and metric: the mean ``difference`` over seeds,
+        its ``sd``, its 95 % t-interval ``low`` to ``high``, ``seeds``, the ``p`` of a paired t-test
+        and ``p_holm``, corrected over the differences of its study (NaN for one seed). Accuracies
+        are fractions.
     """
     runs = measured(rows)
     usual = runs[[*PAIR, "value"]].rename(columns={"setting": "than"})
@@ -80,12 +107,20 @@ def compared(rows):
     pairs = pd.concat([settings, systems], ignore_index=True)
     pairs["d"] = differences(pairs["value"], pairs["value_than"])
     names = [*PAIR[:3], "than", "metric"]
-    wide = pairs.pivot(index=names, columns="seed", values="d").loc[pd.MultiIndex.from_frame(pairs[names]).unique()]
-    found = t_intervals(wide).set_index(wide.index).rename(columns={"mean": "difference"}).reset_index()
+    wide = pairs.pivot(index=names, columns="seed", values="d").loc[
+        pd.MultiIndex.from_frame(pairs[names]).unique()
+    ]
+    found = (
+        t_intervals(wide).set_index(wide.index).rename(columns={"mean": "difference"}).reset_index()
+    )
     n = wide.shape[1]
     with np.errstate(divide="ignore", invalid="ignore"):
         t = found["difference"].abs() / (found["sd"] / np.sqrt(n))
     never = (found["sd"] == 0) & (found["difference"] == 0)
-    found = found.assign(seeds=n, p=np.where(never, 1.0, 2 * stats.t.sf(t, n - 1)))  # 0 where all seeds differ alike
-    holm = found.groupby("study")["p"].transform(lambda p: p if n == 1 else multipletests(p, method="holm")[1])
+    found = found.assign(
+        seeds=n, p=np.where(never, 1.0, 2 * stats.t.sf(t, n - 1))
+    )  # 0 where all seeds differ alike
+    holm = found.groupby("study")["p"].transform(
+        lambda p: p if n == 1 else multipletests(p, method="holm")[1]
+    )
     return found.assign(p_holm=holm)

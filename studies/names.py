@@ -1,6 +1,7 @@
 """Label names: the name of a class as its first row, at its first correction or before the stream.
 
-As chosen on training rows, seeds from 1000 on: regressions from names to class means learnt no more over the stream.
+As chosen on training rows, seeds from 1000 on: regressions from names to class means learnt no more
+over the stream.
 """
 
 from itertools import product
@@ -17,17 +18,22 @@ from ocrrlib.experiments import OURS, THREE
 from ocrrlib.files import atomic
 from ocrrlib.metrics import AXES
 from ocrrlib.policies import POLICIES
-from ocrrlib.runs import STUDIES, dataset_of, declared
+from ocrrlib.runs import dataset_of, declared
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import make
 from ocrrlib.systems.base import class_means, class_sums
 from ocrrlib.tasks import Task, run_tasks
+from studies.results import STUDIES
 from studies.statistics import differences, flip_p, t_intervals
 
 FILE, KEY = FOLDER / f"names.{DEFAULT_ENCODER}.safetensors", STUDIES["names"]
 EMBEDDED = DEFAULT_ENCODER, "embeddings"
-TRACKS = ("none", "arriving", "upfront")  # no names, each with the first correction of its class, all before the stream
+TRACKS = (
+    "none",
+    "arriving",
+    "upfront",
+)  # no names, each with the first correction of its class, all before the stream
 CONTROLS = ("arriving, shuffled", "arriving, opaque", "upfront, shuffled")
 PLAN = {OURS: TRACKS + CONTROLS} | dict.fromkeys(("substrate", "ncm", "slda"), TRACKS)
 
@@ -35,7 +41,8 @@ PLAN = {OURS: TRACKS + CONTROLS} | dict.fromkeys(("substrate", "ncm", "slda"), T
 class Named:
     """A system to which the name of a new class is its first row, right before its first correction or ``upfront``.
 
-    ``names`` (C, d), their embeddings, are moved by the mean of the known classes' means less that of their names.
+    ``names`` (C, d), their embeddings, are moved by the mean of the known classes' means less that
+    of their names.
     """
 
     def __init__(self, system, names, upfront):
@@ -62,12 +69,17 @@ def embed_names():
     texts = {name: [label.replace("_", " ") for label in load(name).classes] for name in THREE}
     texts["opaque"] = [f"class {number}" for number in range(max(map(len, texts.values())))]
     with atomic(FILE) as temporary:
-        save_file({name: encode(own, load_encoder(DEFAULT_ENCODER)) for name, own in texts.items()}, temporary)
+        save_file(
+            {name: encode(own, load_encoder(DEFAULT_ENCODER)) for name, own in texts.items()},
+            temporary,
+        )
 
 
 def rows_of(data, names, seed):
     """Embeddings (C, d) of the names of all classes; as a control, of those of others or of opaque ones, at random."""
-    rows = widen(load_file(FILE)["opaque" if "opaque" in names else data.dataset][: len(data.classes)])
+    rows = widen(
+        load_file(FILE)["opaque" if "opaque" in names else data.dataset][: len(data.classes)]
+    )
     if names in CONTROLS:
         order = np.random.default_rng([seed, 9]).permutation(len(rows))
         rows[order] = rows[np.roll(order, 1)]
@@ -77,7 +89,9 @@ def rows_of(data, names, seed):
 def run_one(dataset, policy, seed, system, names):
     """Accuracies and area under the curve, each at the start, at the end and over the stream; and corrections."""
     data, asked = dataset_of(dataset, *EMBEDDED), make(system, seed)
-    asked = asked if names == "none" else Named(asked, rows_of(data, names, seed), "upfront" in names)
+    asked = (
+        asked if names == "none" else Named(asked, rows_of(data, names, seed), "upfront" in names)
+    )
     run = pd.DataFrame(run_stream(asked, make_scenario(data, seed, cap=None), POLICIES[policy]))
     step, row = run["step"].to_numpy(), {"corrections": int(run["corrections"].iloc[-1])}
     for name, column in AXES.items():
@@ -92,7 +106,9 @@ def run_names(seeds=range(20), **how):
     grid, tasks = product(THREE, ("oracle", "random10"), seeds, PLAN), []
     rows = [dict(zip(KEY, (*run, names))) for run in grid for names in PLAN[run[-1]]]
     for row in rows:
-        about = declared(row["system"]) | {"data": dataset_of(row["dataset"], *EMBEDDED).fingerprint}
+        about = declared(row["system"]) | {
+            "data": dataset_of(row["dataset"], *EMBEDDED).fingerprint
+        }
         tasks.append(Task(row | about, tuple(row.values()), (row["dataset"], row["seed"])))
     return pd.DataFrame([row | found for row, found in zip(rows, run_tasks(run_one, tasks, **how))])
 
@@ -109,4 +125,6 @@ def compared(rows):
     usual, wide = wide.xs("none", level="names"), wide.drop("none", level="names")
     d = differences(wide, usual.loc[wide.index.droplevel("names")])
     found, p = t_intervals(d).set_index(wide.index).reset_index(), [flip_p(row) for row in d]
-    return found.rename(columns={"mean": "difference"}).assign(p_holm=multipletests(p, method="holm")[1])
+    return found.rename(columns={"mean": "difference"}).assign(
+        p_holm=multipletests(p, method="holm")[1]
+    )

@@ -1,7 +1,7 @@
 """hnswlib and its peers on one thread: recall against queries a second, and the time of a build.
 
-One function per library makes an empty index and returns four functions: to add rows, to find the slots of
-neighbours, to set the effort of searches, and to count bytes.
+One function per library makes an empty index and returns four functions: to add rows, to find the
+slots of neighbours, to set the effort of searches, and to count bytes.
 """
 
 import importlib.util
@@ -36,14 +36,21 @@ def _exact(cell, sample):
 def _hnswlib(cell, sample):
     index = scale.empty_index(cell.n, cell.ef, cell.seed)
     add = partial(index.add_items, num_threads=1)
-    return add, lambda Q, k: scale.search(index, Q, k)[1], index.set_ef, partial(scale.nbytes, index)
+    return (
+        add,
+        lambda Q, k: scale.search(index, Q, k)[1],
+        index.set_ef,
+        partial(scale.nbytes, index),
+    )
 
 
 def _faiss(cell, sample, description, effort):
     import faiss  # optional, as the others
 
     faiss.omp_set_num_threads(1)
-    index = faiss.index_factory(DIM, description.format(int(cell.n**0.5)), faiss.METRIC_INNER_PRODUCT)
+    index = faiss.index_factory(
+        DIM, description.format(int(cell.n**0.5)), faiss.METRIC_INNER_PRODUCT
+    )
     if effort == "efSearch":
         index.hnsw.efConstruction = EF_CONSTRUCTION
     if effort == "nprobe":
@@ -53,14 +60,23 @@ def _faiss(cell, sample, description, effort):
     if not index.is_trained:
         index.train(sample)
     tune = partial(faiss.ParameterSpace().set_index_parameter, index, effort)
-    return index.add, lambda Q, k: index.search(Q, k)[1], tune, lambda: len(faiss.serialize_index(index))
+    return (
+        index.add,
+        lambda Q, k: index.search(Q, k)[1],
+        tune,
+        lambda: len(faiss.serialize_index(index)),
+    )
 
 
 def _turbovec(cell, sample):
     os.environ["RAYON_NUM_THREADS"] = "1"
     from turbovec import TurboQuantIndex
 
-    index, held, candidates = TurboQuantIndex(dim=DIM, bit_width=4), [np.empty((0, DIM), np.float32)], [K]
+    index, held, candidates = (
+        TurboQuantIndex(dim=DIM, bit_width=4),
+        [np.empty((0, DIM), np.float32)],
+        [K],
+    )
 
     def add(rows):
         index.add(rows)
@@ -94,7 +110,11 @@ RACED = {  # the library, its function, efforts
     "faiss_hnsw": ("faiss", partial(_faiss, description=f"HNSW{M}", effort="efSearch"), EFFORTS),
     "faiss_ivf": ("faiss", partial(_faiss, description="IVF{},Flat", effort="nprobe"), PROBES),
     "faiss_int8": ("faiss", partial(_faiss, description="SQ8", effort=None), (None,)),
-    "faiss_rabitq": ("faiss", partial(_faiss, description="IVF{},RaBitQ4,RFlat", effort="nprobe"), PROBES),
+    "faiss_rabitq": (
+        "faiss",
+        partial(_faiss, description="IVF{},RaBitQ4,RFlat", effort="nprobe"),
+        PROBES,
+    ),
     "usearch": ("usearch", _usearch, EFFORTS),
     "turbovec": ("turbovec", _turbovec, (K, 10, 20, 50, RANKED)),
 }
@@ -114,7 +134,9 @@ def race(name, cell):
             if effort:
                 tune(effort)
             found, took = timed(neighbours, Q, K)
-            rows.append({"effort": effort, "recall": scale.recall(found, true), "qps": len(Q) / took})
+            rows.append(
+                {"effort": effort, "recall": scale.recall(found, true), "qps": len(Q) / took}
+            )
     held = {"build_s": build_s, "bytes": size()}
     return [{"index": name, "n": cell.n, "dimensions": cell.rank} | row | held for row in rows]
 
@@ -123,7 +145,10 @@ def races(parts, profile="paper", cache=CACHE, progress=True):
     """All indexes on the data of these parts, a row per index and effort; one whose library is missing is left out."""
     there = [name for name, (library, *_) in RACED.items() if importlib.util.find_spec(library)]
     if len(there) < len(RACED):
-        warnings.warn(f"without their libraries are left out: {', '.join(RACED.keys() - set(there))}", stacklevel=2)
+        warnings.warn(
+            f"without their libraries are left out: {', '.join(RACED.keys() - set(there))}",
+            stacklevel=2,
+        )
     plan = [(name, cell) for cell in scale.cells(parts, profile, scale.RACES) for name in there]
     tasks = [Task({"race": name} | asdict(cell), (name, cell)) for name, cell in plan]
     return pd.DataFrame(sum(run_tasks(race, tasks, 1, cache, progress), []))

@@ -21,8 +21,14 @@ def places_of(rows, datasets):
     found = {}
     for row in rows.drop_duplicates(["dataset", "seed"]).to_dict("records"):
         data = datasets[row["dataset"]]
-        numbered = replace(data, X_test=np.arange(len(data.y_test))[:, None])  # a scenario keeps rows, not their places
-        cap = None if row["n_novel"] + row["n_original"] == len(data.y_test) else max(row["n_novel"], row["n_original"])
+        numbered = replace(
+            data, X_test=np.arange(len(data.y_test))[:, None]
+        )  # a scenario keeps rows, not their places
+        cap = (
+            None
+            if row["n_novel"] + row["n_original"] == len(data.y_test)
+            else max(row["n_novel"], row["n_original"])
+        )
         scenario = make_scenario(numbered, int(row["seed"]), draw="fresh", cap=cap)
         found[row["dataset"], row["seed"]] = scenario.X_novel[:, 0], scenario.X_original[:, 0]
     return found
@@ -31,9 +37,9 @@ def places_of(rows, datasets):
 def by_class(rows, places, datasets):
     """Each run on each class, a row each: what macro accuracy, accuracy in scope and a bootstrap over classes need.
 
-    ``rows`` are as ``ocrrlib.runs.run_grid`` returns them. Columns are ``RUN``, ``axis`` (novel or original), ``class``
-    (its name), ``share`` of the test rows of this axis, ``accuracy``, and of novel classes ``ausuc``. Means weighted by
-    ``share`` are those of the run.
+    ``rows`` are as ``ocrrlib.runs.run_grid`` returns them. Columns are ``RUN``, ``axis`` (novel or
+    original), ``class`` (its name), ``share`` of the test rows of this axis, ``accuracy``, and of
+    novel classes ``ausuc``. Means weighted by ``share`` are those of the run.
     """
     found = []
     for (dataset, seed), own in rows.groupby(["dataset", "seed"], sort=False):
@@ -45,7 +51,10 @@ def by_class(rows, places, datasets):
             part = own.loc[own.index.repeat(len(labels)), RUN].reset_index(drop=True)
             part = part.assign(axis=axis, share=np.tile(n / n.sum(), len(own)))
             part["class"] = np.tile(np.array(data.classes)[labels], len(own))
-            for name, values in {"accuracy": right, "ausuc": areas if axis == "novel" else None}.items():
+            for name, values in {
+                "accuracy": right,
+                "ausuc": areas if axis == "novel" else None,
+            }.items():
                 if values is not None:
                     part[name] = np.concatenate([np.bincount(members, row) / n for row in values])
             found.append(part)
@@ -55,13 +64,15 @@ def by_class(rows, places, datasets):
 def over_classes(classes, system, level, resamples=2_000):
     """One-sided bounds of a system's area minus each other one's, had other classes been held out: ``low_classes``.
 
-    ``classes`` is as ``by_class`` returns it. Held-out classes are drawn with replacement, each with all of its test
-    rows in all seeds that hold it out (cluster bootstrap, percentiles).
+    ``classes`` is as ``by_class`` returns it. Held-out classes are drawn with replacement, each
+    with all of its test rows in all seeds that hold it out (cluster bootstrap, percentiles).
     """
     found, novel = {}, classes[classes["axis"] == "novel"]
     novel = novel.assign(ausuc=novel["share"] * novel["ausuc"])
     for cell, own in novel.groupby(["dataset", "policy"], sort=False):
-        table = own.pivot_table(index="class", columns="system", values=["ausuc", "share"], aggfunc="sum", sort=False)
+        table = own.pivot_table(
+            index="class", columns="system", values=["ausuc", "share"], aggfunc="sum", sort=False
+        )
         n, rng = len(table), np.random.default_rng(0)
         counts = rng.multinomial(n, np.full(n, 1 / n), resamples)
         drawn = counts @ table["ausuc"] / (counts @ table["share"])

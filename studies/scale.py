@@ -35,8 +35,8 @@ EFFORTS = (8, 16, 32, 64, 128, 256, 512)  # values of ``ef``
 def to_grid(X):
     """Unit rows (n, d) as float32 multiples of 2**-11, of length one within 0.002.
 
-    Products of two such rows are multiples of 2**-22 below 2, which float32 holds exactly: cosines, and with them
-    every index, are the same on all processors.
+    Products of two such rows are multiples of 2**-22 below 2, which float32 holds exactly: cosines,
+    and with them every index, are the same on all processors.
     """
     X = X / np.linalg.norm(X, axis=1, keepdims=True)
     return (np.round(X * 2.0**11) / 2.0**11).astype(np.float32)
@@ -46,8 +46,9 @@ def to_grid(X):
 class Cell:
     """One comparison: a ledger of ``n`` entries in classes of equal size, its index, its queries.
 
-    Entries are a random unit centre per class and Gaussian noise of this standard deviation around it. Classes come
-    one after the other, or in turn. With more than one thread no two indexes are the same.
+    Entries are a random unit centre per class and Gaussian noise of this standard deviation around
+    it. Classes come one after the other, or in turn. With more than one thread no two indexes are
+    the same.
     """
 
     n: int
@@ -70,7 +71,9 @@ class Cell:
         parts = []
         for first in range(start // BLOCK * BLOCK, stop, BLOCK):
             labels = self.labels(first, first + BLOCK).clip(max=self.classes - 1)
-            parts.append(self._draw(labels, [1, first // BLOCK])[max(start - first, 0) : stop - first])
+            parts.append(
+                self._draw(labels, [1, first // BLOCK])[max(start - first, 0) : stop - first]
+            )
         return np.concatenate(parts)
 
     def chunks(self):
@@ -86,7 +89,9 @@ class Cell:
     @cached_property
     def centres(self):
         """Unit centres (classes, DIM) float32."""
-        drawn = np.random.default_rng([self.seed, 0]).standard_normal((self.classes, DIM), np.float32)
+        drawn = np.random.default_rng([self.seed, 0]).standard_normal(
+            (self.classes, DIM), np.float32
+        )
         return drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
 
     @cached_property
@@ -96,7 +101,9 @@ class Cell:
         return (np.linalg.qr(drawn)[0].T * np.sqrt(DIM / self.rank)).astype(np.float32)
 
     def _draw(self, labels, block):
-        rows = np.random.default_rng([self.seed, *block]).standard_normal((len(labels), self.rank), np.float32)
+        rows = np.random.default_rng([self.seed, *block]).standard_normal(
+            (len(labels), self.rank), np.float32
+        )
         rows = rows if self.rank == DIM else rows @ self.axes
         rows *= np.float32(self.noise)
         rows += self.centres[labels]
@@ -115,7 +122,11 @@ LIVE = "10k"  # parts that `make paper` repeats
 
 
 def _scale(n, seeds, settings=SETTINGS, threads=1):
-    return tuple(Cell(n, classes, noise, seed, threads=threads) for classes, noise in settings for seed in seeds)
+    return tuple(
+        Cell(n, classes, noise, seed, threads=threads)
+        for classes, noise in settings
+        for seed in seeds
+    )
 
 
 COMPARISONS = {
@@ -133,7 +144,8 @@ COMPARISONS = {
     ),
 }
 RACES = {
-    f"race_{part}": (COMPARISONS[part][0], Narrow(COMPARISONS[part][0].n, 100, 0.05)) for part in ("10k", "100k", "1M")
+    f"race_{part}": (COMPARISONS[part][0], Narrow(COMPARISONS[part][0].n, 100, 0.05))
+    for part in ("10k", "100k", "1M")
 }
 PARTS = COMPARISONS | RACES
 
@@ -144,17 +156,22 @@ def cells(parts, profile="paper", of=COMPARISONS):
     plan = dict.fromkeys(cell for name in names for cell in of.get(name, ()))
     if profile == "quick":
         small = [cell for cell in plan if cell.n <= PART and cell.seed == 0]
-        plan = dict.fromkeys(replace(cell, n=max(cell.n // 500, 2 * cell.classes), queries=100) for cell in small)
+        plan = dict.fromkeys(
+            replace(cell, n=max(cell.n // 500, 2 * cell.classes), queries=100) for cell in small
+        )
     return list(plan)
 
 
 def check_memory(n):
     """Refuse ``n`` entries (InputError) if less memory is free than hnswlib takes to index them."""
-    # Each has its row, 2M links and a label at the bottom, some links above, a lock, a place in the table of labels.
+    # Each has its row, 2M links and a label at the bottom, some links above, a lock, a place in the
+    # table of labels.
     need = n * (4 * DIM + 8 * M + 16 + 8 * M // (M - 1) + 110) + 4 * DIM * CHUNK * 4
     free = psutil.virtual_memory().available
     if need > free:
-        raise InputError(f"{n:,} entries need {need / 1e9:.1f} GB and {free / 1e9:.1f} GB are free: choose fewer")
+        raise InputError(
+            f"{n:,} entries need {need / 1e9:.1f} GB and {free / 1e9:.1f} GB are free: choose fewer"
+        )
 
 
 def timed(call, *arguments):
@@ -184,7 +201,9 @@ def saved(index):
 def nbytes(index):
     """Bytes of rows, links and labels, as hnswlib counts them; Chroma's wheel writes four more per entry."""
     with saved(index) as path:
-        return os.path.getsize(path) - (0 if hasattr(index, "index_file_size") else 4 * index.get_current_count())
+        return os.path.getsize(path) - (
+            0 if hasattr(index, "index_file_size") else 4 * index.get_current_count()
+        )
 
 
 def build(cell):
@@ -193,8 +212,12 @@ def build(cell):
     for start in range(0, cell.n, part):
         end = min(start + part, cell.n)
         for first in range(start, end, CHUNK):
-            seconds += timed(index.add_items, cell.rows(first, min(first + CHUNK, end)), None, cell.threads)[1]
-        if cell.n > part:  # a loaded index draws other levels: the published ones were saved and loaded so, too
+            seconds += timed(
+                index.add_items, cell.rows(first, min(first + CHUNK, end)), None, cell.threads
+            )[1]
+        if (
+            cell.n > part
+        ):  # a loaded index draws other levels: the published ones were saved and loaded so, too
             with saved(index) as path:
                 index = type(index)("ip", DIM)  # the old one goes first: memory may not hold both
                 index.load_index(path, cell.n)
@@ -204,7 +227,11 @@ def build(cell):
 
 def search(index, Q, k, threads=1):
     """Cosines (m, k), best first, newest first among equals, and slots (m, k); -inf and -1 where fewer are reached."""
-    sims, slots, near = np.full((len(Q), k), -np.inf), np.full((len(Q), k), -1), min(k, index.get_current_count())
+    sims, slots, near = (
+        np.full((len(Q), k), -np.inf),
+        np.full((len(Q), k), -1),
+        min(k, index.get_current_count()),
+    )
     try:
         slots[:, :near], distances = index.knn_query(Q, near, threads)
     except RuntimeError:  # some query reaches fewer entries, and hnswlib refuses the whole batch
@@ -255,8 +282,8 @@ def judge(exact, near, labels, y):
 def compare(cell):
     """Build, search both ways, let both vote: two dicts, what is found (see ``judge``) and what it costs.
 
-    The first is the same on every machine. The second has the seconds of the build, milliseconds per query (one at a
-    time, and in a batch), bytes of the index and of the process.
+    The first is the same on every machine. The second has the seconds of the build, milliseconds
+    per query (one at a time, and in a batch), bytes of the index and of the process.
     """
     check_memory(cell.n)
     Q, y = cell.query_rows()
@@ -269,7 +296,11 @@ def compare(cell):
         del index  # the rows themselves may need its room
         X, born = cell.rows(0, cell.n if cell.n <= HELD else 1), np.arange(cell.n)
         held = [timed(top_k, q[None], X, born, K)[1] for q in Q[:50]] if cell.n <= HELD else np.nan
-    cost = {"build_s": build_s, "hnsw_ms": 1e3 * float(np.median(single)), "exact_ms": 1e3 * float(np.median(held))}
+    cost = {
+        "build_s": build_s,
+        "hnsw_ms": 1e3 * float(np.median(single)),
+        "exact_ms": 1e3 * float(np.median(held)),
+    }
     cost |= {"hnsw_batch_ms": 1e3 * batch_s / len(Q), "exact_batch_ms": 1e3 * exact_s / len(Q)}
     return judge(exact, near, cell.labels(0, cell.n), y), cost | sizes
 
@@ -279,8 +310,12 @@ def run_cells(cells, jobs=1, cache=CACHE, progress=True):
 
     With more than one job at a time costs are not worth much.
     """
-    pairs = run_tasks(compare, [Task(asdict(cell), (cell,), cost=cell.n) for cell in cells], jobs, cache, progress)
-    return tuple(pd.DataFrame([asdict(cell) | pair[i] for cell, pair in zip(cells, pairs)]) for i in range(2))
+    pairs = run_tasks(
+        compare, [Task(asdict(cell), (cell,), cost=cell.n) for cell in cells], jobs, cache, progress
+    )
+    return tuple(
+        pd.DataFrame([asdict(cell) | pair[i] for cell, pair in zip(cells, pairs)]) for i in range(2)
+    )
 
 
 def rerun(row):
@@ -311,7 +346,8 @@ def ledger_of(name, encoder, seed, profile="paper"):
 def dimension(cosines):
     """Median local intrinsic dimension around queries, from the cosines (m, k) of their neighbours, best first.
 
-    The maximum-likelihood estimate (Levina and Bickel 2004) is the inverse mean of log(r_k / r_i) over distances r.
+    The maximum-likelihood estimate (Levina and Bickel 2004) is the inverse mean of log(r_k / r_i)
+    over distances r.
     """
     r = np.sqrt(np.maximum(2 - 2 * cosines, 1e-6))
     return float(np.median(1 / np.log(r[:, -1:] / r[:, :-1]).mean(axis=1)))
@@ -320,26 +356,42 @@ def dimension(cosines):
 def search_ledger(name, encoder, seed, order="as written", profile="paper", efforts=EFFORTS):
     """Approximate search on a ledger whose rows were added in this order, at every effort: a list of dict."""
     X, labels, Q, y = ledger_of(name, encoder, seed, profile)
-    sorts = {"by class": np.argsort(labels, kind="stable"), "shuffled": np.random.default_rng(seed).permutation(len(X))}
+    sorts = {
+        "by class": np.argsort(labels, kind="stable"),
+        "shuffled": np.random.default_rng(seed).permutation(len(X)),
+    }
     X, labels = (part[sorts.get(order, slice(None))] for part in (X, labels))
     index = empty_index(len(X), EFFORTS[0], dim=X.shape[1])
     index.add_items(X, None, 1)
     sims, slots = top_k(Q, X, np.arange(len(X)), NEAREST)
-    exact, known, rows = (sims[:, :K], slots[:, :K]), {"entries": len(X), "dimension": dimension(sims)}, []
+    exact, known, rows = (
+        (sims[:, :K], slots[:, :K]),
+        {"entries": len(X), "dimension": dimension(sims)},
+        [],
+    )
     for ef in efforts:
         index.set_ef(ef)
         found = known | judge(exact, search(index, Q, K), labels, y)
-        rows.append({"dataset": name, "encoder": encoder, "order": order, "seed": seed, "ef": ef} | found)
+        rows.append(
+            {"dataset": name, "encoder": encoder, "order": order, "seed": seed, "ef": ef} | found
+        )
     return rows
 
 
 def search_ledgers(names, encoder, seeds=SEEDS, profile="paper", jobs=1):
     """The same for several ledgers, in all orders, as a table."""
-    plan = [(name, encoder, seed, order, profile) for name in names for order in ORDERS for seed in parse_seeds(seeds)]
+    plan = [
+        (name, encoder, seed, order, profile)
+        for name in names
+        for order in ORDERS
+        for seed in parse_seeds(seeds)
+    ]
     tasks = [Task({"ledger": one}, one) for one in plan]
     return pd.DataFrame(sum(run_tasks(search_ledger, tasks, jobs, None, False), []))
 
 
 def rerun_ledger(row):
     """As ``rerun``, for a row of ``search_ledgers``."""
-    return search_ledger(*(row[name] for name in ("dataset", "encoder", "seed", "order")), efforts=[row["ef"]])[0]
+    return search_ledger(
+        *(row[name] for name in ("dataset", "encoder", "seed", "order")), efforts=[row["ef"]]
+    )[0]

@@ -1,6 +1,7 @@
 """Statistics over seeds: intervals, paired tests, censored corrections.
 
-A *run* is one system with one seed in one *cell* (dataset and policy); runs of a cell are paired by their seed.
+A *run* is one system with one seed in one *cell* (dataset and policy); runs of a cell are paired by
+their seed.
 """
 
 from functools import reduce
@@ -31,26 +32,40 @@ def over_steps(runs, name):
 def measure(results):
     """One row per run of checkpoints: what it ends with, and means over stream steps (``<axis>_over_steps``).
 
-    It ends with ``novel`` and ``original`` accuracy, their harmonic mean ``hm``, ``corrections`` and ``storage_bytes``;
-    ``start`` is original accuracy before the stream. Where the checkpoints have them, ``ausuc`` counts as an axis, and
-    there are ``best_hm`` and ``prequential`` accuracy: of the answers that users met.
+    It ends with ``novel`` and ``original`` accuracy, their harmonic mean ``hm``, ``corrections``
+    and ``storage_bytes``; ``start`` is original accuracy before the stream. Where the checkpoints
+    have them, ``ausuc`` counts as an axis, and there are ``best_hm`` and ``prequential`` accuracy:
+    of the answers that users met.
     """
     runs, last = results.groupby(RUN, sort=False, observed=True), final(results)
     columns = {name: axis for axis, name in COLUMNS.items() if name in results}
     kept = [name for name in ("corrections", "storage_bytes", "best_hm") if name in results]
     found = last[[*RUN, *columns, *kept]].rename(columns=columns)
-    found["hm"] = 2 * found["novel"] * found["original"] / (found["novel"] + found["original"]).clip(lower=1e-300)
+    found["hm"] = (
+        2
+        * found["novel"]
+        * found["original"]
+        / (found["novel"] + found["original"]).clip(lower=1e-300)
+    )
     found["start"] = runs["original_acc"].first().to_numpy()
     if "mistakes" in results:
         found["prequential"] = 1 - last["mistakes"] / last["step"]
-    return found.assign(**{f"{axis}_over_steps": over_steps(runs, name) for name, axis in columns.items()})
+    return found.assign(
+        **{f"{axis}_over_steps": over_steps(runs, name) for name, axis in columns.items()}
+    )
 
 
 def by_seed(runs, *columns):
     """Yield each cell and a table of each column: seeds by systems, both in order of appearance."""
     for cell, own in runs.groupby(CELL, sort=False, observed=True):
         seeds, systems = own["seed"].unique(), own["system"].unique()
-        yield cell, *(own.pivot(index="seed", columns="system", values=name).loc[seeds, systems] for name in columns)
+        yield (
+            cell,
+            *(
+                own.pivot(index="seed", columns="system", values=name).loc[seeds, systems]
+                for name in columns
+            ),
+        )
 
 
 def differences(system, other):
@@ -80,8 +95,16 @@ def intervals(values, resamples=9_999):
     vary = found["sd"].to_numpy() > 0
     if vary.any():
         mean, size = (part(values[vary], axis=1, keepdims=True) for part in (np.mean, np.ptp))
-        how = dict(n_resamples=resamples, batch=1_000, axis=-1, confidence_level=LEVEL, rng=np.random.default_rng(0))
-        bounds = stats.bootstrap(((values[vary] - mean) / size,), _rounded_mean, **how).confidence_interval
+        how = dict(
+            n_resamples=resamples,
+            batch=1_000,
+            axis=-1,
+            confidence_level=LEVEL,
+            rng=np.random.default_rng(0),
+        )
+        bounds = stats.bootstrap(
+            ((values[vary] - mean) / size,), _rounded_mean, **how
+        ).confidence_interval
         found.loc[vary, ["bca_low", "bca_high"]] = mean + size * np.column_stack(bounds)
     return found
 
@@ -93,8 +116,8 @@ def _rounded_mean(sample, axis):
 def flip_p(d):
     """Two-sided p of paired differences (n,) under flips of their signs (Fisher): exact up to ``EXACT`` of them.
 
-    ``scipy.stats.permutation_test`` enumerates one flip after another, a million for 20 pairs; sums of two halves
-    give the same count at once. Beyond, SciPy draws 99,999 flips.
+    ``scipy.stats.permutation_test`` enumerates one flip after another, a million for 20 pairs; sums
+    of two halves give the same count at once. Beyond, SciPy draws 99,999 flips.
     """
     d = np.asarray(d, float)
     d = d[d != 0]  # a zero is the same with either sign
@@ -103,8 +126,12 @@ def flip_p(d):
         return 1.0
     if len(d) > EXACT:
         rng = np.random.default_rng(0)
-        return stats.permutation_test((d,), np.mean, permutation_type="samples", n_resamples=99_999, rng=rng).pvalue
-    one, other = (np.ravel(reduce(np.add.outer, np.outer(half, (-1, 1)), 0.0)) for half in (d[::2], d[1::2]))
+        return stats.permutation_test(
+            (d,), np.mean, permutation_type="samples", n_resamples=99_999, rng=rng
+        ).pvalue
+    one, other = (
+        np.ravel(reduce(np.add.outer, np.outer(half, (-1, 1)), 0.0)) for half in (d[::2], d[1::2])
+    )
     above = len(other) - np.searchsorted(np.sort(other), far - one)
     return float(2 * above.sum() / 2 ** len(d))  # sums are symmetric about 0
 
@@ -115,9 +142,10 @@ def accuracies(runs, resamples=9_999):
     Returns
     -------
     DataFrame
-        dataset, policy, metric, system, ``seeds``, the columns of ``intervals``; with ``difference_`` before them those
-        of the difference (its mean: ``difference``); ``p`` of flipped signs, ``p_holm`` over the systems of a cell and
-        metric, ``improvement``: the probability of a better result, ties counted half. NaN for the reference itself.
+        dataset, policy, metric, system, ``seeds``, the columns of ``intervals``; with
+        ``difference_`` before them those of the difference (its mean: ``difference``); ``p`` of
+        flipped signs, ``p_holm`` over the systems of a cell and metric, ``improvement``: the
+        probability of a better result, ties counted half. NaN for the reference itself.
     """
     found = {}
     for metric in (metric for metric in METRICS if metric in runs):
@@ -125,7 +153,9 @@ def accuracies(runs, resamples=9_999):
             others = table.drop(columns=REFERENCE)
             d = differences(others.T, table[REFERENCE])
             paired = intervals(d, resamples).add_prefix("difference_").set_index(others.columns)
-            paired = paired.rename(columns={"difference_mean": "difference"}).assign(p=[flip_p(row) for row in d])
+            paired = paired.rename(columns={"difference_mean": "difference"}).assign(
+                p=[flip_p(row) for row in d]
+            )
             paired["p_holm"] = multipletests(paired["p"], method="holm")[1]
             paired["improvement"] = ((np.sign(d) + 1) / 2).mean(axis=-1)
             own = intervals(table.T, resamples).set_index(table.columns)
@@ -137,8 +167,9 @@ def accuracies(runs, resamples=9_999):
 def median(times, reached):
     """Kaplan-Meier median (1958) and its interval (Brookmeyer and Crowley 1982, log-log); NaN for what is not known.
 
-    ``times`` (n,): when a run got there, or, where ``reached`` is False, how long it went without. Where the curve
-    stays at one half for a while, the median is the middle of that while, as of an even number of plain values.
+    ``times`` (n,): when a run got there, or, where ``reached`` is False, how long it went without.
+    Where the curve stays at one half for a while, the median is the middle of that while, as of an
+    even number of plain values.
     """
     times, reached = np.asarray(times, float), np.asarray(reached, bool)
     if not reached.any():
@@ -149,7 +180,9 @@ def median(times, reached):
     middle = (half[0] + (below[0] if len(below) else half[0])) / 2 if len(half) else np.nan
     with np.errstate(all="ignore"):  # where nothing is left, the transform is infinite
         low, high = curve.quantile_ci(0.5, alpha=1 - LEVEL)
-    if np.isnan(low):  # one leap over all that could be the median: exact if enough runs leap, else nothing is known
+    if np.isnan(
+        low
+    ):  # one leap over all that could be the median: exact if enough runs leap, else nothing is known
         leapt = curve.n_risk[left <= 0.5].max(initial=0)
         low = high = middle if 2 * 0.5**leapt <= 1 - LEVEL else np.nan
     return middle, low, high if np.isfinite(high) else np.nan
@@ -158,7 +191,8 @@ def median(times, reached):
 def corrections_to_levels(results, levels=LEVELS):
     """``median`` corrections with ``low``, ``high`` until N % novel accuracy (``to``) is seen, by cell and system.
 
-    ``reached`` of ``seeds`` runs got there; the others are censored at the corrections that they made in all.
+    ``reached`` of ``seeds`` runs got there; the others are censored at the corrections that they
+    made in all.
     """
     runs, rows = final(results), []
     for to in levels:
@@ -166,7 +200,11 @@ def corrections_to_levels(results, levels=LEVELS):
     for names, own in runs.groupby([*CELL, "system"], sort=False, observed=True):
         for to in levels:
             first, reached = own[f"to_{to}"], own[f"to_{to}"].notna()
-            row = dict(zip((*CELL, "system"), names)) | {"to": to, "seeds": len(own), "reached": int(reached.sum())}
+            row = dict(zip((*CELL, "system"), names)) | {
+                "to": to,
+                "seeds": len(own),
+                "reached": int(reached.sum()),
+            }
             found = median(first.fillna(own["corrections"]), reached)
             rows.append(row | dict(zip(("median", "low", "high"), found)))
     return pd.DataFrame(rows)

@@ -1,7 +1,8 @@
 """Harder streams: which cells make a study, and the studies as one tidy frame.
 
-Corrections are wrong, late, or asked for. Queries drift from the centre of their class, belong to few new classes or
-to many, or to none at all. And what the first rows, the encoder and the modality have to do with it.
+Corrections are wrong, late, or asked for. Queries drift from the centre of their class, belong to
+few new classes or to many, or to none at all. And what the first rows, the encoder and the modality
+have to do with it.
 """
 
 from dataclasses import asdict, dataclass, replace
@@ -24,9 +25,19 @@ from ocrrlib.tasks import Task, run_tasks
 
 SEEDS = {"paper": (0, 1, 2, 3, 4), "quick": (0,)}
 COMPARED = ("substrate", "bounded_reservoir_1000", "knn_lm", "online_linear", "slda", OURS)
-# What a memory with a budget keeps depends on the order; on digits the question is whether a head's step carries over.
-OTHERS = {"order": ("bounded_fifo_1000", "bounded_reservoir_1000"), "digits": (*COMPARED, "online_linear_tuned")}
-ORACLE = {"asking": "random", "p": 1.0, "wrong": 0.0, "confusion": "none", "delay": 0}  # corrects every mistake at once
+# What a memory with a budget keeps depends on the order; on digits the question is whether a head's
+# step carries over.
+OTHERS = {
+    "order": ("bounded_fifo_1000", "bounded_reservoir_1000"),
+    "digits": (*COMPARED, "online_linear_tuned"),
+}
+ORACLE = {
+    "asking": "random",
+    "p": 1.0,
+    "wrong": 0.0,
+    "confusion": "none",
+    "delay": 0,
+}  # corrects every mistake at once
 SETTING = [*ORACLE, "drift", "order", "new", "known"]
 NAMED = ["dataset", "encoder", "system", "seed", *SETTING]  # fields of a cell that are in a row
 KEY = ["study", *NAMED, "step"]
@@ -38,8 +49,8 @@ RECALL = 0.95  # share of the queries in scope that must pass the threshold
 class Cell:
     """One system, streamed once: ``new`` classes stream by, it starts from ``known`` others (0 for all).
 
-    A share ``p`` of the stream is asked about, ``asking`` at random or by an uncertainty; ``wrong``, ``confusion`` and
-    ``delay`` are those of a ``Policy``.
+    A share ``p`` of the stream is asked about, ``asking`` at random or by an uncertainty;
+    ``wrong``, ``confusion`` and ``delay`` are those of a ``Policy``.
     """
 
     system: str
@@ -89,7 +100,10 @@ STUDIES = {
 
 def plan(study, encoder=DEFAULT_ENCODER, seeds=None, profile="paper"):
     """The cells of a study; without ``seeds``, for those of the profile."""
-    usual, seeds = WHOLE[profile] | {"encoder": encoder}, parse_seeds(SEEDS[profile] if seeds is None else seeds)
+    usual, seeds = (
+        WHOLE[profile] | {"encoder": encoder},
+        parse_seeds(SEEDS[profile] if seeds is None else seeds),
+    )
     grid = product(STUDIES[study], seeds, OTHERS.get(study, COMPARED))
     return [Cell(system, seed, **usual | change) for change, seed, system in grid]
 
@@ -100,7 +114,9 @@ def load_pixels():
 
     X, y = load_digits(return_X_y=True)
     rows, y, test = widen(halve(X)), y.astype(np.int64), np.arange(len(y)) % 4 == 3
-    return Embedded("digits", "pixels", tuple("0123456789"), rows[~test], y[~test], rows[test], y[test])
+    return Embedded(
+        "digits", "pixels", tuple("0123456789"), rows[~test], y[~test], rows[test], y[test]
+    )
 
 
 @lru_cache(maxsize=4)
@@ -130,8 +146,8 @@ def keep_known(scenario, n):
 def drifting(scenario, how):
     """The same stream with rows near the centre of their class first; which class comes when stays as it was.
 
-    ``gradual``: in order of distance. ``abrupt``: the inner half of a class, then the outer one, both in random
-    order. ``recurring``: halves of the inner and of the outer half in turn, twice.
+    ``gradual``: in order of distance. ``abrupt``: the inner half of a class, then the outer one,
+    both in random order. ``recurring``: halves of the inner and of the outer half in turn, twice.
     """
     X, y = scenario.X_stream.astype(np.float64), scenario.y_stream
     rng, order = np.random.default_rng([scenario.seed, 6]), np.arange(len(y))
@@ -164,12 +180,15 @@ def wrong_entries(system, scenario):
         return np.nan
     right = {(x.tobytes(), y) for x, y in zip(scenario.X_stream, scenario.y_stream.tolist())}
     written = entries.since(len(scenario.y_initial))  # the initial ones are right
-    return sum((entries.X[slot].tobytes(), int(entries.y[slot])) not in right for slot in written) / entries.size
+    return (
+        sum((entries.X[slot].tobytes(), int(entries.y[slot])) not in right for slot in written)
+        / entries.size
+    )
 
 
 def confidences(system, X):
     """Scores (m,) by name: the highest class probability; where entries are stored, the best cosine, too."""
-    scores = {"probability": system.probabilities(X).max(axis=1)}
+    scores = {"probability": system.predict_proba(X).max(axis=1)}
     if hasattr(system, "entries"):
         scores["cosine"] = top_k(X, system.entries.X, system.entries.born, 1)[0][:, 0]
     return scores
@@ -183,19 +202,27 @@ def detection(inside, outside):
     scores = np.round(np.concatenate([inside, outside]), 9)
     truth = np.repeat([1, 0], [len(inside), len(outside)])
     false, true, _ = roc_curve(truth, scores, drop_intermediate=False)
-    return {"auroc": float(roc_auc_score(truth, scores)), "fpr95": float(false[true >= RECALL].min())}
+    return {
+        "auroc": float(roc_auc_score(truth, scores)),
+        "fpr95": float(false[true >= RECALL].min()),
+    }
 
 
 def run_cell(cell):
     """Stream a cell: one dict per checkpoint; the first and the last with ``detection`` where rows are out of scope."""
-    scenario = scenario_of(replace(cell, system="", **ORACLE))  # remembered, whatever the system and the policy
+    scenario = scenario_of(
+        replace(cell, system="", **ORACLE)
+    )  # remembered, whatever the system and the policy
     _, _, outside = rows_of(cell.dataset, cell.encoder, cell.out_of_scope)
     system, rows = make(cell.system, cell.seed), []
     for checkpoint in run_stream(system, scenario, cell.policy):
         row = {name: value for name, value in checkpoint.scalars.items() if name not in ADDED}
         row["wrong_entries"] = wrong_entries(system, scenario)
         if outside is not None and checkpoint.step in (0, len(scenario.y_stream)):
-            out, tested = confidences(system, outside), confidences(system, scenario.queries[len(scenario.y_stream) :])
+            out, tested = (
+                confidences(system, outside),
+                confidences(system, scenario.queries[len(scenario.y_stream) :]),
+            )
             for name, start in {"all": 0, "original": len(scenario.y_novel)}.items():
                 for score, inside in tested.items():
                     found = detection(inside[start:], out[score])
@@ -212,12 +239,19 @@ def run_studies(names=tuple(STUDIES), encoder=DEFAULT_ENCODER, seeds=None, profi
     Returns
     -------
     DataFrame
-        What names a row (``KEY``), the paper's metrics of a checkpoint, ``wrong_entries`` (share of what is stored),
-        and for ``scope`` before and after the stream AUROC and FPR at 95 % recall, by score and by rows.
+        What names a row (``KEY``), the paper's metrics of a checkpoint, ``wrong_entries`` (share of
+        what is stored), and for ``scope`` before and after the stream AUROC and FPR at 95 % recall,
+        by score and by rows.
     """
-    cells, tasks, rows = [(name, cell) for name in names for cell in plan(name, encoder, seeds, profile)], [], []
+    cells, tasks, rows = (
+        [(name, cell) for name in names for cell in plan(name, encoder, seeds, profile)],
+        [],
+        [],
+    )
     for _, cell in cells:
-        about = declared(cell.system) | {"data": rows_of(cell.dataset, cell.encoder, cell.out_of_scope)[1]}
+        about = declared(cell.system) | {
+            "data": rows_of(cell.dataset, cell.encoder, cell.out_of_scope)[1]
+        }
         tasks.append(Task(asdict(cell) | about, (cell,)))
     for (study, cell), found in zip(cells, run_tasks(run_cell, tasks, **how)):
         setting = {"study": study} | {name: getattr(cell, name) for name in NAMED}

@@ -1,7 +1,8 @@
 """How tests see a ledger from outside: its file edited by SQL, its proofs checked by other implementations.
 
-Those are pymerkle for inclusion proofs and tlog-scales for consistency proofs: pymerkle's are not RFC 6962's. Suites
-that are not ours: edits T1 to T9 of Agent Memory Integrity, and AMTB's edits (axis 3). `make torture` runs them whole.
+Those are pymerkle for inclusion proofs and tlog-scales for consistency proofs: pymerkle's are not
+RFC 6962's. Suites that are not ours: edits T1 to T9 of Agent Memory Integrity, and AMTB's edits
+(axis 3). `make torture` runs them whole.
 """
 
 import hashlib
@@ -20,12 +21,19 @@ from pymerkle import InclusionProof, InmemoryTree, InvalidProof
 from tlog_scales.tlog import ConsistencyProof, ConsistencyProofInvalid
 
 from ocrrlib import CorrectionMemory
-from ocrrlib.database import FIELDS, Broken
-from ocrrlib.ledger import Fault, Head, Tree, commitment, entry_hash, extends, root_of
+from ocrrlib.chain import Fault, commitment, entry_hash
+from ocrrlib.memory.file import FIELDS, Broken
+from ocrrlib.memory.heads import Head
+from ocrrlib.memory.tree import Tree, extends, root_of
 
 ALL = "SELECT * FROM entries ORDER BY place"
 PUT = f"REPLACE INTO entries VALUES (?{9 * ', ?'})"
-VERIFIERS = "inclusion, pymerkle", "inclusion, ledger", "consistency, tlog-scales", "consistency, ledger"
+VERIFIERS = (
+    "inclusion, pymerkle",
+    "inclusion, ledger",
+    "consistency, tlog-scales",
+    "consistency, ledger",
+)
 WORDS = {"safe": "reported", "VULNERABLE": "accepted", "ERROR": "not landed", "n/a": "failed"}
 KINDS = "overwrite", "swap", "delete", "insert", "cut"
 
@@ -70,7 +78,9 @@ def forged(place, previous, x):
 
 def rewritten(path, items, *heads):
     """The fault of a copy of a file with these entries: tuples are numbered anew, lists keep their places."""
-    items = [item if isinstance(item, list) else (place, *item[1:]) for place, item in enumerate(items)]
+    items = [
+        item if isinstance(item, list) else (place, *item[1:]) for place, item in enumerate(items)
+    ]
     copy = shutil.copy(path, path.with_name("copy"))
     sql(copy, ["DELETE FROM entries"], *([PUT, item] for item in items))
     return fault(copy, *heads)
@@ -79,7 +89,11 @@ def rewritten(path, items, *heads):
 def trees(n, rng):
     """The tree of the ledger and that of pymerkle over the same ``n`` random entries, and their hashes."""
     entries = [rng.randbytes(rng.randrange(90)) for _ in range(n)]
-    ours, theirs, hashes = Tree(), InmemoryTree(), [hashlib.sha256(b"\0" + entry).digest() for entry in entries]
+    ours, theirs, hashes = (
+        Tree(),
+        InmemoryTree(),
+        [hashlib.sha256(b"\0" + entry).digest() for entry in entries],
+    )
     ours.extend(hashes)
     theirs.append_entries(entries)
     return ours, theirs, hashes
@@ -95,7 +109,9 @@ def accepts(check, *ends):
 
 def included(tree, hash, place, size, path, root):
     """Whether pymerkle, which lays it out by a tree of its own, and the ledger accept an inclusion proof."""
-    proof = InclusionProof("sha256", True, size, place + 1, tree.prove_inclusion(place + 1, size).rule, [hash, *path])
+    proof = InclusionProof(
+        "sha256", True, size, place + 1, tree.prove_inclusion(place + 1, size).rule, [hash, *path]
+    )
     return accepts(proof.verify, hash, root), root_of(hash, place, size, path) == root
 
 
@@ -117,7 +133,12 @@ def corrupted(path, rng):
 class Stored(MemoryAdapter):
     """The file under attackers who hash nothing anew, as in the suite's adapters; if ``anchored``, heads are kept."""
 
-    name, supports_replay, supports_metadata, supports_snapshot = "CorrectionMemory", True, True, True
+    name, supports_replay, supports_metadata, supports_snapshot = (
+        "CorrectionMemory",
+        True,
+        True,
+        True,
+    )
 
     def __init__(self, anchored):
         self.anchored = anchored
@@ -126,9 +147,15 @@ class Stored(MemoryAdapter):
         self.folder, self.heads = Path(tempfile.mkdtemp()), []
 
     def seed(self, n, context="first"):
-        with CorrectionMemory.open(self.folder / context, lambda texts: np.eye(64)[: len(texts)]) as memory:
+        with CorrectionMemory.open(
+            self.folder / context, lambda texts: np.eye(64)[: len(texts)]
+        ) as memory:
             numbers = range(len(memory), len(memory) + n)
-            memory.learn([f"{context} {i}" for i in numbers], [f"limit {40 + i}" for i in numbers], by=context)
+            memory.learn(
+                [f"{context} {i}" for i in numbers],
+                [f"limit {40 + i}" for i in numbers],
+                by=context,
+            )
             if self.anchored and context == "first":
                 self.heads = [str(memory.head())]
 
@@ -153,11 +180,15 @@ class Stored(MemoryAdapter):
     append_genuine = lambda self: self.seed(1)
     seed_other = lambda self, n: self.seed(n, "other")
     read_other_raw = lambda self: self.read_all_raw("other")
-    delete_raw = lambda self, seq: sql(self.folder / "first", ["DELETE FROM entries WHERE place = ?", [seq]])
+    delete_raw = lambda self, seq: sql(
+        self.folder / "first", ["DELETE FROM entries WHERE place = ?", [seq]]
+    )
     replay_onto = lambda self, seq, donor: self.write_raw(Record(seq, donor.fields))
     forge_record = lambda self, last: self.mutate_payload(Record(last.seq + 1, last.fields))
     read_meta = lambda self, seq: {"author": self.read_all_raw()[seq].fields["author"]}
-    write_meta = lambda self, seq, _: self.write_raw(Record(seq, self.read_all_raw()[seq].fields | {"author": "other"}))
+    write_meta = lambda self, seq, _: self.write_raw(
+        Record(seq, self.read_all_raw()[seq].fields | {"author": "other"})
+    )
     identity_of = lambda self, record: f"{record.fields['context']} {record.seq}"
     payload_of = lambda self, record: record.fields["text"] + record.fields["label"]
     owner_of = lambda self, record: record.fields["context"]
@@ -167,7 +198,10 @@ class Stored(MemoryAdapter):
 def integrity(anchored):
     """Verdict on each of Agent Memory Integrity's nine edits, and how it came about."""
     results = [attack().run(Stored(anchored)) for attack in AT_REST_ATTACKS_WITH_SNAPSHOT]
-    return {one.attack: f"{WORDS[one.status]}: {one.guard or one.error or one.detail}" for one in results}
+    return {
+        one.attack: f"{WORDS[one.status]}: {one.guard or one.error or one.detail}"
+        for one in results
+    }
 
 
 def edit(items, kind, rng, old=0):
@@ -178,8 +212,12 @@ def edit(items, kind, rng, old=0):
     place, other = rng.sample(range(len(items) - old), 2)
     one, two, left = items[place], items[other], len(items) - 1 - place
     before, new, after = items[:place], forged(place, one[3], two[9]), items[place + 1 :]
-    if kind == "overwrite":  # next to the last one, only the head could say which of the two is another
-        return [*before, new, *after], Fault(place + (left == 1), "changed") if left else Fault(0, "forked")
+    if (
+        kind == "overwrite"
+    ):  # next to the last one, only the head could say which of the two is another
+        return [*before, new, *after], Fault(place + (left == 1), "changed") if left else Fault(
+            0, "forked"
+        )
     if kind == "swap":
         swapped = [{place: two, other: one}.get(at, item) for at, item in enumerate(items)]
         return swapped, Fault(min(place, other), "reordered")
@@ -192,8 +230,8 @@ def edit(items, kind, rng, old=0):
 def tampering(n=10_000, each=250, seed=0, anchored=True):
     """AMTB, axis 3, and cut tails: edits of an intact ledger, one at a time; how many of each kind are reported.
 
-    If ``anchored``, with a head that was kept elsewhere, and place and kind must be right, too; else the chain alone,
-    with edits of old entries.
+    If ``anchored``, with a head that was kept elsewhere, and place and kind must be right, too;
+    else the chain alone, with edits of old entries.
     """
     rng, found, heads = random.Random(seed), Counter(), []
     with tempfile.TemporaryDirectory() as folder:

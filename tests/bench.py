@@ -79,14 +79,18 @@ def items(system, s):
     """Median seconds of a correction and the prediction after it."""
     system.fit(s.X_initial, s.y_initial, s.classes)
     pairs = zip(s.X_stream[:100], s.y_stream[:100].tolist(), s.X_novel[:100])
-    return np.median([timed(lambda: (system.correct(x, y), system.predict(q[None])))[0] for x, y, q in pairs])
+    return np.median(
+        [timed(lambda: (system.correct(x, y), system.predict(q[None])))[0] for x, y, q in pairs]
+    )
 
 
 def bench_streams(s):
     """The fast loop against the plain one, ours against the substrate, an entry's append against a list's."""
     fast, checkpoints = timed(lambda: list(run_stream(make("substrate"), s, POLICIES["oracle"])))
     plain, finals = timed(plain_loop, s)
-    assert np.allclose(finals, [checkpoints[-1].novel_acc, checkpoints[-1].original_acc]), "the loops disagree"
+    assert np.allclose(finals, [checkpoints[-1].novel_acc, checkpoints[-1].original_acc]), (
+        "the loops disagree"
+    )
     substrate = make("substrate").fit(s.X_initial, s.y_initial, s.classes)
     corrections, kept = list(zip(s.X_stream, s.y_stream.tolist())), []
     appended, _ = timed(lambda: [substrate.correct(x, y) for x, y in corrections])
@@ -101,7 +105,11 @@ def bench_streams(s):
 def commits(memory, x):
     """Median seconds of a durable correction, over those of one bare commit of as many bytes, taken in turns."""
     with closing(sqlite3.connect(memory.path.with_name("bare"), isolation_level=None)) as bare:
-        for statement in ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", "CREATE TABLE IF NOT EXISTS t (x)"):
+        for statement in (
+            "PRAGMA journal_mode = WAL",
+            "PRAGMA synchronous = FULL",
+            "CREATE TABLE IF NOT EXISTS t (x)",
+        ):
             bare.execute(statement)
         content, pairs = x.tobytes() + bytes(200), []
         for _ in range(300):
@@ -115,7 +123,10 @@ def used(n, folder, dim=384):
     """A correction memory of ``n`` random vectors: its figures, and the seconds to learn and to open it."""
     rng, here, path = np.random.default_rng(0), psutil.Process(), f"{folder}/{n}.sqlite"
     with CorrectionMemory.open(path) as memory:
-        X, labels = rng.standard_normal((n, dim), dtype=np.float32), rng.integers(0, 150, n).astype(str)
+        X, labels = (
+            rng.standard_normal((n, dim), dtype=np.float32),
+            rng.integers(0, 150, n).astype(str),
+        )
         learnt, _ = timed(memory.learn, X, labels)
     del X, memory
     gc.collect()
@@ -170,7 +181,9 @@ def make_paper():
     with tempfile.TemporaryDirectory() as clone:
         subprocess.run(["git", "clone", "--quiet", str(ROOT), clone], check=True)
         os.symlink(ROOT / ".venv", f"{clone}/.venv")
-        how = dict(cwd=clone, env=os.environ | {"PYTHONPATH": clone}, check=True, capture_output=True)
+        how = dict(
+            cwd=clone, env=os.environ | {"PYTHONPATH": clone}, check=True, capture_output=True
+        )
         return timed(subprocess.run, ["make", "paper"], **how)[0]
 
 
@@ -187,11 +200,20 @@ def main():
     help = [sys.executable, "-m", "ocrrlib.cli", "--help"]
     figures["ocrr_help_s"], _ = timed(subprocess.run, help, check=True, stdout=subprocess.DEVNULL)
 
-    machine = {"cores": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version()}
+    machine = {
+        "cores": os.cpu_count(),
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+    }
     figures = {name: round(float(value), 3) for name, value in figures.items()}
-    write_text(ROOT / "build/bench.json", json.dumps({"figures": figures, "jobs": JOBS} | machine, indent=1))
+    write_text(
+        ROOT / "build/bench.json",
+        json.dumps({"figures": figures, "jobs": JOBS} | machine, indent=1),
+    )
     for name, value in figures.items():
-        print(f"{name:28} {value:10.3f}   target <= {TARGETS[name]:.3g}{'' if value <= TARGETS[name] else '   MISSED'}")
+        print(
+            f"{name:28} {value:10.3f}   target <= {TARGETS[name]:.3g}{'' if value <= TARGETS[name] else '   MISSED'}"
+        )
 
 
 if __name__ == "__main__":

@@ -25,7 +25,9 @@ EVENTS = {  # what of an event is noted where
 
 def find():
     """Path of a browser, or None."""
-    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    return next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+    )
 
 
 class Tab:
@@ -35,7 +37,11 @@ class Tab:
         self._socket, self._last, self._session = socket, 0, {}
         self.requests, self.errors, self.events = [], [], []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self._session = {"sessionId": self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]}
+        self._session = {
+            "sessionId": self.call("Target.attachToTarget", targetId=target, flatten=True)[
+                "sessionId"
+            ]
+        }
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
         self.call("Page.setLifecycleEventsEnabled", enabled=True)
@@ -43,7 +49,9 @@ class Tab:
     def call(self, method, **params):
         """Ask the browser for something and wait for the answer."""
         self._last += 1
-        self._socket.send(json.dumps({"id": self._last, "method": method, "params": params} | self._session))
+        self._socket.send(
+            json.dumps({"id": self._last, "method": method, "params": params} | self._session)
+        )
         end = time.monotonic() + LONGEST
         while (answer := self._next()).get("id") != self._last:
             assert time.monotonic() < end, f"{method}: no answer"
@@ -59,7 +67,10 @@ class Tab:
 
     def open(self, url):
         """Load a page anew, and wait until all of it is there."""
-        for address in ("about:blank", url):  # from one anchor to another of a page it would not be loaded
+        for address in (
+            "about:blank",
+            url,
+        ):  # from one anchor to another of a page it would not be loaded
             self.requests.clear()
             self.errors.clear()
             loaded = "load", self.call("Page.navigate", url=address)["loaderId"]
@@ -70,7 +81,9 @@ class Tab:
 
     def run(self, code):
         """The value of an expression in the page."""
-        answer = self.call("Runtime.evaluate", expression=code, returnByValue=True, awaitPromise=True)
+        answer = self.call(
+            "Runtime.evaluate", expression=code, returnByValue=True, awaitPromise=True
+        )
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
@@ -111,14 +124,24 @@ class Tab:
 def browser():
     """A tab of a browser that is gone afterwards, with all that it wrote."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        command, port = [find(), *FLAGS.split(), f"--user-data-dir={folder}"], Path(folder) / "DevToolsActivePort"
-        process, end = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL), time.monotonic()
+        command, port = (
+            [find(), *FLAGS.split(), f"--user-data-dir={folder}"],
+            Path(folder) / "DevToolsActivePort",
+        )
+        process, end = (
+            subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL),
+            time.monotonic(),
+        )
         try:
             while not port.exists() or port.read_text().count("\n") < 1:
-                assert process.poll() is None and time.monotonic() < end + LONGEST, "the browser does not start"
+                assert process.poll() is None and time.monotonic() < end + LONGEST, (
+                    "the browser does not start"
+                )
                 time.sleep(0.02)
             address = "ws://127.0.0.1:{}{}".format(*port.read_text().split())
-            with closing(create_connection(address, timeout=LONGEST, suppress_origin=True)) as socket:
+            with closing(
+                create_connection(address, timeout=LONGEST, suppress_origin=True)
+            ) as socket:
                 yield Tab(socket)
         finally:
             process.kill()

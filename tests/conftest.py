@@ -4,7 +4,8 @@ import gc
 import os
 import socket
 
-# Before NumPy is there: on a machine with other work, waiting BLAS threads make small products ten times slower.
+# Before NumPy is there: on a machine with other work, waiting BLAS threads make small products ten
+# times slower.
 for library in ("OPENBLAS", "MKL", "OMP"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
@@ -25,7 +26,9 @@ TEXTS = Texts(
     test_labels=["pin", "arrival"],
 )
 
-settings.register_profile("repeatable", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "repeatable", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("repeatable")
 
 
@@ -79,11 +82,23 @@ def tiny():
 
 WORDS = [f"word{i}" for i in range(3 * 12 + 8)]  # three of each class, then eight of all
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-SHAPE = dict(vocab_size=len(SPECIAL) + len(WORDS), max_position_embeddings=64, hidden_size=16, intermediate_size=32)
+SHAPE = dict(
+    vocab_size=len(SPECIAL) + len(WORDS),
+    max_position_embeddings=64,
+    hidden_size=16,
+    intermediate_size=32,
+)
 SHAPE |= dict(num_hidden_layers=2, num_attention_heads=2)
 SHAPE |= dict(initializer_range=0.1)  # large enough for the first token to depend on the others
-LIKE_V3 = dict(relative_attention=True, position_buckets=4, share_att_key=True, pos_att_type=["p2c", "c2p"])
-LIKE_V3 |= dict(norm_rel_ebd="layer_norm", max_relative_positions=-1, type_vocab_size=0, position_biased_input=False)
+LIKE_V3 = dict(
+    relative_attention=True, position_buckets=4, share_att_key=True, pos_att_type=["p2c", "c2p"]
+)
+LIKE_V3 |= dict(
+    norm_rel_ebd="layer_norm",
+    max_relative_positions=-1,
+    type_vocab_size=0,
+    position_biased_input=False,
+)
 STILL = dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
 
 
@@ -103,7 +118,9 @@ def backbones(tmp_path_factory):
             torch.manual_seed(0)
             cls(config).save_pretrained(folder / kind)
         transformers.BertTokenizerFast(vocab=vocab).save_pretrained(folder / kind)
-    with pytest.MonkeyPatch.context() as patch:  # on a GPU sums depend on the batch by more than tests allow
+    with (
+        pytest.MonkeyPatch.context() as patch
+    ):  # on a GPU sums depend on the batch by more than tests allow
         patch.setattr(torch.cuda, "is_available", lambda: False)
         yield {kind: str(folder / kind) for kind in models}
 
@@ -116,10 +133,15 @@ def sentences():
         rng = np.random.default_rng(seed)
         y = rng.permutation(np.repeat(np.arange(12), per_class))
         more = rng.choice([1, 3, 9, 90], len(y), p=[0.4, 0.3, 0.2, 0.1])
-        words = [[*rng.choice(WORDS[3 * c :][:3], 2), *rng.choice(WORDS[36:], n)] for c, n in zip(y, more)]
+        words = [
+            [*rng.choice(WORDS[3 * c :][:3], 2), *rng.choice(WORDS[36:], n)]
+            for c, n in zip(y, more)
+        ]
         return np.array([" ".join(rng.permutation(row)) for row in words]), y
 
-    return Embedded("tiny", "none", tuple(f"class {id:02d}" for id in range(12)), *draw(3, 0), *draw(1, 1))
+    return Embedded(
+        "tiny", "none", tuple(f"class {id:02d}" for id in range(12)), *draw(3, 0), *draw(1, 1)
+    )
 
 
 @pytest.fixture

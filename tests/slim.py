@@ -11,7 +11,8 @@ from packaging.utils import canonicalize_name
 
 from ocrrlib.files import ROOT
 
-# Takes the place of Python's own finder, so that all else about a missing package is as if it were not installed.
+# Takes the place of Python's own finder, so that all else about a missing package is as if it were
+# not installed.
 HOOK = """
 import re
 import sys
@@ -50,7 +51,9 @@ def closure(requirements):
         if key not in found:
             found.add(key)
             for more in map(Requirement, distribution(wanted.name).requires or ()):
-                if not more.marker or any(more.marker.evaluate({"extra": e}) for e in {"", *wanted.extras}):
+                if not more.marker or any(
+                    more.marker.evaluate({"extra": e}) for e in {"", *wanted.extras}
+                ):
                     todo.append(more)
     return {name for name, _ in found}
 
@@ -67,7 +70,11 @@ def only(kept, folder, root=ROOT):
 def run(variables, program, cwd=ROOT):
     """What a program prints in such a Python."""
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=cwd, env=os.environ | variables, capture_output=True, text=True
+        [sys.executable, "-c", program],
+        cwd=cwd,
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -75,5 +82,10 @@ def run(variables, program, cwd=ROOT):
 
 def installed_bytes(kept):
     """Size of all files of these distributions."""
-    files = [file for name in kept for file in distribution(name).files or () if not re.search(r"\.pyc$", file.name)]
+    files = [
+        file
+        for name in kept
+        for file in distribution(name).files or ()
+        if not re.search(r"\.pyc$", file.name)
+    ]
     return sum(path.stat().st_size for path in {file.locate() for file in files} if path.is_file())

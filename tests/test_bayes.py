@@ -6,11 +6,12 @@ import pytest
 from conftest import clusters, rows
 from scipy.stats import norm
 
+from ocrrlib.rivals.covariance import shrinkage_within
+from ocrrlib.rivals.ledger_lda import BayesLDA, temperature
 from ocrrlib.runs import published
 from ocrrlib.scenario import make_scenario
 from ocrrlib.systems import make
 from ocrrlib.systems.base import class_means, class_sums, softmax
-from ocrrlib.systems.bayes import BayesLDA, shrinkage_within, temperature
 
 KNOWN, CLASSES, D = 6, 8, 5
 X, Y = clusters(CLASSES, 10, D, seed=3)
@@ -32,7 +33,11 @@ def test_temperature_is_that_under_which_classes_were_drawn():
 
 def test_score_is_the_density_of_a_row_at_the_expected_mean_of_its_class():
     rng, first = np.random.default_rng(1), Y < KNOWN
-    P, between, spread = np.linalg.qr(rng.normal(size=(D, D)))[0], rng.uniform(0.1, 3, D), rng.uniform(0.5, 2, CLASSES)
+    P, between, spread = (
+        np.linalg.qr(rng.normal(size=(D, D)))[0],
+        rng.uniform(0.1, 3, D),
+        rng.uniform(0.5, 2, CLASSES),
+    )
     sums, counts = class_sums((X[first] - 0.1) @ P, Y[first], CLASSES)
     model = BayesLDA(np.full(D, 0.1), P, between, spread, counts, sums)
     for x, y in zip(X[~first], Y[~first].tolist()):
@@ -41,8 +46,12 @@ def test_score_is_the_density_of_a_row_at_the_expected_mean_of_its_class():
     got = model.scores(model.project(asked)) - D / 2 * np.log(2 * np.pi)
     for label in range(CLASSES):
         own = Z[Y == label]
-        # Joint Gaussian of the mean and its rows, conditioned on the rows, coordinate by coordinate.
-        mean = [b * np.linalg.solve(b + np.eye(len(own)), own[:, d]).sum() for d, b in enumerate(between)]
+        # Joint Gaussian of the mean and its rows, conditioned on the rows, coordinate by
+        # coordinate.
+        mean = [
+            b * np.linalg.solve(b + np.eye(len(own)), own[:, d]).sum()
+            for d, b in enumerate(between)
+        ]
         density = norm(mean, np.sqrt(spread[label])).logpdf((asked - 0.1) @ P).sum(axis=1)
         np.testing.assert_allclose(got[:, label], density)
 
@@ -55,9 +64,12 @@ def test_readers_are_averaged_and_new_classes_expected_from_their_second_row(tin
         for x in s.X_stream[s.y_stream == label][:n]:
             system.correct(x, int(label))
     seen = np.isin(np.arange(12), [*s.y_initial, once, twice, thrice])
-    got = system.probabilities(s.queries)  # its model has read the ledger now
+    got = system.predict_proba(s.queries)  # its model has read the ledger now
     scores = system.model.scores(system.model.project(s.queries)) / system.heat[0]
-    near, cosines = np.zeros_like(scores), s.queries.astype(np.float64) @ system.entries.X.T.astype(np.float64)
+    near, cosines = (
+        np.zeros_like(scores),
+        s.queries.astype(np.float64) @ system.entries.X.T.astype(np.float64),
+    )
     for row, own in zip(near, cosines):
         for slot in np.argsort(-own, kind="stable")[: system.k]:
             label = system.entries.y[slot]
@@ -65,7 +77,7 @@ def test_readers_are_averaged_and_new_classes_expected_from_their_second_row(tin
     p = (softmax(np.where(seen, scores, -np.inf)) + near / near.sum(axis=1, keepdims=True)) / 2
     p[:, [twice, thrice]] *= 8 / 3  # eight known classes, all of one size, and three new ones
     known = np.isin(np.arange(12), s.y_initial)
-    head = make("static_linear").fit(s.X_initial, s.y_initial, s.classes).probabilities(s.queries)
+    head = make("static_linear").fit(s.X_initial, s.y_initial, s.classes).predict_proba(s.queries)
     p = np.where(known, p * 2 / 3 + p[:, known].sum(axis=1, keepdims=True) / 3 * head, p)
     np.testing.assert_allclose(got, p / p.sum(axis=1, keepdims=True), atol=1e-12)
     np.testing.assert_array_equal(system.predict(s.queries), p.argmax(axis=1))
@@ -73,7 +85,15 @@ def test_readers_are_averaged_and_new_classes_expected_from_their_second_row(tin
 
 def test_a_factor_of_one_on_new_classes_changes_nothing_that_is_published():
     usual = (
-        published("beyond").query("system == 'ledger_lda' and policy == 'random10'").groupby(["dataset", "seed"]).last()
+        published("beyond")
+        .query("system == 'ledger_lda' and policy == 'random10'")
+        .groupby(["dataset", "seed"])
+        .last()
     )
-    same = published("boldness").query("factor == 1").set_index(["dataset", "seed"]).drop(columns="factor")
+    same = (
+        published("boldness")
+        .query("factor == 1")
+        .set_index(["dataset", "seed"])
+        .drop(columns="factor")
+    )
     pd.testing.assert_frame_equal(same.sort_index(), usual[same.columns])

@@ -7,12 +7,19 @@ import sys
 
 import pytest
 
-from ocrrlib import check
-from ocrrlib.check import differing, draw, published_runs, undeclared
 from ocrrlib.datasets import load_texts
 from ocrrlib.files import ROOT, InputError
 from ocrrlib.systems import SYSTEMS
-from studies.check import STUDIES, commit, differing_rows
+from studies import check
+from studies.check import (
+    STUDIES,
+    commit,
+    differing,
+    differing_rows,
+    draw,
+    published_runs,
+    undeclared,
+)
 
 PUBLISHED = published_runs()
 
@@ -44,9 +51,17 @@ def test_a_row_of_a_study_drawn_from_the_commit_comes_out_as_published(name):
 
 
 def test_samples_follow_from_the_salt_and_differ_between_commits():
-    assert draw(PUBLISHED, "a", count=20) == draw(PUBLISHED, "a", count=20) != draw(PUBLISHED, "b", count=20)
+    assert (
+        draw(PUBLISHED, "a", count=20)
+        == draw(PUBLISHED, "a", count=20)
+        != draw(PUBLISHED, "b", count=20)
+    )
     per_cell = draw(PUBLISHED, "a")
-    assert len(per_cell) == len({(one.file, one.run.dataset, one.run.system) for one in PUBLISHED}) == len(per_cell)
+    assert (
+        len(per_cell)
+        == len({(one.file, one.run.dataset, one.run.system) for one in PUBLISHED})
+        == len(per_cell)
+    )
 
 
 def test_every_published_row_is_of_the_declared_version_and_parameters(monkeypatch):
@@ -73,20 +88,38 @@ def edited(tmp_path):
         path.write_text(path.read_text().replace(old, new))
         command = [sys.executable, "-m", "studies.check", "JOBS=1", *settings]
         return subprocess.run(
-            command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True
+            command,
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
         )
 
     return run
 
 
 def test_a_planted_off_by_one_is_named(edited):
-    done = edited("ocrrlib/systems/discriminants.py", "n + 1", "n + 2", "SYSTEMS=slda,ncm", "SAMPLE=6", "SEED=1")
+    done = edited(
+        "ocrrlib/rivals/discriminants.py",
+        "n + 1",
+        "n + 2",
+        "SYSTEMS=slda,ncm",
+        "SAMPLE=6",
+        "SEED=1",
+    )
     assert done.returncode == 1 and "differences in slda:" in done.stderr
     assert "system='slda'" in done.stdout and "system='ncm'" not in done.stdout
 
 
 def test_renaming_and_rewording_leave_the_check_green(edited):
-    done = edited("ocrrlib/systems/base.py", "Class ids", "Ids of classes", "SYSTEMS=slda", "SAMPLE=2", "SEED=1")
+    done = edited(
+        "ocrrlib/systems/base.py",
+        "Class ids",
+        "Ids of classes",
+        "SYSTEMS=slda",
+        "SAMPLE=2",
+        "SEED=1",
+    )
     assert done.returncode == 0 and "2 published runs repeated, all exact" in done.stdout
 
 
@@ -94,5 +127,7 @@ def test_renaming_and_rewording_leave_the_check_green(edited):
     "words, said", [(["SYSTEMS=sld"], "unknown system 'sld'"), (["SAMPEL=3"], "unknown parameter")]
 )
 def test_settings_that_cannot_be_are_one_line(words, said):
-    done = subprocess.run([sys.executable, "-m", "studies.check", *words], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "studies.check", *words], cwd=ROOT, capture_output=True, text=True
+    )
     assert done.returncode == 1 and said in done.stderr and done.stderr.count("\n") == 1

@@ -20,8 +20,14 @@ def judged(**parts):
     "tests, verdict",
     [
         ({"holds": "novel >= printed.novel", "direction": "novel > 0.1"}, "holds"),
-        ({"holds": "novel > printed.novel", "direction": "novel > 0.1", "depends": "2 > 1"}, "holds in direction"),
-        ({"holds": "novel > printed.novel", "direction": "novel > 1", "depends": "2 > 1"}, "depends on the setting"),
+        (
+            {"holds": "novel > printed.novel", "direction": "novel > 0.1", "depends": "2 > 1"},
+            "holds in direction",
+        ),
+        (
+            {"holds": "novel > printed.novel", "direction": "novel > 1", "depends": "2 > 1"},
+            "depends on the setting",
+        ),
         ({"holds": "novel > printed.novel", "direction": "novel > 1"}, "does not hold"),
         ({"holds": "novel > printed.novel"}, "does not hold"),
         ({"holds": "1"}, "does not hold"),  # no truth value
@@ -35,22 +41,38 @@ def test_a_verdict_is_what_the_expressions_say(tests, verdict):
 
 
 def test_only_our_means_have_a_spread():
-    found = {"a": "ours.sweep.a.novel", "lead": "ours.sweep.a.novel - ours.sweep.b.novel", "printed": "paper.table.a"}
-    assert set(judged(ours={"found": found, "holds": "lead > 0"})["checks"]["ours"]["found"]) == {*found, "a_std"}
+    found = {
+        "a": "ours.sweep.a.novel",
+        "lead": "ours.sweep.a.novel - ours.sweep.b.novel",
+        "printed": "paper.table.a",
+    }
+    assert set(judged(ours={"found": found, "holds": "lead > 0"})["checks"]["ours"]["found"]) == {
+        *found,
+        "a_std",
+    }
 
 
 def test_our_runs_decide_before_the_release_and_this_before_the_paper_unless_the_claim_names_another():
     assert judged(ours=YES, paper=NO, released=NO)["verdict"] == "holds"
     assert judged(released=YES, paper=NO)["verdict"] == "holds"
     assert judged(paper=NO)["verdict"] == "does not hold"
-    assert judged(ours=YES, released=NO, paper=YES, decides="released")["verdict"] == "does not hold"
+    assert (
+        judged(ours=YES, released=NO, paper=YES, decides="released")["verdict"] == "does not hold"
+    )
     checks = judged(ours=YES, paper=NO)["checks"]
-    assert {kind: part["verdict"] for kind, part in checks.items()} == {"paper": "does not hold", "ours": "holds"}
+    assert {kind: part["verdict"] for kind, part in checks.items()} == {
+        "paper": "does not hold",
+        "ours": "holds",
+    }
 
 
 def test_a_claim_that_cannot_be_checked_says_why():
     row = judged(unchecked="no weights")
-    assert (row["verdict"], row["unchecked"], row["checks"]) == ("cannot be checked", "no weights", {})
+    assert (row["verdict"], row["unchecked"], row["checks"]) == (
+        "cannot be checked",
+        "no weights",
+        {},
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,7 +86,10 @@ def test_an_expression_that_fails_is_named_with_its_claim(text):
 
 def test_every_claim_of_the_original_is_listed_once_and_no_verdict_is_typed():
     facts, listed = read()
-    assert len({claim["id"] for claim in listed}) == len(listed) >= 120 and {"paper", "released"} <= set(facts)
+    assert len({claim["id"] for claim in listed}) == len(listed) >= 120 and {
+        "paper",
+        "released",
+    } <= set(facts)
     sections = {section for claim in listed for section in str(claim["section"]).split(", ")}
     assert {"abstract", "5.1", "5.2", "5.3", "5.4", "5.5", "5.6", "5.7", "6.5"} <= sections
     known = {*CLAIM, *claims.KINDS, "decides", "unchecked", "note", "dataset", "sweep", "system"}
@@ -81,7 +106,10 @@ def test_every_claim_of_the_original_is_listed_once_and_no_verdict_is_typed():
         (0.9, "0.9"),
         (1172.4, "1,172"),
         (False, "no"),
-        ({"novel": 0.9, "novel_std": 0.029, "to_70": None}, "novel = 0.900 ± 0.029; to 70 % = never"),
+        (
+            {"novel": 0.9, "novel_std": 0.029, "to_70": None},
+            "novel = 0.900 ± 0.029; to 70 % = never",
+        ),
         ({"us": 14.9275, "hnsw_ms": 0.99, "mb": 20}, "14.9 µs; HNSW = 0.99 ms; 20 MB"),
         ({"others": [], "substrate": True}, "others = none; substrate = yes"),
         ([1, "ewc"], "1, ewc"),

@@ -16,7 +16,7 @@ import pytest
 from ocrrlib.cli import main
 from ocrrlib.datasets import DATASETS
 from ocrrlib.files import ROOT
-from ocrrlib.own import evaluate
+from ocrrlib.own.evaluate import evaluate
 from ocrrlib.systems import SYSTEMS
 
 MINE = """
@@ -47,20 +47,47 @@ def ocrr(*arguments):
 
 
 def test_run_prints_a_summary_of_each_system_and_writes_rows_of_the_leaderboard(vectors):
-    options = ("--seeds", "0-1", "-p", "random50", "--held-out", "2", "--every", "5", "--out", "rows", "--source", "A")
+    options = (
+        "--seeds",
+        "0-1",
+        "-p",
+        "random50",
+        "--held-out",
+        "2",
+        "--every",
+        "5",
+        "--out",
+        "rows",
+        "--source",
+        "A",
+    )
     status, out, err = ocrr("run", "ncm", "mine:Mine", "--data", vectors, *options)
     assert (status, err) == (0, "") and "GaussianNB on vectors" in out
     wanted = evaluate("ncm", vectors, "0-1", "random50", held_out=2, every=5, progress=False)
-    assert f"ncm on vectors, random50, 2 seeds\n{wanted.summary.round(3).to_string(index=False)}\n" in out
+    assert (
+        f"ncm on vectors, random50, 2 seeds\n{wanted.summary.round(3).to_string(index=False)}\n"
+        in out
+    )
     row = pd.read_csv("rows/GaussianNB.csv").to_dict("records")[0]
-    assert (row["system"], row["source"], row["held_out"], row["every"]) == ("GaussianNB", "A", 2, 5)
+    assert (row["system"], row["source"], row["held_out"], row["every"]) == (
+        "GaussianNB",
+        "A",
+        2,
+        5,
+    )
 
 
 def test_your_texts_columns_and_encoder():
-    table = pd.DataFrame({"body": [f"{word} {n}" for word in ("abc", "def", "ghi") for n in range(8)]})
-    table.assign(queue=table["body"].str[:3], part=["train", "test"] * 12).to_csv("tickets.csv", index=False)
+    table = pd.DataFrame(
+        {"body": [f"{word} {n}" for word in ("abc", "def", "ghi") for n in range(8)]}
+    )
+    table.assign(queue=table["body"].str[:3], part=["train", "test"] * 12).to_csv(
+        "tickets.csv", index=False
+    )
     columns = ("--text", "body", "--label", "queue", "--split", "part", "--encoder", "mine:letters")
-    status, out, _ = ocrr("run", "ncm", "--data", "tickets.csv", *columns, "--seeds", "0", "--every", "2")
+    status, out, _ = ocrr(
+        "run", "ncm", "--data", "tickets.csv", *columns, "--seeds", "0", "--every", "2"
+    )
     assert status == 0 and "ncm on tickets" in out
 
 
@@ -72,7 +99,9 @@ def test_systems_and_datasets_are_listed():
 def test_help_imports_nothing_slow():
     code = "import sys; from ocrrlib.cli import main\ntry: main(['--help'])\nfinally: print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert "Usage" in done.stdout and not {"numpy", "pandas", "torch", "joblib", "rich"} & set(done.stdout.split())
+    assert "Usage" in done.stdout and not {"numpy", "pandas", "torch", "joblib", "rich"} & set(
+        done.stdout.split()
+    )
 
 
 @pytest.mark.parametrize(
@@ -101,8 +130,10 @@ def said(*arguments, status=0):
 def test_a_memory_learns_answers_forgets_and_proves_in_the_shell(monkeypatch):
     names = {}
     exec(MINE, names)
-    monkeypatch.setattr("ocrrlib.memory.load_encoder", lambda name: names["letters"])
-    pd.DataFrame({"text": ["abc", "def", "ghi"], "label": ["one", "two", "three"]}).to_csv("rows.csv", index=False)
+    monkeypatch.setattr("ocrrlib.memory.memory.load_encoder", lambda name: names["letters"])
+    pd.DataFrame({"text": ["abc", "def", "ghi"], "label": ["one", "two", "three"]}).to_csv(
+        "rows.csv", index=False
+    )
     said("new", "a.sqlite")
     assert "3 entries added" in said("add", "a.sqlite", "rows.csv", "--by", "ana")
     assert "entry 3" in said("correct", "a.sqlite", "aa", "four")
@@ -110,14 +141,27 @@ def test_a_memory_learns_answers_forgets_and_proves_in_the_shell(monkeypatch):
     assert [answer.split()[0] for answer in answers if answer[0] != " "] == ["four", "two"]
     said("head", "a.sqlite", "--key", "me.key")
     said("prove", "a.sqlite", "--entry", 1, "--head", "head")
-    assert json.loads(said("verify", "prove", "--head", "head", "--key", "me.key.pub"))["text"] == "def"
+    assert (
+        json.loads(said("verify", "prove", "--head", "head", "--key", "me.key.pub"))["text"]
+        == "def"
+    )
     said("forget", "a.sqlite", 1)
     said("export", "a.sqlite", "out.csv")
-    assert pd.read_csv("out.csv", keep_default_na=False)["text"].tolist() == ["abc", "", "ghi", "aa", "1"]
+    assert pd.read_csv("out.csv", keep_default_na=False)["text"].tolist() == [
+        "abc",
+        "",
+        "ghi",
+        "aa",
+        "1",
+    ]
     shutil.copy("head", "state")
     said("prove", "a.sqlite", "--head", "head", "--key", "me.key")
-    assert "— her " in said("witness", "prove", "--state", "state", "--key", "her.key", "--trust", "me.key.pub")
-    assert "as it was written; 4 entries" in said("verify", "a.sqlite", "--head", "head", "--key", "me.key.pub")
+    assert "— her " in said(
+        "witness", "prove", "--state", "state", "--key", "her.key", "--trust", "me.key.pub"
+    )
+    assert "as it was written; 4 entries" in said(
+        "verify", "a.sqlite", "--head", "head", "--key", "me.key.pub"
+    )
     with closing(sqlite3.connect("a.sqlite")) as base, base:
         base.execute("UPDATE entries SET label = 'five' WHERE place = 2")
     assert said("verify", "a.sqlite", status=1) == "a.sqlite: entry 2: changed\n"
@@ -126,5 +170,7 @@ def test_a_memory_learns_answers_forgets_and_proves_in_the_shell(monkeypatch):
 def test_the_module_runs_as_a_command_in_several_processes(vectors):
     options = ["--data", str(vectors), "--seeds", "0-1", "-j", "2"]
     command = [sys.executable, "-m", "ocrrlib.cli", "run", "mine:Mine", *options]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)})
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)}
+    )
     assert done.returncode == 0 and "GaussianNB on vectors" in done.stdout, done.stderr

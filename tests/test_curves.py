@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_systems import CONTRACT, VOTING, fitted, teach
 
-from ocrrlib.curves import curve, heights, rivals, summary
+from ocrrlib.metrics import curve, heights, rivals, summary
 from ocrrlib.scenario import make_scenario
 
 NEW = np.array([False, False, True, True])
@@ -20,7 +20,12 @@ def corners(p, y, n, new):
     """Right novel and right original rows for every constant that matters, by plain Python."""
     with np.errstate(divide="ignore"):
         logs = np.log(p)
-    gaps = {float(np.round(b - a, 9)) for a in logs[:, ~new].ravel() for b in logs[:, new].T.ravel() if a > -np.inf}
+    gaps = {
+        float(np.round(b - a, 9))
+        for a in logs[:, ~new].ravel()
+        for b in logs[:, new].T.ravel()
+        if a > -np.inf
+    }
     found = set()
     for constant in sorted(-gap for gap in gaps if gap > -np.inf):
         for c in (np.nextafter(constant, -np.inf) - 1e-7, constant + 1e-7):
@@ -66,9 +71,15 @@ def test_watched_curves_are_those_of_probabilities_and_hold_the_declared_point(n
         answers, found = watched.rivals(rows, new)
         np.testing.assert_array_equal(answers, system.predict(s.queries[rows]))
         own = heights(*found, y, n)
-        if name != "ewc":  # on so few rows its published penalty overshoots, and probabilities are rounded to zero
-            np.testing.assert_array_equal(own, over(system.probabilities(s.queries[rows]), y, n, new))
+        if (
+            name != "ewc"
+        ):  # on so few rows its published penalty overshoots, and probabilities are rounded to zero
+            np.testing.assert_array_equal(
+                own, over(system.predict_proba(s.queries[rows]), y, n, new)
+            )
         if name not in VOTING:
             novel, original = np.split(answers == y, [n])
-            down = np.append(np.append(len(s.y_original), -np.sort(-own[own >= 0])), 0)[novel.sum() :]
+            down = np.append(np.append(len(s.y_original), -np.sort(-own[own >= 0])), 0)[
+                novel.sum() :
+            ]
             assert down[1] <= original.sum() <= down[0]

@@ -52,7 +52,10 @@ def test_the_stream_is_the_benchmarks_and_every_correction_is_measured(desk):
     made = desk.stream(20) + desk.stream(10 * n)
     (end,) = list(run_stream(make("substrate"), desk.scenario, POLICIES["oracle"], every=n))[1:]
     assert made == end.corrections == len(desk.corrected) == len(desk.history) - 1
-    assert [desk.history[-1][kind]["substrate"] for kind in (NEW, KNOWN)] == [end.novel_acc, end.original_acc]
+    assert [desk.history[-1][kind]["substrate"] for kind in (NEW, KNOWN)] == [
+        end.novel_acc,
+        end.original_acc,
+    ]
     with pytest.raises(InputError, match="the stream is over"):
         desk.stream()
 
@@ -63,25 +66,39 @@ def test_another_system_gets_query_and_corrections_and_a_restart_forgets_them(de
         one.stream(10)
         one.ask(0)
     desk.compare(("substrate", "slda"))
-    assert desk.history == other.history and desk.streamed == 10 and desk.answers.equals(other.answers)
+    assert (
+        desk.history == other.history and desk.streamed == 10 and desk.answers.equals(other.answers)
+    )
     desk.compare(("substrate", "ncm"))
     desk.restart()
-    assert desk.history == start and desk.corrected == [] and desk.streamed == 0 and desk.answers is None
+    assert (
+        desk.history == start
+        and desk.corrected == []
+        and desk.streamed == 0
+        and desk.answers is None
+    )
 
 
-@pytest.mark.parametrize("system", {SYSTEMS[name].cls: name for name in CHOICES if name != "klda"}.values())
+@pytest.mark.parametrize(
+    "system", {SYSTEMS[name].cls: name for name in CHOICES if name != "klda"}.values()
+)
 def test_every_system_can_sit_at_the_desk(tiny, system):
     desk = Desk(tiny, (system,)).ask(0)
     desk.correct(desk.truth)
     assert len(desk.again().answers) == 1 and len(desk.history) == 2 and desk._repr_html_()
 
 
-@pytest.mark.parametrize("kind, said", [*zip(DAMAGES, ("entry 7: changed", "entry 7: removed", "forked"))])
+@pytest.mark.parametrize(
+    "kind, said", [*zip(DAMAGES, ("entry 7: changed", "entry 7: removed", "forked"))]
+)
 def test_damage_to_a_copy_is_found_and_a_rewrite_by_the_head_only(desk, kind, said):
     desk.compare(["ncm"])  # the file is the desk's, whatever sits there
     desk.damage(kind, 7)
     assert (desk.verify(head=False) is None) == (kind == "rewrite") and said in str(desk.verify())
-    assert [mark in desk.chain().data for mark in ("▶ 7", "▶ 8")] == [kind == "relabel", kind == "remove"]
+    assert [mark in desk.chain().data for mark in ("▶ 7", "▶ 8")] == [
+        kind == "relabel",
+        kind == "remove",
+    ]
     desk.restore()
     assert desk.verify() is None and "as they were written" in desk.chain().data
     desk.damage("remove", len(desk.memory) - 1)
@@ -121,7 +138,9 @@ def test_an_error_is_said_in_the_line_and_changes_nothing(desk, monkeypatch):
         assert why in view.line.value and 'role="alert"' in view.line.value
     monkeypatch.setattr(desk, "draw", lambda _: 1 / 0)
     view.buttons["Take a test row"].click()
-    assert "ZeroDivisionError" in view.line.value and len(desk.history) == 1 and desk.verify() is None
+    assert (
+        "ZeroDivisionError" in view.line.value and len(desk.history) == 1 and desk.verify() is None
+    )
 
 
 def cells(name):
@@ -142,7 +161,10 @@ def test_a_replayed_run_ends_as_published_and_adds_up():
     assert (run["novel_acc"], run["original_acc"]) == (end.novel_acc, end.original_acc)
     new = tests[tests["new"]]
     assert (new["after"] == new["class"]).mean() == end.novel_acc and new["class"].nunique() == 10
-    assert not (new["before"] == new["class"]).any() and len(corrected) == end.corrections == run["corrections"]
+    assert (
+        not (new["before"] == new["class"]).any()
+        and len(corrected) == end.corrections == run["corrections"]
+    )
 
 
 def test_the_benchmark_from_scratch_equals_every_published_checkpoint(monkeypatch):

@@ -7,15 +7,25 @@ from conftest import clusters, rows
 from scipy.spatial.distance import cdist
 from scipy.stats import multivariate_normal
 
+from ocrrlib.rivals.covariance import oas
+from ocrrlib.rivals.discriminants import BLOCK, GROWTH, KLDA, NCM, SLDA, AveragedKLDA
+from ocrrlib.rivals.features import (
+    cosines_and_sines,
+    draw_features,
+    lift,
+    orthogonal_frequencies,
+    rectified,
+)
+from ocrrlib.rivals.ridge import RIDGES, RLS, RanPAC
 from ocrrlib.systems.base import softmax
-from ocrrlib.systems.discriminants import BLOCK, GROWTH, KLDA, NCM, SLDA, AveragedKLDA, oas
-from ocrrlib.systems.features import cosines_and_sines, draw_features, lift, orthogonal_frequencies, rectified
-from ocrrlib.systems.ridge import RIDGES, RLS, RanPAC
 
 KNOWN, CLASSES, D = 5, 8, 12
 X0, Y0 = clusters(KNOWN, 20, D, seed=3)
 GROWN = int((GROWTH - 1) * len(Y0))  # corrections after which a covariance is inverted anew
-NEW_X, NEW_Y = rows(GROWN, D, 4), np.random.default_rng(5).integers(0, CLASSES, GROWN)  # known and new classes
+NEW_X, NEW_Y = (
+    rows(GROWN, D, 4),
+    np.random.default_rng(5).integers(0, CLASSES, GROWN),
+)  # known and new classes
 Q = rows(60, D, 6)
 
 
@@ -35,7 +45,9 @@ def test_ncm_answers_the_nearest_of_the_plain_means():
     met = np.unique(y)
     means = [X[y == c].mean(axis=0) for c in met]
     for unit, metric in ((False, "euclidean"), (True, "cosine")):
-        np.testing.assert_array_equal(taught(NCM(unit=unit)).predict(Q), met[cdist(Q, means, metric).argmin(axis=1)])
+        np.testing.assert_array_equal(
+            taught(NCM(unit=unit)).predict(Q), met[cdist(Q, means, metric).argmin(axis=1)]
+        )
 
 
 @pytest.mark.parametrize("ridge", [1e-3, 0.1, 10.0])
@@ -103,11 +115,13 @@ def test_slda_and_klda_probabilities_are_those_of_gaussians_with_their_covarianc
     ridge = s * (count if system.target == "identity" else np.trace(shrunk) / D)
     covariance = ((1 - s) * S + ridge * np.eye(D)) / rows_in
     held = system.prior_rows * Z[: len(Y0)].mean(axis=0)
-    means = [(Z[y == c].sum(axis=0) + held) / (np.sum(y == c) + system.prior_rows) for c in np.unique(y)]
+    means = [
+        (Z[y == c].sum(axis=0) + held) / (np.sum(y == c) + system.prior_rows) for c in np.unique(y)
+    ]
     logs = [multivariate_normal(mean, covariance).logpdf(own) for mean in means]
     expected = np.zeros((len(Q), CLASSES))
     expected[:, np.unique(y)] = softmax(np.column_stack(logs))
-    np.testing.assert_allclose(system.probabilities(Q), expected, atol=1e-9)
+    np.testing.assert_allclose(system.predict_proba(Q), expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("n", [4, 40, 400])
@@ -125,14 +139,16 @@ def test_oas_is_where_the_estimate_of_the_oracle_shrinkage_converges(n):
 
 def test_averaged_klda_answers_by_the_mean_of_systems_that_draw_other_features():
     system, alone = taught(AveragedKLDA(params=dict(features=30))), taught(KLDA(features=30))
-    parts = np.array([member.probabilities(Q) for member in system.members])
-    np.testing.assert_array_equal(parts[0], alone.probabilities(Q))
+    parts = np.array([member.predict_proba(Q) for member in system.members])
+    np.testing.assert_array_equal(parts[0], alone.predict_proba(Q))
     assert len({part.tobytes() for part in parts}) == system.draws == 5
-    np.testing.assert_allclose(system.probabilities(Q), parts.mean(axis=0), atol=1e-12)
+    np.testing.assert_allclose(system.predict_proba(Q), parts.mean(axis=0), atol=1e-12)
     np.testing.assert_array_equal(system.predict(Q), parts.mean(axis=0).argmax(axis=1))
 
 
-@pytest.mark.parametrize("make", [lambda: KLDA(features=60), lambda: SLDA(shrinkage=0.2, target="variance")])
+@pytest.mark.parametrize(
+    "make", [lambda: KLDA(features=60), lambda: SLDA(shrinkage=0.2, target="variance")]
+)
 def test_equal_rows_say_nothing_of_how_rows_vary(make):
     """Neither when it is fitted nor later: their scatter is rounding, not a variance to be shrunk towards."""
     X, y = np.repeat(X0[:6], 3, axis=0), np.repeat(np.arange(6), 3)
@@ -147,8 +163,12 @@ def test_equal_rows_say_nothing_of_how_rows_vary(make):
 def test_random_features_approximate_the_rbf_kernel_and_may_be_orthogonal():
     W = orthogonal_frequencies(10_000, D, 0.8, 0)
     for F in (lift(Q, *draw_features(40_000, D, 0.8, seed=1)), cosines_and_sines(Q, W)):
-        np.testing.assert_allclose(F @ F.T, np.exp(-cdist(Q, Q, "sqeuclidean") / (2 * 0.8**2)), atol=0.04)
-    np.testing.assert_allclose(W[:, :D].T @ W[:, :D], np.diag((W[:, :D] ** 2).sum(axis=0)), atol=1e-9)
+        np.testing.assert_allclose(
+            F @ F.T, np.exp(-cdist(Q, Q, "sqeuclidean") / (2 * 0.8**2)), atol=0.04
+        )
+    np.testing.assert_allclose(
+        W[:, :D].T @ W[:, :D], np.diag((W[:, :D] ** 2).sum(axis=0)), atol=1e-9
+    )
 
 
 def test_classes_with_the_same_rows_tie_and_the_lower_id_wins_in_any_batch():

@@ -12,7 +12,9 @@ import pytest
 from ocrrlib.cli import main
 from ocrrlib.files import ROOT
 
-SITE = "api claims figures index leaderboard notebooks paper references tables".split()  # what Sphinx fills in
+SITE = (
+    "api claims figures index leaderboard notebooks paper references tables".split()
+)  # what Sphinx fills in
 PAGES = [path for path in sorted((ROOT / "docs").glob("*.md")) if path.stem not in SITE]
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 # What needs a network, a cluster or another machine; whoever adds to it says so here.
@@ -40,7 +42,10 @@ def run_shell(text):
     for line in text.replace("\\\n", " ").splitlines():
         program, *arguments = shlex.split(line, comments=True)
         assert program == "ocrr", f"{line}: only ocrr can be run here"
-        with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+        with (
+            contextlib.redirect_stdout(io.StringIO()) as out,
+            contextlib.redirect_stderr(io.StringIO()) as err,
+        ):
             with pytest.raises(SystemExit) as ended:
                 main(arguments)
         said += out.getvalue() + re.sub(progress, "", err.getvalue())
@@ -71,7 +76,9 @@ def run_page(text):
             same = doctest.OutputChecker().check_output(block, printed, flags)
             assert same, f"expected:\n{block}\nprinted:\n{printed}"
         else:
-            raise AssertionError(f"a block of {info or 'nothing'}: mark it python, sh, text, or '... not executed'")
+            raise AssertionError(
+                f"a block of {info or 'nothing'}: mark it python, sh, text, or '... not executed'"
+            )
     return left
 
 
@@ -87,7 +94,11 @@ def here(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "page", [pytest.param(page, id=page.stem, marks=[pytest.mark.slow] * (page.stem == "scale-out")) for page in PAGES]
+    "page",
+    [
+        pytest.param(page, id=page.stem, marks=[pytest.mark.slow] * (page.stem == "scale-out"))
+        for page in PAGES
+    ],
 )
 def test_every_example_runs_and_prints_what_the_page_says(page, here):
     left = run_page(page.read_text(encoding="utf-8"))
@@ -95,7 +106,11 @@ def test_every_example_runs_and_prints_what_the_page_says(page, here):
 
 
 def test_the_example_of_the_readme_ranks_a_system_of_ten_lines_among_the_published_ones(here):
-    (example,) = [text for info, text in blocks((ROOT / "README.md").read_text(encoding="utf-8")) if info == "python"]
+    (example,) = [
+        text
+        for info, text in blocks((ROOT / "README.md").read_text(encoding="utf-8"))
+        if info == "python"
+    ]
     printed = run_python(example, {"__name__": "page"}, 0)
     assert "NearestMean" in printed and "ledger_lda" in printed
     assert sum(map(bool, example.splitlines())) <= 10

@@ -15,7 +15,18 @@ from safetensors.numpy import save
 
 from ocrrlib import embeddings
 from ocrrlib.datasets import DATASETS, load_texts
-from ocrrlib.embeddings import Sentences, embed, encode, halve, load, load_sentences, path_of, quantise, read, widen
+from ocrrlib.embeddings import (
+    Sentences,
+    embed,
+    encode,
+    halve,
+    load,
+    load_sentences,
+    path_of,
+    quantise,
+    read,
+    widen,
+)
 from ocrrlib.encoders import (
     DEFAULT_ENCODER,
     LEXICAL_ENCODER,
@@ -40,7 +51,9 @@ COMMITTED = {
     ("clinc150", SECOND_ENCODER): "575896ec47a174b4de31518c",
     ("hwu64", SECOND_ENCODER): "da8eaf4ed43972710adab9ed",
 }
-needs_texts = pytest.mark.skipif("OCRR_DATA_DIR" not in os.environ, reason="no raw texts: set OCRR_DATA_DIR")
+needs_texts = pytest.mark.skipif(
+    "OCRR_DATA_DIR" not in os.environ, reason="no raw texts: set OCRR_DATA_DIR"
+)
 
 
 def hashed(texts):
@@ -54,7 +67,9 @@ def toy(monkeypatch):
     """Texts and a model in the place of the real ones; the numbers of sentences that it was given."""
     calls = []
     monkeypatch.setattr(
-        embeddings, "load_encoder", lambda *_, **__: lambda said: calls.append(len(said)) or hashed(said)
+        embeddings,
+        "load_encoder",
+        lambda *_, **__: lambda said: calls.append(len(said)) or hashed(said),
     )
     monkeypatch.setattr(embeddings, "load_texts", lambda name: TEXTS)
     return calls
@@ -81,7 +96,11 @@ def assert_same(a, b):
 def refused(path):
     with np.errstate(all="ignore"), pytest.raises(InputError) as caught:
         read(path)
-    assert str(path) in str(caught.value) and "make embed" in str(caught.value) and "\n" not in str(caught.value)
+    assert (
+        str(path) in str(caught.value)
+        and "make embed" in str(caught.value)
+        and "\n" not in str(caught.value)
+    )
 
 
 finite_rows = arrays.arrays(
@@ -93,7 +112,9 @@ finite_rows = arrays.arrays(
 
 @pytest.mark.parametrize("quantised, error", [(False, 1e-3), (True, 0.05)])
 @given(finite_rows, st.randoms(use_true_random=False))
-def test_rows_are_unit_multiples_of_two_to_the_minus_24_whatever_is_around_them(quantised, error, X, random):
+def test_rows_are_unit_multiples_of_two_to_the_minus_24_whatever_is_around_them(
+    quantised, error, X, random
+):
     halves, order = halve(X), random.sample(range(len(X)), len(X))
     halves = quantise(halves) if quantised else halves
     unit = widen(halves)
@@ -101,7 +122,9 @@ def test_rows_are_unit_multiples_of_two_to_the_minus_24_whatever_is_around_them(
     np.testing.assert_array_equal(steps, np.round(steps))
     np.testing.assert_array_equal(widen(np.asfortranarray(halves)[order]), unit[order], strict=True)
     assert np.abs(np.linalg.norm(unit.astype(np.float64), axis=1) - 1).max() < 1e-6
-    assert np.abs(unit - X / np.linalg.norm(X.astype(np.float64), axis=1, keepdims=True)).max() < error
+    assert (
+        np.abs(unit - X / np.linalg.norm(X.astype(np.float64), axis=1, keepdims=True)).max() < error
+    )
 
 
 @pytest.mark.parametrize("value", [0.0, np.nan, np.inf, 1e300])
@@ -110,11 +133,15 @@ def test_a_row_that_is_zero_or_not_finite_is_refused_by_its_text(value):
         encode(["card", "pin"], lambda texts: [[1.0, 1], [value, value]])
 
 
-def test_the_same_embeddings_give_the_same_bytes_and_each_part_decides_the_fingerprint(file, tmp_path):
+def test_the_same_embeddings_give_the_same_bytes_and_each_part_decides_the_fingerprint(
+    file, tmp_path
+):
     data = read(file)
     embed("banking77", "toy/model", tmp_path / "again")
     assert path_of("banking77", "toy/model", tmp_path / "again").read_bytes() == file.read_bytes()
-    changes = dict(dataset="x", encoder="x", classes="abu", X_test=data.X_train[:3], y_train=data.y_train + 1)
+    changes = dict(
+        dataset="x", encoder="x", classes="abu", X_test=data.X_train[:3], y_train=data.y_train + 1
+    )
     changed = {replace(data, **{name: value}).fingerprint for name, value in changes.items()}
     assert len(changed - {data.fingerprint}) == 5
 
@@ -126,7 +153,9 @@ def test_a_flipped_bit_in_any_byte_is_refused_unless_it_decides_no_result(file):
     if b'"U8"' in whole:  # bits that fill up the last byte of what is compressed
         idle |= {*range(int.from_bytes(whole[:8], "little") + 8, len(whole))}
     for place in range(len(whole)):
-        file.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << place % 8]) + whole[place + 1 :])
+        file.write_bytes(
+            whole[:place] + bytes([whole[place] ^ 1 << place % 8]) + whole[place + 1 :]
+        )
         if place in idle:
             try:
                 assert read(file).fingerprint == reference.fingerprint
@@ -176,7 +205,9 @@ def test_a_function_is_called_each_time_and_nothing_of_it_is_kept(toy, tmp_path)
     assert toy == [4, 2] * 2 and not list(tmp_path.iterdir()) and data.encoder == "hashed"
 
 
-@pytest.mark.parametrize("rows", [np.ones((1, 3)), [["a"], ["b"]], None], ids=["one row", "words", "no array"])
+@pytest.mark.parametrize(
+    "rows", [np.ones((1, 3)), [["a"], ["b"]], None], ids=["one row", "words", "no array"]
+)
 def test_a_function_that_does_not_give_one_row_a_text_is_refused(rows):
     with pytest.raises(InputError, match="of shape .* for 2 texts"):
         encode(["a", "b"], lambda texts: rows)
@@ -207,7 +238,9 @@ def test_a_local_encoders_file_name_depends_on_the_folders_content(tmp_path):
         change()
         names.add(slug(str(model)))
         assert slug(f"{model}/") in names
-    assert len(names) == 3 and all(name.startswith("my-model-") and "/" not in name for name in names)
+    assert len(names) == 3 and all(
+        name.startswith("my-model-") and "/" not in name for name in names
+    )
 
 
 @pytest.mark.parametrize("dataset, encoder", COMMITTED)
@@ -227,7 +260,9 @@ def test_committed_embeddings_are_the_published_ones(dataset, encoder):
 def test_committed_embeddings_are_what_the_sentences_encode_to(dataset, encoder):
     pytest.importorskip("sentence_transformers")
     data, texts, every = load(dataset, encoder), load_texts(dataset), 700
-    fresh = widen(encode(texts.train[::every] + texts.test[::every], load_encoder(encoder, texts.train)))
+    fresh = widen(
+        encode(texts.train[::every] + texts.test[::every], load_encoder(encoder, texts.train))
+    )
     kept = np.concatenate([data.X_train[::every], data.X_test[::every]])
     assert (fresh * kept).sum(axis=1).min() > 0.999
 
@@ -235,8 +270,14 @@ def test_committed_embeddings_are_what_the_sentences_encode_to(dataset, encoder)
 @needs_texts
 def test_sentences_stream_as_their_embeddings_do():
     data, texts = load("banking77"), load_sentences("banking77", DEFAULT_ENCODER)
-    assert isinstance(texts, Sentences) and texts.classes == data.classes and texts.fingerprint != data.fingerprint
-    one, other = (make_scenario(given, 7, draw="continued", cap=50, thin=3) for given in (texts, data))
+    assert (
+        isinstance(texts, Sentences)
+        and texts.classes == data.classes
+        and texts.fingerprint != data.fingerprint
+    )
+    one, other = (
+        make_scenario(given, 7, draw="continued", cap=50, thin=3) for given in (texts, data)
+    )
     for part in ("initial", "stream", "novel", "original"):
         np.testing.assert_array_equal(getattr(one, f"y_{part}"), getattr(other, f"y_{part}"))
     rows = [texts.X_train.tolist().index(sentence) for sentence in one.X_stream[:20]]

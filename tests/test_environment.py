@@ -24,10 +24,18 @@ LINES = (ROOT / "requirements.lock").read_text().splitlines()
 LOCK = {canonicalize_name(name): version for name, version in (line.split("==") for line in LINES)}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-REQUIRED = sorted({*PROJECT["dependencies"], *(r for name in EXTRAS.keys() - {"all"} for r in EXTRAS[name])})
+REQUIRED = sorted(
+    {*PROJECT["dependencies"], *(r for name in EXTRAS.keys() - {"all"} for r in EXTRAS[name])}
+)
 # What Binder has, to show published results, and what would make it slow to start.
-READ = [*PROJECT["dependencies"], *(r for e in ("statistics", "river", "report", "explore") for r in EXTRAS[e])]
-HEAVY = ["papermill", *(r for e in ("text", "lora", "ann", "dask", "docs", "paper", "test") for r in EXTRAS[e])]
+READ = [
+    *PROJECT["dependencies"],
+    *(r for e in ("statistics", "river", "report", "explore") for r in EXTRAS[e]),
+]
+HEAVY = [
+    "papermill",
+    *(r for e in ("text", "lora", "ann", "dask", "docs", "paper", "test") for r in EXTRAS[e]),
+]
 
 
 def environment(path):
@@ -53,11 +61,17 @@ def test_one_extra_brings_all_others():
 
 
 def test_conda_and_binder_use_the_lock_and_a_python_that_project_and_lock_allow():
-    assert environment("environment.yml") == (PYTHON, ["-r requirements.lock", "-e ."]) and set(PINS) <= set(LINES)
+    assert environment("environment.yml") == (PYTHON, ["-r requirements.lock", "-e ."]) and set(
+        PINS
+    ) <= set(LINES)
     oldest = PROJECT["requires-python"].removeprefix(">=")
-    assert PYTHON == f"python={oldest}" == f"python={sys.version_info.major}.{sys.version_info.minor}"
+    assert (
+        PYTHON == f"python={oldest}" == f"python={sys.version_info.major}.{sys.version_info.minor}"
+    )
     for name in LOCK:
-        assert SpecifierSet(metadata(name).get("Requires-Python") or "").contains(f"{oldest}.0"), name
+        assert SpecifierSet(metadata(name).get("Requires-Python") or "").contains(f"{oldest}.0"), (
+            name
+        )
 
 
 def test_every_library_that_the_code_imports_is_required():
@@ -68,8 +82,14 @@ def test_every_library_that_the_code_imports_is_required():
                 imported |= {one.name.split(".")[0] for one in node.names}
             elif isinstance(node, ast.ImportFrom):
                 imported.add(node.module.split(".")[0])
-    packages = {"huggingface_hub": "sentence-transformers", "sklearn": "scikit-learn", "hnswlib": "chroma-hnswlib"}
-    needed = {packages.get(name, name) for name in imported - set(sys.stdlib_module_names) - {"ocrrlib"}}
+    packages = {
+        "huggingface_hub": "sentence-transformers",
+        "sklearn": "scikit-learn",
+        "hnswlib": "chroma-hnswlib",
+    }
+    needed = {
+        packages.get(name, name) for name in imported - set(sys.stdlib_module_names) - {"ocrrlib"}
+    }
     assert set(map(canonicalize_name, needed)) <= names(REQUIRED)
 
 
@@ -78,7 +98,9 @@ def test_binder_has_the_project_and_jupyterlab_complete_and_nothing_heavy():
     assert names(PINS).isdisjoint(names(HEAVY))
     script = ROOT / "binder/postBuild"
     assert "pip install --no-deps -e ." in script.read_text() and os.access(script, os.X_OK)
-    for address in re.findall(r"https://mybinder\.org/v2/[^\s)]+", (ROOT / "README.md").read_text()):
+    for address in re.findall(
+        r"https://mybinder\.org/v2/[^\s)]+", (ROOT / "README.md").read_text()
+    ):
         assert parse_qs(urlsplit(address).query)["urlpath"] == ["lab/tree/notebooks"]
 
 

@@ -12,7 +12,10 @@ F = torch.nn.functional
 TRAINING = dict(epochs=6, fit_lr=1e-2, weight_decay=1e-4, batch=32)
 LR, KNOWN, CLASSES = 0.05, 6, 9
 X0, Y0 = clusters(KNOWN, 15, 8, seed=3)
-NEW_X, NEW_Y = rows(40, 8, 4), np.random.default_rng(5).integers(0, CLASSES, 40).tolist()  # known and new classes
+NEW_X, NEW_Y = (
+    rows(40, 8, 4),
+    np.random.default_rng(5).integers(0, CLASSES, 40).tolist(),
+)  # known and new classes
 Q = rows(50, 8, 6)
 
 
@@ -44,7 +47,8 @@ def logits(head, X):
 
 @pytest.mark.parametrize("seed", [0, 12345, 2**32 - 1])
 @pytest.mark.parametrize(
-    "n, d, n_classes, batch", [(10, 1, 2, 256), (64, 16, 3, 64), (50, 30, 7, 1), (20000, 3, 2, 999), (700, 384, 77, 99)]
+    "n, d, n_classes, batch",
+    [(10, 1, 2, 256), (64, 16, 3, 64), (50, 30, 7, 1), (20000, 3, 2, 999), (700, 384, 77, 99)],
 )
 def test_training_equals_torch(n, d, n_classes, batch, seed):
     X, y = rows(n, d, seed), np.random.default_rng(seed).integers(0, n_classes, n)
@@ -57,18 +61,24 @@ def test_static_linear_is_a_head_over_the_known_classes_alone():
     system = StaticLinear(2, **TRAINING).fit(X0, ids[Y0], range(CLASSES))
     head = trained(X0, np.searchsorted(np.sort(ids), ids[Y0]), KNOWN, 2, **TRAINING)
     assert_equal(system.theta, head)
-    np.testing.assert_array_equal(system.predict(Q), np.sort(ids)[logits(head, Q).argmax(1).numpy()])
+    np.testing.assert_array_equal(
+        system.predict(Q), np.sort(ids)[logits(head, Q).argmax(1).numpy()]
+    )
 
 
 def test_prediction_is_the_highest_logit_and_classes_not_met_have_no_probability():
-    system, head = LinearHead(1, **TRAINING).fit(X0, Y0, range(CLASSES)), trained(X0, Y0, CLASSES, 1, **TRAINING)
+    system, head = (
+        LinearHead(1, **TRAINING).fit(X0, Y0, range(CLASSES)),
+        trained(X0, Y0, CLASSES, 1, **TRAINING),
+    )
     np.testing.assert_array_equal(system.predict(Q), logits(head, Q).argmax(1).numpy())
     p = np.zeros((50, CLASSES))
     p[:, :KNOWN] = F.softmax(logits(head, Q)[:, :KNOWN], dim=1).numpy()
-    np.testing.assert_allclose(system.probabilities(Q), p, atol=1e-9)
+    np.testing.assert_allclose(system.predict_proba(Q), p, atol=1e-9)
 
 
-# The gradient that each paper writes, as a function of a correction (1, d), (1,), made from the head as first trained.
+# The gradient that each paper writes, as a function of a correction (1, d), (1,), made from the
+# head as first trained.
 def of(loss, head):
     return torch.autograd.grad(loss, list(head.parameters()))
 
@@ -86,7 +96,9 @@ def ewc(head, strength, fisher_rows):
             total += gradient**2 / len(picked)
 
     def gradient(x, y):
-        penalty = sum((f * (p - p0) ** 2).sum() for f, p, p0 in zip(fisher, head.parameters(), start))
+        penalty = sum(
+            (f * (p - p0) ** 2).sum() for f, p, p0 in zip(fisher, head.parameters(), start)
+        )
         return of(F.cross_entropy(head(x), y) + strength / 2 * penalty, head)
 
     return gradient
@@ -97,7 +109,9 @@ def a_gem(head, memory, memory_batch):
     remembered = rng.choice(len(X0), min(memory, len(X0)), replace=False)
 
     def gradient(x, y):
-        picked = remembered[rng.choice(len(remembered), min(memory_batch, len(remembered)), replace=False)]
+        picked = remembered[
+            rng.choice(len(remembered), min(memory_batch, len(remembered)), replace=False)
+        ]
         gradients = of(F.cross_entropy(head(x), y), head)
         old, labels = torch.from_numpy(X0[picked]).double(), torch.from_numpy(Y0[picked])
         reference = of(F.cross_entropy(head(old), labels), head)

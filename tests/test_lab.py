@@ -16,7 +16,9 @@ SETTINGS = {
     "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False},
     "@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"},
 }
-LAB = "-m jupyterlab --no-browser --allow-root --port=0 --log-level=CRITICAL --expose-app-in-browser"
+LAB = (
+    "-m jupyterlab --no-browser --allow-root --port=0 --log-level=CRITICAL --expose-app-in-browser"
+)
 LAB += " --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"
 DESK = "document.querySelector('.jp-OutputArea .widget-vbox')"
 LABEL = "lost_or_stolen_phone"
@@ -27,13 +29,19 @@ def lab(tmp_path_factory):
     """Address of a JupyterLab on a copy of the tour; it and its kernels end with the tests."""
     home = tmp_path_factory.mktemp("lab")
     (home / "JUPYTER_CONFIG_DIR/labconfig").mkdir(parents=True)
-    (home / "JUPYTER_CONFIG_DIR/labconfig/default_setting_overrides.json").write_text(json.dumps(SETTINGS))
+    (home / "JUPYTER_CONFIG_DIR/labconfig/default_setting_overrides.json").write_text(
+        json.dumps(SETTINGS)
+    )
     shutil.copy(ROOT / "notebooks/00_tour.ipynb", home)
     folders = "JUPYTERLAB_SETTINGS_DIR JUPYTERLAB_WORKSPACES_DIR JUPYTER_RUNTIME_DIR JUPYTER_CONFIG_DIR IPYTHONDIR"
     settings = {name: str(home / name) for name in folders.split()}
     settings |= {"PYTHONPATH": str(ROOT), "JUPYTER_PLATFORM_DIRS": "1"}
     server = subprocess.Popen(
-        [sys.executable, *LAB.split()], env=os.environ | settings, cwd=home, stderr=subprocess.PIPE, text=True
+        [sys.executable, *LAB.split()],
+        env=os.environ | settings,
+        cwd=home,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     try:
         yield next(line for line in server.stderr if "http://127.0.0.1" in line).strip()
@@ -49,9 +57,17 @@ class Visitor:
         self.tab = tab
         tab.show(width=1300, height=1300)
         tab.open(lab.replace("/lab?", "/lab/workspaces/00_tour/tree/00_tour.ipynb?"))
-        tab.until("!!window.jupyterapp && !!document.querySelector('.jp-NotebookPanel .jp-CodeCell')", 120)
-        tab.until("jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'", 120)
-        assert tab.run("jupyterapp.commands.execute('notebook:run-all-cells').then(() => true)") is True
+        tab.until(
+            "!!window.jupyterapp && !!document.querySelector('.jp-NotebookPanel .jp-CodeCell')", 120
+        )
+        tab.until(
+            "jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'",
+            120,
+        )
+        assert (
+            tab.run("jupyterapp.commands.execute('notebook:run-all-cells').then(() => true)")
+            is True
+        )
 
     def click(self, what, text):
         """Click the element with this text or placeholder, once it may be used and stands still."""
@@ -97,4 +113,6 @@ def test_a_visitor_asks_corrects_and_asks_again_on_any_screen(lab, tab):
     for width in (1300, 400):
         tab.show(width=width, height=1300)
         assert tab.run(f"{DESK}.scrollWidth - {DESK}.clientWidth") <= 0
-    tab.run("jupyterapp.commands.execute('docmanager:save').then(() => true)")  # else a dialog keeps the page open
+    tab.run(
+        "jupyterapp.commands.execute('docmanager:save').then(() => true)"
+    )  # else a dialog keeps the page open

@@ -3,9 +3,9 @@
 import pandas as pd
 import pytest
 
-from ocrrlib.evaluation import PUBLISHED, Evaluation, finals
 from ocrrlib.files import ROOT, InputError
-from ocrrlib.own import evaluate
+from ocrrlib.own.evaluate import evaluate
+from ocrrlib.own.evaluation import PUBLISHED, Evaluation, finals
 from paper.leaderboard import contributed, leaderboard, main, markdown
 
 
@@ -13,7 +13,9 @@ from paper.leaderboard import contributed, leaderboard, main, markdown
 def ncm(banking, tmp_path):
     """The published evaluation of `ncm`, under another name, and as a contribution in ``ada.csv``."""
     curve = pd.read_parquet(ROOT / "data/results/beyond.parquet")
-    curve = curve.query("dataset == 'banking77' and policy == 'oracle' and system == 'ncm'").assign(system="their_ncm")
+    curve = curve.query("dataset == 'banking77' and policy == 'oracle' and system == 'ncm'").assign(
+        system="their_ncm"
+    )
     runs = finals(curve).assign(fingerprint=banking.fingerprint, held_out=10, every=50)
     found = Evaluation("their_ncm", curve, runs)
     found.to_csv(tmp_path / "ada.csv", "Ada, Example University", "2026-01-31")
@@ -23,14 +25,20 @@ def ncm(banking, tmp_path):
 def test_the_committed_leaderboard_is_that_of_the_committed_rows(tmp_path):
     main(target=tmp_path)
     for name in ("leaderboard.csv", "leaderboard.md"):
-        assert (ROOT / "figures" / name).read_bytes() == (tmp_path / name).read_bytes(), "`make leaderboard` and commit"
+        assert (ROOT / "figures" / name).read_bytes() == (tmp_path / name).read_bytes(), (
+            "`make leaderboard` and commit"
+        )
 
 
 def test_a_contributed_system_stands_in_its_cell_with_its_source(ncm, tiny, tmp_path):
-    evaluate("ncm", tiny, [0], progress=False, resume=False).to_csv(tmp_path / "tiny.csv", "https://example.org/a")
+    evaluate("ncm", tiny, [0], progress=False, resume=False).to_csv(
+        tmp_path / "tiny.csv", "https://example.org/a"
+    )
     (tmp_path / ".ada.csv.killed.csv").write_text("half")
     table = leaderboard(tmp_path)
-    cell = table[(table["dataset"] == "banking77") & (table["policy"] == "oracle")].set_index("system")
+    cell = table[(table["dataset"] == "banking77") & (table["policy"] == "oracle")].set_index(
+        "system"
+    )
     theirs, ours = cell.loc["their_ncm"], cell.loc["ncm"]
     assert theirs["rank"] == ours["rank"] and theirs["collapsed"] and theirs["seeds"] == 20
     same = ["novel", "original low", "anytime novel high", "corrections"]
@@ -39,7 +47,11 @@ def test_a_contributed_system_stands_in_its_cell_with_its_source(ncm, tiny, tmp_
     assert alone["rank"].tolist() == [1] and not alone["collapsed"].any()
     text = markdown(table)
     cells = table[["dataset", "policy"]].drop_duplicates()
-    assert text.count("\n## ") == len(cells) and "Ada, Example University" in text and "nan" not in text
+    assert (
+        text.count("\n## ") == len(cells)
+        and "Ada, Example University" in text
+        and "nan" not in text
+    )
 
 
 @pytest.mark.parametrize("source", ["<script>alert(1)</script>", "Ada\x1b[31m", "a|b", "", 3])

@@ -82,25 +82,45 @@ def test_bad_input_is_refused_in_one_line_and_changes_nothing(fitted, s):
 @kinds
 def test_adapters_sit_on_all_query_and_value_projections_and_alone_change(fitted, s, kind):
     targets = {"bert": ["query", "value"], "deberta": ["query_proj", "value_proj"]}[kind]
-    system = teach(fitted("lora", kind, rank=3, alpha=12, dropout=0.4, fit_lr=0.01), corrections(s, 2))
+    system = teach(
+        fitted("lora", kind, rank=3, alpha=12, dropout=0.4, fit_lr=0.01), corrections(s, 2)
+    )
     names = system.model.learnt().keys() - {"head.weight", "head.bias"}
-    layers = {name.rsplit(".lora_", 1)[0].removeprefix("backbone.base_model.model.") for name in names}
-    assert layers == {f"encoder.layer.{layer}.attention.self.{t}" for layer in range(LAYERS) for t in targets}
-    frozen = {name: p for name, p in system.model.backbone.named_parameters() if not p.requires_grad}
-    frozen = {name.removeprefix("base_model.model.").replace(".base_layer", ""): p for name, p in frozen.items()}
+    layers = {
+        name.rsplit(".lora_", 1)[0].removeprefix("backbone.base_model.model.") for name in names
+    }
+    assert layers == {
+        f"encoder.layer.{layer}.attention.self.{t}" for layer in range(LAYERS) for t in targets
+    }
+    frozen = {
+        name: p for name, p in system.model.backbone.named_parameters() if not p.requires_grad
+    }
+    frozen = {
+        name.removeprefix("base_model.model.").replace(".base_layer", ""): p
+        for name, p in frozen.items()
+    }
     assert equal(frozen, dict(load_backbone(system.backbone).named_parameters()))
     for m in (m for m in system.model.modules() if hasattr(m, "lora_A")):
-        assert (m.r["default"], m.scaling["default"], m.lora_dropout["default"].p) == (3, 12 / 3, 0.4)
+        assert (m.r["default"], m.scaling["default"], m.lora_dropout["default"].p) == (
+            3,
+            12 / 3,
+            0.4,
+        )
 
 
 @pytest.mark.parametrize("name", ["lora", "lora_replay"])
 def test_storage_counts_adapters_head_and_remembered_rows(fitted, name):
-    parameters, entries = LAYERS * 2 * 8 * 2 * HIDDEN + (HIDDEN + 1) * 12, 24 if "replay" in name else 0
+    parameters, entries = (
+        LAYERS * 2 * 8 * 2 * HIDDEN + (HIDDEN + 1) * 12,
+        24 if "replay" in name else 0,
+    )
     held = fitted(name, "bert", epochs=0).storage()
     assert held == Storage(4 * parameters + 8 * entries * (64 + 2), entries, parameters)
 
 
-SETTINGS = dict(adapter=(8, 16, 0.05), max_length=64, lr=1e-2, weight_decay=1e-2, batch=8, device="cpu")
+SETTINGS = dict(
+    adapter=(8, 16, 0.05), max_length=64, lr=1e-2, weight_decay=1e-2, batch=8, device="cpu"
+)
 
 
 def mean_loss(model, backbone, X, y):
@@ -147,12 +167,18 @@ def step(system, X, y, lr):
     """Adapters and head of a system after a plain SGD step, dropout off."""
     model = copy.deepcopy(system.model).eval()
     parameters = dict(model.learnt())
-    gradients = torch.autograd.grad(mean_loss(model, system.backbone, X, y), list(parameters.values()))
+    gradients = torch.autograd.grad(
+        mean_loss(model, system.backbone, X, y), list(parameters.values())
+    )
     return {name: (p - lr * g).detach() for (name, p), g in zip(parameters.items(), gradients)}
 
 
-@pytest.mark.parametrize("kind, memory, replay", [("bert", 0, 0), ("deberta", 1000, 12), ("bert", 16, 12)])
-def test_a_correction_is_one_sgd_step_on_the_mean_loss_of_it_and_remembered_rows(fitted, s, kind, memory, replay):
+@pytest.mark.parametrize(
+    "kind, memory, replay", [("bert", 0, 0), ("deberta", 1000, 12), ("bert", 16, 12)]
+)
+def test_a_correction_is_one_sgd_step_on_the_mean_loss_of_it_and_remembered_rows(
+    fitted, s, kind, memory, replay
+):
     params = dict(memory=memory, replay=replay, lr=0.5, fit_lr=0.01)
     system, rng = fitted("lora_no_dropout", kind, 6, **params), np.random.default_rng(6)
     kept = rng.choice(24, min(memory, 24), replace=False)
@@ -161,10 +187,14 @@ def test_a_correction_is_one_sgd_step_on_the_mean_loss_of_it_and_remembered_rows
         expected = step(system, [x, *s.X_initial[again]], [y, *s.y_initial[again]], 0.5)
         system.correct(x, y)
         assert_close(learnt(system), expected, atol=1e-6)
-        assert all((p - before[name]).abs().max() > 2e-5 for name, p in learnt(system).items())  # above the tolerance
+        assert all(
+            (p - before[name]).abs().max() > 2e-5 for name, p in learnt(system).items()
+        )  # above the tolerance
 
 
-@pytest.mark.parametrize("kind", ["bert", "still"])  # with the backbone's own dropout, and with the adapters' alone
+@pytest.mark.parametrize(
+    "kind", ["bert", "still"]
+)  # with the backbone's own dropout, and with the adapters' alone
 def test_the_papers_correction_has_dropout_anew_at_each_step_and_can_be_repeated(fitted, s, kind):
     x, y = corrections(s, 1)[0]
 

@@ -19,7 +19,10 @@ QUICK = ("PROFILE=quick", "SEEDS=0", "BEYOND_SEEDS=0,1", "JOBS=2")
 
 def make(*words):
     """Run make in the checkout with this environment."""
-    command, settings = ["make", "--no-print-directory", *words], os.environ | {"PYTHONPATH": str(ROOT)}
+    command, settings = (
+        ["make", "--no-print-directory", *words],
+        os.environ | {"PYTHONPATH": str(ROOT)},
+    )
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=settings)
 
 
@@ -39,32 +42,57 @@ def test_a_quick_build_makes_what_is_asked_for_and_what_it_needs_and_nothing_aga
     figure, out = f"{tmp_path}/figures/fig1_storage_pareto.pdf", f"O={tmp_path}/"
     done = make(*QUICK, out, figure)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert {path.stem for path in tmp_path.glob("notebooks/*.ipynb")} == {"02_full_sweep", "03_storage_pareto"}
-    assert {path.stem for path in tmp_path.glob("data/results/*")} == {"full_sweep", "storage_pareto"}
+    assert {path.stem for path in tmp_path.glob("notebooks/*.ipynb")} == {
+        "02_full_sweep",
+        "03_storage_pareto",
+    }
+    assert {path.stem for path in tmp_path.glob("data/results/*")} == {
+        "full_sweep",
+        "storage_pareto",
+    }
     assert "/54 [" in done.stderr  # a bar for long work
     assert "03_storage_pareto" not in make(*QUICK, out, "-n", figure).stdout
     (tmp_path / "figures/fig2_recovery.png").unlink()
-    assert "02_full_sweep" in make(*QUICK, out, "-n", f"{tmp_path}/figures/fig2_recovery.png").stdout
+    assert (
+        "02_full_sweep" in make(*QUICK, out, "-n", f"{tmp_path}/figures/fig2_recovery.png").stdout
+    )
 
 
 @pytest.mark.slow
 def test_every_notebook_runs_and_makes_all_that_its_rule_names(tmp_path):
     done = make("-j2", *QUICK, f"O={tmp_path}/", "notebooks")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert {path.stem for path in tmp_path.glob("notebooks/*.ipynb")} == {path.stem for path in NOTEBOOKS}
-    published = [*ROOT.glob("figures/*.pdf"), *ROOT.glob("paper/tables/*.tex"), *ROOT.glob("paper/values/*.json")]
+    assert {path.stem for path in tmp_path.glob("notebooks/*.ipynb")} == {
+        path.stem for path in NOTEBOOKS
+    }
+    published = [
+        *ROOT.glob("figures/*.pdf"),
+        *ROOT.glob("paper/tables/*.tex"),
+        *ROOT.glob("paper/values/*.json"),
+    ]
     names = {str(path.relative_to(ROOT)) for path in published}
     assert all((tmp_path / name).exists() for name in names)
-    for name in (name for name in names if name.endswith(".json")):  # the same numbers are quoted, whatever they are
-        assert json.loads((tmp_path / name).read_text()).keys() == json.loads((ROOT / name).read_text()).keys()
+    for name in (
+        name for name in names if name.endswith(".json")
+    ):  # the same numbers are quoted, whatever they are
+        assert (
+            json.loads((tmp_path / name).read_text()).keys()
+            == json.loads((ROOT / name).read_text()).keys()
+        )
     assert names <= set(make("-n", "-B", "-p", "notebooks").stdout.split())
 
 
 def test_a_failing_cell_is_named_and_leaves_no_target(tmp_path):
     notebook = nbformat.v4.new_notebook()
-    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    notebook.metadata["kernelspec"] = {
+        "name": "python3",
+        "display_name": "Python 3",
+        "language": "python",
+    }
     notebook.cells = [nbformat.v4.new_code_cell("N = 1", metadata={"tags": ["parameters"]})]
-    notebook.cells += map(nbformat.v4.new_code_cell, ("assert N == '2'", "raise RuntimeError('no luck')"))
+    notebook.cells += map(
+        nbformat.v4.new_code_cell, ("assert N == '2'", "raise RuntimeError('no luck')")
+    )
     nbformat.write(notebook, tmp_path / "small.ipynb")
     target = tmp_path / "executed/small.ipynb"
     target.parent.mkdir()

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from ocrrlib import CorrectionMemory
 from ocrrlib.files import InputError
-from ocrrlib.ledger import proven
+from ocrrlib.memory.proofs import proven
 from ocrrlib.systems import make
 from tests import torture
 from tests.auditor import letters, sql
@@ -48,7 +48,9 @@ def memory(path):
 
 def test_texts_are_learnt_asked_and_corrected(path):
     with CorrectionMemory.open(path, encoder=letters) as memory:
-        assert memory.learn(["lost card", "no pin", "card gone"], ["lost", "pin", "lost"]) == range(3)
+        assert memory.learn(["lost card", "no pin", "card gone"], ["lost", "pin", "lost"]) == range(
+            3
+        )
         answer = memory.predict("my card was swallowed")
         assert answer.label == "lost" and 0 < answer.confidence <= 1
         assert memory.correct("my card was swallowed", "swallowed", by="ana") == 3
@@ -65,21 +67,30 @@ def test_texts_are_learnt_asked_and_corrected(path):
 
 @pytest.mark.parametrize("reader", ["substrate", "ledger_lda", "ledger_plda", "substrate_hnsw"])
 def test_answers_are_those_of_the_system_however_many_labels_come(path, reader):
-    pairs, Q = [*zip(X[20:], LABELS[20:]), *zip(rows(34, D, 5), map("new {}".format, range(34)))], rows(15, D, 3)
+    pairs, Q = (
+        [*zip(X[20:], LABELS[20:]), *zip(rows(34, D, 5), map("new {}".format, range(34)))],
+        rows(15, D, 3),
+    )
     names = list(dict.fromkeys([*LABELS, *(label for _, label in pairs)]))
     system = make(reader).fit(X[:20], np.array(list(map(names.index, LABELS[:20]))), range(64))
     with CorrectionMemory.open(path, reader=reader) as memory:
         memory.learn(X[:20], LABELS[:20])
         for i, (x, label) in enumerate(pairs):
             if i % 9 == 0:
-                assert [answer.label for answer in memory.predict(Q)] == [names[id] for id in system.predict(Q)]
+                assert [answer.label for answer in memory.predict(Q)] == [
+                    names[id] for id in system.predict(Q)
+                ]
             memory.correct(x, label)
             system.correct(x, names.index(label))
-        answers, p = memory.predict(Q), system.probabilities(Q)
+        answers, p = memory.predict(Q), system.predict_proba(Q)
         assert len(names) == len(memory.labels) == 40
-        np.testing.assert_allclose([a.confidence for a in answers], p[range(15), system.predict(Q)], atol=1e-6)
+        np.testing.assert_allclose(
+            [a.confidence for a in answers], p[range(15), system.predict(Q)], atol=1e-6
+        )
     with CorrectionMemory.open(path, reader=reader) as memory:
-        assert [answer.label for answer in memory.predict(Q)] == [names[id] for id in system.predict(Q)]
+        assert [answer.label for answer in memory.predict(Q)] == [
+            names[id] for id in system.predict(Q)
+        ]
 
 
 BAD = {
@@ -108,7 +119,12 @@ def test_bad_input_is_refused_in_one_line_and_changes_nothing(memory, call):
 
 
 def test_a_trigger_that_is_planted_while_it_is_open_is_refused_before_a_write(memory):
-    sql(memory.path, ["CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM entries WHERE place = 60; END"])
+    sql(
+        memory.path,
+        [
+            "CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM entries WHERE place = 60; END"
+        ],
+    )
     with refused("tables"):
         memory.correct(X[0], "a")
 
@@ -132,7 +148,9 @@ def write_many(path, writer):
             told = {}
             for i in range(6):
                 label = f"{writer} {thread} {i}"
-                places = [memory.correct(X[i], label)] if i % 2 else memory.learn(X[:5], [label] * 5)
+                places = (
+                    [memory.correct(X[i], label)] if i % 2 else memory.learn(X[:5], [label] * 5)
+                )
                 told |= dict.fromkeys(places, label)
                 assert memory.predict(X[i]).neighbours[0].cosine > 0.99
             return told
@@ -141,7 +159,10 @@ def write_many(path, writer):
 
 
 def test_threads_and_processes_write_and_read_the_same_file(path):
-    with CorrectionMemory.open(path) as early, ProcessPoolExecutor(2, get_context("spawn")) as processes:
+    with (
+        CorrectionMemory.open(path) as early,
+        ProcessPoolExecutor(2, get_context("spawn")) as processes,
+    ):
         one, other = processes.map(partial(write_many, path), range(2))
         assert not one.keys() & other.keys() and sorted(one | other) == list(range(2 * 4 * 18))
         with CorrectionMemory.open(path) as late:
@@ -167,7 +188,10 @@ def test_a_file_can_be_made_by_several_at_once(tmp_path):
 
 def test_nothing_of_a_forgotten_entry_is_left_and_all_proofs_hold(path):
     words = ["my secret", "private label", "somebody"]
-    with CorrectionMemory.open(path, encoder=letters) as memory, CorrectionMemory.open(path) as other:
+    with (
+        CorrectionMemory.open(path, encoder=letters) as memory,
+        CorrectionMemory.open(path) as other,
+    ):
         memory.learn(["my card", words[0] * 2000], ["lost", words[1]], by=words[2])
         memory.correct("a pin", "pin")
         vector, head, proof = bytes.fromhex(memory.entry(1)["x"]), memory.head(), memory.prove(1)
@@ -180,8 +204,14 @@ def test_nothing_of_a_forgotten_entry_is_left_and_all_proofs_hold(path):
             assert not any(word in file.read_bytes() for file in files)
         for reader in (memory, other):
             answer = reader.predict(np.ones(D))
-            assert answer.label == "pin" and len(answer.neighbours) == 1 and reader.labels == ["pin"]
-        assert memory.verify(str(head)) is None and len(memory) == 5 and memory.entry(3)["author"] == "ben"
+            assert (
+                answer.label == "pin" and len(answer.neighbours) == 1 and reader.labels == ["pin"]
+            )
+        assert (
+            memory.verify(str(head)) is None
+            and len(memory) == 5
+            and memory.entry(3)["author"] == "ben"
+        )
         assert proven(proof)[0]["label"] == words[1] and "label" not in proven(memory.prove(1))[0]
         assert memory.prove(str(head)).startswith("old 3")
         for place in (1, 3):
@@ -191,7 +221,7 @@ def test_nothing_of_a_forgotten_entry_is_left_and_all_proofs_hold(path):
 
 
 def test_what_somebody_reads_delays_an_erasure_and_is_named(memory, monkeypatch):
-    monkeypatch.setattr("ocrrlib.database.PATIENCE", 0)
+    monkeypatch.setattr("ocrrlib.memory.file.PATIENCE", 0)
     memory._base.execute("PRAGMA busy_timeout = 0")
     with closing(sqlite3.connect(memory.path)) as reader:
         reader.execute("BEGIN").execute("SELECT * FROM entries").fetchone()
@@ -205,7 +235,11 @@ def test_all_entries_are_exported(memory, tmp_path):
     for name, read in (("a.csv", pd.read_csv), ("a.parquet", pd.read_parquet)):
         memory.export(tmp_path / name)
         table = read(tmp_path / name)
-        assert len(table) == 61 and table["label"][:2].tolist() == LABELS[:2] and pd.isna(table["label"][2])
+        assert (
+            len(table) == 61
+            and table["label"][:2].tolist() == LABELS[:2]
+            and pd.isna(table["label"][2])
+        )
         assert pd.to_datetime(table["time"])[0] == memory.predict(X[0]).neighbours[0].when
     np.testing.assert_array_equal(np.frombuffer(table["x"][0], np.float32), X[0])
 
@@ -224,7 +258,9 @@ def test_a_strangers_file_is_named_in_one_line_and_stays(tmp_path):
 class Full(sqlite3.Connection):
     def __init__(self, *args, **how):
         super().__init__(*args, **how)
-        self.execute("PRAGMA max_page_count = 1")  # SQLite raises it to what there is, and then reports a full disk
+        self.execute(
+            "PRAGMA max_page_count = 1"
+        )  # SQLite raises it to what there is, and then reports a full disk
 
 
 def test_a_full_disk_loses_nothing(memory, monkeypatch):
@@ -241,8 +277,15 @@ def test_a_full_disk_loses_nothing(memory, monkeypatch):
 
 
 @settings(max_examples=25)
-@given(st.lists(st.tuples(st.sampled_from(["learn", "correct", "forget", "reopen"]), st.integers(0, 40)), max_size=12))
-def test_after_any_use_old_heads_verify_and_answers_are_those_of_a_new_start(tmp_path_factory, uses):
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["learn", "correct", "forget", "reopen"]), st.integers(0, 40)),
+        max_size=12,
+    )
+)
+def test_after_any_use_old_heads_verify_and_answers_are_those_of_a_new_start(
+    tmp_path_factory, uses
+):
     path, written, heads = tmp_path_factory.mktemp("m") / "m.sqlite", {}, []
     memory = CorrectionMemory.open(path)
     for write, (use, i) in enumerate(uses):
@@ -265,14 +308,21 @@ def test_after_any_use_old_heads_verify_and_answers_are_those_of_a_new_start(tmp
             system = make("substrate").fit(np.array(vectors[:first]), y[:first], names)
             for x, id in zip(vectors[first:], y[first:].tolist()):
                 system.correct(x, id)
-            assert [answer.label for answer in memory.predict(X)] == [names[id] for id in system.predict(X)]
+            assert [answer.label for answer in memory.predict(X)] == [
+                names[id] for id in system.predict(X)
+            ]
     assert memory.verify(*heads) is None
     memory.close()
 
 
 def test_no_changed_file_goes_unnoticed():
     found = torture.mutations(100)
-    assert found["refused"] and found["reported"] and not found["unnoticed"] and "not one line" not in found
+    assert (
+        found["refused"]
+        and found["reported"]
+        and not found["unnoticed"]
+        and "not one line" not in found
+    )
 
 
 @pytest.mark.slow

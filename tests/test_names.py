@@ -17,7 +17,10 @@ from studies.names import Named, compared, rows_of
 @pytest.mark.parametrize("upfront", [False, True])
 def test_a_name_moved_to_where_sentences_are_is_the_first_row_of_a_new_class(upfront, tiny):
     s = make_scenario(tiny, 0, held_out=4, cap=None)
-    parts = [np.concatenate([getattr(s, f"{name}_{part}") for part in ("initial", "stream")]) for name in "Xy"]
+    parts = [
+        np.concatenate([getattr(s, f"{name}_{part}") for part in ("initial", "stream")])
+        for name in "Xy"
+    ]
     means = class_means(*class_sums(*parts, len(s.classes)))
     named, other = Named(make("ledger_lda"), means - 0.3, upfront), make("ledger_lda")
     for system in (named, other):
@@ -32,7 +35,7 @@ def test_a_name_moved_to_where_sentences_are_is_the_first_row_of_a_new_class(upf
     for place in (first, second):
         for system in (named, other):
             system.correct(s.X_stream[place], label)
-    np.testing.assert_array_equal(named.probabilities(s.queries), other.probabilities(s.queries))
+    np.testing.assert_array_equal(named.predict_proba(s.queries), other.predict_proba(s.queries))
     assert named.seen.sum() == 12 - (0 if upfront else 3)
 
 
@@ -45,12 +48,20 @@ def test_as_a_control_every_class_has_the_name_of_another_one_or_an_opaque_one(b
 
 def test_differences_are_to_the_same_system_without_names_seed_by_seed():
     values = {"none": (0.5, 0.7, 0.6), "arriving": (0.6, 0.9, 0.6)}
-    rows = [("hwu64", "oracle", seed, "ncm", way, x) for way, own in values.items() for seed, x in enumerate(own)]
+    rows = [
+        ("hwu64", "oracle", seed, "ncm", way, x)
+        for way, own in values.items()
+        for seed, x in enumerate(own)
+    ]
     rows = pd.DataFrame(rows, columns=[*names.KEY, "novel"])
-    rows = rows.assign(**dict.fromkeys(("original", "ausuc", "novel_over_steps", "ausuc_over_steps"), 0.5))
+    rows = rows.assign(
+        **dict.fromkeys(("original", "ausuc", "novel_over_steps", "ausuc_over_steps"), 0.5)
+    )
     found = compared(rows).set_index(["metric", "names"])
     assert len(found) == 5 and found.loc[("novel", "arriving"), "difference"] == pytest.approx(0.1)
-    assert (found["p_holm"] == 1).all() and (found.drop(index="novel")[["low", "high"]] == 0).all(axis=None)
+    assert (found["p_holm"] == 1).all() and (found.drop(index="novel")[["low", "high"]] == 0).all(
+        axis=None
+    )
 
 
 def test_the_notebook_makes_what_is_published(tmp_path):

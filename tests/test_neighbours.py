@@ -25,24 +25,35 @@ def algorithm_r(budget, seed, writes):
 
 
 @pytest.mark.parametrize("eviction", EVICTIONS)
-@given(budget=st.integers(1, 30), initial=st.integers(1, 60), writes=st.integers(0, 60), seed=st.integers(0, 99))
+@given(
+    budget=st.integers(1, 30),
+    initial=st.integers(1, 60),
+    writes=st.integers(0, 60),
+    seed=st.integers(0, 99),
+)
 @settings(max_examples=30)
-def test_initial_rows_and_corrections_stream_through_the_eviction_alike(eviction, budget, initial, writes, seed):
+def test_initial_rows_and_corrections_stream_through_the_eviction_alike(
+    eviction, budget, initial, writes, seed
+):
     n = initial + writes
     X, y = rows(n, 3, seed), np.arange(n)
-    system = Bounded(seed, budget=budget, eviction=eviction).fit(X[:initial], y[:initial], range(n + 1))
+    system = Bounded(seed, budget=budget, eviction=eviction).fit(
+        X[:initial], y[:initial], range(n + 1)
+    )
     for row in range(initial, n):
         system.correct(X[row], row)
     kept = algorithm_r(budget, seed, n) if eviction == "reservoir" else [*range(n)][-budget:]
     found = system.entries.y if eviction == "reservoir" else np.sort(system.entries.y)
     assert found.tolist() == kept
     np.testing.assert_array_equal(system.entries.X, X[system.entries.y])
-    np.testing.assert_array_equal(np.argsort(system.entries.born), np.argsort(system.entries.y))  # numbers are ages
+    np.testing.assert_array_equal(
+        np.argsort(system.entries.born), np.argsort(system.entries.y)
+    )  # numbers are ages
 
 
 def test_share_of_a_class_is_that_of_its_neighbours():
     X = np.eye(4, dtype=np.float32)
-    p = make("substrate").fit(X[:3], np.array([2, 0, 2]), "abcd").probabilities(X[:1])
+    p = make("substrate").fit(X[:3], np.array([2, 0, 2]), "abcd").predict_proba(X[:1])
     e = np.exp([10, 0, 0])
     np.testing.assert_allclose(p, [[e[1] / e.sum(), 0, (e[0] + e[2]) / e.sum(), 0]])
 
@@ -55,13 +66,15 @@ def test_knn_lm_mixes_the_softmax_of_its_head_with_that_of_its_neighbours():
     for p, cosines in zip(expected, Q.astype(np.float64) @ X.T.astype(np.float64)):
         near = np.argsort(-cosines)[:3]
         np.add.at(p, y[near], 0.3 * np.exp(cosines[near] / 0.2) / np.exp(cosines[near] / 0.2).sum())
-    np.testing.assert_allclose(system.probabilities(Q), expected, rtol=1e-6)
+    np.testing.assert_allclose(system.predict_proba(Q), expected, rtol=1e-6)
     np.testing.assert_array_equal(system.predict(Q), expected.argmax(axis=1))
 
 
 def test_approximate_search_finds_nearly_all_neighbours_and_repeats_for_the_same_seed():
     X, Q = rows(900, 16, 0), rows(100, 16, 1)
-    system, again = (SubstrateHNSW(seed=3).fit(X[:300], np.arange(300) % 7, range(7)) for _ in range(2))
+    system, again = (
+        SubstrateHNSW(seed=3).fit(X[:300], np.arange(300) % 7, range(7)) for _ in range(2)
+    )
     for one in (system, again):
         for row in range(300, 900):
             one.correct(X[row], row % 7)

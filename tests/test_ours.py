@@ -7,16 +7,20 @@ from scipy.stats import multivariate_normal, norm
 from test_discriminants import scatter
 from test_systems import corrections, teach
 
+from ocrrlib.rivals.covariance import basis
+from ocrrlib.rivals.gaussians import PLDA, KernelLDA
+from ocrrlib.rivals.ledger_plda import LedgerPLDA
 from ocrrlib.scenario import make_scenario
 from ocrrlib.systems import SYSTEMS, make
 from ocrrlib.systems.base import softmax
-from ocrrlib.systems.gaussians import PLDA, KernelLDA, basis
 from ocrrlib.systems.neighbours import Substrate
-from ocrrlib.systems.ours import LedgerPLDA
 
 KNOWN, CLASSES, D = 6, 9, 8
 X0, Y0 = clusters(KNOWN, 30, D, seed=3)
-NEW_X, NEW_Y = rows(40, D, 4), np.random.default_rng(5).integers(0, CLASSES, 40)  # known and new classes
+NEW_X, NEW_Y = (
+    rows(40, D, 4),
+    np.random.default_rng(5).integers(0, CLASSES, 40),
+)  # known and new classes
 ALL_X, ALL_Y = np.vstack([X0, NEW_X]), np.append(Y0, NEW_Y)
 Q = rows(50, D, 6)
 FEATURES = dict(features=24, bandwidth=1.0, shrinkage=0.2, prior_rows=0, rank=24)
@@ -50,7 +54,9 @@ def test_rows_of_a_class_vary_by_one_and_class_means_by_what_is_not_due_to_few_r
     np.testing.assert_allclose(P.T @ shrunk @ P, np.eye(D), atol=1e-8)
     means = np.array([Z[y == c].mean(axis=0) for c in range(KNOWN)])
     np.testing.assert_allclose(means.mean(axis=0), 0, atol=1e-9)
-    np.testing.assert_allclose(np.diag(between), np.cov(means.T) - np.eye(D) * np.mean(1 / np.bincount(y)), atol=1e-8)
+    np.testing.assert_allclose(
+        np.diag(between), np.cov(means.T) - np.eye(D) * np.mean(1 / np.bincount(y)), atol=1e-8
+    )
     assert (np.diff(between) <= 0).all()
 
 
@@ -61,7 +67,8 @@ def test_score_is_the_density_of_a_row_given_the_rows_of_the_class(power):
     got = scores(model, Q[:5]) - D / 2 * np.log(2 * np.pi)
     for label in range(CLASSES):
         own = Z[ALL_Y == label]
-        # Joint Gaussian of the mean and its rows, conditioned on the rows, coordinate by coordinate.
+        # Joint Gaussian of the mean and its rows, conditioned on the rows, coordinate by
+        # coordinate.
         gains = [b * np.linalg.inv(b + np.eye(len(own))).sum(axis=0) for b in model.between]
         mean = np.einsum("dn,nd->d", gains, own)
         variance = model.between * (1 - np.sum(gains, axis=1))
@@ -82,7 +89,9 @@ def test_scores_are_log_densities_of_gaussians_with_one_covariance(shrinkage, ra
     first, F, own = (model.project(X) for X in (X0, np.vstack([X0, NEW_X[taught]]), Q))
     y = np.append(Y0, NEW_Y[taught])
     S = within(first, Y0)
-    values, vectors = np.linalg.eigh((1 - shrinkage) * S + shrinkage * np.trace(S) / 24 * np.eye(24))
+    values, vectors = np.linalg.eigh(
+        (1 - shrinkage) * S + shrinkage * np.trace(S) / 24 * np.eye(24)
+    )
     values[: max(24 - rank, 1)] = values[: max(24 - rank, 1)].mean()
     covariance, logs = (vectors * values) @ vectors.T, []
     for c in range(CLASSES):
@@ -113,7 +122,9 @@ def s(tiny):
 
 def fitted(s, **params):
     """After 60 corrections."""
-    return teach(LedgerPLDA(**USUAL | params).fit(s.X_initial, s.y_initial, s.classes), corrections(s, 60))
+    return teach(
+        LedgerPLDA(**USUAL | params).fit(s.X_initial, s.y_initial, s.classes), corrections(s, 60)
+    )
 
 
 @pytest.mark.parametrize("params", MIXTURES.values(), ids=MIXTURES)
@@ -124,17 +135,21 @@ def test_probabilities_are_the_mixture_that_the_protocol_writes(params, s):
     parts, near = [], np.zeros((len(s.queries), len(s.classes)))
     for model, temperature in zip(models, (system.model_temperature, system.kernel_temperature)):
         learnt(model, X[len(s.y_initial) :], y[len(s.y_initial) :])
-        parts.append(softmax(np.where(model.counts, scores(model, s.queries) / temperature, -np.inf)))
+        parts.append(
+            softmax(np.where(model.counts, scores(model, s.queries) / temperature, -np.inf))
+        )
     for row, cosines in zip(near, s.queries.astype(np.float64) @ X.T.astype(np.float64)):
         for slot in np.argsort(-cosines, kind="stable")[: system.k]:
             row[y[slot]] = max(row[y[slot]], np.exp(cosines[slot] / system.neighbour_temperature))
     near /= near.sum(axis=1, keepdims=True)
     w = system.kernel_weight, system.neighbour_weight
     p = (1 - sum(w)) * parts[0] + w[0] * parts[1] + w[1] * near
-    head = make("static_linear").fit(s.X_initial, s.y_initial, s.classes).probabilities(s.queries)
+    head = make("static_linear").fit(s.X_initial, s.y_initial, s.classes).predict_proba(s.queries)
     given = system.head_weight * p[:, known].sum(axis=1, keepdims=True) * head
     p = given + np.where(known, 1 - system.head_weight, system.new_odds) * p
-    np.testing.assert_allclose(system.probabilities(s.queries), p / p.sum(axis=1, keepdims=True), atol=1e-12)
+    np.testing.assert_allclose(
+        system.predict_proba(s.queries), p / p.sum(axis=1, keepdims=True), atol=1e-12
+    )
     np.testing.assert_array_equal(system.predict(s.queries), p.argmax(axis=1))
 
 

@@ -15,10 +15,11 @@ from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.naive_bayes import BernoulliNB, GaussianNB
 from sklearn.neural_network import MLPClassifier
 
-from ocrrlib import own
 from ocrrlib.experiments import COMPARED
 from ocrrlib.files import ROOT, InputError
-from ocrrlib.own import as_system, evaluate
+from ocrrlib.own import evaluate as own
+from ocrrlib.own.adapters import as_system
+from ocrrlib.own.evaluate import evaluate
 from ocrrlib.policies import Policy
 from ocrrlib.scenario import make_scenario
 from ocrrlib.systems import make
@@ -35,7 +36,11 @@ RIVER = {
     "neighbours": neighbors.KNNClassifier(),
     "one against the rest": multiclass.OneVsRestClassifier(linear_model.LogisticRegression()),
 }
-ALL = SKLEARN | RIVER | {"own": Means(), "registry": make("ncm"), "class": Means, "lambda": lambda: Means()}
+ALL = (
+    SKLEARN
+    | RIVER
+    | {"own": Means(), "registry": make("ncm"), "class": Means, "lambda": lambda: Means()}
+)
 
 
 @pytest.fixture(scope="module")
@@ -45,16 +50,23 @@ def ncm(banking):
 
 def test_registry_name_gives_the_published_rows_exactly(ncm):
     published = pd.read_parquet(ROOT / "data/results/beyond.parquet")
-    own = published.query("dataset == 'banking77' and policy == 'oracle' and system == 'ncm' and seed in [0, 3]")
+    own = published.query(
+        "dataset == 'banking77' and policy == 'oracle' and system == 'ncm' and seed in [0, 3]"
+    )
     there = own[[name for name in ncm.curve if name in own]].reset_index(drop=True)
     pd.testing.assert_frame_equal(ncm.curve[list(there)], there, check_exact=True)
-    assert set(own) <= set(ncm.curve) and ncm.curve["ausuc"].iloc[[0, -1]].between(0, 1, inclusive="neither").any()
+    assert (
+        set(own) <= set(ncm.curve)
+        and ncm.curve["ausuc"].iloc[[0, -1]].between(0, 1, inclusive="neither").any()
+    )
 
 
 def test_finals_are_the_last_checkpoint_and_the_mean_over_the_stream(ncm):
     run, row = ncm.curve[ncm.curve["seed"] == 3], ncm.runs.iloc[1]
     area = np.trapezoid(run["original_acc"], run["step"]) / run["step"].iloc[-1]
-    assert row["novel"] == run["novel_acc"].iloc[-1] and row["anytime original"] == pytest.approx(area, abs=1e-12)
+    assert row["novel"] == run["novel_acc"].iloc[-1] and row["anytime original"] == pytest.approx(
+        area, abs=1e-12
+    )
 
 
 def test_intervals_are_those_of_students_t_and_nan_for_one_seed(tiny, ncm):
@@ -67,10 +79,14 @@ def test_intervals_are_those_of_students_t_and_nan_for_one_seed(tiny, ncm):
 def test_compared_ranks_it_beside_its_published_twin_over_shared_seeds(banking, ncm):
     table = ncm.compared()
     twins = table[table["system"] == "ncm"].drop(columns=["source", "own"])
-    assert len(table) == len(COMPARED) + 1 and table["own"].sum() == 1 and set(table["seeds"]) == {2}
+    assert (
+        len(table) == len(COMPARED) + 1 and table["own"].sum() == 1 and set(table["seeds"]) == {2}
+    )
     pd.testing.assert_series_equal(twins.iloc[0], twins.iloc[1], check_names=False)
     assert table["collapsed"].is_monotonic_increasing
-    assert all(part["anytime novel"].is_monotonic_decreasing for _, part in table.groupby("collapsed"))
+    assert all(
+        part["anytime novel"].is_monotonic_decreasing for _, part in table.groupby("collapsed")
+    )
     some = evaluate("ncm", banking, seeds=[19, 20], **QUIET).compared()
     assert set(some["seeds"]) == {1}
 
@@ -81,9 +97,14 @@ def test_compared_refuses_what_is_not_published(banking):
 
 
 def test_against_pairs_by_seed(tiny):
-    one, other = evaluate("slda", tiny, [2, 0, 1], **QUIET), evaluate("ncm", tiny, [0, 1, 5], **QUIET)
+    one, other = (
+        evaluate("slda", tiny, [2, 0, 1], **QUIET),
+        evaluate("ncm", tiny, [0, 1, 5], **QUIET),
+    )
     table = one.against(other).set_index("metric")
-    gaps = (one.runs.set_index("seed")["original"] - other.runs.set_index("seed")["original"])[[0, 1]]
+    gaps = (one.runs.set_index("seed")["original"] - other.runs.set_index("seed")["original"])[
+        [0, 1]
+    ]
     assert table.at["original", "mean"] == pytest.approx(gaps.mean()) and (table["n"] == 2).all()
     assert table.at["original", "higher"] == (gaps > 0).sum()
     with pytest.raises(InputError, match="no stream in common"):
@@ -101,14 +122,19 @@ def test_it_streams_learns_new_classes_and_stays_as_given(name, tiny):
 @pytest.mark.parametrize("name", SKLEARN)
 def test_a_class_without_a_row_is_masked_until_it_is_corrected(name, tiny):
     s = make_scenario(tiny, 0, held_out=4, cap=None)
-    system, new = as_system(SKLEARN[name]).fit(s.X_initial, s.y_initial, s.classes), int(s.y_stream[0])
+    system, new = (
+        as_system(SKLEARN[name]).fit(s.X_initial, s.y_initial, s.classes),
+        int(s.y_stream[0]),
+    )
     assert set(system.predict(s.queries).tolist()) <= set(s.y_initial.tolist())
     for row in np.tile(s.X_stream[s.y_stream == new], (4, 1)):
         system.correct(row, new)
     assert system.predict(s.X_stream[:1]).tolist() == [new]
     assert set(system.predict(s.queries).tolist()) <= {*s.y_initial.tolist(), new}
     everything = as_system(SKLEARN[name]).fit(tiny.X_train, tiny.y_train, tiny.classes)
-    np.testing.assert_array_equal(everything.predict(tiny.X_test), everything.model.predict(tiny.X_test))
+    np.testing.assert_array_equal(
+        everything.predict(tiny.X_test), everything.model.predict(tiny.X_test)
+    )
 
 
 class Counting(Means):
@@ -123,7 +149,7 @@ def test_each_seed_gets_a_deep_copy_and_storage_is_asked(tiny):
 
 
 class Probable(Means):
-    def probabilities(self, X):
+    def predict_proba(self, X):
         p = np.exp(10 * X @ self.sums.T)
         return p / p.sum(axis=1, keepdims=True)
 
@@ -163,7 +189,10 @@ def test_global_draws_are_repeated(tiny):
             super().fit(X, y, classes)
             self.sums += np.random.normal(size=self.sums.shape)
 
-    both, one = evaluate(Noisy(), tiny, [0, 1], **QUIET).curve, evaluate(Noisy(), tiny, [1], **QUIET).curve
+    both, one = (
+        evaluate(Noisy(), tiny, [0, 1], **QUIET).curve,
+        evaluate(Noisy(), tiny, [1], **QUIET).curve,
+    )
     assert one.equals(both[both["seed"] == 1].reset_index(drop=True))
 
 
@@ -171,7 +200,10 @@ def test_global_draws_are_repeated(tiny):
     "options, clue",
     [
         (dict(system=LogisticRegression()), "LogisticRegression cannot be used"),
-        (dict(system=type("Held", (Means,), {"__deepcopy__": lambda self, memo: 1 / 0})()), "Held cannot be copied"),
+        (
+            dict(system=type("Held", (Means,), {"__deepcopy__": lambda self, memo: 1 / 0})()),
+            "Held cannot be copied",
+        ),
         (dict(system=linear_model.LogisticRegression()), "OneVsRestClassifier"),
         (dict(system="substrat"), "unknown system.*substrate"),
         (dict(system=TextSystem(), dataset={}), "sentences"),
@@ -196,13 +228,19 @@ def test_what_cannot_be_used_is_refused_before_anything_runs(options, clue):
 )
 def test_predictions_that_are_not_class_ids_are_refused(answers, clue, tiny):
     with pytest.raises(InputError, match=f"seed 4.*Odd.predict must give class ids.*{clue}"):
-        evaluate(type("Odd", (Means,), {"predict": lambda self, X: answers(X)})(), tiny, [4], **QUIET)
+        evaluate(
+            type("Odd", (Means,), {"predict": lambda self, X: answers(X)})(), tiny, [4], **QUIET
+        )
 
 
 @pytest.mark.parametrize("answers", [lambda p: p[:, :3], lambda p: p - 1, lambda p: p * np.nan])
 def test_probabilities_that_are_none_are_refused(answers, tiny):
-    odd = type("Odd", (Probable,), {"probabilities": lambda self, X: answers(Probable.probabilities(self, X))})
-    with pytest.raises(InputError, match="Odd.probabilities must give numbers .*, 12"):
+    odd = type(
+        "Odd",
+        (Probable,),
+        {"predict_proba": lambda self, X: answers(Probable.predict_proba(self, X))},
+    )
+    with pytest.raises(InputError, match="Odd.predict_proba must give numbers .*, 12"):
         evaluate(odd(), tiny, [4], **QUIET)
 
 
@@ -215,7 +253,10 @@ def test_an_error_in_a_system_names_the_seed(tiny):
 
 def test_any_number_of_jobs_gives_the_same(tiny):
     for given in (SGDClassifier(), lambda seed: Means()):
-        one, many = (evaluate(given, tiny, [4, 0], "random50", jobs=jobs, **QUIET).curve for jobs in (1, 100_000))
+        one, many = (
+            evaluate(given, tiny, [4, 0], "random50", jobs=jobs, **QUIET).curve
+            for jobs in (1, 100_000)
+        )
         pd.testing.assert_frame_equal(one, many)
 
 
@@ -268,7 +309,14 @@ def test_finished_seeds_are_kept_by_all_that_decides_them(tiny, tmp_path, monkey
     monkeypatch.setenv("OCRR_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(own, "STARTED", np.inf)  # other tests wrote modules and imported them
     counts = []
-    for options in ({}, {}, {"every": 10}, {"policy": "random50"}, {"held_out": 4}, {"system": "ncm_cosine"}):
+    for options in (
+        {},
+        {},
+        {"every": 10},
+        {"policy": "random50"},
+        {"held_out": 4},
+        {"system": "ncm_cosine"},
+    ):
         evaluate(**dict(system="ncm", dataset=tiny, seeds=[0, 1], progress=False) | options)
         counts.append(len(list(tmp_path.rglob("*.json"))))
     assert counts == [2, 2, 4, 6, 8, 10]

@@ -32,10 +32,14 @@ def site(tmp_path_factory):
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
-    shutil.copytree(ROOT / "ocrrlib", source / "ocrrlib", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        ROOT / "ocrrlib", source / "ocrrlib", ignore=shutil.ignore_patterns("__pycache__")
+    )
     shutil.copytree(ROOT / "data", source / "data")
     program = f"from setuptools.build_meta import build_wheel; build_wheel({str(out)!r})"
-    subprocess.run([sys.executable, "-W", "ignore", "-c", program], cwd=source, check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program], cwd=source, check=True, capture_output=True
+    )
     (wheel,) = out.glob("*.whl")
     folder = tmp_path_factory.mktemp("site")
     with zipfile.ZipFile(wheel) as archive:
@@ -50,7 +54,12 @@ def core(tmp_path_factory, site):
 
 
 def test_the_core_is_small_and_without_what_the_extras_bring():
-    extras = {r for name, extra in PROJECT["optional-dependencies"].items() if name != "all" for r in extra}
+    extras = {
+        r
+        for name, extra in PROJECT["optional-dependencies"].items()
+        if name != "all"
+        for r in extra
+    }
     assert CORE.isdisjoint(names(extras))
     assert installed_bytes(CORE) + 15e6 < BOUND  # and our own
 
@@ -61,10 +70,14 @@ def test_the_wheel_has_the_code_and_of_the_data_only_banking77_and_the_compariso
     others = {name for name in packaged - code if ".dist-info/" not in name}
     embeddings = "ocrrlib/data/embeddings/banking77.all-MiniLM-L6-v2.safetensors"
     assert code <= packaged and others == {embeddings, "ocrrlib/data/results/beyond.parquet"}
-    assert (site / embeddings).read_bytes() == (ROOT / embeddings.removeprefix("ocrrlib/")).read_bytes()
+    assert (site / embeddings).read_bytes() == (
+        ROOT / embeddings.removeprefix("ocrrlib/")
+    ).read_bytes()
 
 
-def test_an_installed_core_evaluates_from_an_empty_folder_as_the_checkout_does(core, site, tmp_path):
+def test_an_installed_core_evaluates_from_an_empty_folder_as_the_checkout_does(
+    core, site, tmp_path
+):
     *figures, where = run(core, EVALUATION, tmp_path).splitlines()
     assert where == f"{site / 'ocrrlib/__init__.py'} True {site / 'ocrrlib/data'}"
     assert figures == run({"PYTHONPATH": str(ROOT)}, EVALUATION).splitlines()[:-1]
@@ -74,7 +87,8 @@ def test_an_installed_core_evaluates_from_an_empty_folder_as_the_checkout_does(c
 def test_the_core_reads_data_of_ones_own_runs_a_grid_and_has_the_command_line(core, tmp_path):
     program = """if True:
         import numpy as np
-        from ocrrlib import cli, embeddings, experiments, own_data, runs
+        from ocrrlib import cli, embeddings, experiments, runs
+        from ocrrlib.own import data as own_data
 
         with open("tickets.csv", "w") as file:
             file.write("text,label\\n" + "".join(f"number {i},{'ab'[i % 2]}\\n" for i in range(20)))
@@ -86,7 +100,12 @@ def test_the_core_reads_data_of_ones_own_runs_a_grid_and_has_the_command_line(co
     """
     said = run(core | {"OCRR_CACHE_DIR": str(tmp_path / "cache")}, program, tmp_path)
     assert said.startswith("static_knn on vectors") and (tmp_path / "rows/static_knn.csv").exists()
-    assert {path.name for path in tmp_path.iterdir()} == {"cache", "tickets.csv", "vectors.npz", "rows"}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "cache",
+        "tickets.csv",
+        "vectors.npz",
+        "rows",
+    }
 
 
 @pytest.mark.parametrize(

@@ -20,12 +20,29 @@ from tests.browser import browser, find
 
 SMALL = Path(__file__).with_name("small_paper")
 SOURCE = (SMALL / "ocrr.md").read_text(encoding="utf-8")
-VALUES = {"accuracy": Value(0.8925), "loss": Value(-0.5, 1, "MB"), "cost.append": Value(3.84, 1, "µs")}
+VALUES = {
+    "accuracy": Value(0.8925),
+    "loss": Value(-0.5, 1, "MB"),
+    "cost.append": Value(3.84, 1, "µs"),
+}
 CLAIMS = "| Section | Claim | Printed | Found |\n|:---|:---|:---|:---|\n"
-CLAIMS += "".join(f"| {n // 10} | Claim {n} is {'said, ' * 30} | {'so and ' * 12} | {n / 100} |\n" for n in range(90))
+CLAIMS += "".join(
+    f"| {n // 10} | Claim {n} is {'said, ' * 30} | {'so and ' * 12} | {n / 100} |\n"
+    for n in range(90)
+)
 CLAIMS += "\n: All claims.\n"
-NUMBERS = {"sec:start": "Section 1", "sec:deeper": "Section 1.1", "sec:more": "Appendix A", "sec:last": "Appendix A.1"}
-NUMBERS |= {"fig:curves": "Figure 1", "fig:bars": "Figure 2", "tbl:small": "Table 1", "tbl:claims": "Table 2"}
+NUMBERS = {
+    "sec:start": "Section 1",
+    "sec:deeper": "Section 1.1",
+    "sec:more": "Appendix A",
+    "sec:last": "Appendix A.1",
+}
+NUMBERS |= {
+    "fig:curves": "Figure 1",
+    "fig:bars": "Figure 2",
+    "tbl:small": "Table 1",
+    "tbl:claims": "Table 2",
+}
 NAMES = {"pdf": "ocrr.pdf", "html": "ocrr.html", "arxiv": "ocrr-arxiv.tar.gz"}
 
 
@@ -65,13 +82,21 @@ def change(source, old, new):
 @pytest.mark.parametrize(
     "old, new, said",
     [
-        ("Prose says", "Prose says {{acuracy}} and", "unknown value 'acuracy' (did you mean 'accuracy'?)"),
+        (
+            "Prose says",
+            "Prose says {{acuracy}} and",
+            "unknown value 'acuracy' (did you mean 'accuracy'?)",
+        ),
         ("Prose says", "Prose says {{accuracy} and", "unexpected '}'"),
         ("Prose says", "Prose says 0.5 and", "0.5 is typed by hand"),
         ("abstract says", "abstract says −12.5 % and", "12.5 is typed by hand"),
         ("Curves that", "Curves at 0.5 that", "0.5 is typed by hand"),
         ('table("small"', 'table("smal"', "unknown table 'smal'"),
-        ('"Accuracy"]', '"Acuracy"]', "unknown column of small 'Acuracy' (did you mean 'Accuracy'?)"),
+        (
+            '"Accuracy"]',
+            '"Acuracy"]',
+            "unknown column of small 'Acuracy' (did you mean 'Accuracy'?)",
+        ),
     ],
 )
 def test_what_is_wrong_is_named_with_its_file_and_line(source, old, new, said):
@@ -101,13 +126,19 @@ def test_a_failed_build_leaves_older_files_as_they_were(source, tmp_path):
     (tmp_path / "figures/bars.pdf").write_text("no PDF")  # nothing but Typst finds that out
     with pytest.raises(InputError, match="Typst"):
         build(source, out, ["html", "arxiv", "pdf"])
-    assert {path.name: path.read_text() for path in out.iterdir()} == dict.fromkeys(NAMES.values(), "older")
+    assert {path.name: path.read_text() for path in out.iterdir()} == dict.fromkeys(
+        NAMES.values(), "older"
+    )
 
 
-@pytest.mark.parametrize("table, said", [(CLAIMS, "higher than a page"), (None, "too wide for a page")])
+@pytest.mark.parametrize(
+    "table, said", [(CLAIMS, "higher than a page"), (None, "too wide for a page")]
+)
 def test_a_table_that_cannot_be_set_is_named_with_a_way_out(source, table, said):
     wide = "\n".join(f"{cell * 40}|" for cell in ("| A ", "| --- ", "| 12.34 ± 0.5 "))
-    source.with_name("tables").joinpath("claims.md").write_text(f"{table or wide}\n\n: A caption.\n")
+    source.with_name("tables").joinpath("claims.md").write_text(
+        f"{table or wide}\n\n: A caption.\n"
+    )
     change(source, ', size="tiny", long=true', "")
     with pytest.raises(InputError, match=f"tbl:claims is {said}"):
         build(source, formats=["pdf"])
@@ -115,14 +146,23 @@ def test_a_table_that_cannot_be_set_is_named_with_a_way_out(source, table, said)
 
 def test_values_are_filled_in_everywhere(markup):
     text = re.sub(r"<[^>]*>", "", markup[0])
-    for shown in ("The abstract says 0.892.", "Prose says 0.892 and 3.8\xa0", "end at 0.892", "with −0.5\xa0MB"):
+    for shown in (
+        "The abstract says 0.892.",
+        "Prose says 0.892 and 3.8\xa0",
+        "end at 0.892",
+        "with −0.5\xa0MB",
+    ):
         assert shown in text and all(shown.replace("\xa0", "~") in marked for marked in markup[1:])
 
 
 @pytest.mark.parametrize("id, name", NUMBERS.items())
 def test_numbers_and_references_are_the_same_in_all_formats(id, name, markup):
     page, printed, bundled = markup
-    shown, marked, head = name.replace(" ", "\xa0"), name.replace(" ", "~"), f"{name.split()[1]}\N{EM SPACE}"
+    shown, marked, head = (
+        name.replace(" ", "\xa0"),
+        name.replace(" ", "~"),
+        f"{name.split()[1]}\N{EM SPACE}",
+    )
     assert f'<a href="#{id}" class="reference">{shown}</a>' in page
     assert rf"\hyperref[{id}]{{{marked}}}" in bundled and f"#link(<{id}>)[{marked}]" in printed
     if id.startswith("sec:"):
@@ -149,12 +189,18 @@ def test_the_page_asks_for_nothing_outside_and_can_be_read_by_everybody(markup):
     made = BeautifulSoup(markup[0], "html.parser")
     assert not made.find_all(["link", "script", "iframe", "object", "embed", "base"])
     assert not re.search(r"@import|url\(", str(made))
-    assert all(found["src"].startswith("data:image/png;base64,") for found in made.find_all(src=True))
+    assert all(
+        found["src"].startswith("data:image/png;base64,") for found in made.find_all(src=True)
+    )
     assert [image["alt"][:9] for image in made.find_all("img")] == ["Curves th", "Bars."]
-    assert made.html["lang"] == "en-GB" and all(len(made.find_all(tag)) == 1 for tag in ("h1", "main", "title"))
+    assert made.html["lang"] == "en-GB" and all(
+        len(made.find_all(tag)) == 1 for tag in ("h1", "main", "title")
+    )
     ids = [found["id"] for found in made.find_all(id=True)]
     assert len(ids) == len(set(ids))
-    assert {link["href"][1:] for link in made.find_all("a") if link["href"].startswith("#")} <= set(ids)
+    assert {link["href"][1:] for link in made.find_all("a") if link["href"].startswith("#")} <= set(
+        ids
+    )
 
 
 @pytest.mark.slow
@@ -165,20 +211,32 @@ def test_on_a_phone_tables_scroll_within_their_boxes(source):
         tab.open(build(source, formats=["html"])["html"].as_uri())
         assert tab.errors == [] and all(url.startswith(("file:", "data:")) for url in tab.requests)
         assert tab.run("document.documentElement.scrollWidth") == 400
-        assert tab.run("(e => e.scrollWidth > e.clientWidth)(document.querySelector('[id=\"tbl:claims\"] .scroll'))")
+        assert tab.run(
+            "(e => e.scrollWidth > e.clientWidth)(document.querySelector('[id=\"tbl:claims\"] .scroll'))"
+        )
 
 
 def test_the_bytes_depend_on_nothing_but_the_inputs(source, tmp_path):
     first = build(source, tmp_path / "out", list(NAMES))
     home = tmp_path / "home"
     write_text(home / "pandoc/default.csl", "no style")
-    settings = {"TZ": "Asia/Kathmandu", "LC_ALL": "C", "PYTHONPATH": ROOT, "HOME": home, "XDG_DATA_HOME": home}
+    settings = {
+        "TZ": "Asia/Kathmandu",
+        "LC_ALL": "C",
+        "PYTHONPATH": ROOT,
+        "HOME": home,
+        "XDG_DATA_HOME": home,
+    }
     program = f"from paper.build import build; build({str(source)!r}, 'new', {list(NAMES)})"
-    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=os.environ | settings, check=True)
+    subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=os.environ | settings, check=True
+    )
     for format, name in NAMES.items():
         assert (tmp_path / "new" / name).read_bytes() == first[format].read_bytes()
     with tarfile.open(first["arxiv"]) as archive:
-        assert {(m.mtime, m.uid, m.gid, m.uname, m.gname, m.mode) for m in archive} == {(0, 0, 0, "", "", 0o644)}
+        assert {(m.mtime, m.uid, m.gid, m.uname, m.gname, m.mode) for m in archive} == {
+            (0, 0, 0, "", "", 0o644)
+        }
         assert archive.getnames() == ["figures/bars.pdf", "figures/curves.pdf", "ocrr.tex"]
 
 
@@ -187,7 +245,9 @@ def test_the_bytes_depend_on_nothing_but_the_inputs(source, tmp_path):
 def test_every_font_is_in_the_pdf_and_the_archive_compiles(real, source, tmp_path):
     paths = build(ROOT / "paper/ocrr.md" if real else source, tmp_path / "out", list(NAMES))
     if shutil.which("pdffonts"):
-        fonts = subprocess.run(["pdffonts", paths["pdf"]], capture_output=True, text=True, check=True).stdout
+        fonts = subprocess.run(
+            ["pdffonts", paths["pdf"]], capture_output=True, text=True, check=True
+        ).stdout
         assert all(line.split()[-5] == "yes" for line in fonts.splitlines()[2:])
     if not shutil.which("pdflatex"):
         pytest.skip("the archive is compiled where there is pdflatex")
@@ -195,7 +255,9 @@ def test_every_font_is_in_the_pdf_and_the_archive_compiles(real, source, tmp_pat
         packed.extractall(tmp_path / "tex", filter="data")
     for _ in range(2):
         command = "pdflatex -interaction=nonstopmode -halt-on-error ocrr.tex"
-        run = subprocess.run(command.split(), cwd=tmp_path / "tex", capture_output=True, text=True, errors="replace")
+        run = subprocess.run(
+            command.split(), cwd=tmp_path / "tex", capture_output=True, text=True, errors="replace"
+        )
         assert run.returncode == 0, run.stdout[-3000:]
     log = (tmp_path / "tex/ocrr.log").read_text(errors="replace")
     assert not re.search(r"undefined|multiply|Overfull \\hbox \(\d\d|Float too large", log)

@@ -1,6 +1,7 @@
 """Parity: Banking77 under the oracle policy agrees with the authors' released systems on the same embeddings.
 
-``parity.csv`` was computed with the authors' released code: their full sweep, all-MiniLM-L6-v2 embeddings in float32.
+``parity.csv`` was computed with the authors' released code: their full sweep, all-MiniLM-L6-v2
+embeddings in float32.
 """
 
 from pathlib import Path
@@ -13,31 +14,48 @@ from ocrrlib.runs import sweep
 
 AUTHORS = pd.read_csv(Path(__file__).with_name("parity.csv"))
 ACCURACIES = ["novel_acc", "original_acc"]
-PER_CHECKPOINT, FINAL_MEAN, CORRECTIONS = 0.0125, 0.0075, 0.02  # embeddings are rounded to float16 here
+PER_CHECKPOINT, FINAL_MEAN, CORRECTIONS = (
+    0.0125,
+    0.0075,
+    0.02,
+)  # embeddings are rounded to float16 here
 ROUNDING = 1e-9
 
 
 @pytest.fixture(scope="module")
 def both(banking, tmp_path_factory):
     """Checkpoints of the authors with those of runs made now, the latter with ``_now``; the last one of each run."""
-    runs = [run for run in grid("full_sweep") if run.dataset == "banking77" and run.policy == "oracle"]
-    now = sweep(runs, {"banking77": banking}, jobs=2, cache=tmp_path_factory.mktemp("runs"), progress=False)
+    runs = [
+        run for run in grid("full_sweep") if run.dataset == "banking77" and run.policy == "oracle"
+    ]
+    now = sweep(
+        runs, {"banking77": banking}, jobs=2, cache=tmp_path_factory.mktemp("runs"), progress=False
+    )
     ends = now.groupby(["system", "seed"])["step"].max().rename("end")
     both = AUTHORS.merge(now, on=["system", "seed", "step"], how="left", suffixes=("", "_now"))
-    return both.join(ends, on=["system", "seed"]).assign(last=lambda rows: rows["step"] == rows["end"])
+    return both.join(ends, on=["system", "seed"]).assign(
+        last=lambda rows: rows["step"] == rows["end"]
+    )
 
 
 def test_all_systems_of_the_full_sweep_are_compared_to_their_end(both):
-    assert set(AUTHORS["system"]) == set(FULL_SWEEP) and both.groupby("system")["last"].sum().eq(len(SEEDS)).all()
+    assert (
+        set(AUTHORS["system"]) == set(FULL_SWEEP)
+        and both.groupby("system")["last"].sum().eq(len(SEEDS)).all()
+    )
 
 
-@pytest.mark.parametrize("system", [name for name in FULL_SWEEP if name != "river_logreg"])  # it amplifies rounding
+@pytest.mark.parametrize(
+    "system", [name for name in FULL_SWEEP if name != "river_logreg"]
+)  # it amplifies rounding
 def test_accuracies_and_corrections_agree_at_every_checkpoint_compared(system, both):
     own = both[both["system"] == system]
     for axis in ACCURACIES:
         assert ((own[axis] - own[f"{axis}_now"]).abs() <= PER_CHECKPOINT + ROUNDING).all()
     own = own[own["step"] > 100]  # before, one correction is more than 1 %
-    assert own["corrections_now"].tolist() == pytest.approx(own["corrections"].tolist(), rel=CORRECTIONS)
+    assert own["corrections_now"].tolist() == pytest.approx(
+        own["corrections"].tolist(), rel=CORRECTIONS
+    )
 
 
 @pytest.mark.parametrize("system", FULL_SWEEP)

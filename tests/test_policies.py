@@ -41,7 +41,7 @@ class Clocked:
         self.asked += len(X) == 1
         return np.full(len(X), self.answer)
 
-    def probabilities(self, X):
+    def predict_proba(self, X):
         return np.array([chances(x) for x in X])
 
     def correct(self, x, y):
@@ -66,22 +66,33 @@ def test_each_correction_arrives_after_its_delay_or_at_the_end(delay, p, wrong, 
     draws, labels = policy.draws(s.seed, n), policy.labels(s)
     due = [i for i in range(n) if draws[i] and s.y_stream[i] != s.y_stream[0]]
     assert taught == [(min(i + delay, n - 1), i, labels[i]) for i in due]
-    assert [c.corrections for c in checkpoints] == [sum(at < c.step for at, *_ in taught) for c in checkpoints]
+    assert [c.corrections for c in checkpoints] == [
+        sum(at < c.step for at, *_ in taught) for c in checkpoints
+    ]
     assert checkpoints[-1].corrections == len(due)
-    assert all(c.novel_acc == np.mean(s.y_novel == s.y_stream[0]) and c.original_acc == 0 for c in checkpoints)
+    assert all(
+        c.novel_acc == np.mean(s.y_novel == s.y_stream[0]) and c.original_acc == 0
+        for c in checkpoints
+    )
 
 
 @given(delay=st.integers(0, 120), p=shares, ask=st.sampled_from(sorted(UNCERTAINTIES)))
-def test_questions_are_spent_on_right_answers_too_and_mistakes_asked_about_are_corrected(delay, p, ask, s):
+def test_questions_are_spent_on_right_answers_too_and_mistakes_asked_about_are_corrected(
+    delay, p, ask, s
+):
     policy, y = Policy("any", p, ask=ask, delay=delay), s.y_stream.tolist()
     gate = policy.gate(len(y))
     asked = [gate.asks(chances(x)) for x in s.X_stream]
     taught, _ = play(policy, s)
-    assert [(i, label) for _, i, label in taught] == [(i, y[i]) for i in range(len(y)) if asked[i] and y[i] != y[0]]
+    assert [(i, label) for _, i, label in taught] == [
+        (i, y[i]) for i in range(len(y)) if asked[i] and y[i] != y[0]
+    ]
 
 
 @given(p=shares, more=shares, seed=st.integers(0, 99), n=st.integers(0, 300))
-def test_draws_are_those_of_the_protocol_nested_over_shares_and_exact_where_wanted(p, more, seed, n):
+def test_draws_are_those_of_the_protocol_nested_over_shares_and_exact_where_wanted(
+    p, more, seed, n
+):
     p, more = sorted((p, more))
     uniform = np.random.default_rng([seed, 1]).random(n)
     np.testing.assert_array_equal(Policy("any", p).draws(seed, n), uniform < p)
@@ -126,19 +137,30 @@ def test_wrong_labels_nest_over_rates(confusion, low, high, s):
 def test_nearest_confusion_names_the_class_with_the_closest_mean(banking):
     s = make_scenario(banking, 0)
     told = replace(ORACLE, wrong=1.0, confusion="nearest").labels(s)
-    means = np.array([banking.X_train[banking.y_train == c].astype(np.float64).mean(axis=0) for c in range(77)])
+    means = np.array(
+        [banking.X_train[banking.y_train == c].astype(np.float64).mean(axis=0) for c in range(77)]
+    )
     for label in s.held_out:
         (named,) = set(told[s.y_stream == label])
         distances = np.linalg.norm(means - means[label], axis=1)
         assert named == np.argsort(distances)[1]
 
 
-@pytest.mark.parametrize("name", ["substrate", "bounded_reservoir_100", "knn_lm", "online_linear", "slda"])
+@pytest.mark.parametrize(
+    "name", ["substrate", "bounded_reservoir_100", "knn_lm", "online_linear", "slda"]
+)
 def test_asking_by_watched_queries_equals_asking_anew_each_time(name, s):
     policy, system = Policy("asked", 0.3, ask="entropy", wrong=0.1, delay=3), make(name)
-    methods = {part: getattr(system, part) for part in ("fit", "predict", "probabilities", "correct", "storage")}
-    unwatched, watched = (list(run_stream(one, s, policy, 10)) for one in (SimpleNamespace(**methods), make(name)))
-    assert unwatched == watched and watched[-1].ausuc > watched[0].ausuc == 0  # all numbers, the curve's too
+    methods = {
+        part: getattr(system, part)
+        for part in ("fit", "predict", "predict_proba", "correct", "storage")
+    }
+    unwatched, watched = (
+        list(run_stream(one, s, policy, 10)) for one in (SimpleNamespace(**methods), make(name))
+    )
+    assert (
+        unwatched == watched and watched[-1].ausuc > watched[0].ausuc == 0
+    )  # all numbers, the curve's too
 
 
 OUT = [("p", 1.5), ("p", np.nan), ("wrong", -0.1), ("delay", -1), ("confusion", "x"), ("ask", "x")]

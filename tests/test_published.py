@@ -23,7 +23,8 @@ from studies.statistics import REFERENCE
 
 STEMS = sorted(path.stem for path in (ROOT / "notebooks").glob("0[1-8]_*.ipynb"))
 PARAMETERS = "04-02|04-12b|04-12c|04-13"  # cells of 04_lora that count parameters
-# Differences of which the paper says that the seeds cannot tell them from 0; of the others it says which way they go.
+# Differences of which the paper says that the seeds cannot tell them from 0; of the others it says
+# which way they go.
 CANNOT_TELL = set(
     "late.slda_end late.ours_end asked.slda_gained asked.ours_gained_entropy drift.substrate_end drift.ours_end "
     "new.slda_novel new.ours_over_original wrong.ours_lost known.ours_novel order.reservoir_novel "
@@ -55,16 +56,24 @@ def results(out):
 @pytest.fixture
 def out(tmp_path, monkeypatch):
     monkeypatch.setattr(runs, "run_experiment", lambda name, *given, **options: published(name))
-    monkeypatch.setattr(scale, "run_cells", lambda *given, **options: (published("scale"), published("scale_costs")))
+    monkeypatch.setattr(
+        scale, "run_cells", lambda *given, **options: (published("scale"), published("scale_costs"))
+    )
     yield results(tmp_path)
     plt.close("all")
 
 
 def assert_published(out):
     """All files that a notebook made are the committed ones; their names."""
-    made = {path.relative_to(out) for path in out.rglob("*") if path.is_file() and path.suffix != ".parquet"}
+    made = {
+        path.relative_to(out)
+        for path in out.rglob("*")
+        if path.is_file() and path.suffix != ".parquet"
+    }
     for path in made:
-        assert (out / path).read_bytes() == (ROOT / path).read_bytes(), f"{path}: make it anew with `make paper`"
+        assert (out / path).read_bytes() == (ROOT / path).read_bytes(), (
+            f"{path}: make it anew with `make paper`"
+        )
     return {path.stem for path in made}
 
 
@@ -89,10 +98,15 @@ def test_figures_and_fresh_streams_are_the_published_ones(stem, out):
 
 @pytest.mark.slow
 def test_parameters_are_counted_in_the_models(out, monkeypatch):
-    monkeypatch.setattr(runs, "publish_study", lambda name, counted, *given, **options: counted)
+    monkeypatch.setattr(
+        "studies.results.publish_study", lambda name, counted, *given, **options: counted
+    )
     counted = execute("04_lora", out, only=PARAMETERS, LORA="live")["counted"]
     kept = published("parameters")[list(counted)]
-    assert counted.sort_values("backbone").values.tolist() == kept.sort_values("backbone").values.tolist()
+    assert (
+        counted.sort_values("backbone").values.tolist()
+        == kept.sort_values("backbone").values.tolist()
+    )
     large = counted.iloc[0]
     assert large["adapters"] == 24 * 2 * 2 * 8 * 1024  # blocks, projections, A and B, rank, width
     assert large["head"] == 77 * (1024 + 1)
@@ -120,37 +134,56 @@ def streams(tmp_path_factory):
 
 def test_figures_tables_and_values_of_harder_streams_are_the_published_ones(streams):
     made = assert_published(streams[0])
-    assert made >= {"streams_digits", "table_streams", "table_stream_differences", "10_streams"} and len(made) >= 13
+    assert (
+        made >= {"streams_digits", "table_streams", "table_stream_differences", "10_streams"}
+        and len(made) >= 13
+    )
 
 
 def test_the_advice_claims_only_effects_whose_interval_leaves_out_0(streams):
     quoted, studies, rows = (streams[1][name] for name in ("quoted", "studies", "rows"))
     found = {name: value for name, value in quoted.items() if isinstance(value, Difference)}
     assert {name for name, value in found.items() if value.low <= 0 <= value.high} == CANNOT_TELL
-    directed = [value for name, value in found.items() if name.endswith(("_lost", "_more", "_way", "_below", "_met"))]
+    directed = [
+        value
+        for name, value in found.items()
+        if name.endswith(("_lost", "_more", "_way", "_below", "_met"))
+    ]
     assert directed and all(value.value > 0 for value in directed)
     table = studies.table.set_index(["study", "setting", "than", "metric"]).sort_index()
     lost = -table.loc[("wrong", *QUOTED["wrong"], "novel_acc")].set_index("system")[["low", "high"]]
     models, head = ["slda", OURS], ["online_linear"]
     votes = lost.index.difference(models + head)
-    assert lost.loc[models, "low"].max() < lost.loc[votes, "high"].min()  # negated: low is the most that is lost
+    assert (
+        lost.loc[models, "low"].max() < lost.loc[votes, "high"].min()
+    )  # negated: low is the most that is lost
     assert lost.loc[votes, "low"].max() < lost.loc[head, "high"].min()
     assert (table.loc[("late", *QUOTED["late"], "novel_acc"), "high"] > 0).all()
     assert (table.loc[("known", *QUOTED["known"], "novel_acc"), "high"] > 0).all()
     asked = table.loc["asked"].query("metric == 'novel_acc' and setting.str.endswith('margin')")
     assert (asked["p_holm"] > 0.05).all()  # "none of these changes stands"
-    kept = table.xs(("known", "substrate", "original_acc"), level=("study", "than", "metric")).query("system == @OURS")
-    assert (kept.drop("67 known")[["low", "high"]].prod(axis=1) <= 0).all()  # section on known classes of the notebook
+    kept = table.xs(
+        ("known", "substrate", "original_acc"), level=("study", "than", "metric")
+    ).query("system == @OURS")
+    assert (
+        kept.drop("67 known")[["low", "high"]].prod(axis=1) <= 0
+    ).all()  # section on known classes of the notebook
     assert kept.loc["67 known", "high"] < 0
-    digits = rows[rows["study"] == "digits"].set_index("system")[["seed", "step", "novel_acc", "original_acc"]]
-    roomy, whole = (digits.loc[name].reset_index(drop=True) for name in ("bounded_reservoir_1000", "substrate"))
+    digits = rows[rows["study"] == "digits"].set_index("system")[
+        ["seed", "step", "novel_acc", "original_acc"]
+    ]
+    roomy, whole = (
+        digits.loc[name].reset_index(drop=True) for name in ("bounded_reservoir_1000", "substrate")
+    )
     assert roomy.equals(whole)  # caption of the figure
 
 
 def test_a_difference_is_shown_with_its_interval_and_a_mark_if_it_stands():
     row = {"metric": "novel_acc", "difference": 0.051, "low": 0.02, "high": 0.082, "p_holm": 0.04}
     stands = Difference.of(row)
-    assert stands.text == "5.1\u00a0pp [2.0, 8.2]†" and (-stands).text == "−5.1\u00a0pp [−8.2, −2.0]†"
+    assert (
+        stands.text == "5.1\u00a0pp [2.0, 8.2]†" and (-stands).text == "−5.1\u00a0pp [−8.2, −2.0]†"
+    )
     assert Difference.of(row | {"p_holm": 0.06}).text == "5.1\u00a0pp [2.0, 8.2]"
     one_seed = dict.fromkeys(("low", "high", "p_holm"), np.nan)
     assert Difference.of(row | one_seed).text == Value(5.1, 1, "pp").text
@@ -161,15 +194,28 @@ def test_a_difference_is_shown_with_its_interval_and_a_mark_if_it_stands():
 
 def test_tables_of_the_wider_comparison_that_need_no_curves_are_the_published_ones(out):
     quoted = execute(
-        "09_beyond", out, "09-0[124]|09-setup|09-24", quoted={}, SHORT={"ours": OURS, "substrate": REFERENCE}
+        "09_beyond",
+        out,
+        "09-0[124]|09-setup|09-24",
+        quoted={},
+        SHORT={"ours": OURS, "substrate": REFERENCE},
     )["quoted"]
     assert assert_published(out) == {"table_corrections", "table_datasets", "table_file_order"}
     entries = values.read()
-    assert quoted and all(entries[f"beyond.{name}"]["value"] == value.value for name, value in quoted.items())
+    assert quoted and all(
+        entries[f"beyond.{name}"]["value"] == value.value for name, value in quoted.items()
+    )
 
 
 @pytest.mark.slow
 def test_figures_tables_and_values_of_the_wider_comparison_are_the_published_ones(out):
     execute("09_beyond", out)
     made = assert_published(out)
-    assert {"beyond_areas", "beyond_curves", "boldness", "table_compared", "table_target", "09_beyond"} < made
+    assert {
+        "beyond_areas",
+        "beyond_curves",
+        "boldness",
+        "table_compared",
+        "table_target",
+        "09_beyond",
+    } < made

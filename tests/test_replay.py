@@ -6,9 +6,10 @@ from conftest import clusters, rows
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ocrrlib.systems import heads
-from ocrrlib.systems.heads import HELD_OUT, TESTED, best_rate, rehearse, train, with_bias
-from ocrrlib.systems.replay import DERPP, ER, ERACE, MIR, BalancedReservoir, GDumb, OnlineLinearTuned
+from ocrrlib.rivals import tuned
+from ocrrlib.rivals.replay import DERPP, ER, ERACE, MIR, BalancedReservoir, GDumb
+from ocrrlib.rivals.tuned import HELD_OUT, TESTED, OnlineLinearTuned, rehearse
+from ocrrlib.systems.heads import train, with_bias
 
 torch = pytest.importorskip("torch")
 KNOWN, CLASSES, D = 5, 8, 12
@@ -31,11 +32,18 @@ def test_memory_fills_up_and_classes_that_were_never_the_largest_lose_nothing(la
         assert slot is None or (memory.X[slot], memory.y[slot]) == (number, label)
         sizes = np.bincount(memory.y[: memory.size], minlength=7)
         largest |= (sizes == sizes.max()) & (memory.size == budget)
-    assert memory.size == min(budget, len(labels)) and len(set(memory.X[: memory.size, 0])) == memory.size
-    np.testing.assert_array_equal(sizes[~largest], np.bincount(np.array(labels, int), minlength=7)[~largest])
+    assert (
+        memory.size == min(budget, len(labels))
+        and len(set(memory.X[: memory.size, 0])) == memory.size
+    )
+    np.testing.assert_array_equal(
+        sizes[~largest], np.bincount(np.array(labels, int), minlength=7)[~largest]
+    )
 
 
-@pytest.mark.parametrize("order", [np.arange(700), np.random.default_rng(0).permutation(700)], ids=["sorted", "mixed"])
+@pytest.mark.parametrize(
+    "order", [np.arange(700), np.random.default_rng(0).permutation(700)], ids=["sorted", "mixed"]
+)
 def test_memory_ends_balanced(order):
     memory = BalancedReservoir(70, 1, 7, np.random.default_rng(1))
     for label in (order // 100).tolist():
@@ -46,7 +54,9 @@ def test_memory_ends_balanced(order):
 def losses(at, X, y, classes):
     """Cross-entropy of each row among some classes, at weights (C, d + 1) whose last column is the intercept."""
     logits = torch.from_numpy(with_bias(X)) @ at[list(classes)].T
-    return torch.nn.functional.cross_entropy(logits, torch.tensor(np.searchsorted(classes, y)), reduction="none")
+    return torch.nn.functional.cross_entropy(
+        logits, torch.tensor(np.searchsorted(classes, y)), reduction="none"
+    )
 
 
 def gradient(loss, at):
@@ -67,11 +77,13 @@ def recorded(system, monkeypatch):
     return found
 
 
-# The loss that each paper writes, at any weights: of correction i, the classes seen, the rows drawn, and the weights
-# before this and all former corrections.
+# The loss that each paper writes, at any weights: of correction i, the classes seen, the rows
+# drawn, and the weights before this and all former corrections.
 def er(i, seen, drawn, starts):
     ((M, m),) = drawn
-    return lambda at: losses(at, NEW_X[[i]], [NEW_Y[i]], seen)[0] / 2 + losses(at, M, m, seen).mean() / 2
+    return lambda at: (
+        losses(at, NEW_X[[i]], [NEW_Y[i]], seen)[0] / 2 + losses(at, M, m, seen).mean() / 2
+    )
 
 
 def er_ace(i, seen, drawn, starts):
@@ -87,7 +99,11 @@ def der_pp(i, seen, drawn, starts):
 
     def loss(at):
         kept = torch.mean((torch.from_numpy(with_bias(A)) @ at.T - Z) ** 2)
-        return losses(at, NEW_X[[i]], [NEW_Y[i]], seen)[0] + 0.3 * kept + 0.5 * losses(at, B, m, seen).mean()
+        return (
+            losses(at, NEW_X[[i]], [NEW_Y[i]], seen)[0]
+            + 0.3 * kept
+            + 0.5 * losses(at, B, m, seen).mean()
+        )
 
     return loss
 
@@ -110,17 +126,22 @@ PAPERS = [
 
 
 @pytest.mark.parametrize("cls, params, loss_of", PAPERS, ids=[loss.__name__ for *_, loss in PAPERS])
-def test_each_correction_is_one_step_along_the_gradient_of_its_papers_loss(cls, params, loss_of, monkeypatch):
+def test_each_correction_is_one_step_along_the_gradient_of_its_papers_loss(
+    cls, params, loss_of, monkeypatch
+):
     system = fitted(cls, memory=20, **params)
     drawn, starts = recorded(system, monkeypatch), []
     for i in range(25):
         drawn.clear()
         starts.append(system.theta.copy())
         system.correct(NEW_X[i], NEW_Y[i])
-        # Their sources draw first and store afterwards; only ER-ACE's batch needs the row in memory.
+        # Their sources draw first and store afterwards; only ER-ACE's batch needs the row in
+        # memory.
         assert cls is ERACE or not any((X == NEW_X[i]).all(axis=1).any() for X, _ in drawn)
         loss = loss_of(i, np.flatnonzero(system.seen), drawn, starts)
-        np.testing.assert_allclose(system.theta, starts[-1] - 0.1 * gradient(loss, starts[-1]), atol=1e-9)
+        np.testing.assert_allclose(
+            system.theta, starts[-1] - 0.1 * gradient(loss, starts[-1]), atol=1e-9
+        )
 
 
 def test_gdumb_is_a_head_trained_on_the_memory_alone_and_again_when_it_is_due():
@@ -136,7 +157,9 @@ def test_gdumb_is_a_head_trained_on_the_memory_alone_and_again_when_it_is_due():
             since = 0
             met.add(y)
             known, ranks = np.unique(system.held.y, return_inverse=True)
-            np.testing.assert_array_equal(system.theta[known], train(system.held.X, ranks, len(known), 1, **TRAINING))
+            np.testing.assert_array_equal(
+                system.theta[known], train(system.held.X, ranks, len(known), 1, **TRAINING)
+            )
     assert met == set(range(CLASSES)) and since
 
 
@@ -162,13 +185,17 @@ def test_a_rehearsal_trains_streams_and_tests_each_row_in_one_place_only(counts)
     recorder = Recorder()
     rehearse(recorder, np.arange(len(y)), y, len(counts))
     streamed = recorder.corrected
-    assert recorder.asked[: len(streamed)] == [[row] for row in streamed]  # each asked about before it is learnt
+    assert recorder.asked[: len(streamed)] == [
+        [row] for row in streamed
+    ]  # each asked about before it is learnt
     tested = sum(recorder.asked[len(streamed) :], [])
     assert sorted(recorder.trained + streamed + tested) == list(range(len(y)))
     classes, counts = np.unique(y, return_counts=True)
     assert not set(y[recorder.trained]) & set(y[streamed])
     assert len(set(y[streamed])) == min(HELD_OUT, len(classes) // 4)
-    np.testing.assert_array_equal([np.count_nonzero(y[tested] == c) for c in classes], counts // TESTED)
+    np.testing.assert_array_equal(
+        [np.count_nonzero(y[tested] == c) for c in classes], counts // TESTED
+    )
 
 
 @pytest.mark.parametrize("cls", [OnlineLinearTuned, ER, ERACE])
@@ -183,8 +210,6 @@ def test_apart_from_its_rate_it_is_the_system_that_is_rehearsed(cls):
 
 
 def test_the_best_rate_wins_and_of_equal_ones_the_lowest(monkeypatch):
-    best_rate.forget()
     scores = dict(zip(ER.rates, [1, 3, 3, 0, 3, 0]))
-    monkeypatch.setattr(heads, "rehearse", lambda system, *args: scores[system.lr])
-    assert best_rate(ER, X0, Y0, CLASSES) == ER.rates[1]
-    best_rate.forget()
+    monkeypatch.setattr(tuned, "rehearse", lambda system, *args: scores[system.lr])
+    assert ER(**TRAINING).fit(X0, Y0, range(CLASSES)).rate == ER.rates[1]

@@ -11,16 +11,24 @@ import pandas as pd
 import pytest
 
 from ocrrlib import runs, tasks
-from ocrrlib.curves import summary
 from ocrrlib.experiments import PROFILES, Run, grid, parse_seeds
 from ocrrlib.files import ROOT, InputError, atomic, write_text
-from ocrrlib.metrics import RUN, final
-from ocrrlib.runs import publish_study, read_about, read_results, run_grid, sweep
+from ocrrlib.metrics import RUN, final, summary
+from ocrrlib.runs import read_about, read_results, run_grid, sweep
 from ocrrlib.scenario import make_scenario
 from ocrrlib.tasks import Task, run_tasks
+from studies.results import publish_study
 
 # Every family, everything random, two scenarios and two policies.
-SYSTEMS = ("static_knn", "static_linear", "a_gem", "knn_lm", "river_logreg", "substrate", "bounded_reservoir_100")
+SYSTEMS = (
+    "static_knn",
+    "static_linear",
+    "a_gem",
+    "knn_lm",
+    "river_logreg",
+    "substrate",
+    "bounded_reservoir_100",
+)
 RUNS = [
     Run("tiny", "drawn at random", policy, seed, system, cap=20)
     for policy in ("oracle", "random50")
@@ -49,14 +57,18 @@ def ran(monkeypatch):
 
 
 def assert_same(frame, expected):
-    pd.testing.assert_frame_equal(frame.reset_index(drop=True), expected.reset_index(drop=True), check_exact=True)
+    pd.testing.assert_frame_equal(
+        frame.reset_index(drop=True), expected.reset_index(drop=True), check_exact=True
+    )
 
 
 # --- one result, whoever computes it
 
 
 def test_results_are_one_row_per_checkpoint_in_the_order_of_the_runs(reference):
-    assert list(reference.columns[:5]) == RUN and not {"seconds", "date", "machine"} & set(reference.columns)
+    assert list(reference.columns[:5]) == RUN and not {"seconds", "date", "machine"} & set(
+        reference.columns
+    )
     per_run = reference.groupby(RUN, sort=False)
     assert list(per_run.groups) == [tuple(run.names.values()) for run in RUNS]
     for _, run in per_run:
@@ -65,7 +77,9 @@ def test_results_are_one_row_per_checkpoint_in_the_order_of_the_runs(reference):
     assert reference["novel_acc"].between(0, 1).all() and reference["novel_acc"].nunique() > 5
 
 
-def test_two_workers_give_the_results_of_one_and_fill_the_same_cache(datasets, reference, tmp_path, ran):
+def test_two_workers_give_the_results_of_one_and_fill_the_same_cache(
+    datasets, reference, tmp_path, ran
+):
     assert_same(sweep(RUNS, datasets, jobs=2, cache=tmp_path, progress=False), reference)
     assert_same(sweep(RUNS, datasets, jobs=1, cache=tmp_path, progress=False), reference)
     assert ran == []  # found again, not repeated
@@ -74,12 +88,18 @@ def test_two_workers_give_the_results_of_one_and_fill_the_same_cache(datasets, r
 @pytest.mark.slow
 def test_a_dask_cluster_of_two_processes_gives_the_same_results(datasets, reference, tmp_path):
     distributed = pytest.importorskip("distributed", reason="Dask is optional")
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
-        frame = sweep(RUNS, datasets, dask=cluster.scheduler_address, cache=tmp_path, progress=False)
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+    ) as cluster:
+        frame = sweep(
+            RUNS, datasets, dask=cluster.scheduler_address, cache=tmp_path, progress=False
+        )
         with distributed.Client(cluster) as client:
             loaded = client.run(lambda: "ocrrlib.runs" in sys.modules)
     assert_same(frame, reference)
-    assert any(loaded.values()) and len(list(tmp_path.iterdir())) == len(RUNS)  # the workers ran; the cache is here
+    assert any(loaded.values()) and len(list(tmp_path.iterdir())) == len(
+        RUNS
+    )  # the workers ran; the cache is here
 
 
 def test_right_answers_and_heights_add_up_to_the_last_accuracies_and_areas(datasets):
@@ -91,14 +111,28 @@ def test_right_answers_and_heights_add_up_to_the_last_accuracies_and_areas(datas
         }
         bits = np.unpackbits(np.frombuffer(row.right, np.uint8), count=row.n_novel + row.n_original)
         novel, original = np.split(bits, [row.n_novel])
-        assert (row.system, novel.mean(), original.mean()) == (end.system, end.novel_acc, end.original_acc)
+        assert (row.system, novel.mean(), original.mean()) == (
+            end.system,
+            end.novel_acc,
+            end.original_acc,
+        )
 
 
 def test_the_joint_fit_is_that_of_all_training_rows(tiny, datasets):
-    checkpoints, _ = run_grid([replace(RUNS[0], policy="joint", system="ncm", cap=None)], datasets, cache=None)
-    system, s = runs.make("ncm", 1).fit(tiny.X_train, tiny.y_train, tiny.classes), make_scenario(tiny, 1, cap=None)
-    right = [np.mean(system.predict(X) == y) for X, y in ((s.X_novel, s.y_novel), (s.X_original, s.y_original))]
-    assert checkpoints[["step", "corrections", "novel_acc", "original_acc"]].values.tolist() == [[0, 0, *right]]
+    checkpoints, _ = run_grid(
+        [replace(RUNS[0], policy="joint", system="ncm", cap=None)], datasets, cache=None
+    )
+    system, s = (
+        runs.make("ncm", 1).fit(tiny.X_train, tiny.y_train, tiny.classes),
+        make_scenario(tiny, 1, cap=None),
+    )
+    right = [
+        np.mean(system.predict(X) == y)
+        for X, y in ((s.X_novel, s.y_novel), (s.X_original, s.y_original))
+    ]
+    assert checkpoints[["step", "corrections", "novel_acc", "original_acc"]].values.tolist() == [
+        [0, 0, *right]
+    ]
 
 
 # --- stopping and resuming
@@ -117,7 +151,9 @@ def sweep_until_killed(datasets, cache, lives):
     sweep(RUNS, datasets, cache=cache, progress=False)
 
 
-def test_a_killed_sweep_goes_on_where_it_was_and_ends_the_same(datasets, reference, tmp_path, ran, monkeypatch):
+def test_a_killed_sweep_goes_on_where_it_was_and_ends_the_same(
+    datasets, reference, tmp_path, ran, monkeypatch
+):
     monkeypatch.setenv("PYTHONHASHSEED", "1")
     process = get_context("spawn").Process(target=sweep_until_killed, args=(datasets, tmp_path, 5))
     process.start()
@@ -127,7 +163,9 @@ def test_a_killed_sweep_goes_on_where_it_was_and_ends_the_same(datasets, referen
     assert len(ran) == len(RUNS) - 5
 
 
-def test_edited_code_changed_data_and_declared_versions_are_run_anew(tiny, tmp_path, ran, monkeypatch):
+def test_edited_code_changed_data_and_declared_versions_are_run_anew(
+    tiny, tmp_path, ran, monkeypatch
+):
     monkeypatch.setattr(tasks, "__file__", str(tmp_path / "tasks.py"))
     monkeypatch.setattr(tasks, "_code", tasks._code.__wrapped__)  # as a new process has it
 
@@ -157,12 +195,15 @@ def square(x):
 @pytest.mark.parametrize("jobs", [1, 2, 1000])
 def test_results_come_in_the_order_of_their_tasks_and_each_key_is_done_once(jobs, tmp_path):
     given = [Task({"x": x}, (x,), group=x % 2) for x in (3, 1, 2, 3)]
-    assert run_tasks(square, given, jobs, tmp_path, progress=False) == [square(x) for x in (3, 1, 2, 3)]
+    assert run_tasks(square, given, jobs, tmp_path, progress=False) == [
+        square(x) for x in (3, 1, 2, 3)
+    ]
     assert len(list(tmp_path.iterdir())) == 3
 
 
 @pytest.mark.parametrize(
-    "x, kind, said", [(5, InputError, "{'x': 5}: 5 is odd"), (7, RuntimeError, "{'x': 7}: no seven")]
+    "x, kind, said",
+    [(5, InputError, "{'x': 5}: 5 is odd"), (7, RuntimeError, "{'x': 7}: no seven")],
 )
 def test_a_failing_task_is_named_and_finished_ones_stay(tmp_path, x, kind, said):
     with pytest.raises(kind, match=f"run failed: {said}"):
@@ -188,11 +229,14 @@ def test_a_grid_with_one_run_that_cannot_be_runs_nothing(datasets, tmp_path, ran
 
 
 @pytest.mark.parametrize(
-    "name, size, draw", [("full_sweep", 162, "fresh"), ("storage_pareto", 36, "continued"), ("beyond", 5760, "fresh")]
+    "name, size, draw",
+    [("full_sweep", 162, "fresh"), ("storage_pareto", 36, "continued"), ("beyond", 5760, "fresh")],
 )
 def test_grids_have_the_papers_sizes_without_repeats(name, size, draw):
     found, quick = grid(name), grid(name, profile="quick")
-    assert len(found) == len(set(found)) == len(quick) == size and {run.draw for run in found} == {draw}
+    assert len(found) == len(set(found)) == len(quick) == size and {run.draw for run in found} == {
+        draw
+    }
     assert {run.cap for run in found} == {None if name == "beyond" else 400}
     assert all(run.cap == PROFILES["quick"]["cap"] and run.thin > 1 for run in quick)
 
@@ -230,14 +274,21 @@ def test_a_damaged_or_missing_results_file_is_named(tmp_path, reference):
 
 
 def test_fresh_rows_of_a_study_replace_published_ones_and_the_others_stay(tmp_path, monkeypatch):
-    monkeypatch.setattr(runs, "_path", lambda name, out=tmp_path: out / f"{name}.parquet")
+    for module in ("ocrrlib.runs", "studies.results"):
+        monkeypatch.setattr(f"{module}.path_of", lambda name, out=tmp_path: out / f"{name}.parquet")
 
     def write(*rows, **more):
-        return publish_study("growth", pd.DataFrame(rows, columns=["system", "entries", "us"]), tmp_path, **more)
+        return publish_study(
+            "growth", pd.DataFrame(rows, columns=["system", "entries", "us"]), tmp_path, **more
+        )
 
     write(("substrate", 1000, 1.0), ("substrate", 100, 2.0), keep=False)
     joined = write(("substrate", 1000, 3.0), ("hnsw", 100, 4.0))
-    assert joined.to_numpy().tolist() == [["hnsw", 100, 4.0], ["substrate", 100, 2.0], ["substrate", 1000, 3.0]]
+    assert joined.to_numpy().tolist() == [
+        ["hnsw", 100, 4.0],
+        ["substrate", 100, 2.0],
+        ["substrate", 1000, 3.0],
+    ]
     about = read_about(tmp_path / "growth.parquet")
     assert about.keys() == {"protocol", "machine", "libraries", "date"}
     assert about["libraries"]["numpy"] == np.__version__
@@ -254,7 +305,9 @@ def test_a_failed_write_leaves_the_old_file_whole_and_nothing_beside_it(tmp_path
     write_text(tmp_path / "a.txt", "old")
     with pytest.raises(failure), atomic(tmp_path / "a.txt") as temporary:
         temporary.write_text("half of the n")
-        assert [path.name for path in tmp_path.glob("*.txt")] == ["a.txt"]  # a reader does not see it
+        assert [path.name for path in tmp_path.glob("*.txt")] == [
+            "a.txt"
+        ]  # a reader does not see it
         raise failure
     assert (tmp_path / "a.txt").read_text() == "old" and len(list(tmp_path.iterdir())) == 1
 

@@ -15,20 +15,34 @@ def published(data, seed, anew, cap, held_out=10, thin=1):
         rng = np.random.default_rng(seed)
 
     def numbers(labels, novel, thin=1):
-        return np.array([row for row in range(0, len(labels), thin) if (labels[row] in held) == novel])
+        return np.array(
+            [row for row in range(0, len(labels), thin) if (labels[row] in held) == novel]
+        )
 
     def capped(rows):
-        return rows if cap is None or len(rows) <= cap else rows[rng.choice(len(rows), cap, replace=False)]
+        return (
+            rows
+            if cap is None or len(rows) <= cap
+            else rows[rng.choice(len(rows), cap, replace=False)]
+        )
 
     original = capped(numbers(data.y_test, False))
     novel = capped(numbers(data.y_test, True))
     stream = numbers(data.y_train, True, thin)
-    return held, numbers(data.y_train, False, thin), stream[rng.permutation(len(stream))], novel, original
+    return (
+        held,
+        numbers(data.y_train, False, thin),
+        stream[rng.permutation(len(stream))],
+        novel,
+        original,
+    )
 
 
 @pytest.mark.parametrize("draw", ["fresh", "continued"])
 @pytest.mark.parametrize(
-    "how", [dict(cap=PAPER_CAP), dict(cap=60), dict(cap=None), dict(cap=None, held_out=76, thin=3)], ids=str
+    "how",
+    [dict(cap=PAPER_CAP), dict(cap=60), dict(cap=None), dict(cap=None, held_out=76, thin=3)],
+    ids=str,
 )  # a cap of 60 cuts the novel rows, too
 @pytest.mark.parametrize("seed", [0, 1, 2, 11])
 def test_draws_are_the_published_ones(banking, draw, how, seed):
@@ -44,13 +58,29 @@ def test_draws_are_the_published_ones(banking, draw, how, seed):
 
 def test_scenario_cannot_be_written_to_and_leaves_the_data_alone(tiny):
     s = make_scenario(tiny, 0, held_out=4)
-    for array in (s.X_initial, s.y_initial, s.X_stream, s.y_stream, s.y_novel, s.y_original, s.queries):
+    for array in (
+        s.X_initial,
+        s.y_initial,
+        s.X_stream,
+        s.y_stream,
+        s.y_novel,
+        s.y_original,
+        s.queries,
+    ):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 0
     assert tiny.X_train.flags.writeable and tiny.y_train.flags.writeable
 
 
-WRONG = dict(draw="anew"), dict(seed=-1), dict(seed=0.5), dict(held_out=0), dict(held_out=12), dict(cap=0), dict(thin=0)
+WRONG = (
+    dict(draw="anew"),
+    dict(seed=-1),
+    dict(seed=0.5),
+    dict(held_out=0),
+    dict(held_out=12),
+    dict(cap=0),
+    dict(thin=0),
+)
 
 
 @pytest.mark.parametrize("wrong", WRONG)

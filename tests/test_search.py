@@ -16,10 +16,14 @@ UNIT = 2.0**-24
 
 def brute_force(Q, X, born, k):
     """All cosines as integers in units of 2**-48, then one full sort per query."""
-    products = (Q.astype(np.float64) / UNIT).astype(np.int64) @ (X.astype(np.float64) / UNIT).astype(np.int64).T
+    products = (Q.astype(np.float64) / UNIT).astype(np.int64) @ (
+        X.astype(np.float64) / UNIT
+    ).astype(np.int64).T
     order = np.lexsort((np.broadcast_to(-born, products.shape), -products))[:, :k]
     padding = [(0, 0), (0, k - order.shape[1])]
-    sims = np.pad(np.take_along_axis(products, order, axis=1) * UNIT**2, padding, constant_values=-np.inf)
+    sims = np.pad(
+        np.take_along_axis(products, order, axis=1) * UNIT**2, padding, constant_values=-np.inf
+    )
     return sims, np.pad(order, padding, constant_values=-1)
 
 
@@ -40,7 +44,9 @@ seeds = st.integers(0, 999)
 sizes = st.one_of(st.integers(0, 40), st.integers(2 * GROUPS - 2, 2 * GROUPS + 130))
 
 
-@given(n=sizes, d=st.integers(1, 9), k=st.sampled_from([1, 3, 5, 20, GROUPS, GROUPS + 20]), seed=seeds)
+@given(
+    n=sizes, d=st.integers(1, 9), k=st.sampled_from([1, 3, 5, 20, GROUPS, GROUPS + 20]), seed=seeds
+)
 @settings(max_examples=60)
 def test_top_k_equals_a_full_sort_with_ties_to_the_newest(n, d, k, seed):
     rng = np.random.default_rng(seed)
@@ -49,15 +55,27 @@ def test_top_k_equals_a_full_sort_with_ties_to_the_newest(n, d, k, seed):
     born = rng.permutation(3 * n)[:n]
     expected = brute_force(Q, X, born, k)
     assert_same(top_k(Q, X, born, k), expected)
-    for cached in (0, X.nbytes):  # one query is searched otherwise where the entries do not fit a cache
+    for cached in (
+        0,
+        X.nbytes,
+    ):  # one query is searched otherwise where the entries do not fit a cache
         with mock.patch.object(search, "CACHED", cached):
             assert_same(top_k(Q[:1], X, born, k), [part[:1] for part in expected])
 
 
-steps = st.tuples(st.sampled_from(["append", "overwrite", "ask"]), st.integers(0, 8), st.integers(0, 2**9 - 1))
+steps = st.tuples(
+    st.sampled_from(["append", "overwrite", "ask"]), st.integers(0, 8), st.integers(0, 2**9 - 1)
+)
 
 
-@given(st.integers(0, 12), st.lists(steps, max_size=25), st.booleans(), st.integers(1, 6), st.integers(0, 9), seeds)
+@given(
+    st.integers(0, 12),
+    st.lists(steps, max_size=25),
+    st.booleans(),
+    st.integers(1, 6),
+    st.integers(0, 9),
+    seeds,
+)
 @settings(max_examples=200)
 def test_standing_queries_equal_top_k_after_any_writes(n, history, overwrites, k, spare, seed):
     some = pool(5, seed)
@@ -78,7 +96,11 @@ def test_standing_queries_equal_top_k_after_any_writes(n, history, overwrites, k
 @pytest.mark.parametrize("k, spare", [(1, 0), (5, 3), (5, 15), (DEPTH + 7, 0)])
 @pytest.mark.parametrize("overwritten", [False, True])
 def test_standing_queries_hold_through_hundreds_of_writes(k, spare, overwritten):
-    entries, Q, rng = Buffer(rows(2 * GROUPS, 6, 0), np.zeros(2 * GROUPS)), rows(30, 6, 1), np.random.default_rng(3)
+    entries, Q, rng = (
+        Buffer(rows(2 * GROUPS, 6, 0), np.zeros(2 * GROUPS)),
+        rows(30, 6, 1),
+        np.random.default_rng(3),
+    )
     standing = StandingQueries(Q, entries, k, spare)
     for x in rows(400, 6, 2):
         entries.overwrite(rng.integers(entries.size), x, 0) if overwritten else entries.append(x, 0)

@@ -19,8 +19,12 @@ PAPER = '<!doctype html><meta name="viewport" content="width=device-width"><h1>O
 OUTPUTS = [
     nbformat.v4.new_output("stream", name="stdout", text="a line\n"),
     nbformat.v4.new_output("display_data", {"text/plain": "Desk()", WIDGET: {"model_id": "1"}}),
-    nbformat.v4.new_output("display_data", {"text/plain": "x", "text/markdown": "| a | b |\n|---|---|\n| 1 | 2 |"}),
-    nbformat.v4.new_output("display_data", {"text/plain": "x", "text/html": f"<table><td>{'wide ' * 99}</table>"}),
+    nbformat.v4.new_output(
+        "display_data", {"text/plain": "x", "text/markdown": "| a | b |\n|---|---|\n| 1 | 2 |"}
+    ),
+    nbformat.v4.new_output(
+        "display_data", {"text/plain": "x", "text/html": f"<table><td>{'wide ' * 99}</table>"}
+    ),
 ]
 PAGES = (
     *"index claims leaderboard figures tables notebooks protocol api paper references ocrr search".split(),
@@ -50,7 +54,11 @@ def site(tmp_path_factory):
     (source / "build/notebooks").mkdir(parents=True)
     for name in BOOKS:
         executed(ROOT / f"notebooks/{name}.ipynb", source / "build/notebooks")
-    links = re.sub(r"(\[[^]]*\])\(notebooks/(?!05)\w+\.ipynb\)", r"\1", (source / "docs/figures.md").read_text())
+    links = re.sub(
+        r"(\[[^]]*\])\(notebooks/(?!05)\w+\.ipynb\)",
+        r"\1",
+        (source / "docs/figures.md").read_text(),
+    )
     (source / "docs/figures.md").write_text(links)  # notebooks that are not built here
     command = [sys.executable, *"-m sphinx -W --keep-going -q -b html docs build/site".split()]
     run = subprocess.run(command, cwd=source, capture_output=True, text=True)
@@ -73,16 +81,24 @@ def test_links_inside_the_site_lead_somewhere(site, pages):
     broken = []
     for path, (links, _) in pages.items():
         for link in links:
-            if re.match(r"\w+:", link) or path.name in ("search.html", "genindex.html") and link == "#":
+            if (
+                re.match(r"\w+:", link)
+                or path.name in ("search.html", "genindex.html")
+                and link == "#"
+            ):
                 continue
             address, anchor = urldefrag(link)
-            target = (path.parent / unquote(address.partition("?")[0])).resolve() if address else path
+            target = (
+                (path.parent / unquote(address.partition("?")[0])).resolve() if address else path
+            )
             lost = anchor and target in pages and not {anchor, unquote(anchor)} & pages[target][1]
             broken += [f"{path.relative_to(site)}: {link}"] if lost or not target.exists() else []
     assert broken == []
 
 
-@pytest.mark.parametrize("page, published", [("figures", "figures/*.png"), ("tables", "paper/tables/*.csv")])
+@pytest.mark.parametrize(
+    "page, published", [("figures", "figures/*.png"), ("tables", "paper/tables/*.csv")]
+)
 def test_every_figure_and_table_is_shown(page, published, site, pages):
     shown = {link.rpartition("/")[2] for link in pages[site / f"{page}.html"][0]}
     assert {path.name for path in ROOT.glob(published)} <= shown
@@ -91,8 +107,13 @@ def test_every_figure_and_table_is_shown(page, published, site, pages):
 @pytest.mark.parametrize("name", BOOKS)
 def test_a_notebook_opens_in_binder_in_jupyterlab_and_as_one_file(name, site, pages):
     links = " ".join(pages[site / f"notebooks/{name}.html"][0])
-    assert f"http://localhost:8888/lab/tree/notebooks/{name}.ipynb" in links and f"../{name}.html" in links
-    assert re.search(rf"https://mybinder\.org/v2/gh/\S+\?urlpath=lab/tree/notebooks/{name}\.ipynb", links)
+    assert (
+        f"http://localhost:8888/lab/tree/notebooks/{name}.ipynb" in links
+        and f"../{name}.html" in links
+    )
+    assert re.search(
+        rf"https://mybinder\.org/v2/gh/\S+\?urlpath=lab/tree/notebooks/{name}\.ipynb", links
+    )
 
 
 def test_tables_of_a_notebook_are_html_and_widgets_are_left_out(site):
@@ -106,6 +127,8 @@ def test_a_page_fits_its_window_and_requests_nothing_elsewhere(page, width, site
     tab.show(width=width, height=900)
     tab.open((site / f"{page}.html").as_uri())
     foreign = [url for url in tab.requests if not url.startswith((site.as_uri(), "data:", "blob:"))]
-    complaints = [error for error in tab.errors if "[PST]" not in error and "theme mode" not in error]
+    complaints = [
+        error for error in tab.errors if "[PST]" not in error and "theme mode" not in error
+    ]
     assert foreign == [] and complaints == []
     assert tab.run("document.documentElement.scrollWidth") <= tab.run("innerWidth") == width

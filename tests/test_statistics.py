@@ -19,16 +19,25 @@ from studies.statistics import CELL, LEVEL, METRICS
 BOUNDS = ["t_low", "t_high", "bca_low", "bca_high"]
 
 
-def checkpoints(steps, corrections, novel, original=0.5, policy="oracle", seed=0, system="substrate"):
+def checkpoints(
+    steps, corrections, novel, original=0.5, policy="oracle", seed=0, system="substrate"
+):
     """Checkpoints of one run."""
     names = dict(zip(RUN, ("banking77", "encoder", policy, seed, system)))
-    return pd.DataFrame(names | dict(step=steps, corrections=corrections, novel_acc=novel, original_acc=original))
+    return pd.DataFrame(
+        names | dict(step=steps, corrections=corrections, novel_acc=novel, original_acc=original)
+    )
 
 
 def test_a_run_is_measured_by_its_end_its_start_and_its_mean_over_steps():
     run = checkpoints([0, 50, 70], [0, 30, 30], [0.0, 0.4, 0.6], [1.0, 0.9, 0.9])
     found = statistics.measure(run.assign(ausuc=[0.0, 0.2, 0.4], mistakes=[0, 40, 49])).iloc[0]
-    assert (found["novel"], found["original"], found["start"], found["corrections"]) == (0.6, 0.9, 1.0, 30)
+    assert (found["novel"], found["original"], found["start"], found["corrections"]) == (
+        0.6,
+        0.9,
+        1.0,
+        30,
+    )
     assert found["hm"] == pytest.approx(2 / (1 / 0.6 + 1 / 0.9)) and found["ausuc"] == 0.4
     assert found["novel_over_steps"] == pytest.approx((50 * 0.2 + 20 * 0.5) / 70)
     assert found["original_over_steps"] == pytest.approx((50 * 0.95 + 20 * 0.9) / 70)
@@ -39,7 +48,9 @@ def test_a_run_is_measured_by_its_end_its_start_and_its_mean_over_steps():
 
 def test_tables_of_pairs_are_in_order_of_appearance():
     rows = [(1, "z", 0.1), (1, "a", 0.2), (0, "a", 0.3), (0, "z", 0.4)]
-    runs = pd.DataFrame([("d", "oracle", *row) for row in rows], columns=[*CELL, "seed", "system", "novel"])
+    runs = pd.DataFrame(
+        [("d", "oracle", *row) for row in rows], columns=[*CELL, "seed", "system", "novel"]
+    )
     ((cell, table),) = statistics.by_seed(runs, "novel")
     assert (cell, list(table), list(table.index)) == (("d", "oracle"), ["z", "a"], [1, 0])
     assert table.to_numpy().tolist() == [[0.1, 0.2], [0.4, 0.3]]
@@ -49,7 +60,9 @@ def test_intervals_are_those_of_scipy():
     values = np.random.default_rng(0).beta(8, 2, (3, 20))
     for row, found in zip(values, statistics.intervals(values).to_dict("records")):
         t = stats.ttest_1samp(row, 0).confidence_interval(LEVEL)
-        bca = stats.bootstrap((row,), np.mean, confidence_level=LEVEL, method="BCa", rng=np.random.default_rng(0))
+        bca = stats.bootstrap(
+            (row,), np.mean, confidence_level=LEVEL, method="BCa", rng=np.random.default_rng(0)
+        )
         expected = [*t, *bca.confidence_interval]
         assert [found[bound] for bound in BOUNDS] == pytest.approx(expected)
         assert (found["mean"], found["sd"]) == pytest.approx((row.mean(), row.std(ddof=1)))
@@ -58,24 +71,36 @@ def test_intervals_are_those_of_scipy():
 def test_equal_values_have_intervals_of_no_width_and_one_value_has_none():
     (found,) = statistics.intervals([0.1 + 0.2, 0.3, 0.3]).to_dict("records")
     assert found["sd"] == 0 and all(found[bound] == found["mean"] for bound in BOUNDS)
-    assert statistics.t_intervals([0.4]).notna().to_numpy().tolist() == [[True, False, False, False]]
+    assert statistics.t_intervals([0.4]).notna().to_numpy().tolist() == [
+        [True, False, False, False]
+    ]
 
 
 @settings(max_examples=25)
 @given(st.lists(st.integers(-40, 40), min_size=2, max_size=9))
 def test_the_p_value_of_flips_is_that_of_scipys_permutation_test(numbers):
-    d = np.array(numbers) / 64  # sums are exact: SciPy takes those that differ by rounding for different
+    d = (
+        np.array(numbers) / 64
+    )  # sums are exact: SciPy takes those that differ by rounding for different
     theirs = stats.permutation_test((d,), np.mean, permutation_type="samples", n_resamples=np.inf)
     assert statistics.flip_p(d) == statistics.flip_p(-7 * d) == pytest.approx(theirs.pvalue)
 
 
 def test_flips_beyond_twenty_are_drawn():
     d = np.random.default_rng(1).normal(0.35, 1, 20)
-    assert statistics.flip_p(np.concatenate([d, np.full(4, 1e-6)])) == pytest.approx(statistics.flip_p(d), abs=0.005)
+    assert statistics.flip_p(np.concatenate([d, np.full(4, 1e-6)])) == pytest.approx(
+        statistics.flip_p(d), abs=0.005
+    )
 
 
 @pytest.mark.parametrize(
-    "d, p", [([0.1, 0.2, -0.3], 1), ([0.1, 0.2, 0.3], 0.25), ([0] * 5, 1), (np.linspace(0.1, 0.2, 20), 2 / 2**20)]
+    "d, p",
+    [
+        ([0.1, 0.2, -0.3], 1),
+        ([0.1, 0.2, 0.3], 0.25),
+        ([0] * 5, 1),
+        (np.linspace(0.1, 0.2, 20), 2 / 2**20),
+    ],
 )
 def test_sums_of_flips_that_differ_by_rounding_are_equal(d, p):
     assert statistics.flip_p(d) == p
@@ -85,14 +110,21 @@ def test_every_system_is_compared_with_the_substrate_in_its_cell_and_metric():
     runs = statistics.measure(published("full_sweep"))
     found = statistics.accuracies(runs, resamples=99)
     assert len(found) == 2 * 3 * 9 * len(METRICS) and (found["seeds"] == 3).all()
-    assert (found[["difference", "p_holm"]].isna().all(axis=1) == (found["system"] == "substrate")).all()
+    assert (
+        found[["difference", "p_holm"]].isna().all(axis=1) == (found["system"] == "substrate")
+    ).all()
     for (dataset, policy, metric), own in found.groupby([*CELL, "metric"], sort=False):
         cell = runs[(runs["dataset"] == dataset) & (runs["policy"] == policy)]
-        table, own = cell.pivot(index="seed", columns="system", values=metric), own.set_index("system")
+        table, own = (
+            cell.pivot(index="seed", columns="system", values=metric),
+            own.set_index("system"),
+        )
         np.testing.assert_allclose(own["mean"], table[own.index].mean())
         own = own.drop(index="substrate")
         theirs = stats.ttest_rel(table["ewc"], table["substrate"]).confidence_interval(LEVEL)
-        assert tuple(own.loc["ewc", ["difference_t_low", "difference_t_high"]]) == pytest.approx(tuple(theirs))
+        assert tuple(own.loc["ewc", ["difference_t_low", "difference_t_high"]]) == pytest.approx(
+            tuple(theirs)
+        )
         better = (np.sign(table[own.index].sub(table["substrate"], axis=0).round(12)) + 1) / 2
         np.testing.assert_allclose(own["improvement"], better.mean())
         np.testing.assert_allclose(own["p_holm"], multipletests(own["p"], method="holm")[1])
@@ -111,7 +143,11 @@ def test_a_median_lies_in_its_interval_and_is_the_plain_one_without_censoring(ru
     [
         ([5, 9, 9], [True, False, False], (np.nan, 5, np.nan)),  # the curve never falls to one half
         ([5, 9], [True, False], (5, 5, np.nan)),  # exactly one half, and there it stays
-        ([7] * 6, [True] * 6, (7, 7, 7)),  # of five, one in sixteen has all on one side of the median
+        (
+            [7] * 6,
+            [True] * 6,
+            (7, 7, 7),
+        ),  # of five, one in sixteen has all on one side of the median
         ([7] * 5, [True] * 5, (7, np.nan, np.nan)),
         ([2] * 19 + [50], [False] * 19 + [True], (50, np.nan, np.nan)),
         ([5, 9], [False, False], (np.nan, np.nan, np.nan)),
@@ -123,11 +159,16 @@ def test_what_few_runs_leave_open_is_not_known(times, reached, expected):
 
 def test_runs_that_never_reach_a_level_are_censored_at_the_corrections_that_they_made():
     curves = [0.0, 0.6, 0.6], [0.0, 0.1, 0.6], [0.0, 0.1, 0.2], [0.0, 0.9, 0.2]
-    runs = [checkpoints([0, 50, 100], [0, 10 + s, 20 + s], curve, seed=s) for s, curve in enumerate(curves)]
+    runs = [
+        checkpoints([0, 50, 100], [0, 10 + s, 20 + s], curve, seed=s)
+        for s, curve in enumerate(curves)
+    ]
     found = statistics.corrections_to_levels(pd.concat(runs), (10, 50, 90)).set_index("to")
     assert found["seeds"].tolist() == [4, 4, 4] and found["reached"].tolist() == [4, 3, 1]
     assert found.loc[10, "median"] == np.median([10, 11, 12, 13])
-    assert found.loc[50, "median"] == (13 + 21) / 2  # 10, 13 and 21 corrections; one had made 22 without getting there
+    assert (
+        found.loc[50, "median"] == (13 + 21) / 2
+    )  # 10, 13 and 21 corrections; one had made 22 without getting there
     assert np.isnan(found.loc[90, "median"])
 
 
@@ -135,7 +176,12 @@ def test_runs_that_never_reach_a_level_are_censored_at_the_corrections_that_they
 def test_places_are_those_of_the_rows_that_a_scenario_tests(tiny, cap):
     scenarios = {seed: make_scenario(tiny, seed, cap=cap) for seed in (0, 3)}
     rows = [
-        {"dataset": "tiny", "seed": seed, "n_novel": len(s.y_novel), "n_original": len(s.y_original)}
+        {
+            "dataset": "tiny",
+            "seed": seed,
+            "n_novel": len(s.y_novel),
+            "n_original": len(s.y_original),
+        }
         for seed, s in scenarios.items()
     ]
     found = places_of(pd.DataFrame(rows), {"tiny": tiny})
@@ -146,7 +192,9 @@ def test_places_are_those_of_the_rows_that_a_scenario_tests(tiny, cap):
 
 def test_classes_of_a_run_add_up_to_its_accuracies_and_its_area(tiny):
     named = [
-        Run("tiny", tiny.encoder, "random50", seed, system, cap=20) for seed in (0, 1) for system in ("ncm", "slda")
+        Run("tiny", tiny.encoder, "random50", seed, system, cap=20)
+        for seed in (0, 1)
+        for system in ("ncm", "slda")
     ]
     checkpoints, rows = run_grid(named, {"tiny": tiny}, cache=None, progress=False)
     found = by_class(rows, places_of(rows, {"tiny": tiny}), {"tiny": tiny})
@@ -154,7 +202,9 @@ def test_classes_of_a_run_add_up_to_its_accuracies_and_its_area(tiny):
         own = found[(found[list(RUN)] == pd.Series(run.names)).all(axis=1)]
         novel, original = (own[own["axis"] == axis] for axis in statistics.AXES)
         assert np.average(novel["accuracy"], weights=novel["share"]) == pytest.approx(end.novel_acc)
-        assert np.average(original["accuracy"], weights=original["share"]) == pytest.approx(end.original_acc)
+        assert np.average(original["accuracy"], weights=original["share"]) == pytest.approx(
+            end.original_acc
+        )
         assert np.average(novel["ausuc"], weights=novel["share"]) == pytest.approx(end.ausuc)
 
 
@@ -162,7 +212,12 @@ def test_bounds_over_classes_hang_on_how_their_differences_vary():
     rng, rows = np.random.default_rng(0), []
     for place in range(100):  # ten seeds of ten classes, some twice
         area, more = rng.uniform(0.4, 0.9), rng.normal(0.05, 0.1)
-        names = {"dataset": "d", "policy": "oracle", "seed": place // 10, "class": f"class {place % 80}"}
+        names = {
+            "dataset": "d",
+            "policy": "oracle",
+            "seed": place // 10,
+            "class": f"class {place % 80}",
+        }
         for system, own in {"mine": area, "alike": area - 0.02, "other": area - more}.items():
             rows.append(names | {"axis": "novel", "system": system, "share": 0.1, "ausuc": own})
     rows = pd.DataFrame(rows)
@@ -170,20 +225,35 @@ def test_bounds_over_classes_hang_on_how_their_differences_vary():
     assert set(found.index) == {"alike", "other"} and found["alike"] == pytest.approx(0.02)
     d = rows.pivot(index=["class", "seed"], columns="system", values="ausuc").eval("mine - other")
     clusters = (d - d.mean()).groupby("class").sum()
-    assert found["other"] == pytest.approx(d.mean() - 1.645 * np.sqrt((clusters**2).sum()) / len(d), abs=0.003)
+    assert found["other"] == pytest.approx(
+        d.mean() - 1.645 * np.sqrt((clusters**2).sum()) / len(d), abs=0.003
+    )
 
 
 def test_differences_of_streams_are_paired_t_tests_corrected_by_holm_within_each_study():
     rows = published("streams")
     table, runs = differences.compared(rows), differences.measured(rows)
     assert not table.duplicated(["study", "system", "setting", "than", "metric"]).any()
-    assert set(table["study"]) == set(rows["study"]) and set(table["metric"]) == set(differences.METRICS)
-    runs = runs.pivot(index=["study", "system", "setting", "metric"], columns="seed", values="value")
+    assert set(table["study"]) == set(rows["study"]) and set(table["metric"]) == set(
+        differences.METRICS
+    )
+    runs = runs.pivot(
+        index=["study", "system", "setting", "metric"], columns="seed", values="value"
+    )
     for row in table[table["sd"] > 0].sample(60, random_state=1).itertuples():
-        other = (row.study, row.system, row.than, row.metric)  # another setting, or else another system
+        other = (
+            row.study,
+            row.system,
+            row.than,
+            row.metric,
+        )  # another setting, or else another system
         other = other if other in runs.index else (row.study, row.than, row.setting, row.metric)
-        theirs = stats.ttest_rel(runs.loc[row.study, row.system, row.setting, row.metric], runs.loc[other])
-        assert (row.p, row.low, row.high) == pytest.approx((theirs.pvalue, *theirs.confidence_interval()), rel=1e-6)
+        theirs = stats.ttest_rel(
+            runs.loc[row.study, row.system, row.setting, row.metric], runs.loc[other]
+        )
+        assert (row.p, row.low, row.high) == pytest.approx(
+            (theirs.pvalue, *theirs.confidence_interval()), rel=1e-6
+        )
     for _, own in table.groupby("study"):
         np.testing.assert_allclose(own["p_holm"], multipletests(own["p"], method="holm")[1])
     one_seed = differences.compared(rows[rows["seed"] == 0])

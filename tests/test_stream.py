@@ -28,7 +28,9 @@ def play(system, s, corrected):
 
     def test(step):
         found, held = (answers(s.X_novel), answers(s.X_original)), system.storage()
-        accuracies = [float(np.mean(part == y)) for part, y in zip(found, (s.y_novel, s.y_original))]
+        accuracies = [
+            float(np.mean(part == y)) for part, y in zip(found, (s.y_novel, s.y_original))
+        ]
         numbers = step, corrections, *accuracies, held.entries, held.bytes, mistakes
         checkpoints.append((numbers, sum(found, [])))
 
@@ -51,7 +53,7 @@ def test_every_system_equals_a_plain_loop_that_asks_row_by_row(name, policy, p, 
     expected = play(plain, s, np.random.default_rng([s.seed, 1]).random(len(s.y_stream)) < p)
     found = run_stream(fast, s, POLICIES[policy])
     assert [(tuple(c.scalars.values())[:7], c.answers.tolist()) for c in found] == expected
-    np.testing.assert_array_equal(fast.probabilities(s.queries), plain.probabilities(s.queries))
+    np.testing.assert_array_equal(fast.predict_proba(s.queries), plain.predict_proba(s.queries))
 
 
 @pytest.mark.parametrize(
@@ -60,4 +62,6 @@ def test_every_system_equals_a_plain_loop_that_asks_row_by_row(name, policy, p, 
 )
 def test_checkpoints_are_at_the_start_every_50_items_and_at_the_end(items, steps, s):
     cut = replace(s, X_stream=s.X_stream[:items], y_stream=s.y_stream[:items])
-    assert [c.step for c in run_stream(make("ncm"), cut, POLICIES["oracle"])] == steps and EVERY == 50
+    assert [
+        c.step for c in run_stream(make("ncm"), cut, POLICIES["oracle"])
+    ] == steps and EVERY == 50

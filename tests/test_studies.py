@@ -52,8 +52,14 @@ def test_drift_orders_the_rows_of_a_class_by_their_distance_to_its_centre(how, s
 def test_known_classes_can_be_fewer_and_fewer_are_among_more(n, s):
     fewer, more = keep_known(s, n), keep_known(s, n + 5)
     kept = set(fewer.y_initial.tolist())
-    assert len(kept) == n and kept == set(fewer.y_original.tolist()) and kept <= set(more.y_initial.tolist())
-    assert_only(s, fewer, *([] if n == 67 else ["X_initial", "y_initial", "X_original", "y_original"]))
+    assert (
+        len(kept) == n
+        and kept == set(fewer.y_original.tolist())
+        and kept <= set(more.y_initial.tolist())
+    )
+    assert_only(
+        s, fewer, *([] if n == 67 else ["X_initial", "y_initial", "X_original", "y_original"])
+    )
 
 
 def test_cells_change_the_scenario_as_they_say_and_the_usual_cell_is_the_usual_run(banking):
@@ -62,7 +68,9 @@ def test_cells_change_the_scenario_as_they_say_and_the_usual_cell_is_the_usual_r
     expected = [{name: row[name] for name in row if name not in ADDED} for row in expected]
     found = run_cell(Cell("substrate", 1, **QUICK))
     assert [{name: row[name] for name in expected[0]} for row in found] == expected
-    assert {row["wrong_entries"] for row in found} == {0} and {row["known"] for row in found} == {67}
+    assert {row["wrong_entries"] for row in found} == {0} and {row["known"] for row in found} == {
+        67
+    }
     mixed = scenario_of(Cell("", 1, order="shuffled", **QUICK))
     assert_only(usual, mixed, "X_initial", "y_initial")
     assert pairs(mixed.X_initial, mixed.y_initial) == pairs(usual.X_initial, usual.y_initial)
@@ -80,7 +88,9 @@ def test_the_share_of_wrong_entries_is_that_of_rows_stored_with_a_wrong_label(na
     for x, y in zip(s.X_stream, told.tolist()):
         system.correct(x, y)
     kept = {x.tobytes() for x in system.entries.X}
-    wrong = sum(x.tobytes() in kept for x, y, true in zip(s.X_stream, told, s.y_stream) if y != true)
+    wrong = sum(
+        x.tobytes() in kept for x, y, true in zip(s.X_stream, told, s.y_stream) if y != true
+    )
     assert streams.wrong_entries(system, s) == wrong / system.entries.size > 0
     assert np.isnan(streams.wrong_entries(make("slda").fit(s.X_initial, s.y_initial, s.classes), s))
 
@@ -106,6 +116,9 @@ def test_detection_by_hand():
 
 
 def test_studies_come_out_the_same_by_any_number_of_jobs():
-    one, two = (run_studies(("digits",), profile="quick", progress=False, cache=None, jobs=jobs) for jobs in (1, 2))
+    one, two = (
+        run_studies(("digits",), profile="quick", progress=False, cache=None, jobs=jobs)
+        for jobs in (1, 2)
+    )
     pd.testing.assert_frame_equal(one, two, check_exact=True)
     assert list(one)[: len(streams.KEY)] == streams.KEY and not one.duplicated(streams.KEY).any()

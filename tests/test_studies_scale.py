@@ -19,9 +19,13 @@ from studies import costs, race, scale
 from studies.scale import Cell, Narrow, cells, compare, to_grid
 
 hnswlib = pytest.importorskip("hnswlib")
-CELL = Cell(n=600, classes=120, noise=0.15, queries=60, ef=5)  # hard enough for both searches to err
+CELL = Cell(
+    n=600, classes=120, noise=0.15, queries=60, ef=5
+)  # hard enough for both searches to err
 OUTCOMES = ["exact_acc", "hnsw_acc", "recall", "agreement", "exact_acc_k1", "hnsw_acc_k1"]
-COLUMNS = {f"{what}_{value}" for what in ("predict", "correct") for value in ("median", "low", "high")}
+COLUMNS = {
+    f"{what}_{value}" for what in ("predict", "correct") for value in ("median", "low", "high")
+}
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +36,9 @@ def small_blocks(monkeypatch):
 # --- synthetic ledgers
 
 
-@given(ends=st.tuples(st.integers(0, 600), st.integers(0, 600)).filter(lambda ends: ends[0] != ends[1]))
+@given(
+    ends=st.tuples(st.integers(0, 600), st.integers(0, 600)).filter(lambda ends: ends[0] != ends[1])
+)
 @settings(max_examples=40)
 def test_rows_are_the_same_whatever_is_asked_for_with_them(ends):
     start, stop = sorted(ends)
@@ -60,7 +66,9 @@ def test_rows_and_queries_lie_around_the_centre_of_their_class_with_the_noise_th
             assert set(y) == set(range(40))
             centre, rows = cell.centres[y].astype(np.float64), rows.astype(np.float64)
             apart = rows / (rows * centre).sum(axis=1, keepdims=True) - centre
-            assert np.sqrt((apart**2).sum(axis=1).mean() / (scale.DIM - 1)) == pytest.approx(noise, rel=0.03, abs=5e-4)
+            assert np.sqrt((apart**2).sum(axis=1).mean() / (scale.DIM - 1)) == pytest.approx(
+                noise, rel=0.03, abs=5e-4
+            )
             assert np.abs(np.linalg.norm(rows, axis=1) - 1).max() < 0.002
 
 
@@ -70,7 +78,11 @@ def test_float32_cosines_on_the_grid_are_exact_in_any_order_of_summation(d, seed
     q, x = to_grid(rng.normal(size=(2, d)))
     true = float(q.astype(np.float64) @ x.astype(np.float64))
     for order in (np.arange(d), np.argsort(q * x, kind="stable"), rng.permutation(d)):
-        assert float(np.add.accumulate((q * x)[order], dtype=np.float32)[-1]) == float(q[order] @ x[order]) == true
+        assert (
+            float(np.add.accumulate((q * x)[order], dtype=np.float32)[-1])
+            == float(q[order] @ x[order])
+            == true
+        )
 
 
 # --- both searches
@@ -78,7 +90,9 @@ def test_float32_cosines_on_the_grid_are_exact_in_any_order_of_summation(d, seed
 
 @pytest.mark.parametrize("chunk", [41, 256, 1000])
 @pytest.mark.parametrize("noise", [0.0, 0.2])
-def test_exact_neighbours_do_not_depend_on_chunks_and_of_equal_cosines_the_newest_come_first(chunk, noise, monkeypatch):
+def test_exact_neighbours_do_not_depend_on_chunks_and_of_equal_cosines_the_newest_come_first(
+    chunk, noise, monkeypatch
+):
     monkeypatch.setattr(scale, "CHUNK", chunk)
     cell = replace(CELL, noise=noise, classes=9)
     Q = cell.query_rows()[0][:7]
@@ -99,17 +113,32 @@ def test_what_is_found_is_what_a_plain_computation_finds_and_the_same_twice():
     index.set_ef(CELL.ef)
     index.add_items(X, num_threads=1)
     near, distances = index.knn_query(Q, 5, num_threads=1)
-    elected, other = vote(sims, labels[slots]), vote(1.0 - distances.astype(np.float64), labels[near])
+    elected, other = (
+        vote(sims, labels[slots]),
+        vote(1.0 - distances.astype(np.float64), labels[near]),
+    )
     hits = [len(set(a) & set(b)) for a, b in zip(slots.tolist(), near.tolist())]
-    expected = [np.mean(elected == y), np.mean(other == y), sum(hits) / slots.size, np.mean(elected == other)]
+    expected = [
+        np.mean(elected == y),
+        np.mean(other == y),
+        sum(hits) / slots.size,
+        np.mean(elected == other),
+    ]
     expected += [np.mean(labels[slots[:, 0]] == y), np.mean(labels[near[:, 0]] == y)]
-    assert list(found.values()) == pytest.approx(expected, abs=1e-12) and 0.05 < min(found.values()) < 0.95
-    assert set(cost) == {*"build_s hnsw_ms exact_ms hnsw_batch_ms exact_batch_ms bytes resident".split()}
+    assert (
+        list(found.values()) == pytest.approx(expected, abs=1e-12)
+        and 0.05 < min(found.values()) < 0.95
+    )
+    assert set(cost) == {
+        *"build_s hnsw_ms exact_ms hnsw_batch_ms exact_batch_ms bytes resident".split()
+    }
     assert cost["resident"] > cost["bytes"] > 4 * 384 * CELL.n and min(cost.values()) > 0
 
 
 def test_a_query_that_reaches_few_entries_keeps_those():
-    cell = Cell(n=300, classes=4, noise=0.0001, queries=8)  # four heaps with hardly a way between them
+    cell = Cell(
+        n=300, classes=4, noise=0.0001, queries=8
+    )  # four heaps with hardly a way between them
     index = hnswlib.Index("ip", 384)
     index.init_index(300, 2, 4, random_seed=0)
     index.set_ef(2)
@@ -118,7 +147,9 @@ def test_a_query_that_reaches_few_entries_keeps_those():
         index.knn_query(cell.query_rows()[0], 250)
     sims, slots = scale.search(index, cell.query_rows()[0], 250)
     reached = (slots >= 0).sum(axis=1)
-    assert (reached > 0).all() and (reached < 250).any() and ((sims == -np.inf) == (slots < 0)).all()
+    assert (
+        (reached > 0).all() and (reached < 250).any() and ((sims == -np.inf) == (slots < 0)).all()
+    )
     assert (np.diff(sims[:, : reached.min()], axis=1) <= 0).all()
 
 
@@ -129,14 +160,21 @@ def test_a_large_index_that_was_saved_and_loaded_on_the_way_holds_all_rows(monke
     assert seconds > 0 and index.ef == CELL.ef
     assert (
         scale.nbytes(index)
-        == 96 + sum(index.__getstate__()[0][part].nbytes for part in ("data_level0", "link_lists")) + 4 * CELL.n
+        == 96
+        + sum(index.__getstate__()[0][part].nbytes for part in ("data_level0", "link_lists"))
+        + 4 * CELL.n
     )
 
 
 def test_a_scale_that_does_not_fit_is_refused_before_anything_is_built(monkeypatch):
     monkeypatch.setattr(scale.psutil, "virtual_memory", lambda: SimpleNamespace(available=3.14e9))
-    for use in (lambda: compare(Cell(10**7, 100, 0.1)), lambda: race.race("exact", Cell(10**7, 100, 0.1))):
-        with pytest.raises(InputError, match="^10,000,000 entries need 18.4 GB and 3.1 GB are free: choose fewer$"):
+    for use in (
+        lambda: compare(Cell(10**7, 100, 0.1)),
+        lambda: race.race("exact", Cell(10**7, 100, 0.1)),
+    ):
+        with pytest.raises(
+            InputError, match="^10,000,000 entries need 18.4 GB and 3.1 GB are free: choose fewer$"
+        ):
             use()
 
 
@@ -147,12 +185,19 @@ def test_the_plan_has_the_papers_scales_the_map_and_a_short_live_part():
     plan, seeds = cells(",".join(scale.PARTS)), {}
     for cell in plan:
         seeds.setdefault((cell.n, cell.classes, cell.noise), set()).add(cell.seed)
-    assert [seeds[n, 100, 0.1] for n in (10**4, 10**5, 10**6, 10**7)] == [{*range(5)}, {*range(5)}, {0}, {0}]
+    assert [seeds[n, 100, 0.1] for n in (10**4, 10**5, 10**6, 10**7)] == [
+        {*range(5)},
+        {*range(5)},
+        {0},
+        {0},
+    ]
     assert len(cells("map")) == 60 and len(set(plan)) == len(plan)
     assert {cell.n for cell in plan if cell.threads > 1} == {10**7}
     assert [cell.n for cell in cells(scale.LIVE)] == 3 * [10_000]
     assert max(cell.n for cell in cells(",".join(scale.PARTS), "quick")) <= 2000
-    with pytest.raises(InputError, match="unknown part of the scale experiment '5k'.*10k, 100k, seeds, 1M"):
+    with pytest.raises(
+        InputError, match="unknown part of the scale experiment '5k'.*10k, 100k, seeds, 1M"
+    ):
         cells("10k,5k")
 
 
@@ -167,9 +212,13 @@ def test_published_comparisons_are_of_the_plan_and_come_out_again(monkeypatch):
 
 def test_the_ledger_that_is_searched_has_seen_a_whole_stream():
     rows = scale.search_ledgers(["banking77"], DEFAULT_ENCODER, "0", "quick")
-    assert list(rows["ef"]) == 3 * list(scale.EFFORTS) and list(rows["order"].unique()) == list(scale.ORDERS)
+    assert list(rows["ef"]) == 3 * list(scale.EFFORTS) and list(rows["order"].unique()) == list(
+        scale.ORDERS
+    )
     assert rows["entries"].nunique() == 1 and rows["entries"][0] > 100
-    assert rows["recall"].iloc[-1] > 0.99 and rows["hnsw_acc"].iloc[-1] == rows["exact_acc"].iloc[-1]
+    assert (
+        rows["recall"].iloc[-1] > 0.99 and rows["hnsw_acc"].iloc[-1] == rows["exact_acc"].iloc[-1]
+    )
 
 
 @pytest.mark.parametrize("d", [2, 8])
@@ -185,7 +234,10 @@ def test_the_local_dimension_of_a_uniform_cloud_is_that_of_its_space(d):
 
 def test_narrow_rows_have_about_the_local_dimension_of_real_ledgers():
     narrow, cell = Narrow(4000, 20, 0.05), Cell(4000, 20, 0.05)
-    found = [scale.exact_neighbours(one, one.query_rows()[0], scale.NEAREST)[0][0] for one in (narrow, cell)]
+    found = [
+        scale.exact_neighbours(one, one.query_rows()[0], scale.NEAREST)[0][0]
+        for one in (narrow, cell)
+    ]
     assert 6 < scale.dimension(found[0]) < 12 < 60 < scale.dimension(found[1])
 
 
@@ -194,15 +246,23 @@ def test_a_race_has_the_recall_of_every_effort(name):
     library, _, efforts = race.RACED[name]
     pytest.importorskip(library)
     rows = pd.DataFrame(race.race(name, CELL))
-    assert set(rows["index"]) == {name} and rows["effort"].fillna(0).tolist() == [effort or 0 for effort in efforts]
-    assert (rows["qps"] > 0).all() and rows["build_s"].nunique() == 1 and (rows["bytes"] >= 384 * CELL.n).all()
+    assert set(rows["index"]) == {name} and rows["effort"].fillna(0).tolist() == [
+        effort or 0 for effort in efforts
+    ]
+    assert (
+        (rows["qps"] > 0).all()
+        and rows["build_s"].nunique() == 1
+        and (rows["bytes"] >= 384 * CELL.n).all()
+    )
     assert rows["recall"].iloc[-1] > 0.95 and (len(efforts) == 1 or rows["recall"].iloc[0] < 0.9)
 
 
 def test_an_index_whose_library_is_missing_is_left_out_with_a_warning(tmp_path, monkeypatch):
     there = race.importlib.util.find_spec
     monkeypatch.setattr(
-        race.importlib.util, "find_spec", lambda name: None if name in ("faiss", "turbovec", "usearch") else there(name)
+        race.importlib.util,
+        "find_spec",
+        lambda name: None if name in ("faiss", "turbovec", "usearch") else there(name),
     )
     with pytest.warns(UserWarning, match="are left out: .*faiss_flat"):
         rows = race.races("race_100k,10k", "quick", cache=tmp_path, progress=False)
@@ -231,7 +291,11 @@ def test_systems_are_measured_beside_the_substrate_and_what_is_missing_is_left_o
     monkeypatch.setattr(costs, "PROFILES", {"paper": dict(cap=60, thin=24)})
     with pytest.warns(UserWarning, match="lora is left out: no texts here"):
         table = costs.of_systems(systems=("static_linear", "lora"))
-    names = [(dataset, system) for dataset in costs.MEASURED_ON for system in ("substrate", "static_linear")]
+    names = [
+        (dataset, system)
+        for dataset in costs.MEASURED_ON
+        for system in ("substrate", "static_linear")
+    ]
     assert list(zip(table["dataset"], table["system"])) == names and (table["seed_s"] > 0).all()
     for _, own in table.groupby("dataset"):
         for what in ("predict", "correct"):
@@ -243,5 +307,9 @@ def test_ledgers_of_growing_size_are_measured_beside_the_bandwidth(monkeypatch):
     monkeypatch.setattr(costs, "SIZES", {"quick": (50, 500)})
     table = costs.of_ledgers("quick")
     assert set(table) == COLUMNS | {"system", "entries", "bytes", "bandwidth"}
-    assert list(zip(table["system"], table["entries"])) == [(name, n) for n in (50, 500) for name in costs.LEDGERS]
-    assert (table["bandwidth"] > 1e6).all() and (table.groupby("system")["bytes"].agg(np.ptp) > 5e5).all()
+    assert list(zip(table["system"], table["entries"])) == [
+        (name, n) for n in (50, 500) for name in costs.LEDGERS
+    ]
+    assert (table["bandwidth"] > 1e6).all() and (
+        table.groupby("system")["bytes"].agg(np.ptp) > 5e5
+    ).all()

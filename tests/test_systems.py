@@ -27,16 +27,25 @@ SMALL = {
     **dict.fromkeys(("er", "er_ace", "er_tuned", "gdumb"), dict(memory=60)),
     "lora": dict(fit_lr=0.01, lr=0.1),
     "lora_replay": dict(fit_lr=0.01, lr=0.1, replay=2),
-    "ledger_plda": dict(kernel=dict(features=64, bandwidth=0.7, shrinkage=0.1, prior_rows=2, rank=16)),
+    "ledger_plda": dict(
+        kernel=dict(features=64, bandwidth=0.7, shrinkage=0.1, prior_rows=2, rank=16)
+    ),
 }
 # The first row of every class, and variants that take other ways.
-CONTRACT = list({row.cls: name for name, row in reversed(SYSTEMS.items()) if row.reads == "embeddings"}.values())
+CONTRACT = list(
+    {row.cls: name for name, row in reversed(SYSTEMS.items()) if row.reads == "embeddings"}.values()
+)
 CONTRACT += ["bounded_fifo_100", "ncm_cosine", "slda_frozen", "er_tuned", "klda_held", "klda_oas"]
 STATIC = {"static_knn", "static_linear"}
 VOTING = {"static_knn", "substrate", "substrate_hnsw", "bounded_reservoir_100", "bounded_fifo_100"}
-TEXT = {"lora": "bert", "lora_replay": "deberta"}  # systems that read sentences, and backbones for them
+TEXT = {
+    "lora": "bert",
+    "lora_replay": "deberta",
+}  # systems that read sentences, and backbones for them
 every_system = pytest.mark.parametrize("name", CONTRACT)
-text_too = pytest.mark.parametrize("name", [*CONTRACT, *(pytest.param(name, marks=pytest.mark.slow) for name in TEXT)])
+text_too = pytest.mark.parametrize(
+    "name", [*CONTRACT, *(pytest.param(name, marks=pytest.mark.slow) for name in TEXT)]
+)
 
 
 @pytest.fixture
@@ -72,21 +81,29 @@ def teach(system, pairs):
 
 
 @text_too
-def test_same_seed_gives_the_same_answers_at_every_step_and_corrections_alone_change_them(name, s, pairs):
+def test_same_seed_gives_the_same_answers_at_every_step_and_corrections_alone_change_them(
+    name, s, pairs
+):
     first, second = fitted(name, s, 3), fitted(name, s, 3)
     before = first.predict(s.queries)
     np.testing.assert_array_equal(first.predict(s.queries), before)
     for pair in pairs:
         teach(first, [pair])
         teach(second, [pair])
-        np.testing.assert_array_equal(first.predict(s.queries[::20]), second.predict(s.queries[::20]))
+        np.testing.assert_array_equal(
+            first.predict(s.queries[::20]), second.predict(s.queries[::20])
+        )
         assert first.storage() == second.storage()
     after = first.predict(s.queries)
     np.testing.assert_array_equal(after, second.predict(s.queries))
     assert np.array_equal(after, before) == (name in STATIC)
-    np.testing.assert_array_equal(fitted(name, s, 3).predict(s.queries), before)  # shared work stays as it was
+    np.testing.assert_array_equal(
+        fitted(name, s, 3).predict(s.queries), before
+    )  # shared work stays as it was
     if name not in {"blind", *TEXT}:
-        assert np.mean(before[-len(s.y_original) :] == s.y_original) > 0.5  # known classes, eight of them
+        assert (
+            np.mean(before[-len(s.y_original) :] == s.y_original) > 0.5
+        )  # known classes, eight of them
 
 
 @text_too
@@ -111,7 +128,7 @@ def test_watched_queries_equal_predict_row_by_row_at_every_step(name, s, pairs):
 def test_probabilities_sum_to_one_over_classes_met_and_agree_with_the_answer(name, n, s, pairs):
     system = fitted(name, s)
     watched = system.watch(s.queries)
-    p, answers = teach(system, pairs[:n]).probabilities(s.queries), system.predict(s.queries)
+    p, answers = teach(system, pairs[:n]).predict_proba(s.queries), system.predict(s.queries)
     assert p.shape == (len(s.queries), len(s.classes)) and p.dtype == np.float64 and (p >= 0).all()
     np.testing.assert_allclose(p.sum(axis=1), 1, rtol=0, atol=1e-12)
     met = set(s.y_initial.tolist()) | {y for _, y in pairs[:n]}
@@ -119,13 +136,17 @@ def test_probabilities_sum_to_one_over_classes_met_and_agree_with_the_answer(nam
     if name not in VOTING:
         np.testing.assert_allclose(p[np.arange(len(p)), answers], p.max(axis=1), rtol=1e-9)
     few = np.array([3, 0, n // 5])
-    np.testing.assert_allclose(watched.probabilities(few), p[few], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(watched.predict_proba(few), p[few], rtol=1e-9, atol=1e-12)
 
 
 @text_too
 def test_unseen_class_is_learnt_and_was_not_answered_before(name, s):
     system, x, label = fitted(name, s), s.X_stream[0], int(s.y_stream[0])
-    far = s.queries if name in TEXT else np.concatenate([-s.X_initial, rows(100, s.X_initial.shape[1], 3)])
+    far = (
+        s.queries
+        if name in TEXT
+        else np.concatenate([-s.X_initial, rows(100, s.X_initial.shape[1], 3)])
+    )
     assert set(system.predict(far).tolist()) <= set(s.y_initial.tolist())
     teach(system, [(x, label)] * 150)
     if name != "ewc":  # on so few rows its published penalty overshoots
@@ -140,10 +161,12 @@ def test_a_system_fitted_again_starts_afresh_and_a_pickled_one_goes_on(name, s, 
     assert used.fit(s.X_initial, s.y_initial, s.classes) is used
     fresh = fitted(name, s, 4)
     for part in ([], pairs[:40], pairs[40:]):
-        others = [used] if name == "substrate_hnsw" else [used, pickle.loads(pickle.dumps(fresh))]  # loses its draws
-        answers = teach(fresh, part).probabilities(s.queries)
+        others = (
+            [used] if name == "substrate_hnsw" else [used, pickle.loads(pickle.dumps(fresh))]
+        )  # loses its draws
+        answers = teach(fresh, part).predict_proba(s.queries)
         for other in others:
-            np.testing.assert_array_equal(teach(other, part).probabilities(s.queries), answers)
+            np.testing.assert_array_equal(teach(other, part).predict_proba(s.queries), answers)
             assert other.storage() == fresh.storage()
 
 
@@ -160,7 +183,9 @@ def test_inputs_are_neither_changed_nor_depended_on_later(name, s, pairs):
         np.testing.assert_array_equal(own, x)
         own[:] = 0
         untouched.correct(x.tolist(), np.int16(label))  # of other types, the same
-    np.testing.assert_array_equal(system.predict(Q), untouched.predict(s.queries.astype(np.float64)))
+    np.testing.assert_array_equal(
+        system.predict(Q), untouched.predict(s.queries.astype(np.float64))
+    )
     np.testing.assert_array_equal(Q, s.queries)
 
 
@@ -169,7 +194,11 @@ def test_storage_is_counted_in_whole_numbers_and_grows_with_what_is_stored(name,
     system = fitted(name, s)
     for n, pair in enumerate(pairs):
         held = system.storage()
-        assert isinstance(held, Storage) and all(type(v) is int and v >= 0 for v in vars(held).values()) and held.bytes
+        assert (
+            isinstance(held, Storage)
+            and all(type(v) is int and v >= 0 for v in vars(held).values())
+            and held.bytes
+        )
         if name in VOTING | {"knn_lm"}:
             n = 0 if name in STATIC else n
             assert held.entries == min(getattr(system, "budget", np.inf), len(s.y_initial) + n)
@@ -177,11 +206,23 @@ def test_storage_is_counted_in_whole_numbers_and_grows_with_what_is_stored(name,
 
 
 R = rows(24, 8, 0)
-TWINS = R[:4] + np.float32(2e-4) * rows(4, 8, 1)  # texts that are encoded twice may differ in the last digit
+TWINS = R[:4] + np.float32(2e-4) * rows(
+    4, 8, 1
+)  # texts that are encoded twice may differ in the last digit
 # Rows that say nothing of how rows of one class vary: the initial ones, and those of corrections.
 ALIKE = {
-    "two equal rows a class": (np.repeat(R[:4], 2, 0), np.repeat(np.arange(4), 2), R[4:], np.arange(20) % 8),
-    "one row a class, and its twin": (R[:4], np.arange(4), TWINS[np.arange(20) % 4], np.arange(20) % 4),
+    "two equal rows a class": (
+        np.repeat(R[:4], 2, 0),
+        np.repeat(np.arange(4), 2),
+        R[4:],
+        np.arange(20) % 8,
+    ),
+    "one row a class, and its twin": (
+        R[:4],
+        np.arange(4),
+        TWINS[np.arange(20) % 4],
+        np.arange(20) % 4,
+    ),
     "one row under two labels": (R[[0] * 6], np.arange(6) % 2, R[[0] * 12], np.arange(12) % 4),
 }
 
@@ -196,9 +237,11 @@ def test_rows_that_do_not_vary_within_a_class_are_coped_with(name, X, y, more, l
         if pair:
             system.correct(*pair)
         if step in (0, 1, 5, len(labels)):
-            predicted, p = system.predict(Q), system.probabilities(Q)
+            predicted, p = system.predict(Q), system.predict_proba(Q)
             np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-9)
-            np.testing.assert_array_equal(np.concatenate([system.predict(q[None]) for q in Q]), predicted)
+            np.testing.assert_array_equal(
+                np.concatenate([system.predict(q[None]) for q in Q]), predicted
+            )
             np.testing.assert_array_equal(answers(everything), predicted)
 
 
@@ -222,14 +265,23 @@ def test_bad_input_is_refused_in_one_line_and_changes_nothing(name, s, pairs):
     assert_refused("length 16", system.correct, np.eye(9, dtype=np.float32)[0], 0)
     for label in (-1, C, 1.5, np.nan, "card", None):
         assert_refused("class id", system.correct, X[0], label)
-    for labels in (y[:-1], y[:, None], np.append(y[:-1], -1), np.append(y[:-1], C), y.astype(float), 0):
+    for labels in (
+        y[:-1],
+        y[:, None],
+        np.append(y[:-1], -1),
+        np.append(y[:-1], C),
+        y.astype(float),
+        0,
+    ):
         assert_refused("class id", system.fit, X, labels, s.classes)
     assert_refused("got 0 rows", system.fit, X[:0], y[:0], s.classes)
     after = [teach(one, pairs[10:40]).predict(s.queries) for one in (system, fresh)]
     np.testing.assert_array_equal(*after)
 
 
-@pytest.mark.parametrize("name, clue", [("substrat", "did you mean 'substrate'"), ("", "ledger_lda"), (None, "klda")])
+@pytest.mark.parametrize(
+    "name, clue", [("substrat", "did you mean 'substrate'"), ("", "ledger_lda"), (None, "klda")]
+)
 def test_unknown_system_is_refused_with_the_names_there_are(name, clue):
     with pytest.raises(InputError, match=clue):
         make(name)
@@ -237,4 +289,7 @@ def test_unknown_system_is_refused_with_the_names_there_are(name, clue):
 
 def test_reading_the_registry_imports_no_library():
     code = "import sys, ocrrlib.systems; print({'numpy', 'torch', 'river', 'hnswlib', 'scipy'} & set(sys.modules))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "set()"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip()
+        == "set()"
+    )

@@ -17,8 +17,19 @@ ROWS = 100  # on either axis
 def runs(seeds=2, **systems):
     """Runs by system: novel and original accuracy and area, each a number for all seeds or one for each."""
     rows = [
-        dict(dataset="banking77", policy="oracle", seed=seed, system=system, hm=0.9, best_hm=0.905, storage_bytes=1.0)
-        | {name: np.broadcast_to(one, seeds)[seed] for name, one in zip(("novel", "original", "ausuc"), values)}
+        dict(
+            dataset="banking77",
+            policy="oracle",
+            seed=seed,
+            system=system,
+            hm=0.9,
+            best_hm=0.905,
+            storage_bytes=1.0,
+        )
+        | {
+            name: np.broadcast_to(one, seeds)[seed]
+            for name, one in zip(("novel", "original", "ausuc"), values)
+        }
         for system, values in systems.items()
         for seed in range(seeds)
     ]
@@ -35,21 +46,38 @@ def heights(seeds, original, novel):
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=8))
 def test_the_front_is_what_no_other_dominates(points):
     novel, original = np.array(points, float).T
-    expected = [not any(a >= x and b >= y and (a > x or b > y) for a, b in points) for x, y in points]
-    assert on_front(np.stack([novel, original]), np.stack([original, novel])).tolist() == [expected, expected]
-    assert on_front(novel + 1e-14 * np.arange(len(novel)), original).tolist() == expected  # rounding is no difference
+    expected = [
+        not any(a >= x and b >= y and (a > x or b > y) for a, b in points) for x, y in points
+    ]
+    assert on_front(np.stack([novel, original]), np.stack([original, novel])).tolist() == [
+        expected,
+        expected,
+    ]
+    assert (
+        on_front(novel + 1e-14 * np.arange(len(novel)), original).tolist() == expected
+    )  # rounding is no difference
 
 
 def test_shares_on_the_front_are_those_of_drawn_seeds():
-    novel = [1.0, 1.0, 0.0, 0.0]  # two seeds of four favour a: it is on the front if half of the drawn ones do
+    novel = [
+        1.0,
+        1.0,
+        0.0,
+        0.0,
+    ]  # two seeds of four favour a: it is on the front if half of the drawn ones do
     even = runs(4, static_linear=(0, 0.4, 0), a=(novel, 0.5, 0), b=(novel[::-1], 0.5, 0))
     found = means(even).set_index("system")
-    assert found["front"].tolist() == [False, True, True] and found["front_seeds"]["static_linear"] == 0
+    assert (
+        found["front"].tolist() == [False, True, True]
+        and found["front_seeds"]["static_linear"] == 0
+    )
     np.testing.assert_allclose(found["front_seeds"][["a", "b"]], 11 / 16, atol=0.04)
 
 
 def test_a_system_has_collapsed_if_it_is_more_than_the_drop_below_the_frozen_head():
-    points = dict(static_linear=(0, 0.9), at=(0.5, 0.9 - DROP), below=(0.5, 0.849), above=(0.5, 0.95))
+    points = dict(
+        static_linear=(0, 0.9), at=(0.5, 0.9 - DROP), below=(0.5, 0.849), above=(0.5, 0.95)
+    )
     table = means(runs(**{name: (*point, 0) for name, point in points.items()}))
     assert table["collapsed"].tolist() == [False, False, True, False]
 
@@ -61,21 +89,31 @@ def test_the_bound_is_that_of_a_one_sided_t_test(pairs):
     (found,) = against(rows, heights(len(mine), 90, 80)).to_dict("records")
     assert found["area"] == pytest.approx(np.mean(mine - other)) and found["low"] <= found["area"]
     if np.ptp(mine - other) > 1e-6:
-        low = stats.ttest_1samp(mine - other, 0, alternative="greater").confidence_interval(0.95).low
+        low = (
+            stats.ttest_1samp(mine - other, 0, alternative="greater").confidence_interval(0.95).low
+        )
         assert found["low"] == pytest.approx(low, abs=1e-9)
 
 
 def test_a_point_is_compared_with_the_curve_at_its_own_novel_accuracy_in_each_seed():
-    rows = runs(2, other=([0.5, 0.8], [0.95, 0.85], 0), far=([0.8, 0.81], 0.2, 0), **{OURS: (0.5, 0.5, 0)})
+    rows = runs(
+        2, other=([0.5, 0.8], [0.95, 0.85], 0), far=([0.8, 0.81], 0.2, 0), **{OURS: (0.5, 0.5, 0)}
+    )
     found = against(rows, heights(2, 90, 80)).set_index("system")["curve"]
     assert found["other"] == pytest.approx(0)  # 5 points below in one seed, above in the other
-    assert found["far"] == pytest.approx((0.7 - 0.2) / 2)  # the curve does not get there in the second seed
+    assert found["far"] == pytest.approx(
+        (0.7 - 0.2) / 2
+    )  # the curve does not get there in the second seed
 
 
 def judged(seeds=12, time=2.0, memory=2.0, gap=0.01, curve=90, **rivals):
     """The target for ours at an area of 0.8 with a spread shared by all systems."""
     luck = np.random.default_rng(0).normal(scale=0.01, size=seeds)
-    systems = {"substrate": (0.5, 0.9, 0.7), BEFORE: (0.5, 0.9, 0.8), OURS: (0.6, 0.9, 0.8)} | rivals
+    systems = {
+        "substrate": (0.5, 0.9, 0.7),
+        BEFORE: (0.5, 0.9, 0.8),
+        OURS: (0.6, 0.9, 0.8),
+    } | rivals
     rows = runs(seeds, **{name: (*point, luck + area) for name, (*point, area) in systems.items()})
     ours = rows["system"] == OURS
     rows = rows.assign(storage_bytes=np.where(ours, memory, 1.0), best_hm=rows["hm"] + gap)

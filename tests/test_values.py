@@ -14,12 +14,26 @@ from paper.values import Value
 
 def test_a_folder_merges_the_files_of_all_notebooks(tmp_path):
     values.write({"cost.append": Value(3.84, 1, "µs")}, tmp_path / "07_compute.json")
-    values.write({"vote.gain": np.float32(0.25), "vote.seeds": np.int64(3)}, tmp_path / "05_vote.json")
+    values.write(
+        {"vote.gain": np.float32(0.25), "vote.seeds": np.int64(3)}, tmp_path / "05_vote.json"
+    )
     (tmp_path / ".05_vote.json.tmp.json").write_text("{")  # of a killed write
     assert values.read(tmp_path) == {
-        "vote.gain": {"value": 0.25, "text": "0.250", "unit": "", "digits": 3, "notebook": "05_vote"},
+        "vote.gain": {
+            "value": 0.25,
+            "text": "0.250",
+            "unit": "",
+            "digits": 3,
+            "notebook": "05_vote",
+        },
         "vote.seeds": {"value": 3, "text": "3", "unit": "", "digits": 0, "notebook": "05_vote"},
-        "cost.append": {"value": 3.84, "text": "3.8\xa0µs", "unit": "µs", "digits": 1, "notebook": "07_compute"},
+        "cost.append": {
+            "value": 3.84,
+            "text": "3.8\xa0µs",
+            "unit": "µs",
+            "digits": 1,
+            "notebook": "07_compute",
+        },
     }
 
 

@@ -24,7 +24,9 @@ def elect(neighbours, margin, rule):
     most = max(counts.values())
     tied = [label for label in counts if counts[label] == most]
     best = {label: max(sim for sim, other in band if other == label) for label in tied}
-    newest = {label: -next(i for i, (_, other) in enumerate(band) if other == label) for label in tied}
+    newest = {
+        label: -next(i for i, (_, other) in enumerate(band) if other == label) for label in tied
+    }
     return {
         "full": max(tied, key=lambda label: (best[label], newest[label])),
         "no_recency": max(tied, key=lambda label: (best[label], -label)),
@@ -33,17 +35,31 @@ def elect(neighbours, margin, rule):
 
 
 # Multiples of 1/64, so that margins and sums are exact and ties abound.
-neighbours = st.lists(st.tuples(st.integers(60, 64) | st.integers(-6, 64), st.integers(0, 3)), max_size=7)
+neighbours = st.lists(
+    st.tuples(st.integers(60, 64) | st.integers(-6, 64), st.integers(0, 3)), max_size=7
+)
 
 
 @pytest.mark.parametrize("rule", RULES)
-@given(queries=st.lists(neighbours, max_size=5), margin=st.sampled_from([0.0, 1 / 64, 3 / 64, 0.05, 2.0]))
+@given(
+    queries=st.lists(neighbours, max_size=5),
+    margin=st.sampled_from([0.0, 1 / 64, 3 / 64, 0.05, 2.0]),
+)
 @settings(max_examples=150)
 def test_rule_equals_its_definition(rule, queries, margin):
-    queries = [sorted(((sim / 64, label) for sim, label in found), key=lambda pair: -pair[0]) for found in queries]
-    sims, labels = np.full((len(queries), 7), -np.inf), np.full((len(queries), 7), -1)  # padded as the search pads
+    queries = [
+        sorted(((sim / 64, label) for sim, label in found), key=lambda pair: -pair[0])
+        for found in queries
+    ]
+    sims, labels = (
+        np.full((len(queries), 7), -np.inf),
+        np.full((len(queries), 7), -1),
+    )  # padded as the search pads
     for i, found in enumerate(queries):
         for j, pair in enumerate(found):
             sims[i, j], labels[i, j] = pair
     elected = vote(sims, labels, margin, rule)
-    assert elected.tolist() == [elect(found, margin, rule) for found in queries] and elected.dtype == np.int64
+    assert (
+        elected.tolist() == [elect(found, margin, rule) for found in queries]
+        and elected.dtype == np.int64
+    )

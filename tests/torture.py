@@ -20,10 +20,10 @@ import pandas as pd
 from tqdm import tqdm
 
 from ocrrlib import CorrectionMemory
-from ocrrlib.database import FIELDS
+from ocrrlib.chain import commitment, entry_hash
 from ocrrlib.files import ROOT, InputError
-from ocrrlib.ledger import commitment, entry_hash
-from ocrrlib.runs import publish_study
+from ocrrlib.memory.file import FIELDS
+from studies.results import publish_study
 from tests.auditor import ALL, PUT, integrity, proofs, sql, tampering
 
 
@@ -35,11 +35,17 @@ def write(path, seed, told, steps=10**9, many=60, d=8, rest=0):
         if step % 40 == 0:
             memory = memory and memory.close() or CorrectionMemory.open(path)
         if forgets := step % 10 == 9 and not rest:
-            print(json.dumps([places[:1], "?", str(memory.head())]), file=told, flush=True)  # may be erased from now on
+            print(
+                json.dumps([places[:1], "?", str(memory.head())]), file=told, flush=True
+            )  # may be erased from now on
             memory.forget(places[0])
         else:
             X, label = rng.normal(size=(many if step % 5 == 4 else 1, d)), f"{seed} {step}"
-            places = [*memory.learn(X, [label] * len(X))] if len(X) > 1 else [memory.correct(X[0], label)]
+            places = (
+                [*memory.learn(X, [label] * len(X))]
+                if len(X) > 1
+                else [memory.correct(X[0], label)]
+            )
         done = [places[:1], None] if forgets else [places, label]
         print(json.dumps([*done, str(memory.head())]), file=told, flush=True)
     memory.close()
@@ -60,7 +66,9 @@ def check(path, told, found):
             if fault := memory.verify(*filter(None, [told.get("head")])):
                 raise InputError(f"{path}: {fault}")
         labels = dict(sql(path, ["SELECT place, label FROM entries"])) | {"head": told.get("head")}
-        found["lost"] += sum(labels.get(place, "") != label for place, label in told.items() if label != "?")
+        found["lost"] += sum(
+            labels.get(place, "") != label for place, label in told.items() if label != "?"
+        )
     except InputError as error:
         found["damaged"] += 1
         print(error)
@@ -69,15 +77,20 @@ def check(path, told, found):
 def started(path, seed, rest=0):
     """A process that writes for ever, and the file in which it tells."""
     context, told = get_context("forkserver"), path.with_suffix(f".{seed}")
-    context.set_forkserver_preload(["ocrrlib.memory"])
-    process = context.Process(target=write, args=(path, seed, told), kwargs={"rest": rest}, daemon=True)
+    context.set_forkserver_preload(["ocrrlib.memory.memory"])
+    process = context.Process(
+        target=write, args=(path, seed, told), kwargs={"rest": rest}, daemon=True
+    )
     process.start()
     return process, told
 
 
 def kills(count, seed=0, each=20):
     """Kill writers at random instants while another one writes, too; a new file for ``each`` of them."""
-    rng, found = np.random.default_rng(seed), Counter(kills=count, acknowledged=0, lost=0, damaged=0)
+    rng, found = (
+        np.random.default_rng(seed),
+        Counter(kills=count, acknowledged=0, lost=0, damaged=0),
+    )
     with TemporaryDirectory() as folder:
         for kill in range(count):
             if kill % each == 0:
@@ -110,7 +123,9 @@ def flushes(trace, folder):
     now, safe, told = {}, {}, b""
     for line in trace.read_bytes().replace(b"\\x", b"").splitlines():
         name, _, rest = line.partition(b"(")
-        path, *data = [bytes.fromhex(hex.decode()) for hex in re.findall(rb'[<"]([0-9a-f]+)[>"]', rest)] or [b""]
+        path, *data = [
+            bytes.fromhex(hex.decode()) for hex in re.findall(rb'[<"]([0-9a-f]+)[>"]', rest)
+        ] or [b""]
         numbers = [int(number) for number in re.findall(rb"(?<=, )\d+", rest)]
         if name == b"write" and path.endswith(b"/told"):
             told += data[0]
@@ -144,7 +159,9 @@ def cuts(count, seed=0):
             for kept in (lambda change: False, lambda change: rng.random() < 0.5):
                 left.mkdir()
                 for path in sorted(now | safe):
-                    if (file := (now if kept(path) else safe).get(path)) and not path.endswith(b"-shm"):
+                    if (file := (now if kept(path) else safe).get(path)) and not path.endswith(
+                        b"-shm"
+                    ):
                         (left / Path(os.fsdecode(path)).name).write_bytes(content(file, kept))
                 found["cuts"] += 1
                 check(left / "m.sqlite", told, found)
@@ -176,7 +193,11 @@ ODD = {  # by column
 def forge(path, rng):
     """Change a value, and rewrite the chain so that all hashes fit."""
     rows = [*map(list, sql(path, [ALL]))]
-    column, changed, previous = rng.choice(list(ODD)), rng.choice([row[0] for row in rows if row[5]]), rows[0][3]
+    column, changed, previous = (
+        rng.choice(list(ODD)),
+        rng.choice([row[0] for row in rows if row[5]]),
+        rows[0][3],
+    )
     rows[changed][column] = ODD[column][rng.integers(len(ODD[column]))]
     for row in rows:
         row[2] = commitment(row[5], row[9], *row[6:9]) if row[5] else row[2]
@@ -189,7 +210,10 @@ def mutate(path, rng):
     if (kind := rng.choice(["rows", "chain", "bytes", "length", "block"])) == "chain":
         return forge(path, rng)
     if kind == "rows":
-        part, column = rng.choice(["type", "name", "tbl_name", "rootpage", "sql"]), rng.choice(FIELDS.split(", "))
+        part, column = (
+            rng.choice(["type", "name", "tbl_name", "rootpage", "sql"]),
+            rng.choice(FIELDS.split(", ")),
+        )
         names = {"part": part, "column": column, "i": rng.integers(20), "j": rng.integers(20)}
         with closing(sqlite3.connect(path, isolation_level=None)) as base, suppress(sqlite3.Error):
             base.execute("PRAGMA synchronous = OFF")
@@ -202,7 +226,9 @@ def mutate(path, rng):
         for at in rng.integers(rng.choice([600, len(raw)]), size=rng.integers(1, 5)):
             raw[at] ^= rng.integers(1, 256)
     else:
-        raw[at : at + n] = raw[other : other + n] if kind == "block" else b"" if other % 2 else raw[at:] + raw[:n]
+        raw[at : at + n] = (
+            raw[other : other + n] if kind == "block" else b"" if other % 2 else raw[at:] + raw[:n]
+        )
     file.write_bytes(raw)
 
 
@@ -221,17 +247,30 @@ def noticed(path, head, original):
 
 def mutations(count, seed=0):
     """Change files at random, while a head is kept elsewhere."""
-    rng, found, times, states = np.random.default_rng(seed), Counter(files=count, unnoticed=0), [], []
+    rng, found, times, states = (
+        np.random.default_rng(seed),
+        Counter(files=count, unnoticed=0),
+        [],
+        [],
+    )
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with TemporaryDirectory() as folder:
         memory = CorrectionMemory.open(path := Path(folder, "m.sqlite"))
-        memory.learn(rng.normal(size=(15, 8)), list("abc") * 5, by="ana " * 3000)  # more than a page
+        memory.learn(
+            rng.normal(size=(15, 8)), list("abc") * 5, by="ana " * 3000
+        )  # more than a page
         memory.forget(3)
         memory.correct(np.ones(8), "d")
         head, original = str(memory.head()), memory.table()
         for leave in (lambda: None, memory.close):  # with a log, without
             leave()
-            states.append({file: file.read_bytes() for file in path.parent.iterdir() if file.suffix != ".sqlite-shm"})
+            states.append(
+                {
+                    file: file.read_bytes()
+                    for file in path.parent.iterdir()
+                    if file.suffix != ".sqlite-shm"
+                }
+            )
         for _ in range(count):
             for file in path.parent.iterdir():
                 file.unlink()
@@ -256,15 +295,27 @@ def rows():
         yield "Proofs", case, 10_000, right
     for test, ordeal, count in (("SIGKILL", kills, 1000), ("Power cut", cuts, 300)):
         found = ordeal(count)
-        yield test, "files that open whole", found.get("cuts", count), found.get("cuts", count) - found["damaged"]
-        yield test, "acknowledged entries kept", found["acknowledged"], found["acknowledged"] - found["lost"]
+        yield (
+            test,
+            "files that open whole",
+            found.get("cuts", count),
+            found.get("cuts", count) - found["damaged"],
+        )
+        yield (
+            test,
+            "acknowledged entries kept",
+            found["acknowledged"],
+            found["acknowledged"] - found["lost"],
+        )
     found = mutations(10_000)
     print(found)
     yield "Changed files", "refused, reported or the same", 10_000, 10_000 - found["unnoticed"]
 
 
 def main():
-    found = pd.DataFrame(tqdm(rows(), "trials", total=27), columns=["test", "case", "trials", "right"])
+    found = pd.DataFrame(
+        tqdm(rows(), "trials", total=27), columns=["test", "case", "trials", "right"]
+    )
     print(found.to_string())
     publish_study("memory", found, keep=False)
 

@@ -4,11 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ocrrlib.curves import DECIMALS, rivals
 from ocrrlib.files import InputError
+from ocrrlib.metrics import DECIMALS, rivals
 
 TEMPERATURE = 0.1  # of a softmax over cosines and scores of their size, as in ``knn_lm``
-LEAST_SCATTER = 1e-6  # rows of a class that differ by less than a thousandth of their length count as copies
 
 
 @dataclass(frozen=True)
@@ -24,13 +23,14 @@ class Storage:
 class System:
     """A classifier that is fitted once and then corrected, one example at a time.
 
-    A method implements ``_fit``, ``_correct``, ``storage`` and ``_scores``: scores (m, C) of rows, from which the
-    best class and probabilities follow. It may replace ``_answer`` and ``_chances``, which turn scores into these
-    (into which it turns the rows themselves if it has no scores), and ``_follow``, which scores fixed queries.
-    Its hyperparameters are fields of a dataclass.
+    A method implements ``_fit``, ``_correct``, ``storage`` and ``_scores``: scores (m, C) of rows,
+    from which the best class and probabilities follow. It may replace ``_answer`` and ``_probabilities``,
+    which turn scores into these (into which it turns the rows themselves if it has no scores), and
+    ``_follow``, which scores fixed queries. Its hyperparameters are fields of a dataclass.
 
-    ``dim`` is the length of a row, ``n_classes`` the number of classes, those yet to come included, ``seen`` (C,) bool
-    those of which a row was met, initially or in a correction: only these are answered.
+    ``dim`` is the length of a row, ``n_classes`` the number of classes, those yet to come included,
+    ``seen`` (C,) bool those of which a row was met, initially or in a correction: only these are
+    answered.
     """
 
     seed: int = 0  #: of the method's random draws
@@ -40,15 +40,22 @@ class System:
     def fit(self, X, y, classes):
         """Set the initial state, from the known classes only; a second call starts afresh.
 
-        ``X`` (n, d) float32 are embeddings, unit rows, ``y`` (n,) their class ids, ``classes`` names of all classes,
-        those yet to come included; a class id is a position in it. Raises ``InputError`` if there are no rows, one
-        is not a finite unit vector, or a label is missing or not a class id.
+        ``X`` (n, d) float32 are embeddings, unit rows, ``y`` (n,) their class ids, ``classes``
+        names of all classes, those yet to come included; a class id is a position in it. Raises
+        ``InputError`` if there are no rows, one is not a finite unit vector, or a label is missing
+        or not a class id.
         """
         X, y = self._rows(X), np.asarray(y)
         given = len(X) and y.shape == X.shape[:1] and y.dtype.kind in "iu"
         if not (given and 0 <= y.min() and y.max() < len(classes)):
-            raise InputError(f"fit needs a class id from 0 to {len(classes) - 1} for each row; got {len(X)} rows")
-        self.fitted, self.dim, self.n_classes = False, X.shape[-1], len(classes)  # half fitted is not fitted
+            raise InputError(
+                f"fit needs a class id from 0 to {len(classes) - 1} for each row; got {len(X)} rows"
+            )
+        self.fitted, self.dim, self.n_classes = (
+            False,
+            X.shape[-1],
+            len(classes),
+        )  # half fitted is not fitted
         self.corrections = 0
         self.seen = np.isin(np.arange(len(classes)), y)
         self._fit(X, y.astype(np.int64, copy=False))
@@ -62,7 +69,8 @@ class System:
     def correct(self, x, y):
         """Learn from one corrected example: x (d,), its class id y; one update step.
 
-        Raises ``InputError`` if ``x`` is not a finite unit vector of the right length or ``y`` not a class id.
+        Raises ``InputError`` if ``x`` is not a finite unit vector of the right length or ``y`` not
+        a class id.
         """
         x = self._known_rows([x])[0]
         if not (isinstance(y, (int, np.integer)) and 0 <= y < self.n_classes):
@@ -71,9 +79,9 @@ class System:
         self.corrections += 1
         self._correct(x, int(y))
 
-    def probabilities(self, X):
+    def predict_proba(self, X):
         """Class probabilities (m, C), float64, of rows as for ``predict``; zero for a class of which no row was met."""
-        return self._chances(self._scores(self._known_rows(X)))
+        return self._probabilities(self._scores(self._known_rows(X)))
 
     def storage(self):
         """Memory in use, as ``Storage``."""
@@ -92,14 +100,16 @@ class System:
     def _answer(self, scores):
         return best_seen(scores, self.seen)
 
-    def _chances(self, scores):
+    def _probabilities(self, scores):
         return softmax_seen(scores / self.temperature, self.seen)
 
     def _rivals(self, scores, new):
-        """As ``ocrrlib.curves.rivals``."""
-        if type(self)._chances is System._chances:  # scores are log-probabilities, but for the temperature
+        """As ``ocrrlib.metrics.rivals``."""
+        if (
+            type(self)._probabilities is System._probabilities
+        ):  # scores are log-probabilities, but for the temperature
             return rivals(scores, new, self.seen)
-        return rivals(self._chances(scores), new, log=True)
+        return rivals(self._probabilities(scores), new, log=True)
 
     def _known_rows(self, X):
         if not self.fitted:
@@ -113,11 +123,15 @@ class System:
     def _rows(X):
         X = np.asarray(X)
         if X.ndim != 2 or X.dtype.kind not in "fiu":
-            raise InputError(f"rows must be embeddings, (n, d) numbers; got {X.dtype} of shape {X.shape}")
+            raise InputError(
+                f"rows must be embeddings, (n, d) numbers; got {X.dtype} of shape {X.shape}"
+            )
         lengths = np.sqrt(np.einsum("nd,nd->n", X, X, dtype=np.float64))
         bad = np.flatnonzero(~(np.abs(lengths - 1) < 0.01))  # NaN too
         if len(bad):
-            raise InputError(f"row {bad[0]} is not a unit vector (length {lengths[bad[0]]:.4g}): normalise embeddings")
+            raise InputError(
+                f"row {bad[0]} is not a unit vector (length {lengths[bad[0]]:.4g}): normalise embeddings"
+            )
         return X.astype(np.float32, copy=False)
 
 
@@ -133,16 +147,20 @@ class Watched:
         """``predict``; answers change with corrections only, so queries after a single one are answered along."""
         system, kept, upto = self.system, self._answers, self._upto
         if (upto[rows] != system.corrections).any():
-            asked = np.arange(rows[0], min(rows[0] + system.ahead, len(kept))) if len(rows) == 1 else rows
+            asked = (
+                np.arange(rows[0], min(rows[0] + system.ahead, len(kept)))
+                if len(rows) == 1
+                else rows
+            )
             kept[asked], upto[asked] = system._answer(self._scores(asked)), system.corrections
         return kept[rows]
 
-    def probabilities(self, rows):
-        """``probabilities``."""
-        return self.system._chances(self._scores(rows))
+    def predict_proba(self, rows):
+        """``predict_proba``."""
+        return self.system._probabilities(self._scores(rows))
 
     def rivals(self, rows, new):
-        """``predict``, and ``ocrrlib.curves.rivals`` of ``probabilities`` and the ``new`` classes (C,) bool."""
+        """``predict``, and ``ocrrlib.metrics.rivals`` of ``predict_proba`` and the ``new`` classes (C,) bool."""
         if self._asked != (asked := (self.system.corrections, rows.tobytes(), new.tobytes())):
             scores = self._scores(rows)
             found = self.system._rivals(scores, new)  # first: an answer may use up the scores
@@ -157,7 +175,9 @@ class TextSystem(System):
     def _rows(X):
         X = np.asarray(X)
         if X.ndim != 1 or X.dtype.kind not in "UT" and not all(isinstance(x, str) for x in X):
-            raise InputError(f"rows must be sentences, (n,) strings; got {X.dtype} of shape {X.shape}")
+            raise InputError(
+                f"rows must be sentences, (n,) strings; got {X.dtype} of shape {X.shape}"
+            )
         empty = [place for place, x in enumerate(X) if not x.strip()]
         if empty:
             raise InputError(f"row {empty[0]} is an empty sentence")
@@ -196,12 +216,3 @@ def best_seen(scores, seen):
     np.rint(np.multiply(scores, 10.0**DECIMALS, out=scores), out=scores)
     scores[:, ~seen] = -np.inf
     return scores.argmax(axis=1)
-
-
-def is_known(scatter, free, square=1.0):
-    """Whether rows of one class are known to vary, beyond rounding.
-
-    ``scatter`` is the sum of squared distances of rows to the mean of their class, ``free`` its degrees of freedom
-    (rows, less the classes that have any), ``square`` the mean squared length of the rows.
-    """
-    return scatter > LEAST_SCATTER * free * square

@@ -7,24 +7,20 @@ it by rounding only, and results no longer depend on a machine's arithmetic.
 """
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from ocrrlib.shared import shared
 from ocrrlib.systems.base import Storage, System, softmax
 
-HELD_OUT = 10  # of the known classes, a quarter at most, are held out in a rehearsal
-TESTED = 4  # every so-many-th row of a class is a test row there
-
 
 class TorchDraws:
     """torch's random draws without torch, as after ``torch.Generator().manual_seed(seed)``.
 
-    torch and NumPy share the Mersenne Twister; this repeats what torch makes of its 32-bit words for
-    ``nn.Linear`` and ``randperm`` on a CPU, from which the published heads start.
+    torch and NumPy share the Mersenne Twister; this repeats what torch makes of its 32-bit words
+    for ``nn.Linear`` and ``randperm`` on a CPU, from which the published heads start.
     """
 
     def __init__(self, seed):
@@ -45,7 +41,9 @@ class TorchDraws:
     def permutation(self, n):
         """``torch.randperm(n)``, n above 0."""
         order = list(range(n))
-        for i, hop in enumerate((self._words(n - 1) % np.arange(n, 1, -1, dtype=np.uint64)).tolist()):
+        for i, hop in enumerate(
+            (self._words(n - 1) % np.arange(n, 1, -1, dtype=np.uint64)).tolist()
+        ):
             order[i], order[i + hop] = order[i + hop], order[i]
         return np.array(order)
 
@@ -58,16 +56,18 @@ def with_bias(X):
 def train(X, y, n_classes, seed, epochs=30, fit_lr=1e-2, weight_decay=1e-4, batch=256):
     """Train a linear head with cross-entropy and AdamW (Loshchilov and Hutter 2019), with torch's default betas.
 
-    ``X`` (n, d) float32 are rows, ``y`` (n,) int64 their class ids below ``n_classes``. Initial weights and the order
-    of rows are torch's for ``seed``; the other settings are as published by default. Returns weights, and biases in
-    the last column, (n_classes, d + 1) float64.
+    ``X`` (n, d) float32 are rows, ``y`` (n,) int64 their class ids below ``n_classes``. Initial
+    weights and the order of rows are torch's for ``seed``; the other settings are as published by
+    default. Returns weights, and biases in the last column, (n_classes, d + 1) float64.
     """
     weight, bias = TorchDraws(seed).linear(X.shape[1], n_classes)
     theta = np.hstack([weight, bias[:, None]]).astype(np.float64)
     inputs, draws = with_bias(X), TorchDraws(seed)
     steps, b1, b2 = 0, 0.9, 0.999
     first, second, move = np.zeros_like(theta), np.zeros_like(theta), np.empty_like(theta)
-    with threadpool_limits(1):  # the products are too small for more threads, which would wait for each other
+    with threadpool_limits(
+        1
+    ):  # the products are too small for more threads, which would wait for each other
         for order in (draws.permutation(len(y)) for _ in range(epochs)):
             for start in range(0, len(y), batch):
                 rows = order[start : start + batch]
@@ -79,7 +79,8 @@ def train(X, y, n_classes, seed, epochs=30, fit_lr=1e-2, weight_decay=1e-4, batc
                 residual[y[rows], places] -= 1 / len(rows)
                 gradient = residual @ part
                 steps += 1
-                # Moments are kept as plain decayed sums; their weights and bias corrections meet in two numbers.
+                # Moments are kept as plain decayed sums; their weights and bias corrections meet in
+                # two numbers.
                 spread = np.sqrt((1 - b2**steps) / (1 - b2))
                 first *= b1
                 first += gradient
@@ -104,33 +105,6 @@ def residuals(logits, y):
     return R
 
 
-def rehearse(system, X, y, n_classes):
-    """Mean of novel and original accuracy after a stream of held-out known classes, every mistake corrected.
-
-    Only the initial rows X (n, d), y (n,) are used, so that nothing is known of the classes to come. Every mistake is
-    corrected whatever the policy of the stream, of which a system knows nothing: the best step size here is not what
-    fewer corrections would ask for. Of fewer than four known classes none is held out.
-    """
-    rng, classes = np.random.default_rng([system.seed, 6]), np.unique(y)
-    held = np.isin(y, rng.choice(classes, min(HELD_OUT, len(classes) // 4), replace=False))
-    order = rng.permutation(len(y))
-    place = pd.Series(order).groupby(y[order]).cumcount()  # among the rows of its class, in that order
-    tested = np.isin(np.arange(len(y)), order[place % TESTED == TESTED - 1])
-    system.fit(X[~held & ~tested], y[~held & ~tested], range(n_classes))
-    for row in order[(held & ~tested)[order]]:
-        if system.predict(X[row : row + 1])[0] != y[row]:
-            system.correct(X[row], int(y[row]))
-    axes = [part for part in (held & tested, ~held & tested) if part.any()]
-    return float(np.mean([np.mean(system.predict(X[part]) == y[part]) for part in axes] or 0.0))
-
-
-@shared(keep=4)
-def best_rate(cls, X, y, n_classes, **params):
-    """The ``lr`` at which ``cls(**params)`` rehearses best, the lowest of equal ones."""
-    scores = [rehearse(cls(**params | {"lr": lr}), X, y, n_classes) for lr in cls.rates]
-    return cls.rates[int(np.argmax(scores))]
-
-
 @dataclass(eq=False)
 class Trained(System):
     """A system with a linear head, and the settings of its ``train``."""
@@ -142,7 +116,9 @@ class Trained(System):
     trainer = staticmethod(train_head)
 
     def _trained(self, X, y, n_classes):
-        return self.trainer(X, y, n_classes, self.seed, self.epochs, self.fit_lr, self.weight_decay, self.batch)
+        return self.trainer(
+            X, y, n_classes, self.seed, self.epochs, self.fit_lr, self.weight_decay, self.batch
+        )
 
 
 @dataclass(eq=False)
@@ -152,12 +128,11 @@ class LinearHead(Trained):
     ``theta`` (C, d + 1) float64 are weights and, in the last column, biases.
     """
 
-    lr: float | None = 0.05  #: step of SGD; None for the one of ``rates`` that does best on a rehearsal
-    rates = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # lowest first; rates for deep networks move a head on unit rows too little
+    lr: float = 0.05  #: step of SGD
     copies, stored = 1, 0  # of the head and of rows that are kept
 
     def _tune(self, X, y):
-        self.rate = self.lr or best_rate(type(self), X, y, self.n_classes, **asdict(self))
+        self.rate = self.lr
 
     def _fit(self, X, y):
         self._tune(X, y)
@@ -193,7 +168,7 @@ class StaticLinear(LinearHead):
     def _answer(self, logits):
         return self.known[logits.argmax(axis=1)]
 
-    def _chances(self, logits):
+    def _probabilities(self, logits):
         p = np.zeros((len(logits), self.n_classes))
         p[:, self.known] = softmax(logits)
         return p
@@ -211,20 +186,27 @@ class EWC(LinearHead):
     """
 
     strength: float = 1000.0  #: lambda of the penalty
-    #: initial rows that estimate F, the mean squared gradient of the log-probability of the predicted label
+    #: initial rows that estimate F, the mean squared gradient of the log-probability of the
+    #: predicted label
     fisher_rows: int = 2000
     copies = 3  # head, its start, F
 
     def _fit(self, X, y):
         super()._fit(X, y)
         self.start = self.theta.copy()
-        rows = X[np.random.default_rng(self.seed).choice(len(X), min(self.fisher_rows, len(X)), replace=False)]
+        rows = X[
+            np.random.default_rng(self.seed).choice(
+                len(X), min(self.fisher_rows, len(X)), replace=False
+            )
+        ]
         logits = self._scores(rows)
         squares = residuals(logits, logits.argmax(axis=1)) ** 2
         self.fisher = squares.T @ with_bias(rows) ** 2 / len(rows)
 
     def _gradient(self, residual, x):
-        return super()._gradient(residual, x) + self.strength * self.fisher * (self.theta - self.start)
+        return super()._gradient(residual, x) + self.strength * self.fisher * (
+            self.theta - self.start
+        )
 
 
 @dataclass(eq=False)
@@ -259,8 +241,8 @@ class AGEM(LinearHead):
 class LwF(LinearHead):
     """Learning without forgetting (paper, section 4.2; Li and Hoiem 2017).
 
-    Adds ``strength * T**2 * KL(teacher || student)`` at temperature T to the loss of each correction; the teacher
-    is the head as first trained.
+    Adds ``strength * T**2 * KL(teacher || student)`` at temperature T to the loss of each
+    correction; the teacher is the head as first trained.
     """
 
     strength: float = 1.0
@@ -272,5 +254,9 @@ class LwF(LinearHead):
         self.teacher = self.theta.copy()
 
     def _gradient(self, residual, x):
-        student, teacher = (softmax(theta @ x / self.temperature) for theta in (self.theta, self.teacher))
-        return super()._gradient(residual + self.strength * self.temperature * (student - teacher), x)
+        student, teacher = (
+            softmax(theta @ x / self.temperature) for theta in (self.theta, self.teacher)
+        )
+        return super()._gradient(
+            residual + self.strength * self.temperature * (student - teacher), x
+        )

@@ -15,7 +15,16 @@ from ocrrlib.shared import shared
 from ocrrlib.systems.base import Storage, TextSystem
 
 # Names of the query and value projections in BERT, DeBERTa, RoBERTa, LLaMA, OPT and DistilBERT.
-QUERIES_AND_VALUES = ["query", "value", "query_proj", "value_proj", "q_proj", "v_proj", "q_lin", "v_lin"]
+QUERIES_AND_VALUES = [
+    "query",
+    "value",
+    "query_proj",
+    "value_proj",
+    "q_proj",
+    "v_proj",
+    "q_lin",
+    "v_lin",
+]
 
 
 @contextmanager
@@ -46,13 +55,22 @@ class Classifier(torch.nn.Module):
     def __init__(self, backbone, n_classes, rank, alpha, dropout):
         super().__init__()
         hidden = backbone.config.hidden_size
-        config = LoraConfig(r=rank, lora_alpha=alpha, lora_dropout=dropout, target_modules=QUERIES_AND_VALUES)
+        config = LoraConfig(
+            r=rank, lora_alpha=alpha, lora_dropout=dropout, target_modules=QUERIES_AND_VALUES
+        )
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="`is_gradient_checkpointing`")  # peft asks by the old name
+            warnings.filterwarnings(
+                "ignore", message="`is_gradient_checkpointing`"
+            )  # peft asks by the old name
             try:
-                self.backbone, self.head = get_peft_model(backbone, config), torch.nn.Linear(hidden, n_classes)
+                self.backbone, self.head = (
+                    get_peft_model(backbone, config),
+                    torch.nn.Linear(hidden, n_classes),
+                )
             except ValueError as error:
-                raise InputError(f"{type(backbone).__name__} has none of the layers {QUERIES_AND_VALUES}") from error
+                raise InputError(
+                    f"{type(backbone).__name__} has none of the layers {QUERIES_AND_VALUES}"
+                ) from error
 
     def forward(self, tokens, mask):
         """Logits (m, C) of token rows (m, length), where ``mask`` is true."""
@@ -68,7 +86,9 @@ class Classifier(torch.nn.Module):
 
 def tokenise(X, backbone, max_length):
     """Sentences (n,) as token numbers (n, max_length) int64, and how many of each row count, (n,)."""
-    settings = dict(truncation=True, padding="max_length", max_length=max_length, return_tensors="np")
+    settings = dict(
+        truncation=True, padding="max_length", max_length=max_length, return_tensors="np"
+    )
     read = load_tokeniser(backbone)(X.tolist(), **settings)
     return read["input_ids"], read["attention_mask"].sum(axis=1)
 
@@ -83,7 +103,9 @@ def logits(model, tokens, lengths):
     """Logits (m, C) of token rows, cut to the longest of them."""
     device, longest = model.head.weight.device, int(lengths.max())
     mask = np.arange(longest) < lengths[:, None]
-    return model(torch.tensor(tokens[:, :longest], device=device), torch.tensor(mask, device=device))
+    return model(
+        torch.tensor(tokens[:, :longest], device=device), torch.tensor(mask, device=device)
+    )
 
 
 def untrained(backbone, n_classes, seed, rank, alpha, dropout, device):
@@ -99,17 +121,23 @@ class Training:
     within stretches of 50 batches, and the batches shuffled again.
     """
 
-    def __init__(self, X, y, n_classes, seed, backbone, adapter, max_length, lr, weight_decay, batch, device):
+    def __init__(
+        self, X, y, n_classes, seed, backbone, adapter, max_length, lr, weight_decay, batch, device
+    ):
         self.tokens, self.lengths = tokenise(X, backbone, max_length)
         self.y, self.seed, self.batch = torch.tensor(y, device=device), seed, batch
         self.model = untrained(backbone, n_classes, seed, *adapter, device).train()
-        self.optimiser = torch.optim.AdamW(self.model.learnt().values(), lr=lr, weight_decay=weight_decay)
+        self.optimiser = torch.optim.AdamW(
+            self.model.learnt().values(), lr=lr, weight_decay=weight_decay
+        )
         self.states = [self._state()]
 
     def after(self, epochs):
         """Adapters and head after so many epochs, as a dictionary of tensors."""
         while len(self.states) <= epochs:
-            with torch_seed(np.random.SeedSequence([self.seed, len(self.states)]).generate_state(1)[0].item()):
+            with torch_seed(
+                np.random.SeedSequence([self.seed, len(self.states)]).generate_state(1)[0].item()
+            ):
                 self._epoch(np.random.default_rng([self.seed, len(self.states)]))
             self.states.append(self._state())
         return self.states[epochs]
@@ -120,11 +148,15 @@ class Training:
     def _epoch(self, rng):
         order, size = rng.permutation(len(self.y)), 50 * self.batch
         stretches = [order[start : start + size] for start in range(0, len(order), size)]
-        batches = [rows for stretch in stretches for rows in by_length(self.lengths, stretch, self.batch)]
+        batches = [
+            rows for stretch in stretches for rows in by_length(self.lengths, stretch, self.batch)
+        ]
         for place in rng.permutation(len(batches)):
             rows = batches[place]
             self.optimiser.zero_grad()
-            cross_entropy(logits(self.model, self.tokens[rows], self.lengths[rows]), self.y[rows]).backward()
+            cross_entropy(
+                logits(self.model, self.tokens[rows], self.lengths[rows]), self.y[rows]
+            ).backward()
             self.optimiser.step()
 
 
@@ -145,7 +177,9 @@ class LoRA(TextSystem):
     batch: int = 16
     max_length: int = 64  #: tokens of a sentence that are read
     lr: float = 5e-4  #: step of plain SGD per correction, on adapters and head
-    correct_with_dropout: bool = True  #: whether a correction's step is taken in training mode, as in the paper
+    correct_with_dropout: bool = (
+        True  #: whether a correction's step is taken in training mode, as in the paper
+    )
     replay: int = 0  #: remembered rows that join each correction
     memory: int = 0  #: initial rows that are remembered
     ahead = 1  # sentences cost as much together
@@ -156,7 +190,9 @@ class LoRA(TextSystem):
         adapter = self.rank, self.alpha, self.dropout
         kind = self.n_classes, self.seed, self.backbone, adapter, self.max_length
         try:
-            trained = training(X, y, *kind, self.fit_lr, self.weight_decay, self.batch, device).after(self.epochs)
+            trained = training(
+                X, y, *kind, self.fit_lr, self.weight_decay, self.batch, device
+            ).after(self.epochs)
         except BaseException:
             training.forget()  # it may have stopped in the middle of an epoch
             raise
@@ -188,15 +224,23 @@ class LoRA(TextSystem):
 
     @one_thread()
     def _correct(self, x, y):
-        again = self.rng.choice(len(self.remembered[2]), min(self.replay, len(self.remembered[2])), replace=False)
+        again = self.rng.choice(
+            len(self.remembered[2]), min(self.replay, len(self.remembered[2])), replace=False
+        )
         new = (*tokenise(np.array([x]), self.backbone, self.max_length), [y])
-        tokens, lengths, labels = (np.concatenate([a, b[again]]) for a, b in zip(new, self.remembered))
+        tokens, lengths, labels = (
+            np.concatenate([a, b[again]]) for a, b in zip(new, self.remembered)
+        )
         self.model.train(self.correct_with_dropout)
         self.model.zero_grad()
-        with torch_seed(self.seed * 1_000_003 + self.corrections - 1):  # of the dropout, so that a run can be repeated
+        with torch_seed(
+            self.seed * 1_000_003 + self.corrections - 1
+        ):  # of the dropout, so that a run can be repeated
             for rows in by_length(lengths, np.arange(len(labels)), 8):
                 out = logits(self.model, tokens[rows], lengths[rows])
-                loss = cross_entropy(out, torch.tensor(labels[rows], device=out.device), reduction="sum")
+                loss = cross_entropy(
+                    out, torch.tensor(labels[rows], device=out.device), reduction="sum"
+                )
                 (loss / len(labels)).backward()
         with torch.no_grad():
             for p in self.model.learnt().values():

@@ -4,11 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ocrrlib.curves import rivals
+from ocrrlib.chain import Ledger
 from ocrrlib.files import InputError
-from ocrrlib.ledger import commitment, entry_hash
+from ocrrlib.metrics import rivals
 from ocrrlib.search import Buffer, Entries, StandingQueries, top_k
-from ocrrlib.shared import shared
 from ocrrlib.systems.base import TEMPERATURE, Storage, System, softmax
 from ocrrlib.systems.heads import LinearHead
 from ocrrlib.voting import vote
@@ -17,9 +16,9 @@ from ocrrlib.voting import vote
 def shares(sims, slots, entries, n_classes, temperature, nearest=False):
     """Class probabilities, (m, n_classes) float64: the softmax over the neighbours' cosines, summed per class.
 
-    ``sims`` and ``slots`` (m, k) are cosines and slots of neighbours among ``entries``, as from ``top_k``,
-    ``temperature`` is that of the softmax. With ``nearest``, each class has the share of the nearest of its neighbours
-    alone, so that classes of few entries are not outvoted.
+    ``sims`` and ``slots`` (m, k) are cosines and slots of neighbours among ``entries``, as from
+    ``top_k``, ``temperature`` is that of the softmax. With ``nearest``, each class has the share of
+    the nearest of its neighbours alone, so that classes of few entries are not outvoted.
     """
     p, found = np.zeros((len(sims), n_classes)), slots >= 0
     places = np.nonzero(found)[0] * n_classes + entries.y[slots[found]]
@@ -29,25 +28,6 @@ def shares(sims, slots, entries, n_classes, temperature, nearest=False):
     else:
         np.add.at(p.ravel(), places, softmax(sims / temperature)[found])
     return p
-
-
-class Blind(System):
-    """Answers the class of the last correction whatever it is asked; before any, the most frequent initial class."""
-
-    def _fit(self, X, y):
-        self._correct(None, np.bincount(y).argmax())
-
-    def _correct(self, x, y):
-        self.last = np.eye(self.n_classes)[y]
-
-    def _scores(self, X):
-        return np.tile(self.last, (len(X), 1))
-
-    def _chances(self, p):
-        return p
-
-    def storage(self):
-        return Storage(8)
 
 
 @dataclass(eq=False)
@@ -74,11 +54,11 @@ class Neighbours(System):
     def _labels(self, slots):
         return np.where(slots < 0, -1, self.entries.y[slots])
 
-    def _chances(self, found):
+    def _probabilities(self, found):
         return shares(*found, self.entries, self.n_classes, self.temperature)
 
     def _rivals(self, found, new):
-        if type(self)._chances is not Neighbours._chances:
+        if type(self)._probabilities is not Neighbours._probabilities:
             return super()._rivals(found, new)
         sims, slots = found
         labels, powers = self._labels(slots), np.exp((sims - sims[:, :1]) / self.temperature)
@@ -98,41 +78,6 @@ class StaticKNN(Neighbours):
     def _correct(self, x, y):
         """The point of this baseline: it does not learn, and watched answers stay."""
         self.corrections = 0
-
-
-GENESIS = bytes(32)  # the hash before the first entry of a ledger in memory
-
-
-@shared(keep=2)
-def _chain(X, y):
-    """The hash before the first entry of a new ledger, and those of its entries; many runs begin with the same."""
-    chain = [GENESIS]
-    for x, label in zip(X, y.tolist()):
-        chain.append(_hash(len(chain) - 1, x, label, chain[-1]))
-    return chain
-
-
-def _hash(place, x, label, previous):
-    return entry_hash(place, 0, commitment(b"", x.tobytes(), str(label)), previous)
-
-
-class Ledger(Entries):
-    """Entries in memory, each bound to the one before; they can only be appended.
-
-    ``hashes`` lists those of all entries. Times are 0, authors and salts empty, class ids written as decimal numbers.
-    """
-
-    def __init__(self, X, y):
-        super().__init__(X, y)
-        self.hashes = _chain(self.X, self.y)[1:]
-
-    def append(self, x, y):
-        super().append(x, y)
-        self.hashes.append(_hash(self.size - 1, self.X[-1], int(y), self.hashes[-1] if self.hashes else GENESIS))
-
-    @property
-    def nbytes(self):
-        return super().nbytes + self.size * (8 + 32 + 32)  # id and two hashes
 
 
 class Substrate(Neighbours):
@@ -176,7 +121,9 @@ class Bounded(Neighbours):
         self.entries = Buffer(X[:0], y[:0])
         for x, label in zip(X, y.tolist()):
             self._correct(x, label)
-        self.entries.writes = len(y)  # corrections are those since then, though not every row was kept
+        self.entries.writes = len(
+            y
+        )  # corrections are those since then, though not every row was kept
 
     def _correct(self, x, y):
         slot = EVICTIONS[self.eviction](self.offered, self.budget, self.rng)
@@ -191,7 +138,8 @@ class Bounded(Neighbours):
 class SubstrateHNSW(Substrate):
     """The substrate with approximate search, by hnswlib's navigable small worlds (paper, section 6.5).
 
-    A pickled index keeps its rows and links, but not its random generator: it draws other links later.
+    A pickled index keeps its rows and links, but not its random generator: it draws other links
+    later.
     """
 
     M: int = 16  #: links of an entry
@@ -202,10 +150,14 @@ class SubstrateHNSW(Substrate):
         try:
             from hnswlib import Index
         except ModuleNotFoundError:
-            raise InputError("substrate_hnsw needs hnswlib, not installed: pip install chroma-hnswlib") from None
+            raise InputError(
+                "substrate_hnsw needs hnswlib, not installed: pip install chroma-hnswlib"
+            ) from None
         super()._fit(X, y)
         self.index = Index("ip", self.dim)
-        self.index.init_index(len(X), M=self.M, ef_construction=self.ef_construction, random_seed=self.seed)
+        self.index.init_index(
+            len(X), M=self.M, ef_construction=self.ef_construction, random_seed=self.seed
+        )
         self.index.set_num_threads(1)  # with more, the same rows give another index each time
         self.index.set_ef(self.ef)
         self._catch_up()
@@ -237,7 +189,9 @@ class SubstrateHNSW(Substrate):
 
     def storage(self):
         index = self.index.__getstate__()[0]  # header, rows and links, as in the index's own file
-        links = 96 + 4 * self.entries.size + index["data_level0"].nbytes + index["link_lists"].nbytes
+        links = (
+            96 + 4 * self.entries.size + index["data_level0"].nbytes + index["link_lists"].nbytes
+        )
         return Storage(bytes=self.entries.nbytes + links, entries=self.entries.size)
 
 
@@ -268,7 +222,7 @@ class KNNLM(LinearHead):
         standing, p_head = StandingQueries(Q, self.entries, self.k), softmax(super()._scores(Q))
         return lambda rows: self._mix(p_head[rows], standing.neighbours(rows))
 
-    def _chances(self, p):
+    def _probabilities(self, p):
         """The frozen head gives classes to come a little, too; they do not count."""
         p[:, ~self.seen] = 0
         return p / p.sum(axis=1, keepdims=True)
@@ -281,4 +235,6 @@ class KNNLM(LinearHead):
 
     def storage(self):
         head = super().storage()
-        return Storage(head.bytes + self.entries.nbytes, entries=self.entries.size, parameters=head.parameters)
+        return Storage(
+            head.bytes + self.entries.nbytes, entries=self.entries.size, parameters=head.parameters
+        )

@@ -9,11 +9,12 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from ocrrlib.database import FIELDS, LedgerFile
 from ocrrlib.embeddings import encode, halve, widen
 from ocrrlib.encoders import load_encoder, name_of
 from ocrrlib.files import InputError, atomic
-from ocrrlib.ledger import Head, proof, request
+from ocrrlib.memory.file import FIELDS, LedgerFile
+from ocrrlib.memory.heads import Head
+from ocrrlib.memory.proofs import proof, request
 from ocrrlib.search import Entries, top_k
 from ocrrlib.systems import make
 from ocrrlib.systems.neighbours import Substrate
@@ -60,16 +61,17 @@ class CorrectionMemory(LedgerFile):
         path : path
             An SQLite file in a folder that can be written.
         encoder : str, callable or object with ``encode``, optional
-            Embeds texts, see ``ocrrlib.encoders.load_encoder``. A file that exists names its own; one that was made
-            without holds vectors.
+            Embeds texts, see ``ocrrlib.encoders.load_encoder``. A file that exists names its own;
+            one that was made without holds vectors.
         reader : str
-            The system that answers: one in the registry that reads a ledger. It is fitted on the entries of the first
-            write and corrected by those of later ones.
+            The system that answers: one in the registry that reads a ledger. It is fitted on the
+            entries of the first write and corrected by those of later ones.
 
         Raises
         ------
         InputError
-            If the file cannot be used, was written with another encoder, or is not as it was written (``Broken``).
+            If the file cannot be used, was written with another encoder, or is not as it was
+            written (``Broken``).
         """
         return cls(path, encoder, reader)
 
@@ -91,7 +93,9 @@ class CorrectionMemory(LedgerFile):
             with np.errstate(over="ignore", invalid="ignore"):
                 whole = (abs(np.einsum("nd,nd->n", X, X) - 1) < 0.01).all()  # NaN is not
         if not whole:
-            raise InputError(f"{self.path} holds vectors of other lengths: its writer was another program")
+            raise InputError(
+                f"{self.path} holds vectors of other lengths: its writer was another program"
+            )
         self.entries.extend(X, [self._ids.setdefault(label, len(self._ids)) for label in labels])
         self.labels = list(self._ids)
         self._places += places
@@ -109,7 +113,11 @@ class CorrectionMemory(LedgerFile):
         """Texts, or None for each vector, and unit rows (n, d) float32."""
         if isinstance(items, (str, bytes)) or not hasattr(items, "__len__"):
             raise InputError("give a list of texts, or vectors, numbers (n, d)")
-        texts = list(items) if all(isinstance(item, str) and item.strip() for item in items) else [None] * len(items)
+        texts = (
+            list(items)
+            if all(isinstance(item, str) and item.strip() for item in items)
+            else [None] * len(items)
+        )
         if vectors is None and any(texts):
             if self.encoder is None:
                 raise InputError(f"{self.path} was made without an encoder: give vectors")
@@ -117,21 +125,33 @@ class CorrectionMemory(LedgerFile):
             return texts, widen(encode(texts, self._function))
         with suppress(ValueError):  # rows of several lengths
             vectors = np.asarray(items if vectors is None else vectors)
-        if not isinstance(vectors, np.ndarray) or vectors.ndim != 2 or vectors.dtype.kind not in "fiu":
+        if (
+            not isinstance(vectors, np.ndarray)
+            or vectors.ndim != 2
+            or vectors.dtype.kind not in "fiu"
+        ):
             raise InputError("give texts, none of them empty, or vectors, numbers (n, d)")
         return texts, widen(halve(vectors))
 
     def learn(self, texts, labels, by="", vectors=None):
         """Append texts (n,), or vectors (n, d), with their labels (n,), all or none; return their places, a range.
 
-        ``by`` is the author, kept in each entry; ``vectors`` (n, d) are those of the texts, where they are known.
+        ``by`` is the author, kept in each entry; ``vectors`` (n, d) are those of the texts, where
+        they are known.
         """
         texts, X = self._embedded(texts, vectors)
         if not len(labels) == len(texts) == len(X):
-            raise InputError(f"there are {len(texts)} rows and {len(labels)} labels: give one for each")
-        if not all(isinstance(label, Integral) or isinstance(label, str) and label.strip() for label in labels):
+            raise InputError(
+                f"there are {len(texts)} rows and {len(labels)} labels: give one for each"
+            )
+        if not all(
+            isinstance(label, Integral) or isinstance(label, str) and label.strip()
+            for label in labels
+        ):
             raise InputError("a label is missing, empty or no word: give words or whole numbers")
-        contents = ((str(label), str(by), text, x.tobytes()) for label, text, x in zip(labels, texts, X))
+        contents = (
+            (str(label), str(by), text, x.tobytes()) for label, text, x in zip(labels, texts, X)
+        )
         with self._writing():
             self._admit(*X.shape)
             return self._append(contents)
@@ -146,7 +166,9 @@ class CorrectionMemory(LedgerFile):
         if not self._places:
             raise InputError(f"{self.path} is empty: learn first")
         if self._reader is None or len(self.labels) > self._reader.n_classes:
-            room = max(LEAST_ROOM, 1 << (len(self.labels) - 1).bit_length())  # for labels to come, too
+            room = max(
+                LEAST_ROOM, 1 << (len(self.labels) - 1).bit_length()
+            )  # for labels to come, too
             self._reader, first = make(self._reads), self._first
             self._reader.store = lambda X, y: self.entries
             self._reader.fit(self.entries.X[:first], self.entries.y[:first], range(room))
@@ -162,10 +184,16 @@ class CorrectionMemory(LedgerFile):
             reader, entries = self._ready(), self.entries
             self._admit(0, X.shape[1])
             scores = reader._scores(X)
-            found = scores if isinstance(scores, tuple) else top_k(X, entries.X, entries.born, NEIGHBOURS)
-            chances = np.array(reader._chances(scores))
+            found = (
+                scores
+                if isinstance(scores, tuple)
+                else top_k(X, entries.X, entries.born, NEIGHBOURS)
+            )
+            chances = np.array(reader._probabilities(scores))
             given = zip(reader._answer(scores), chances, *found)
-            answers = [Answer(self.labels[id], float(p[id]), self._near(*near)) for id, p, *near in given]
+            answers = [
+                Answer(self.labels[id], float(p[id]), self._near(*near)) for id, p, *near in given
+            ]
         return answers[0] if one else answers
 
     def _near(self, sims, slots):
@@ -179,8 +207,8 @@ class CorrectionMemory(LedgerFile):
     def forget(self, place, by=""):
         """Erase text, label, author and vector of an entry; hashes and all other proofs still hold.
 
-        An entry that says so is appended. Raises ``InputError`` if there is nothing to erase, or if the pages with the
-        old content stay in the log because others read them.
+        An entry that says so is appended. Raises ``InputError`` if there is nothing to erase, or if
+        the pages with the old content stay in the log because others read them.
         """
         with self._held():
             with self._writing():
@@ -188,28 +216,40 @@ class CorrectionMemory(LedgerFile):
                     raise InputError(f"entry {place} holds nothing to erase")
                 self._append([("", str(by), str(entry["place"]), b"")])
                 nothing = "salt = NULL, label = NULL, author = NULL, text = NULL, x = NULL"
-                self._base.execute(f"UPDATE entries SET {nothing} WHERE place = ?", [entry["place"]])
+                self._base.execute(
+                    f"UPDATE entries SET {nothing} WHERE place = ?", [entry["place"]]
+                )
                 self._restart()  # it is held here
             if self._retried("wal_checkpoint(TRUNCATE)"):
-                raise InputError(f"entry {place} was erased, but others still read {self.path}: close them, then this")
+                raise InputError(
+                    f"entry {place} was erased, but others still read {self.path}: close them, then this"
+                )
 
     def prove(self, what, key=None, head=None):
         """Prove to somebody who has only a head that an entry is in the file, or that the file extends that head.
 
-        ``what`` is the entry's place, of which ``head`` (by default the newest) has to know, or a head. Returns a C2SP
-        tlog-proof, see ``ocrrlib.ledger.proven``; or a request to ``ocrrlib.ledger.witness``. ``key`` signs the newest
-        head.
+        ``what`` is the entry's place, of which ``head`` (by default the newest) has to know, or a
+        head. Returns a C2SP tlog-proof, see ``ocrrlib.memory.proofs.proven``; or a request to
+        ``ocrrlib.memory.proofs.witness``. ``key`` signs the newest head.
         """
         with self._held():
             newest, is_entry = self.head(key), isinstance(what, Integral)
             old = Head.read((head or newest) if is_entry else what)
-            if old.origin != newest.origin or old.size > newest.size or old.root != self._tree.root(old.size):
-                raise InputError(f"{self.path} does not extend the head of {old.origin} at {old.time}: verify it")
+            if (
+                old.origin != newest.origin
+                or old.size > newest.size
+                or old.root != self._tree.root(old.size)
+            ):
+                raise InputError(
+                    f"{self.path} does not extend the head of {old.origin} at {old.time}: verify it"
+                )
             if not is_entry:
                 return request(old.size, self._tree.consistency(old.size, newest.size), newest)
             entry = self.entry(what)
             if what >= old.size:
-                raise InputError(f"the head of {old.time} does not know entry {what}: take a newer one")
+                raise InputError(
+                    f"the head of {old.time} does not know entry {what}: take a newer one"
+                )
             return proof(entry, self._tree.inclusion(what, old.size), old)
 
     def table(self):
@@ -222,6 +262,8 @@ class CorrectionMemory(LedgerFile):
         """Write ``table`` to a file, whole or not at all: in CSV, without bytes, or in parquet."""
         with atomic(path) as temporary:
             if temporary.suffix == ".csv":
-                self.table()[["place", "time", "author", "label", "text"]].to_csv(temporary, index=False)
+                self.table()[["place", "time", "author", "label", "text"]].to_csv(
+                    temporary, index=False
+                )
             else:
                 self.table().to_parquet(temporary, index=False)

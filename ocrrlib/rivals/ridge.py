@@ -5,9 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from ocrrlib.rivals.features import SAMPLE, rectified
+from ocrrlib.rivals.standing import StandingProducts
 from ocrrlib.shared import shared
 from ocrrlib.systems.base import TEMPERATURE, Storage, System, class_means, class_sums
-from ocrrlib.systems.features import SAMPLE, StandingProducts, rectified
 
 RIDGES = 10.0 ** np.arange(-8, 9)  # that RanPAC chooses from
 
@@ -16,11 +17,14 @@ RIDGES = 10.0 ** np.arange(-8, 9)  # that RanPAC chooses from
 class RLS(System):
     """Recursive least squares, i.e. ridge regression on one-hot targets (as in ACIL, Zhuang et al. 2022).
 
-    Weights are at any time those of the regression over all rows so far, initial and corrected. The source
-    regresses on random features of the rows, after a ReLU (8192 by its code's default); here on the rows.
+    Weights are at any time those of the regression over all rows so far, initial and corrected. The
+    source regresses on random features of the rows, after a ReLU (8192 by its code's default); here
+    on the rows.
     """
 
-    ridge: float = 0.1  #: weight of the squared norm beside the sum of squared errors, as in the source's code
+    ridge: float = (
+        0.1  #: weight of the squared norm beside the sum of squared errors, as in the source's code
+    )
     temperature = TEMPERATURE
 
     def _fit(self, X, y):
@@ -43,7 +47,9 @@ class RLS(System):
 
     def storage(self):
         kept = self.inverse, self.W, self.seen
-        return Storage(sum(part.nbytes for part in kept), parameters=self.inverse.size + self.W.size)
+        return Storage(
+            sum(part.nbytes for part in kept), parameters=self.inverse.size + self.W.size
+        )
 
 
 @shared(keep=2)
@@ -64,7 +70,12 @@ def _ridge_start(X, y, n_classes, features, seed):
             misses = F @ (targets / (values + ridge)).T
             misses[np.arange(len(own)), own] -= 1
             errors.append(weights[sample] @ (np.einsum("nc,nc->n", misses, misses) / over**2))
-        return projection, counts, sums, (vectors / (values + RIDGES[np.argmin(errors)])) @ vectors.T
+        return (
+            projection,
+            counts,
+            sums,
+            (vectors / (values + RIDGES[np.argmin(errors)])) @ vectors.T,
+        )
 
 
 @shared(keep=1)
@@ -76,14 +87,15 @@ def _rectified(Q, projection):
 class RanPAC(System):
     """Ridge regression on rectified random projections of the rows (McDonnell et al. 2023), classes weighing the same.
 
-    Weights are at any time those of the regression over all rows so far. Every class has the same weight in it, shared
-    by its rows (the source weighs all rows alike). The ridge is the one of ``RIDGES`` with the least squared error on
-    ``SAMPLE`` of the initial rows, each left out in turn (the source leaves out a random fifth; 10,000 projections
-    there).
+    Weights are at any time those of the regression over all rows so far. Every class has the same
+    weight in it, shared by its rows (the source weighs all rows alike). The ridge is the one of
+    ``RIDGES`` with the least squared error on ``SAMPLE`` of the initial rows, each left out in turn
+    (the source leaves out a random fifth; 10,000 projections there).
 
-    The inverse Gram matrix B is that of the initial rows. Rows that came later, or whose weights changed with
-    their class, are kept beside it: with features Z (k, M) and changes of weights D, the inverse is
-    ``B - B Z.T inv(inv(D) + Z B Z.T) Z B`` (Woodbury 1950). A correction takes time in M**2 + k**3, and k grows.
+    The inverse Gram matrix B is that of the initial rows. Rows that came later, or whose weights
+    changed with their class, are kept beside it: with features Z (k, M) and changes of weights D,
+    the inverse is ``B - B Z.T inv(inv(D) + Z B Z.T) Z B`` (Woodbury 1950). A correction takes time
+    in M**2 + k**3, and k grows.
     """
 
     features: int = 2000  #: M, the number of projections
@@ -91,10 +103,15 @@ class RanPAC(System):
 
     def _fit(self, X, y):
         start = _ridge_start(X, y, self.n_classes, self.features, self.seed)
-        self.projection, self.at_first, sums, self.inverse = start  # these are shared: never written to
+        self.projection, self.at_first, sums, self.inverse = (
+            start  # these are shared: never written to
+        )
         self.counts, self.solved = self.at_first.copy(), sums @ self.inverse
         self.rows = X.copy(), y.copy()  # whose weights may change
-        self.later, self.labels = np.zeros((2, 0, self.features)), np.zeros(0, np.int64)  # Z and Z B
+        self.later, self.labels = (
+            np.zeros((2, 0, self.features)),
+            np.zeros(0, np.int64),
+        )  # Z and Z B
         self.before, self.products = np.zeros(0), np.zeros((0, 0))  # weights in B, and Z B Z.T
         self._weigh()
 
@@ -109,7 +126,10 @@ class RanPAC(System):
         X, before = x[None], np.zeros(1)
         if self.at_first[y] == self.counts[y]:  # the weights of its initial rows change from now on
             own = self.rows[0][self.rows[1] == y]
-            X, before = np.vstack([own, X]), np.append(np.full(len(own), 1 / max(len(own), 1)), before)
+            X, before = (
+                np.vstack([own, X]),
+                np.append(np.full(len(own), 1 / max(len(own), 1)), before),
+            )
         Z = rectified(X, self.projection)
         ZB = Z @ self.inverse
         across = self.later[0] @ ZB.T
@@ -131,11 +151,23 @@ class RanPAC(System):
         def scores(rows):
             products, corrected = standing(self.later[1], rows), self.before[since:] == 0
             added = np.eye(self.n_classes)[self.labels[since:]] * corrected[:, None]
-            return (solved[rows] + products[:, since:] @ added) * self.weights - products @ self.less
+            return (
+                solved[rows] + products[:, since:] @ added
+            ) * self.weights - products @ self.less
 
         return scores
 
     def storage(self):
-        parts = self.projection, self.inverse, self.counts, self.at_first, self.solved, self.W, *self.rows
-        kept = sum(part.nbytes for part in (*parts, self.later, self.labels, self.before, self.products))
+        parts = (
+            self.projection,
+            self.inverse,
+            self.counts,
+            self.at_first,
+            self.solved,
+            self.W,
+            *self.rows,
+        )
+        kept = sum(
+            part.nbytes for part in (*parts, self.later, self.labels, self.before, self.products)
+        )
         return Storage(kept, parameters=self.inverse.size + self.W.size)

@@ -5,11 +5,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from ocrrlib.rivals.covariance import is_known, oas
+from ocrrlib.rivals.features import draw_features, lift, median_distance
+from ocrrlib.rivals.standing import StandingProducts
 from ocrrlib.shared import shared
-from ocrrlib.systems.base import TEMPERATURE, Storage, System, class_means, class_sums, is_known
-from ocrrlib.systems.features import StandingProducts, draw_features, lift, median_distance
+from ocrrlib.systems.base import TEMPERATURE, Storage, System, class_means, class_sums
 
-GROWTH = 1.5  # once rows are so many times those at the last inversion, the matrix is inverted again
+GROWTH = (
+    1.5  # once rows are so many times those at the last inversion, the matrix is inverted again
+)
 BLOCK = 32  # rank-one terms that are kept beside the inverse before they are folded into it
 
 
@@ -20,7 +24,8 @@ class NCM(System):
     Raw means are short where a class is spread out, which favours such a class for far rows.
     """
 
-    #: whether means are scaled to length 1 first, so that the highest cosine decides (iCaRL, Rebuffi et al. 2017)
+    #: whether means are scaled to length 1 first, so that the highest cosine decides (iCaRL,
+    #: Rebuffi et al. 2017)
     unit: bool = False
     temperature = TEMPERATURE
 
@@ -49,16 +54,6 @@ def ridge_of(shrinkage, target, counts, trace, d):
         return shrinkage * counts.sum()
     free = counts.sum() - np.count_nonzero(counts)
     return shrinkage * (trace / d if is_known(trace, free) else 1.0)
-
-
-def oas(S, n):
-    """Oracle approximating shrinkage of a covariance (D, D), at any scale, of n rows (Chen et al. 2010, eq. 23).
-
-    Towards a multiple of the identity, by an estimate of what has the least squared error if rows are Gaussian.
-    """
-    D, square, trace = len(S), float(np.vdot(S, S)), float(np.trace(S))
-    off = (n + 1 - 2 / D) * (square - trace**2 / D)
-    return min(((1 - 2 / D) * square + trace**2) / off, 1.0) if off > 0 else 1.0
 
 
 _lifted = shared(keep=5)(lift)  # of queries, by the draws of ``klda_5``
@@ -92,29 +87,40 @@ def _initial(X, y, n_classes, shrinkage, target, *drawn):
 class SLDA(System):
     """Gaussian classes with running means and one running covariance, shrunk: ``(1 - s) S / n + s I``.
 
-    Streaming linear discriminant analysis (Hayes and Kanan 2020, Deep SLDA). S is the scatter of the n rows around
-    the means of their classes, and the same as if computed from all rows at once: the k-th row of a class enters it
-    with weight (k - 1) / k, so a class's first row does not enter it at all.  (The source weighs by rows of all
-    classes, and has the first row enter around a zero mean; the covariance of its initial rows is an OAS estimate.)
-    All classes are taken as equally likely.
+    Streaming linear discriminant analysis (Hayes and Kanan 2020, Deep SLDA). S is the scatter of
+    the n rows around the means of their classes, and the same as if computed from all rows at once:
+    the k-th row of a class enters it with weight (k - 1) / k, so a class's first row does not enter
+    it at all.  (The source weighs by rows of all classes, and has the first row enter around a zero
+    mean; the covariance of its initial rows is an OAS estimate.) All classes are taken as equally
+    likely.
 
     Inverse and weights change by rank-one updates.  The n that multiplies s is the one at
     the last inversion; there is another when rows have become half as many again.
     """
 
-    shrinkage: float | str = 1e-4  #: s, above 0, as in the source, or ``oas``: of an OAS estimate on the first rows
-    #: ``identity`` as in the source, or ``variance``: I times the mean variance (1 / n while that is not known)
+    shrinkage: float | str = (
+        1e-4  #: s, above 0, as in the source, or ``oas``: of an OAS estimate on the first rows
+    )
+    #: ``identity`` as in the source, or ``variance``: I times the mean variance (1 / n while that
+    #: is not known)
     target: str = "identity"
-    updated: bool = True  #: whether corrections change the covariance, as in the source, or the means only
-    #: rows that the mean of the first rows counts for against a class's own, in the mean that a class is scored by
+    updated: bool = (
+        True  #: whether corrections change the covariance, as in the source, or the means only
+    )
+    #: rows that the mean of the first rows counts for against a class's own, in the mean that a
+    #: class is scored by
     prior_rows: float = 0
     drawn = ()  # random features, in subclasses
 
     def _fit(self, X, y):
         state = _initial(X, y, self.n_classes, self.shrinkage, self.target, *self.drawn)
-        counts, means, self.trace, self.s, self.ridge, self.inverse = state  # the inverse is shared: never written to
+        counts, means, self.trace, self.s, self.ridge, self.inverse = (
+            state  # the inverse is shared: never written to
+        )
         self.counts, self.inverted_at = counts.copy(), len(y)
-        self.means = np.vstack([means, counts @ means / len(y)]) if self.prior_rows else means.copy()
+        self.means = (
+            np.vstack([means, counts @ means / len(y)]) if self.prior_rows else means.copy()
+        )
         self.terms = np.zeros((0, self.means.shape[1]))
         self.W, self.vectors = self.means @ self.inverse, []
         self._weigh()
@@ -126,7 +132,11 @@ class SLDA(System):
 
     def _held(self, M):
         """Rows of classes held to the last row, that of the mean of the first rows; all of them if nothing is held."""
-        return class_means(self.counts[:, None] * M[:-1], self.counts, M[-1], self.prior_rows) if self.prior_rows else M
+        return (
+            class_means(self.counts[:, None] * M[:-1], self.counts, M[-1], self.prior_rows)
+            if self.prior_rows
+            else M
+        )
 
     def _weigh(self):
         self.weights = self._held(self.W)
@@ -147,7 +157,9 @@ class SLDA(System):
 
         def scores(rows):
             first, later = np.split(standing(self.vectors, rows)[:, self.base :], [M], axis=1)
-            return self._discriminants(self._held((first + later @ np.reshape(self.moves, (-1, M))).T).T)
+            return self._discriminants(
+                self._held((first + later @ np.reshape(self.moves, (-1, M))).T).T
+            )
 
         return scores
 
@@ -191,7 +203,9 @@ class SLDA(System):
     def storage(self):
         held = [self.weights] if self.prior_rows else []
         kept = self.means, self.inverse, self.terms, self.W, self.b, self.counts, *self.drawn, *held
-        return Storage(sum(part.nbytes for part in kept), parameters=self.means.size + self.inverse.size)
+        return Storage(
+            sum(part.nbytes for part in kept), parameters=self.means.size + self.inverse.size
+        )
 
 
 @dataclass(eq=False)
@@ -208,7 +222,9 @@ class KLDA(SLDA):
     target: str = "variance"
 
     def _fit(self, X, y):
-        self.drawn = draw_features(self.features, self.dim, median_distance(X, self.seed), self.seed)
+        self.drawn = draw_features(
+            self.features, self.dim, median_distance(X, self.seed), self.seed
+        )
         super()._fit(X, y)
 
 
@@ -221,10 +237,16 @@ class AveragedKLDA(System):
 
     def _fit(self, X, y):
         others = np.random.default_rng([self.seed, 9]).integers(2**31, size=self.draws - 1).tolist()
-        self.members = [KLDA(seed, **self.params).fit(X, y, range(self.n_classes)) for seed in (self.seed, *others)]
+        self.members = [
+            KLDA(seed, **self.params).fit(X, y, range(self.n_classes))
+            for seed in (self.seed, *others)
+        ]
 
     def _mean(self, scores):
-        return sum(member._chances(own) for member, own in zip(self.members, scores)) / self.draws
+        return (
+            sum(member._probabilities(own) for member, own in zip(self.members, scores))
+            / self.draws
+        )
 
     def _scores(self, X):
         return self._mean(member._scores(X) for member in self.members)
@@ -233,7 +255,7 @@ class AveragedKLDA(System):
         standing = [member._follow(Q) for member in self.members]
         return lambda rows: self._mean(scores(rows) for scores in standing)
 
-    def _chances(self, p):
+    def _probabilities(self, p):
         return p
 
     def _correct(self, x, y):
@@ -242,4 +264,6 @@ class AveragedKLDA(System):
 
     def storage(self):
         held = [member.storage() for member in self.members]
-        return Storage(sum(one.bytes for one in held), parameters=sum(one.parameters for one in held))
+        return Storage(
+            sum(one.bytes for one in held), parameters=sum(one.parameters for one in held)
+        )

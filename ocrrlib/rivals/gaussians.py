@@ -3,18 +3,18 @@
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from ocrrlib.rivals.covariance import basis, is_known
+from ocrrlib.rivals.features import cosines_and_sines, median_distance, orthogonal_frequencies
 from ocrrlib.shared import shared
-from ocrrlib.systems.base import class_means, class_sums, is_known
-from ocrrlib.systems.features import cosines_and_sines, median_distance, orthogonal_frequencies
-
-LEAST_VARIANCE = 1e-3  # of a direction within classes, as a share of the mean variance
+from ocrrlib.systems.base import class_means, class_sums
 
 
 class GaussianClasses:
     """Log-densities of rows under Gaussian classes, given the rows of each class so far.
 
-    ``counts`` (C,) are rows of each class. Log-densities are linear in the features of a row, by ``weights`` (C, D)
-    and ``offset`` (C,); ``changes`` lists the classes of the rows learnt, in order.
+    ``counts`` (C,) are rows of each class. Log-densities are linear in the features of a row, by
+    ``weights`` (C, D) and ``offset`` (C,); ``changes`` lists the classes of the rows learnt, in
+    order.
     """
 
     def __init__(self, counts, sums):
@@ -35,36 +35,6 @@ class GaussianClasses:
         return sum(part.nbytes for part in vars(self).values() if isinstance(part, np.ndarray))
 
 
-def basis(X, y, n_classes, shrinkage):
-    """Coordinates in which rows of one class vary by 1 in every direction, and class means independently.
-
-    Where rows of one class are not known to vary, they are taken to vary like unit vectors at random.
-
-    Returns the mean of the class means (d,), a projection P (d, d), so that rows are ``(X - centre) @ P``, and the
-    variance of class means along each coordinate (d,), highest first; it may be negative. All are float64.
-    """
-    d = X.shape[1]
-    sums, counts = class_sums(X, y, n_classes)
-    known, free = counts > 0, len(y) - np.count_nonzero(counts)
-    R = X - class_means(sums, counts)[y]
-    with threadpool_limits(1):  # so that sums are made in one order
-        scatter = np.vdot(R, R)
-        if not is_known(scatter, free, np.vdot(X, X) / len(X)):
-            return np.zeros(d), np.sqrt(d) * np.eye(d), np.zeros(d)
-        means = sums[known] / counts[known, None]
-        centre = means.mean(axis=0)
-        W = (1 - shrinkage) * (R.T @ R) / free
-        variance = scatter / free / d
-        W.flat[:: d + 1] += shrinkage * variance
-        values, vectors = np.linalg.eigh(W)
-        whiten = vectors / np.sqrt(np.maximum(values, LEAST_VARIANCE * variance))
-        C = (means - centre) @ whiten
-        # Means of few rows vary by themselves, too: by 1 / rows, in these coordinates.
-        B = C.T @ C / max(len(means) - 1, 1) - np.eye(d) * np.mean(1 / counts[known])
-        between, rotation = np.linalg.eigh(B)
-    return centre, whiten @ rotation[:, ::-1], between[::-1]
-
-
 @shared(keep=2)
 def _plda_start(X, y, n_classes, shrinkage):
     """Basis, counts (C,), sums of coordinates (C, D), squared distances to the class mean (C,), divided by D."""
@@ -81,19 +51,23 @@ def _plda_start(X, y, n_classes, shrinkage):
 class PLDA(GaussianClasses):
     """Two-covariance Gaussian classes (probabilistic LDA; Ioffe 2006), with a spread of each class's own.
 
-    A class mean is Gaussian around ``centre`` and a row Gaussian around its mean. Of a class with
-    n rows the mean is known up to a variance that n decides, so that classes of one row and of a
-    thousand are compared fairly; the basis is set once. The spread of a class is that of all classes,
-    unless its own rows say otherwise. Features are the coordinates of a row, then their squares.
+    A class mean is Gaussian around ``centre`` and a row Gaussian around its mean. Of a class with n
+    rows the mean is known up to a variance that n decides, so that classes of one row and of a
+    thousand are compared fairly; the basis is set once. The spread of a class is that of all
+    classes, unless its own rows say otherwise. Features are the coordinates of a row, then their
+    squares.
 
-    ``X`` (n, d) float32, ``y`` (n,) are the first rows of ``n_classes`` classes. ``shrinkage`` is that of the
-    covariance within classes towards a multiple of the identity; ``floor``, above 0, the least variance of class means
-    along a coordinate, as new classes may lie where known ones do not; ``prior_rows``, above 0, the rows that the
-    common spread counts for against a class's own; ``power`` is that of the spread, 0 for none.
+    ``X`` (n, d) float32, ``y`` (n,) are the first rows of ``n_classes`` classes. ``shrinkage`` is
+    that of the covariance within classes towards a multiple of the identity; ``floor``, above 0,
+    the least variance of class means along a coordinate, as new classes may lie where known ones do
+    not; ``prior_rows``, above 0, the rows that the common spread counts for against a class's own;
+    ``power`` is that of the spread, 0 for none.
     """
 
     def __init__(self, X, y, n_classes, shrinkage=0.1, floor=0.2, prior_rows=200, power=0.5):
-        self.centre, self.P, between, counts, sums, scatter = _plda_start(X, y, n_classes, shrinkage)
+        self.centre, self.P, between, counts, sums, scatter = _plda_start(
+            X, y, n_classes, shrinkage
+        )
         super().__init__(counts, sums)
         self.between, self.prior_rows, self.power = np.maximum(between, floor), prior_rows, power
         self.scatter, self.offset = scatter.copy(), np.zeros(n_classes)
@@ -146,14 +120,16 @@ def _kernel_start(X, y, n_classes, frequencies):
 class KernelLDA(GaussianClasses):
     """Linear discriminants on orthogonal random features of an RBF kernel, their covariance set once.
 
-    Class means run, and are held to the mean of the first rows while rows are few; covariance, bandwidth and
-    features are those of the first rows. Beyond the ``rank`` directions in which rows of one class vary most,
-    they are taken to vary by the same everywhere: the inverse covariance is ``base * I + U @ diag(gains) @ U.T``.
+    Class means run, and are held to the mean of the first rows while rows are few; covariance,
+    bandwidth and features are those of the first rows. Beyond the ``rank`` directions in which rows
+    of one class vary most, they are taken to vary by the same everywhere: the inverse covariance is
+    ``base * I + U @ diag(gains) @ U.T``.
 
-    ``X`` (n, d) float32, ``y`` (n,) are the first rows of ``n_classes`` classes. ``features`` is the even number D of
-    random features, drawn from ``seed``; ``bandwidth`` is the kernel's, in median distances of the first rows;
-    ``shrinkage``, above 0, that of the covariance towards a multiple of the identity; ``prior_rows`` the rows that the
-    mean of the first rows counts for against a class's own.
+    ``X`` (n, d) float32, ``y`` (n,) are the first rows of ``n_classes`` classes. ``features`` is
+    the even number D of random features, drawn from ``seed``; ``bandwidth`` is the kernel's, in
+    median distances of the first rows; ``shrinkage``, above 0, that of the covariance towards a
+    multiple of the identity; ``prior_rows`` the rows that the mean of the first rows counts for
+    against a class's own.
     """
 
     def __init__(self, X, y, n_classes, features, bandwidth, shrinkage, prior_rows, rank, seed=0):
@@ -162,7 +138,10 @@ class KernelLDA(GaussianClasses):
         counts, sums, values, vectors = _kernel_start(X, y, n_classes, self.frequencies)
         super().__init__(counts, sums)
         self.prior_rows, self.centre = prior_rows, sums.sum(axis=0) / len(y)
-        values, rank = (1 - shrinkage) * values + shrinkage * values.mean(), min(rank, vectors.shape[1], features - 1)
+        values, rank = (
+            (1 - shrinkage) * values + shrinkage * values.mean(),
+            min(rank, vectors.shape[1], features - 1),
+        )
         self.base, self.U = float(1 / values[rank:].mean()), vectors[:, :rank].copy()
         self.gains = 1 / values[:rank] - self.base
         means = self.means()

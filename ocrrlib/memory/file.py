@@ -13,11 +13,17 @@ from itertools import islice
 from operator import index
 from pathlib import Path
 
+from ocrrlib.chain import Fault, commitment, entry_hash
 from ocrrlib.files import InputError, _sync
-from ocrrlib.ledger import Fault, Head, Tree, commitment, entry_hash
+from ocrrlib.memory.heads import Head
+from ocrrlib.memory.tree import Tree
 
 FORMAT = 1
-BLOCK, LONGEST, PATIENCE = 256, 2**20, 60  # rows read at once, bytes of a value at most, seconds to wait for others
+BLOCK, LONGEST, PATIENCE = (
+    256,
+    2**20,
+    60,
+)  # rows read at once, bytes of a value at most, seconds to wait for others
 LATEST = 2**53  # microseconds since 1970: in 2255; pandas has no dates after 2262
 INSERT = "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 FIELDS = "place, time, commitment, previous, hash, salt, label, author, text, x"
@@ -41,9 +47,10 @@ class Broken(InputError):
 class LedgerFile(AbstractContextManager):
     """A ledger in a file.
 
-    A file that is missing is made, for texts of the encoder of this name, if there is one. Any thread may call the
-    methods; what they wrote is on disk when they return. ``len`` counts all entries, those that were erased and those
-    that say so included. Raises ``InputError`` if the file cannot be used, ``Broken`` if it is not as it was written.
+    A file that is missing is made, for texts of the encoder of this name, if there is one. Any
+    thread may call the methods; what they wrote is on disk when they return. ``len`` counts all
+    entries, those that were erased and those that say so included. Raises ``InputError`` if the
+    file cannot be used, ``Broken`` if it is not as it was written.
     """
 
     def __init__(self, path, encoder=None):
@@ -71,7 +78,9 @@ class LedgerFile(AbstractContextManager):
                     for table in SCHEMA:
                         base.execute(table)
                     origin = f"{self.path.stem}-{secrets.token_hex(8)}"
-                    base.execute("INSERT INTO about VALUES (?)", [json.dumps([FORMAT, origin, encoder])])
+                    base.execute(
+                        "INSERT INTO about VALUES (?)", [json.dumps([FORMAT, origin, encoder])]
+                    )
             _sync(self.path.parent)
         self._check_tables()
         try:
@@ -82,11 +91,16 @@ class LedgerFile(AbstractContextManager):
         if version != FORMAT:
             raise sqlite3.DatabaseError("its table about was changed, or is of another version")
         if encoder not in (None, self.encoder):
-            raise InputError(f"{self.path} was written with encoder {self.encoder}: leave {encoder} out")
+            raise InputError(
+                f"{self.path} was written with encoder {self.encoder}: leave {encoder} out"
+            )
         self._restart()
 
     def _tables(self):
-        return [sql for (sql,) in self._base.execute("SELECT sql FROM sqlite_master ORDER BY name LIMIT 9")]
+        return [
+            sql
+            for (sql,) in self._base.execute("SELECT sql FROM sqlite_master ORDER BY name LIMIT 9")
+        ]
 
     def _check_tables(self):
         if self._tables() != SCHEMA:  # a trigger would change what is written
@@ -97,7 +111,9 @@ class LedgerFile(AbstractContextManager):
         end = time.monotonic() + PATIENCE
         while True:
             try:
-                if (value := self._base.execute(f"PRAGMA {pragma}").fetchone()[0]) != 1 or time.monotonic() > end:
+                if (
+                    value := self._base.execute(f"PRAGMA {pragma}").fetchone()[0]
+                ) != 1 or time.monotonic() > end:
                     return value
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > end:
@@ -105,8 +121,16 @@ class LedgerFile(AbstractContextManager):
             time.sleep(0.01)
 
     def _restart(self):
-        self._genesis = self._newest = sha256(b"OCRR2 " + self._about.encode()).digest()  # before the first entry
-        self._tree, self._time, self._erased, self._forgotten, self._version = Tree(), 0, set(), set(), None
+        self._genesis = self._newest = sha256(
+            b"OCRR2 " + self._about.encode()
+        ).digest()  # before the first entry
+        self._tree, self._time, self._erased, self._forgotten, self._version = (
+            Tree(),
+            0,
+            set(),
+            set(),
+            None,
+        )
 
     def _hold(self, rows):
         """What a subclass does with rows that were verified, or are its own; fields in the order of ``FIELDS``."""
@@ -117,9 +141,13 @@ class LedgerFile(AbstractContextManager):
             with self._lock:
                 yield
         except (sqlite3.Error, OSError, OverflowError, UnicodeDecodeError) as error:
-            way_out = "check disk, permissions and other programs, restore a copy, or choose another file"
+            way_out = (
+                "check disk, permissions and other programs, restore a copy, or choose another file"
+            )
             why = " ".join(str(error).split())  # it may quote what is in the file
-            raise InputError(f"cannot use {self.path} as a correction memory ({why}): {way_out}") from error
+            raise InputError(
+                f"cannot use {self.path} as a correction memory ({why}): {way_out}"
+            ) from error
 
     def close(self):
         with self._held():
@@ -144,7 +172,9 @@ class LedgerFile(AbstractContextManager):
             return
         self._check_tables()
         size = len(self._tree)
-        newest = self._base.execute("SELECT hash FROM entries WHERE place = ?", [size - 1]).fetchone()
+        newest = self._base.execute(
+            "SELECT hash FROM entries WHERE place = ?", [size - 1]
+        ).fetchone()
         if size and newest != (self._newest,):
             raise Broken(self.path, Fault(size - 1, "forked" if newest else "truncated"))
         while wrong := self._read():
@@ -157,12 +187,17 @@ class LedgerFile(AbstractContextManager):
     def _read(self):
         """Verify and hold the entries behind those held; places that were erased, or are said to be, but not both."""
         select = f"SELECT {FIELDS} FROM entries WHERE place >= ? ORDER BY place"
-        rows, room = self._base.execute(select, [len(self._tree) or -(2**63)]), self._bytes()  # none is overlooked
+        rows, room = (
+            self._base.execute(select, [len(self._tree) or -(2**63)]),
+            self._bytes(),
+        )  # none is overlooked
         try:
             while block := rows.fetchmany(BLOCK):
                 self._verify(block)
                 if (room := room - sum(len(row[-1] or b"") for row in block)) < 0:
-                    raise InputError(f"{self.path} claims more content than it has room for: restore a copy")
+                    raise InputError(
+                        f"{self.path} claims more content than it has room for: restore a copy"
+                    )
                 self._take(block)
         except BaseException:
             self._restart()  # a block that was interrupted may be held in part
@@ -184,11 +219,19 @@ class LedgerFile(AbstractContextManager):
                     whole = label is author is text is x is None
                     self._erased.add(place)
                 else:
-                    whole = len(salt) == 16 and commitment(salt, x, label, author, text) == committed
-                    whole &= "\0" not in label and "\0" not in author  # this would blur where they end
+                    whole = (
+                        len(salt) == 16 and commitment(salt, x, label, author, text) == committed
+                    )
+                    whole &= (
+                        "\0" not in label and "\0" not in author
+                    )  # this would blur where they end
                     if not x:
                         self._forgotten.add(int(text))
-                fits = at == place and before == previous and entry_hash(at, when, committed, before) == hash
+                fits = (
+                    at == place
+                    and before == previous
+                    and entry_hash(at, when, committed, before) == hash
+                )
                 whole &= 0 <= when < LATEST
             except (TypeError, ValueError, AttributeError, struct.error):  # values of other types
                 whole = fits = False
@@ -198,20 +241,34 @@ class LedgerFile(AbstractContextManager):
 
     def _fault(self, place, at, when, committed, before, hash, whole):
         """What happened to the entry at ``place``, the first broken one, its content whole or not."""
-        befores, hashes = zip(*self._base.execute("SELECT previous, hash FROM entries ORDER BY place"))
-        chain, later, following = [self._genesis, *hashes[:place]], hashes[place + 1 :], befores[place + 1 : place + 2]
+        befores, hashes = zip(
+            *self._base.execute("SELECT previous, hash FROM entries ORDER BY place")
+        )
+        chain, later, following = (
+            [self._genesis, *hashes[:place]],
+            hashes[place + 1 :],
+            befores[place + 1 : place + 2],
+        )
         skipped = chain[-1] in following
-        homes = [max(at, 0), *range(2 * len(hashes) + BLOCK)] if whole and before != chain[-1] else []
-        home = next((home for home in homes if entry_hash(home, when, committed, before) == hash), None)
+        homes = (
+            [max(at, 0), *range(2 * len(hashes) + BLOCK)] if whole and before != chain[-1] else []
+        )
+        home = next(
+            (home for home in homes if entry_hash(home, when, committed, before) == hash), None
+        )
         if home in (None, place):
-            changed = place - (home is not None and place > 0 and hash in following)  # this one, or the one before
+            changed = place - (
+                home is not None and place > 0 and hash in following
+            )  # this one, or the one before
             return Fault(place, "inserted") if skipped else Fault(changed, "changed")
         copied = hashes.count(hash) > 1  # it is intact, but was moved, with or without its number
         if before in later and not copied:
             return Fault(place, "reordered")
         if copied or skipped:
             return Fault(place, "inserted")
-        return Fault(chain.index(before), "inserted") if before in chain else Fault(place, "removed")
+        return (
+            Fault(chain.index(before), "inserted") if before in chain else Fault(place, "removed")
+        )
 
     @contextmanager
     def _writing(self):
@@ -256,14 +313,20 @@ class LedgerFile(AbstractContextManager):
     def entry(self, place):
         """The fields of an entry, bytes in hexadecimal digits, without those that were erased."""
         with self._held():
-            found = self._base.execute(f"SELECT {FIELDS} FROM entries WHERE place = ?", [index(place)]).fetchone()
+            found = self._base.execute(
+                f"SELECT {FIELDS} FROM entries WHERE place = ?", [index(place)]
+            ).fetchone()
         if found is None:
             raise InputError(f"there is no entry {place!r} in {self.path}")
         fields = zip(FIELDS.split(", "), found)
-        return {name: value.hex() if type(value) is bytes else value for name, value in fields if value is not None}
+        return {
+            name: value.hex() if type(value) is bytes else value
+            for name, value in fields
+            if value is not None
+        }
 
     def verify(self, *heads, keys=()):
-        """``ocrrlib.database.verify`` of the file."""
+        """``ocrrlib.memory.file.verify`` of the file."""
         return verify(self.path, *heads, keys=keys)
 
     def head(self, key=None):
@@ -277,9 +340,9 @@ class LedgerFile(AbstractContextManager):
 def verify(path, *heads, keys=()):
     """Verify a file from its first entry on: the first ``Fault``, or None if all is as it was written.
 
-    ``heads`` are heads of the file that were kept elsewhere; without one a cut tail or a complete rewrite goes
-    unnoticed. A rewrite begins behind the newest head that still fits. Raises ``InputError`` if the file cannot be
-    used, or not all ``keys`` signed all heads.
+    ``heads`` are heads of the file that were kept elsewhere; without one a cut tail or a complete
+    rewrite goes unnoticed. A rewrite begins behind the newest head that still fits. Raises
+    ``InputError`` if the file cannot be used, or not all ``keys`` signed all heads.
     """
     if not Path(path).is_file():
         raise InputError(f"there is no file {path}")

@@ -7,29 +7,21 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from threadpoolctl import threadpool_limits
 
+from ocrrlib.rivals.covariance import basis, oas, shrinkage_within
+from ocrrlib.rivals.features import SAMPLE
+from ocrrlib.rivals.gaussians import GaussianClasses
+from ocrrlib.rivals.readers import LedgerReader
+from ocrrlib.rivals.standing import StandingScores
 from ocrrlib.shared import shared
 from ocrrlib.systems.base import class_means, class_sums, softmax_seen
-from ocrrlib.systems.discriminants import oas
-from ocrrlib.systems.features import SAMPLE
-from ocrrlib.systems.gaussians import GaussianClasses, basis
 from ocrrlib.systems.neighbours import shares
-from ocrrlib.systems.ours import LedgerReader, StandingScores
-
-
-def shrinkage_within(X, y, n_classes):
-    """Share of the identity in the covariance within classes that is closest to the true one (Ledoit and Wolf 2004)."""
-    R = X - class_means(*class_sums(X, y, n_classes))[y]
-    n, d = R.shape
-    S = R.T @ R / n
-    off, spread = (S**2).sum() - np.trace(S) ** 2 / d, (np.einsum("nd,nd->n", R, R) ** 2).sum() / n - (S**2).sum()
-    return float(np.clip(spread / n / off, 0, 1)) if off > 0 else 1.0
 
 
 def shrunk_between(between, within, n_classes):
     """Variances of class means along coordinates (d,), shrunk to their mean, that all are above 0.
 
-    ``between`` are unbiased estimates, from the means of ``n_classes`` classes, ``within`` what the error of a mean
-    adds to each.
+    ``between`` are unbiased estimates, from the means of ``n_classes`` classes, ``within`` what the
+    error of a mean adds to each.
     """
     mean = between.mean()
     if not mean > 0:
@@ -51,7 +43,9 @@ def temperature(scores, own, default):
     def loss(log):
         return np.log(np.exp(scores / np.exp(log)).sum(axis=1)).mean() - given / np.exp(log)
 
-    return float(np.exp(minimize_scalar(loss, bounds=np.log(default) + (-5, 5), method="bounded").x))
+    return float(
+        np.exp(minimize_scalar(loss, bounds=np.log(default) + (-5, 5), method="bounded").x)
+    )
 
 
 @shared(keep=2)
@@ -71,7 +65,9 @@ def _start(X, y, n_classes, spread_rows, seed):
     with threadpool_limits(1):
         F = model.project(X[sample])
         scores = model.scores(F)
-        weights, offset = model.derive(own, counts[own] - 1, sums[own] - Z[sample])  # each row left out
+        weights, offset = model.derive(
+            own, counts[own] - 1, sums[own] - Z[sample]
+        )  # each row left out
         scores[places, own] = np.einsum("nd,nd->n", F, weights) + offset
         cosines = X[sample].astype(np.float64) @ X.T.astype(np.float64)
     cosines[places, sample] = -np.inf
@@ -96,9 +92,10 @@ def spreads(R, y, counts, spread_rows):
 class BayesLDA(GaussianClasses):
     """Gaussian classes whose means are held to the mean of all by a prior that the first rows tell.
 
-    In the coordinates of ``P`` rows vary by 1 around the mean of their class, times the ``spread`` (C,) of the class,
-    and the mean is Gaussian around ``centre`` with variance ``between`` (d,): given n rows, its expectation is
-    ``between / (n * between + 1)`` times their sum. Features of a row are its coordinates and their squared length.
+    In the coordinates of ``P`` rows vary by 1 around the mean of their class, times the ``spread``
+    (C,) of the class, and the mean is Gaussian around ``centre`` with variance ``between`` (d,):
+    given n rows, its expectation is ``between / (n * between + 1)`` times their sum. Features of a
+    row are its coordinates and their squared length.
     """
 
     def __init__(self, centre, P, between, spread, counts, sums):
@@ -111,7 +108,9 @@ class BayesLDA(GaussianClasses):
         mean = self.between / (np.multiply.outer(n, self.between) + 1) * total
         own = self.spread[y]
         square = np.einsum("...d,...d->...", mean, mean)
-        weights = np.concatenate([mean, np.full((*mean.shape[:-1], 1), -0.5)], axis=-1) / own[..., None]
+        weights = (
+            np.concatenate([mean, np.full((*mean.shape[:-1], 1), -0.5)], axis=-1) / own[..., None]
+        )
         return weights, -(square / own + mean.shape[-1] * np.log(own)) / 2
 
     def project(self, X):
@@ -129,11 +128,12 @@ class BayesLDA(GaussianClasses):
 class LedgerLDA(LedgerReader):
     """A correction is appended to the ledger, as in ``substrate``; a model, the nearest entries and a head read it.
 
-    Two class distributions are averaged: Bayesian discriminants, and the nearest entry of each class, among the ``k``
-    nearest; leave-one-out on the initial rows sets their temperatures. The prior of a known class is its frequency
-    there. Once a class first met in the stream has two rows, rows of known and of new classes are taken to be equally
-    likely: its probability is multiplied by the number of known classes over that of new ones. A third of the known
-    classes' probability is split among them by the frozen head of ``static_linear``.
+    Two class distributions are averaged: Bayesian discriminants, and the nearest entry of each
+    class, among the ``k`` nearest; leave-one-out on the initial rows sets their temperatures. The
+    prior of a known class is its frequency there. Once a class first met in the stream has two
+    rows, rows of known and of new classes are taken to be equally likely: its probability is
+    multiplied by the number of known classes over that of new ones. A third of the known classes'
+    probability is split among them by the frozen head of ``static_linear``.
     """
 
     spread_rows: float  #: rows that the common variance counts for against that of a class
@@ -158,10 +158,12 @@ class LedgerLDA(LedgerReader):
 
     def _scores(self, X):
         self._catch_up()
-        return self._mix(self.model.scores(self.model.project(X)), super()._scores(X), self.head.probabilities(X))
+        return self._mix(
+            self.model.scores(self.model.project(X)), super()._scores(X), self.head.predict_proba(X)
+        )
 
     def _follow(self, Q):
-        neighbours, p_head = super()._follow(Q), self.head.probabilities(Q)
+        neighbours, p_head = super()._follow(Q), self.head.predict_proba(Q)
         scores = StandingScores(self.model, self.model.project(Q))
 
         def probabilities(rows):

@@ -25,7 +25,9 @@ def _read_csv(path):
         separator = max(",;\t", key=file.readline(100_000).count)
     frame = pd.read_csv(path, sep=separator, dtype=str, keep_default_na=False, encoding="utf-8-sig")
     if not isinstance(frame.index, pd.RangeIndex):
-        raise pd.errors.ParserError("rows have more fields than the header: quote texts with separators")
+        raise pd.errors.ParserError(
+            "rows have more fields than the header: quote texts with separators"
+        )
     return frame
 
 
@@ -48,12 +50,6 @@ READERS = {
 }
 
 
-def check_name(what, name):
-    """Refuse a name that is empty, or has control characters or HTML in it: it goes into tables and pages."""
-    if not (isinstance(name, str) and name.strip() and name.isprintable() and not set(name) & set("<>&|`")):
-        raise InputError(f"{what} {name!r} is not a plain name: use printable characters other than < > & | `")
-
-
 def read_data(
     data,
     text="text",
@@ -70,17 +66,19 @@ def read_data(
     Parameters
     ----------
     data : path, DataFrame or dict of arrays
-        Texts in ``.csv``, ``.tsv`` or ``.jsonl`` (UTF-8), ``.parquet`` or a DataFrame; or vectors in ``.npz``,
-        ``.safetensors`` or a dict: X (n, d) and y (n,), or X_train, y_train, X_test and y_test; or the ``.sqlite``
-        file of a ``CorrectionMemory``: vectors of those labels that have two different ones at least.
+        Texts in ``.csv``, ``.tsv`` or ``.jsonl`` (UTF-8), ``.parquet`` or a DataFrame; or vectors
+        in ``.npz``, ``.safetensors`` or a dict: X (n, d) and y (n,), or X_train, y_train, X_test
+        and y_test; or the ``.sqlite`` file of a ``CorrectionMemory``: vectors of those labels that
+        have two different ones at least.
     text, label : str
         Columns of texts and classes; not used for vectors.
     split : str, optional
-        Column, or array beside X and y, with ``train`` or ``test`` (or 0 or 1) for each row. Without it, the share
-        ``test_share`` of each class is drawn by ``seed``; equal rows stay together.
+        Column, or array beside X and y, with ``train`` or ``test`` (or 0 or 1) for each row.
+        Without it, the share ``test_share`` of each class is drawn by ``seed``; equal rows stay
+        together.
     encoder : str, callable or object with ``encode``
-        Embeds texts: a name (see ``ocrrlib.encoders.load_encoder``) or a function from a list of texts to (n, d).
-        The vectors of a named encoder are kept in the cache.
+        Embeds texts: a name (see ``ocrrlib.encoders.load_encoder``) or a function from a list of
+        texts to (n, d). The vectors of a named encoder are kept in the cache.
     name : str, optional
         Name of the dataset; by default that of the file.
 
@@ -99,7 +97,9 @@ def read_data(
     path = Path(data) if isinstance(data, (str, Path)) else None
     name = name or (path.stem if path else "own_data")
     if name in DATASETS:
-        raise InputError(f"{name!r} is the name of a published dataset: rename the file, or give a name")
+        raise InputError(
+            f"{name!r} is the name of a published dataset: rename the file, or give a name"
+        )
     try:
         table = _read(path) if path else data
         if isinstance(table, pd.DataFrame):
@@ -110,9 +110,13 @@ def read_data(
         classes, y, test = _labels_and_split(content, table, label, split, test_share, seed)
         if content.ndim == 1:
             named, by = isinstance(encoder, (str, Path)), name_of(encoder)
-            kept = Memory(cache_folder() if named else None, verbose=0).cache(_encoded, ignore=["progress"])
+            kept = Memory(cache_folder() if named else None, verbose=0).cache(
+                _encoded, ignore=["progress"]
+            )
             version = revision(encoder) if named else None
-            rows = widen(kept(content.tolist(), encoder, version, content[~test].tolist(), progress))
+            rows = widen(
+                kept(content.tolist(), encoder, version, content[~test].tolist(), progress)
+            )
         else:
             by, rows = "vectors", widen(halve(content))
     except ValueError as error:
@@ -134,7 +138,9 @@ def _read(path):
     try:
         return READERS[path.suffix.lower()](path)
     except Exception as error:  # damaged files raise whatever their readers meet
-        raise InputError(f"it cannot be read ({type(error).__name__}: {error}): restore it or save it again") from error
+        raise InputError(
+            f"it cannot be read ({type(error).__name__}: {error}): restore it or save it again"
+        ) from error
 
 
 def _encoded(texts, encoder, revision, training, progress):
@@ -144,13 +150,24 @@ def _encoded(texts, encoder, revision, training, progress):
 def _vectors(arrays, split):
     """X (n, d) of arrays by name; a table of labels ``y`` and, if there is one, of the split."""
     if "X_train" in arrays:
-        parts = [{name: pick("array", f"{name}_{part}", arrays) for name in "Xy"} for part in ("train", "test")]
+        parts = [
+            {name: pick("array", f"{name}_{part}", arrays) for name in "Xy"}
+            for part in ("train", "test")
+        ]
         (X, train), (X_test, test) = (_vectors(part, None) for part in parts)
         table = pd.concat([train.assign(part="train"), test.assign(part="test")], ignore_index=True)
         return np.concatenate([X, X_test]), table
-    X, *columns = (np.asarray(pick("array", name, arrays)) for name in ("X", "y", *([split] if split else [])))
-    if X.ndim != 2 or X.dtype.kind not in "fiu" or any(column.shape != (len(X),) for column in columns):
-        raise InputError(f"X {X.shape} {X.dtype} and y {columns[0].shape} do not fit: give numbers (n, d), labels (n,)")
+    X, *columns = (
+        np.asarray(pick("array", name, arrays)) for name in ("X", "y", *([split] if split else []))
+    )
+    if (
+        X.ndim != 2
+        or X.dtype.kind not in "fiu"
+        or any(column.shape != (len(X),) for column in columns)
+    ):
+        raise InputError(
+            f"X {X.shape} {X.dtype} and y {columns[0].shape} do not fit: give numbers (n, d), labels (n,)"
+        )
     return X, pd.DataFrame(dict(zip(("y", split), columns)))
 
 
@@ -165,7 +182,11 @@ def _strings(table, column):
     """A column as an object array of strings, none of them empty."""
     values = table[pick("column", column, {str(name): name for name in table.columns})]
     found = values.astype(object).where(values.notna(), "").map(str)
-    _refuse(table.index[found.str.strip() == ""], f"{column!r} is empty in row", "fill it in or drop these rows")
+    _refuse(
+        table.index[found.str.strip() == ""],
+        f"{column!r} is empty in row",
+        "fill it in or drop these rows",
+    )
     return found.to_numpy(object)
 
 
@@ -173,19 +194,31 @@ def _labels_and_split(content, table, label, split, share, seed):
     """Class names, class ids (n,) and test rows (n,) bool; ``content`` are texts (n,) or vectors (n, d)."""
     labels = [unicodedata.normalize("NFC", one.strip()) for one in _strings(table, label)]
     classes, y = np.unique(np.array(labels, str), return_inverse=True)
-    if content.ndim == 1:  # case, spacing and compatibility forms of characters do not tell two texts apart
-        plain = [" ".join(unicodedata.normalize("NFKC", text).casefold().split()) for text in content]
+    if (
+        content.ndim == 1
+    ):  # case, spacing and compatibility forms of characters do not tell two texts apart
+        plain = [
+            " ".join(unicodedata.normalize("NFKC", text).casefold().split()) for text in content
+        ]
         hash_key = hashlib.sha256(str(seed).encode()).hexdigest()[:16]
         draws = same = pd.util.hash_array(np.array(plain, object), hash_key=hash_key)
     else:
-        same = pd.util.hash_pandas_object(pd.DataFrame(content + 0), index=False).to_numpy()  # + 0: -0.0 is 0.0
+        same = pd.util.hash_pandas_object(
+            pd.DataFrame(content + 0), index=False
+        ).to_numpy()  # + 0: -0.0 is 0.0
         draws = np.random.default_rng(seed).random(len(y))
     if split:
         words = pd.Series(_strings(table, split)).str.strip().str.lower()
-        _refuse(table.index[~words.isin(list(PARTS))], f"{split!r} is neither train nor test in row", "write either")
+        _refuse(
+            table.index[~words.isin(list(PARTS))],
+            f"{split!r} is neither train nor test in row",
+            "write either",
+        )
         test = words.map(PARTS).to_numpy(bool)
         double = pd.Series(test).groupby(same).transform("nunique") > 1
-        _refuse(table.index[double], "the same row for training and test in row", "drop one of each")
+        _refuse(
+            table.index[double], "the same row for training and test in row", "drop one of each"
+        )
     else:  # of each class the share of its different rows with the lowest draws
         different = pd.DataFrame({"y": y, "draw": draws, "same": same}).drop_duplicates("same")
         draws = different.groupby("y")["draw"]
@@ -194,5 +227,9 @@ def _labels_and_split(content, table, label, split, share, seed):
         test = np.isin(same, different["same"][draws.rank(method="first") <= wanted])
     sides = pd.Series(test).groupby(y).nunique()
     lacking = classes[sides.index[sides < 2]]
-    _refuse(lacking, "no training or no test row of class", "give at least two different rows of each class")
+    _refuse(
+        lacking,
+        "no training or no test row of class",
+        "give at least two different rows of each class",
+    )
     return tuple(classes.tolist()), y, test

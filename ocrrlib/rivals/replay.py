@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_softmax
 
+from ocrrlib.rivals.tuned import Tuned
 from ocrrlib.shared import shared
 from ocrrlib.systems.base import Storage, best_seen
-from ocrrlib.systems.heads import LinearHead, residuals, train, with_bias
+from ocrrlib.systems.heads import residuals, train, with_bias
 
 
 class BalancedReservoir:
@@ -18,8 +19,9 @@ class BalancedReservoir:
     Once the memory is full, a row of a class that was never the largest takes the place of a
     random row of the largest class; a row of any other class is sampled against its own class.
 
-    ``X`` (budget, d) float32 and ``y`` (budget,) int64 are the rows and their classes, of which ``size`` are filled;
-    ``places`` lists for each class the slots of its rows, ``met`` (C,) counts those that were offered.
+    ``X`` (budget, d) float32 and ``y`` (budget,) int64 are the rows and their classes, of which
+    ``size`` are filled; ``places`` lists for each class the slots of its rows, ``met`` (C,) counts
+    those that were offered.
     """
 
     def __init__(self, budget, d, n_classes, rng):
@@ -66,11 +68,12 @@ def initial_memory(X, y, n_classes, budget, seed):
 
 
 @dataclass(eq=False)
-class Replay(LinearHead):
+class Replay(Tuned):
     """The head is trained on the known classes; no class takes part in anything before its first row.
 
     Rows of weights of classes to come are zero, and their logits are left out of every softmax.
-    Each correction moves the head by one SGD step and enters the memory; subclasses decide which comes first.
+    Each correction moves the head by one SGD step and enters the memory; subclasses decide which
+    comes first.
     """
 
     memory: int = 1000  #: rows kept at most
@@ -118,16 +121,17 @@ class Replay(LinearHead):
 class ER(Replay):
     """Experience replay (Chaudhry et al. 2019, On tiny episodic memories in continual learning).
 
-    One step on the correction and 10 remembered rows at a rate of 0.1, as in the source. There the mean is taken
-    over a batch of 10 new and 10 remembered rows.  Here one row is new: both means count half, so that it has the
-    weight of the new half.  As there, it enters the memory after the step, so that it is not drawn beside itself.
+    One step on the correction and 10 remembered rows at a rate of 0.1, as in the source. There the
+    mean is taken over a batch of 10 new and 10 remembered rows.  Here one row is new: both means
+    count half, so that it has the weight of the new half.  As there, it enters the memory after the
+    step, so that it is not drawn beside itself.
     """
-
-    lr: float | None = None
 
     def _correct(self, x, y):
         drawn = self._draw(self.memory_batch)
-        self._step(self._loss(x[None], [y], 0.5), self._loss(self.held.X[drawn], self.held.y[drawn], 0.5))
+        self._step(
+            self._loss(x[None], [y], 0.5), self._loss(self.held.X[drawn], self.held.y[drawn], 0.5)
+        )
         self.held.write(x, y)
 
 
@@ -135,14 +139,14 @@ class ER(Replay):
 class ERACE(Replay):
     """Replay with an asymmetric cross-entropy (Caccia et al. 2022, ER-ACE).
 
-    New rows compete among the classes of their own batch, remembered ones among all classes seen, so a new class
-    does not push known ones aside; only remembered rows set it against them. A batch of one example would have one
-    class and no gradient.  The batch is therefore the last ``recent`` corrections (10 new rows in the source), and
-    a correction enters the memory before remembered rows are drawn.  Both means are added, as in the source; the
-    rate of 0.1 is its code's default, beside which it tries 0.01 and 0.001 on each data set.
+    New rows compete among the classes of their own batch, remembered ones among all classes seen,
+    so a new class does not push known ones aside; only remembered rows set it against them. A batch
+    of one example would have one class and no gradient.  The batch is therefore the last ``recent``
+    corrections (10 new rows in the source), and a correction enters the memory before remembered
+    rows are drawn.  Both means are added, as in the source; the rate of 0.1 is its code's default,
+    beside which it tries 0.01 and 0.001 on each data set.
     """
 
-    lr: float | None = None
     recent: int = 10  #: corrections that make up a batch of new rows
 
     def _fit(self, X, y):
@@ -155,7 +159,9 @@ class ERACE(Replay):
         X, labels = map(np.array, zip(*self.new))
         own = np.isin(np.arange(self.n_classes), labels)
         drawn = self._draw(self.memory_batch)
-        self._step(self._loss(X, labels, among=own), self._loss(self.held.X[drawn], self.held.y[drawn]))
+        self._step(
+            self._loss(X, labels, among=own), self._loss(self.held.X[drawn], self.held.y[drawn])
+        )
 
     @property
     def stored(self):
@@ -170,11 +176,12 @@ class DERPP(Replay):
     The loss is that of the correction, plus ``alpha`` times the mean squared difference between
     logits of remembered rows and those stored with them, plus ``beta`` times the cross-entropy of
     other remembered rows.  As in its code, a correction enters the memory after the step, with the
-    logits from before it; initial rows have those of the trained head.  They are stored over all classes:
-    as in the source, those of classes not seen by then, here zero, are held to like the others.
+    logits from before it; initial rows have those of the trained head.  They are stored over all
+    classes: as in the source, those of classes not seen by then, here zero, are held to like the
+    others.
 
-    The source tunes ``alpha`` and ``beta`` per data set and memory; 0.1 and 0.5, with a rate of 0.03 and 32
-    remembered rows, are its values for CIFAR-10 and 200 rows.
+    The source tunes ``alpha`` and ``beta`` per data set and memory; 0.1 and 0.5, with a rate of
+    0.03 and 32 remembered rows, are its values for CIFAR-10 and 200 rows.
     """
 
     alpha: float = 0.1
@@ -199,16 +206,18 @@ class DERPP(Replay):
 
     def storage(self):
         held = super().storage()
-        return Storage(held.bytes + held.entries * 4 * self.n_classes, held.entries, held.parameters)
+        return Storage(
+            held.bytes + held.entries * 4 * self.n_classes, held.entries, held.parameters
+        )
 
 
 @dataclass(eq=False)
 class MIR(Replay):
     """Experience replay of those remembered rows that the correction alone would hurt most (Aljundi et al. 2019).
 
-    Maximally interfered retrieval: of ``candidates`` random rows, the ``memory_batch`` are replayed whose loss would
-    rise most by a step on the correction alone: 50 and 10, at a rate of 0.1, as in the source (0.05 for its permuted
-    MNIST). Both means are added, as in its code.
+    Maximally interfered retrieval: of ``candidates`` random rows, the ``memory_batch`` are replayed
+    whose loss would rise most by a step on the correction alone: 50 and 10, at a rate of 0.1, as in
+    the source (0.05 for its permuted MNIST). Both means are added, as in its code.
     """
 
     candidates: int = 50  #: remembered rows that are compared
@@ -217,9 +226,13 @@ class MIR(Replay):
         new = self._loss(x[None], [y])
         drawn = self._draw(self.candidates)
         X, labels = self.held.X[drawn], self.held.y[drawn]
-        self.held.write(x, y)  # as in its code, after the draw: the correction is not its own interference
+        self.held.write(
+            x, y
+        )  # as in its code, after the draw: the correction is not its own interference
         logits = self._scores(X)
-        step = -self.rate * (X.astype(np.float64) @ x + 1)[:, None] * new[1]  # logits are linear in it
+        step = (
+            -self.rate * (X.astype(np.float64) @ x + 1)[:, None] * new[1]
+        )  # logits are linear in it
         sure = log_softmax(np.where(self.seen, [logits + step, logits], -np.inf), axis=2)
         after, before = sure[:, np.arange(len(labels)), labels]
         most = np.argsort(np.round(after - before, 12), kind="stable")[: self.memory_batch]
@@ -230,8 +243,8 @@ class MIR(Replay):
 class GDumb(Replay):
     """Keeps a balanced memory and trains a head from scratch on nothing else (Prabhu et al. 2020, GDumb).
 
-    The source retrains whenever it is asked; here every prediction asks, so the head is
-    trained after ``fit``, at the first row of a class, and after every ``every`` corrections since the last
+    The source retrains whenever it is asked; here every prediction asks, so the head is trained
+    after ``fit``, at the first row of a class, and after every ``every`` corrections since the last
     time.  Between these it does not change.  Memory and learner are those of the other replay
     systems, where the source has a sampler of its own and a network.
     """
@@ -250,14 +263,3 @@ class GDumb(Replay):
         self.waiting += 1
         if new or self.waiting == self.every:
             self._train(x, y)
-
-
-@dataclass(eq=False)
-class OnlineLinearTuned(LinearHead):
-    """``online_linear`` that answers only classes of which a row was met, at the rate best on a rehearsal."""
-
-    lr: float | None = None
-    rates = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
-
-    def _answer(self, logits):
-        return best_seen(logits, self.seen)

@@ -1,0 +1,28 @@
+"""``ocrr`` on the command line.
+
+Exit status: 0; 1 for a broken memory; 2 for input that cannot be used; 3 for an error in code of
+your own.
+"""
+
+import sys
+import traceback
+
+import typer
+
+from ocrrlib.cli.benchmark import app
+from ocrrlib.cli.memory import memories
+from ocrrlib.files import InputError
+
+app.add_typer(memories, name="memory")
+
+
+def main(arguments=None):
+    """Run a command; input that cannot be used is one line on stderr, an error in your code its traceback."""
+    try:
+        app(arguments)
+    except (InputError, OSError) as error:
+        typer.echo("error: " + " ".join(str(error).split()), err=True)
+        sys.exit(2)
+    except Exception:
+        traceback.print_exc()
+        sys.exit(3)

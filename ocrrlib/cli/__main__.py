@@ -1,0 +1,3 @@
+from ocrrlib.cli import main
+
+main()

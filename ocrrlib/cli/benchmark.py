@@ -1,0 +1,115 @@
+"""``ocrr run``, ``ocrr compare``, and the lists of systems and datasets."""
+
+import os
+import pkgutil
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ocrrlib.cli.options import PLAIN, LabelColumn, TextColumn
+from ocrrlib.encoders import DEFAULT_ENCODER
+from ocrrlib.files import InputError
+
+# Everything else is imported where it is used, so that `ocrr --help` is quick.
+app = typer.Typer(**PLAIN)
+
+
+def _named(name):
+    """A name as it is; ``module:name`` as that object, from a module in the current folder."""
+    if ":" not in name:
+        return name
+    sys.path.insert(0, os.getcwd())  # stays: worker processes import the module, too
+    try:
+        return pkgutil.resolve_name(name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(
+            f"cannot import {name} ({error}): give module:name of a module in this folder"
+        ) from error
+
+
+@app.command("run", help="Evaluate systems; after a stop, the same command goes on where it was.")
+@app.command(
+    "compare", help="Differences of the first system to each other one, on the same streams."
+)
+def evaluate(
+    context: typer.Context,
+    systems: Annotated[
+        list[str], typer.Argument(help="Names in `ocrr systems`, or module:name in this folder.")
+    ],
+    dataset: Annotated[
+        str, typer.Option("--dataset", "-d", help="A name in `ocrr datasets`.")
+    ] = "banking77",
+    data: Annotated[
+        Path | None, typer.Option(help="Your data: a file of texts or vectors, with labels.")
+    ] = None,
+    text: TextColumn = "text",
+    label: LabelColumn = "label",
+    split: Annotated[
+        str | None, typer.Option(help="Column of --data with train or test; else a quarter.")
+    ] = None,
+    encoder: Annotated[
+        str, typer.Option(help="A model's name or folder, or module:name.")
+    ] = DEFAULT_ENCODER,
+    seeds: Annotated[str, typer.Option("--seeds", "-s", help="Seeds, as 0,1,2 or 0-4.")] = "0-9",
+    policy: Annotated[
+        str, typer.Option("--policy", "-p", help="oracle, random50 or random10.")
+    ] = "oracle",
+    held_out: Annotated[
+        int | None, typer.Option(help="Held-out classes; by default 10, at most a quarter.")
+    ] = None,
+    every: Annotated[int, typer.Option(min=1, help="Stream items between two checkpoints.")] = 50,
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", min=1, help="Worker processes; results are the same.")
+    ] = 1,
+    name: Annotated[str | None, typer.Option(help="Name of the system in results.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for one CSV of leaderboard rows per system.")
+    ] = None,
+    source: Annotated[
+        str, typer.Option(help="In these rows, whose result it is: a name or a link.")
+    ] = "own run",
+):
+    """Evaluate systems one after the other, and print each result as soon as it is there."""
+    from ocrrlib.own import evaluate as own
+    from ocrrlib.own.data import read_data
+
+    compare = context.info_name == "compare"
+    options = dict(encoder=_named(encoder), progress=sys.stderr.isatty())
+    if data is not None:
+        dataset = read_data(data, text, label, split, **options)
+    options |= dict(
+        seeds=seeds, policy=policy, held_out=held_out, every=every, jobs=jobs, name=name
+    )
+    results = []
+    for system in [_named(one) for one in systems]:  # all are imported before the first one runs
+        results.append(found := own.evaluate(system, dataset, **options))
+        if out is not None:
+            found.to_csv(out / f"{found.name}.csv", source)
+        typer.echo(
+            repr(found)
+            if compare
+            else f"{found.title}\n{found.summary.round(3).to_string(index=False)}"
+        )
+    for other in results[1:] if compare else ():
+        gaps = results[0].against(other).round(3).to_string(index=False)
+        typer.echo(f"{results[0].name} minus {other.name}:\n{gaps}")
+
+
+@app.command()
+def systems():
+    """List the systems."""
+    from ocrrlib.systems import SYSTEMS
+
+    for name, entry in SYSTEMS.items():
+        typer.echo(f"{name:<24} {entry.about}")
+
+
+@app.command()
+def datasets():
+    """List the datasets."""
+    from ocrrlib.datasets import DATASETS
+
+    for name, one in DATASETS.items():
+        typer.echo(f"{name:<12} {one.title} ({one.licence}): {one.citation}")

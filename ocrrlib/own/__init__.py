@@ -1,0 +1,1 @@
+"""The benchmark with a classifier, an encoder or data of your own."""
