@@ -7,11 +7,9 @@ import numpy as np
 from scipy.special import entr
 
 from ocrrlib.files import InputError, pick
+from ocrrlib.metrics import DECIMALS
 
 GOLDEN = (5**0.5 - 1) / 2  # its multiples, modulo 1, are spread evenly
-DECIMALS = (
-    9  # uncertainties this close are equal: BLAS rounds differently in batches of different size
-)
 
 
 def _uniform(scenario, classes, draws):

@@ -183,7 +183,7 @@ class CorrectionMemory(LedgerFile):
             self._base.execute("BEGIN")  # what others erase meanwhile is still there
             reader, entries = self._ready(), self.entries
             self._admit(0, X.shape[1])
-            scores = reader._scores(X)
+            scores = reader._evidence(X)
             found = (
                 scores
                 if isinstance(scores, tuple)
