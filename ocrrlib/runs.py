@@ -4,9 +4,11 @@ Published results stand while runs that are repeated come out the same (see ``st
 whatever the text of the code.
 """
 
+import copy
 import json
 import platform
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from datetime import date
 from functools import lru_cache
 from itertools import islice
@@ -17,69 +19,97 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ocrrlib.embeddings import load, load_sentences
-from ocrrlib.experiments import EXPERIMENTS, grid
+from ocrrlib.embeddings import Embedded, load, load_sentences
+from ocrrlib.experiments import EXPERIMENTS, Run, grid
 from ocrrlib.files import ROOT, InputError, atomic, pick
 from ocrrlib.policies import JOINT, POLICIES
-from ocrrlib.scenario import joint, make_scenario
+from ocrrlib.metrics import Checkpoint
+from ocrrlib.scenario import Scenario, joint, make_scenario
 from ocrrlib.stream import PROTOCOL, run_stream
 from ocrrlib.systems import SYSTEMS, make
 from ocrrlib.tasks import CACHE, Task, libraries, run_tasks
 
-WAYS = POLICIES | {JOINT.name: JOINT}
+KNOWN_POLICIES = POLICIES | {JOINT.name: JOINT}
 
 
 @lru_cache(maxsize=1)  # runs of one scenario come in a row
-def _scenario(data, all_at_once, *args, **options):
-    scenario = make_scenario(data, *args, **options)
-    return joint(scenario) if all_at_once else scenario
+def _scenario(data: Embedded, run: Run) -> Scenario:
+    scenario = make_scenario(data, run.seed, draw=run.draw, cap=run.cap, thin=run.thin)
+    return joint(scenario) if run.policy == JOINT.name else scenario
 
 
-def declared(system):
+def declared(system: str) -> dict:
     """What the registry declares of a system, as results carry it."""
-    entry = SYSTEMS[system]
-    return {"version": entry.version, "params": entry.params}
+    row = SYSTEMS[system]
+    return {"version": row.version, "params": row.params}
 
 
-def run_one(data, run, first=None):
-    """One run of a grid on its dataset, as JSON can hold it; ``first``: stop after so many checkpoints.
+def same_fit(run: Run) -> Run:
+    """What a run has in common with those that begin with the same fitted system.
 
-    Returns ``checkpoints``, and of the last one ``rows``: which test rows were ``right``, novel
-    ones first, one bit each in hex, and their numbers; and the ``heights`` of its curve, int32 in
-    hex.
+    Policies differ after the fit only; the joint one fits other rows.
     """
-    joined = run.policy == JOINT.name
-    scenario = _scenario(data, joined, run.seed, draw=run.draw, cap=run.cap, thin=run.thin)
-    stream = run_stream(make(run.system, run.seed, run.encoder), scenario, WAYS[run.policy])
-    checkpoints = list(islice(stream, first))
-    right = checkpoints[-1].answers == np.concatenate([scenario.y_novel, scenario.y_original])
-    numbers = {"n_novel": len(scenario.y_novel), "n_original": len(scenario.y_original)}
-    rows = {"right": np.packbits(right).tobytes().hex()} | numbers
-    rows["heights"] = checkpoints[-1].heights.astype("<i4").tobytes().hex()
+    return run if run.policy == JOINT.name else replace(run, policy="any")
+
+
+def run_policies(data: Embedded, runs: list[Run], first: int | None = None) -> list[dict]:
+    """Run one system on one scenario under several policies, as JSON can hold it.
+
+    The system is fitted once and copied for each policy. ``runs`` are of one ``same_fit``; ``first``
+    stops each after so many checkpoints. A result has ``checkpoints`` and, of the last one, ``rows``:
+    which test rows were ``right``, novel ones first, one bit each in hex, and their numbers; and the
+    ``heights`` of its curve, int32 in hex.
+    """
+    scenario = _scenario(data, same_fit(runs[0]))
+    system = make(runs[0].system, runs[0].seed, runs[0].encoder)
+    system.fit(scenario.X_initial, scenario.y_initial, scenario.classes)
+    results = []
+    for run in runs:
+        own = system if run is runs[-1] else copy.deepcopy(system)
+        stream = run_stream(own, scenario, KNOWN_POLICIES[run.policy], fitted=True)
+        results.append(_result(list(islice(stream, first)), scenario))
+    return results
+
+
+def _result(checkpoints: list[Checkpoint], scenario: Scenario) -> dict:
+    last = checkpoints[-1]
+    right = last.answers == np.concatenate([scenario.y_novel, scenario.y_original])
+    rows = {
+        "right": np.packbits(right).tobytes().hex(),
+        "n_novel": len(scenario.y_novel),
+        "n_original": len(scenario.y_original),
+        "heights": last.heights.astype("<i4").tobytes().hex(),
+    }
     return {"checkpoints": [checkpoint.scalars for checkpoint in checkpoints], "rows": rows}
 
 
-def task_of(run, data, first=None):
-    """``run_one`` as a task; ``InputError`` if the run names what does not exist or what ``data`` are not."""
-    pick("policy", run.policy, WAYS)
-    entry = pick("system", run.system, SYSTEMS)
+def task_of(runs: list[Run], data: Embedded, first: int | None = None) -> Task:
+    """``run_policies`` as a task.
+
+    Raises ``InputError`` if a run names what does not exist or what ``data`` are not.
+    """
+    for run in runs:
+        pick("policy", run.policy, KNOWN_POLICIES)
+    run = runs[0]
+    row = pick("system", run.system, SYSTEMS)
     if data.encoder != run.encoder:
-        raise InputError(
-            f"{run.dataset} was embedded by {data.encoder!r}, not by {run.encoder!r} as the runs say"
-        )
+        embedded = f"{run.dataset} was embedded by {data.encoder!r}"
+        raise InputError(f"{embedded}, not by {run.encoder!r} as the runs say")
     key = {
         "data": data.fingerprint,
-        "run": asdict(run),
+        "run": asdict(run) | {"policy": [run.policy for run in runs]},
         "first": first,
         "system": declared(run.system),
     }
-    shares = run.system if entry.reads == "sentences" else entry.family
+    shares = run.system if row.reads == "sentences" else row.family
     group = shares, run.dataset, run.seed, run.draw, run.cap, run.thin
-    return Task(key, (data, run, first), group, len(data.y_train))
+    return Task(key, (data, runs, first), group, cost=len(data.y_train) * len(runs))
 
 
-def run_grid(runs, datasets, **how):
-    """Run a grid, a list of ``Run``, on its ``datasets`` by name; ``how``: the options of ``run_tasks``.
+def run_grid(
+    runs: list[Run], datasets: Mapping[str, Embedded], **how
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Run a grid on its ``datasets`` by name; ``how``: the options of ``run_tasks``.
 
     Returns
     -------
@@ -93,14 +123,22 @@ def run_grid(runs, datasets, **how):
     Raises ``InputError`` if a run names what does not exist, before anything runs, or as
     ``run_tasks`` does.
     """
-    tasks = [task_of(run, pick("dataset", run.dataset, datasets)) for run in runs]
-    finished = run_tasks(run_one, tasks, **how)
-    checkpoints = [
-        run.names | row for run, one in zip(runs, finished) for row in one["checkpoints"]
-    ]
-    rows = pd.DataFrame([run.names | one["rows"] for run, one in zip(runs, finished)])
-    packed = {name: rows[name].map(bytes.fromhex) for name in ("right", "heights")}
-    return pd.DataFrame(checkpoints), rows.assign(**packed)
+    fits: dict[Run, list[Run]] = {}
+    for run in dict.fromkeys(runs):
+        fits.setdefault(same_fit(run), []).append(run)
+    tasks = [task_of(own, pick("dataset", own[0].dataset, datasets)) for own in fits.values()]
+    results = {}
+    for own, finished in zip(fits.values(), run_tasks(run_policies, tasks, **how)):
+        results |= dict(zip(own, finished))
+    checkpoints = []
+    rows = []
+    for run in runs:
+        checkpoints += [run.names | checkpoint for checkpoint in results[run]["checkpoints"]]
+        rows.append(run.names | results[run]["rows"])
+    table = pd.DataFrame(rows)
+    for name in ("right", "heights"):
+        table[name] = table[name].map(bytes.fromhex)
+    return pd.DataFrame(checkpoints), table
 
 
 def sweep(runs, datasets, **how):

@@ -1,5 +1,6 @@
 """The contract of a system, kept by every class of the registry; small parameters, so that all of it is quick."""
 
+import copy
 import pickle
 import subprocess
 import sys
@@ -168,6 +169,18 @@ def test_a_system_fitted_again_starts_afresh_and_a_pickled_one_goes_on(name, s, 
         for other in others:
             np.testing.assert_array_equal(teach(other, part).predict_proba(s.queries), answers)
             assert other.storage() == fresh.storage()
+
+
+@text_too
+def test_a_copy_goes_on_as_the_original_and_neither_changes_the_other(name, s, pairs):
+    original = teach(fitted(name, s), pairs[:20])
+    first = copy.deepcopy(original)
+    second = copy.deepcopy(original)
+    teach(first, pairs[20:60])
+    teach(original, pairs[20:60])
+    expected = original.predict_proba(s.queries)
+    np.testing.assert_array_equal(first.predict_proba(s.queries), expected)
+    np.testing.assert_array_equal(teach(second, pairs[20:60]).predict_proba(s.queries), expected)
 
 
 @every_system
