@@ -1,14 +1,15 @@
 """The paper's experiments as grids of runs."""
 
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ocrrlib.encoders import DEFAULT_ENCODER
+from ocrrlib.encoders import DEFAULT_ENCODER, LEXICAL_ENCODER, SECOND_ENCODER
 from ocrrlib.files import InputError, pick
 from ocrrlib.metrics import RUN
 from ocrrlib.policies import JOINT, POLICIES
 from ocrrlib.scenario import PAPER_CAP
-from ocrrlib.systems import BUDGETS
+from ocrrlib.systems import SYSTEMS
 
 SEEDS = (0, 1, 2)
 MOST_SEEDS = 100_000  # of one range: each is laid out
@@ -48,71 +49,63 @@ class Experiment:
     encoder: str = DEFAULT_ENCODER
 
 
-FULL_SWEEP = tuple(
-    "static_knn static_linear online_linear ewc a_gem lwf knn_lm river_logreg substrate".split()
-)
-BOUNDED = tuple(
-    f"bounded_{eviction}_{budget}" for eviction in ("reservoir", "fifo") for budget in BUDGETS
-)
-LORAS = (
-    "lora",
-    "lora_no_dropout",
-    "lora_epochs_5",
-    "lora_epochs_10",
-    "lora_replay",
-    "lora_replay_summed",
-)
-ONLINE = (
-    "online_linear_tuned",
-    "pa",
-    "ncm",
-    "ncm_cosine",
-    "slda",
-    "slda_frozen",
-    "slda_shrunk",
-    "klda",
-    "rls",
-)
-REPLAYS = ("er", "er_ace", "der_pp", "mir", "gdumb", "er_tuned", "er_ace_tuned")
-RIVALS = ("klda_held", "klda_oas", "klda_5", "ranpac", "blind")
-OURS, BEFORE = "ledger_lda", "ledger_plda"  # the proposed system, and the one that it replaces
-VARIANTS = (
-    "substrate",
-    "substrate_count_only",
-    "substrate_no_recency",
-    "substrate_k1",
-    "substrate_sumsim",
-)
+def joining(comparison: str, first: Sequence[str] = ()) -> tuple[str, ...]:
+    """Systems whose registry rows join a comparison: some ``first``, the others in its order.
 
-COMPARED = (*FULL_SWEEP, *ONLINE, *RIVALS, *REPLAYS, BEFORE, OURS)
-# Those that keep the known classes and learn the new ones, one of each kind, and the floor.
-NARROWER = "static_linear online_linear_tuned knn_lm substrate ncm slda slda_shrunk rls klda klda_held ranpac".split()
-NARROWER = (*NARROWER, "er_tuned", "er_ace_tuned", BEFORE, OURS)
-BOTH, STORAGE = (
-    ("banking77", "clinc150"),
-    ("substrate", "online_linear", "a_gem", "river_logreg", *BOUNDED),
+    Rows of published files keep the order in which they were run.
+    """
+    names = [name for name, row in SYSTEMS.items() if comparison in row.comparisons]
+    return (*first, *(name for name in names if name not in first))
+
+
+OURS = "ledger_lda"  # the proposed system
+BEFORE = "ledger_plda"  # the one that it replaces
+FULL_SWEEP = joining("full_sweep")
+COMPARED = joining(
+    "beyond",
+    (
+        *FULL_SWEEP,
+        *"online_linear_tuned pa ncm ncm_cosine slda slda_frozen slda_shrunk klda rls".split(),
+        *"klda_held klda_oas klda_5 ranpac blind er er_ace der_pp mir gdumb".split(),
+    ),
 )
+# Those that keep the known classes and learn the new ones, one of each kind, and the floor.
+NARROWER = joining(
+    "beyond_tfidf",
+    "static_linear online_linear_tuned knn_lm substrate ncm slda slda_shrunk rls".split(),
+)
+BOUNDED = tuple(name for name in joining("storage_pareto") if name.startswith("bounded_"))
+
+LORAS = joining("lora", ("lora", "lora_no_dropout", "lora_epochs_5", "lora_epochs_10"))
+VARIANTS = joining(
+    "vote_ablation", ("substrate", "substrate_count_only", "substrate_no_recency", "substrate_k1")
+)
+STORAGE = joining("storage_pareto", ("substrate",))
+
+ONE = ("banking77",)
+BOTH = ("banking77", "clinc150")
 THREE = (*BOTH, "hwu64")
+ALL_POLICIES = tuple(POLICIES)
 WIDER = dict(seeds=tuple(range(20)), cap=None, rows=True)
 
 EXPERIMENTS = {
-    "full_sweep": Experiment(BOTH, tuple(POLICIES), FULL_SWEEP, "fresh"),
-    "storage_pareto": Experiment(("banking77",), ("oracle",), STORAGE, "continued"),
-    "lora": Experiment(("banking77",), ("oracle",), LORAS, "continued", slower=5),
-    "vote_ablation": Experiment(("banking77",), ("oracle",), VARIANTS, "continued"),
-    "beyond": Experiment(THREE, tuple(POLICIES), COMPARED, "fresh", **WIDER),
+    "full_sweep": Experiment(BOTH, ALL_POLICIES, FULL_SWEEP, "fresh"),
+    "storage_pareto": Experiment(ONE, ("oracle",), STORAGE, "continued"),
+    "lora": Experiment(ONE, ("oracle",), LORAS, "continued", slower=5),
+    "vote_ablation": Experiment(ONE, ("oracle",), VARIANTS, "continued"),
+    "beyond": Experiment(THREE, ALL_POLICIES, COMPARED, "fresh", **WIDER),
     "beyond_mpnet": Experiment(
         THREE,
-        tuple(POLICIES),
-        (*NARROWER, "klda_oas", "klda_5"),
+        ALL_POLICIES,
+        joining("beyond_mpnet", first=NARROWER),
         "fresh",
-        encoder="all-mpnet-base-v2",
+        encoder=SECOND_ENCODER,
         **WIDER,
     ),
     "beyond_tfidf": Experiment(
-        THREE, tuple(POLICIES), NARROWER, "fresh", encoder="tfidf-svd", **WIDER
+        THREE, ALL_POLICIES, NARROWER, "fresh", encoder=LEXICAL_ENCODER, **WIDER
     ),
-    "joint": Experiment(THREE, (JOINT.name,), NARROWER, "fresh", **WIDER),
+    "joint": Experiment(THREE, (JOINT.name,), joining("joint", first=NARROWER), "fresh", **WIDER),
 }
 
 # ``quick`` shows in seconds that everything works; its numbers mean nothing.

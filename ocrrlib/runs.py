@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 from ocrrlib.embeddings import Embedded, load, load_sentences
 from ocrrlib.experiments import EXPERIMENTS, Run, grid
 from ocrrlib.files import ROOT, InputError, atomic, pick
-from ocrrlib.policies import JOINT, POLICIES
 from ocrrlib.metrics import Checkpoint
+from ocrrlib.policies import JOINT, POLICIES
 from ocrrlib.scenario import Scenario, joint, make_scenario
 from ocrrlib.stream import PROTOCOL, run_stream
 from ocrrlib.systems import SYSTEMS, make
@@ -101,7 +101,8 @@ def task_of(runs: list[Run], data: Embedded, first: int | None = None) -> Task:
         "first": first,
         "system": declared(run.system),
     }
-    shares = run.system if row.reads == "sentences" else row.family
+    # Runs on sentences take long: no two systems wait for one another.
+    shares = run.system if row.reads == "sentences" else row.shares
     group = shares, run.dataset, run.seed, run.draw, run.cap, run.thin
     return Task(key, (data, runs, first), group, cost=len(data.y_train) * len(runs))
 

@@ -83,7 +83,9 @@ def differing(chosen, jobs=1, progress=True):
         data = dataset_of(run.dataset, run.encoder, reads)
         tasks.append(task_of([run], data, FIRST if reads == "sentences" else None))
     files = {name: published(name).groupby(RUN) for name in {one.file for one in chosen}}
-    for one, again in zip(chosen, run_tasks(run_policies, tasks, jobs, cache=None, progress=progress)):
+    for one, again in zip(
+        chosen, run_tasks(run_policies, tasks, jobs, cache=None, progress=progress)
+    ):
         there, again = (
             files[one.file].get_group(tuple(one.run.names.values())),
             pd.DataFrame(again[0]["checkpoints"]),
