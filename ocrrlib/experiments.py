@@ -1,7 +1,9 @@
-"""The paper's experiments as grids of runs."""
+"""The paper's experiments and the wider comparison, as grids of runs."""
+
+from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ocrrlib.encoders import DEFAULT_ENCODER, LEXICAL_ENCODER, SECOND_ENCODER
@@ -17,7 +19,10 @@ MOST_SEEDS = 100_000  # of one range: each is laid out
 
 @dataclass(frozen=True)
 class Run:
-    """One system, streamed once: names and numbers only, so that it can be hashed and sent anywhere."""
+    """One system, streamed once under one policy.
+
+    Names and numbers only, so that it can be hashed and sent anywhere.
+    """
 
     dataset: str
     encoder: str
@@ -29,8 +34,8 @@ class Run:
     thin: int = 1
 
     @property
-    def names(self):
-        """What names the run in results, as a dict."""
+    def names(self) -> dict:
+        """The columns that name the run in results."""
         return {name: getattr(self, name) for name in RUN}
 
 
@@ -113,37 +118,56 @@ PROFILES = {"paper": dict(cap=PAPER_CAP, thin=1), "quick": dict(cap=60, thin=24)
 WHOLE = PROFILES | {"paper": dict(cap=None, thin=1)}  # for what is not the paper's: all test rows
 
 
-def parse_seeds(seeds):
-    """Seeds as a tuple of integers, from ``"0,1,2"``, ``"0-4"`` or a sequence.
+def parse_seeds(seeds: str | Iterable[int]) -> tuple[int, ...]:
+    """Seeds as integers, from ``"0,1,2"``, ``"0-4"`` or a sequence.
 
     Raises ``InputError`` if there is none, one twice, or one that is not an integer from 0 up.
     """
+    way_out = f"from 0 to {2**32 - 1}, as 0,1,2 or, at most {MOST_SEEDS:,} of them, as 0-2"
+    refusal = InputError(f"seeds {seeds!r} cannot be used: give different integers {way_out}")
+    numbers: list[int] = []
     try:
-        parts = seeds.split(",") if isinstance(seeds, str) else map(operator.index, seeds)
-        spans = [[int(end) for end in str(part).split("-")] for part in parts]
-        if any(len(span) > 2 or span[-1] - span[0] not in range(MOST_SEEDS) for span in spans):
-            raise ValueError
-        numbers = tuple(number for span in spans for number in range(span[0], span[-1] + 1))
-        if not numbers or max(numbers) >= 2**32 or len(set(numbers)) < len(numbers):
-            raise ValueError
+        if isinstance(seeds, str):
+            for part in seeds.split(","):
+                numbers += _span(part)
+        else:
+            numbers = [operator.index(seed) for seed in seeds]
     except (TypeError, ValueError):
-        way_out = f"from 0 to {2**32 - 1}, as 0,1,2 or, at most {MOST_SEEDS:,} of them, as 0-2"
-        raise InputError(
-            f"seeds {seeds!r} cannot be used: give different integers {way_out}"
-        ) from None
-    return numbers
+        raise refusal from None
+    if not numbers or min(numbers) < 0 or max(numbers) >= 2**32:
+        raise refusal
+    if len(set(numbers)) < len(numbers):
+        raise refusal
+    return tuple(numbers)
 
 
-def grid(experiment, encoder=None, seeds=None, profile="paper"):
-    """All runs of an experiment, in the order of its result file; by default with its own encoder and seeds.
+def _span(part):
+    """The numbers of ``"3"`` or ``"0-4"``; ``ValueError`` if it is neither."""
+    first, _, last = part.partition("-")
+    start = int(first)
+    stop = int(last or first) + 1
+    if not start < stop <= start + MOST_SEEDS:
+        raise ValueError
+    return range(start, stop)
 
-    Raises ``InputError`` if a name is unknown or a seed out of range.
+
+def grid(
+    experiment: str,
+    encoder: str | None = None,
+    seeds: str | Iterable[int] | None = None,
+    profile: str = "paper",
+) -> list[Run]:
+    """All runs of an experiment, in the order of its result file.
+
+    By default with its own encoder and seeds. Raises ``InputError`` if a name is unknown or a seed
+    out of range.
     """
     plan = pick("experiment", experiment, EXPERIMENTS)
-    size = pick("profile", profile, PROFILES)
-    size = size | (
-        {"thin": size["thin"] * plan.slower} if profile == "quick" else {"cap": plan.cap}
-    )
+    size = dict(pick("profile", profile, PROFILES))
+    if profile == "quick":
+        size["thin"] *= plan.slower
+    else:
+        size["cap"] = plan.cap
     return [
         Run(dataset, encoder or plan.encoder, policy, seed, system, draw=plan.draw, **size)
         for dataset in plan.datasets

@@ -31,10 +31,10 @@ DECIMALS = 9  # log-odds this close are equal: BLAS rounds differently in batche
 class Checkpoint:
     """What a system reached after ``step`` stream items.
 
-    Until then it answered ``mistakes`` items wrong and got ``corrections``. Accuracies are fractions
-    of the test rows; ``ausuc`` and ``best_hm`` are those of ``summary``, NaN for a system without
-    probabilities. ``answers`` are the class ids (m,) given to the test rows, novel ones first;
-    ``heights`` (n,) those of the curve over the novel ones, see ``heights``.
+    Until then it answered ``mistakes`` items wrong and got ``corrections``. Accuracies are
+    fractions of the test rows; ``ausuc`` and ``best_hm`` are those of ``summary``, NaN for a system
+    without probabilities. ``answers`` are the class ids (m,) given to the test rows, novel ones
+    first; ``heights`` (n,) those of the curve over the novel ones, see ``heights``.
     """
 
     step: int
@@ -97,7 +97,8 @@ def best_known_and_new(
     """Find the best known and the best new class of each row, and the lead of the new one.
 
     ``log_p`` (m, C) are log-probabilities, but for a constant of each row and a factor of all, -inf
-    where a class is impossible; ``new`` (C,) bool are the new classes. Returns class ids (m,) twice,
+    where a class is impossible; ``new`` (C,) bool are the new classes. Returns class ids (m,)
+    twice,
     -1 where no such class is possible, the first of equal ones, and leads (m,).
     """
     rows = np.arange(len(log_p))

@@ -4,10 +4,12 @@ Published results stand while runs that are repeated come out the same (see ``st
 whatever the text of the code.
 """
 
+from __future__ import annotations
+
 import copy
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from datetime import date
 from functools import lru_cache
@@ -55,10 +57,10 @@ def same_fit(run: Run) -> Run:
 def run_policies(data: Embedded, runs: list[Run], first: int | None = None) -> list[dict]:
     """Run one system on one scenario under several policies, as JSON can hold it.
 
-    The system is fitted once and copied for each policy. ``runs`` are of one ``same_fit``; ``first``
-    stops each after so many checkpoints. A result has ``checkpoints`` and, of the last one, ``rows``:
-    which test rows were ``right``, novel ones first, one bit each in hex, and their numbers; and the
-    ``heights`` of its curve, int32 in hex.
+    The system is fitted once and copied for each policy. ``runs`` are of one ``same_fit``;
+    ``first`` stops each after so many checkpoints. A result has ``checkpoints`` and, of the last
+    one, ``rows``: which test rows were ``right``, novel ones first, one bit each in hex, and their
+    numbers; and the ``heights`` of its curve, int32 in hex.
     """
     scenario = _scenario(data, same_fit(runs[0]))
     system = make(runs[0].system, runs[0].seed, runs[0].encoder)
@@ -142,20 +144,41 @@ def run_grid(
     return pd.DataFrame(checkpoints), table
 
 
-def sweep(runs, datasets, **how):
+def sweep(runs: list[Run], datasets: Mapping[str, Embedded], **how) -> pd.DataFrame:
     """Run a grid, as ``run_grid`` does, and return its checkpoints."""
     return run_grid(runs, datasets, **how)[0]
 
 
-# --- published results
+# Published results
 
 
-def write_results(frame, path, about=None):
-    """Write a frame as parquet, with what its rows are known by; the same content gives the same bytes."""
+def path_of(name: str, out: Path | str = ROOT) -> Path:
+    """Path of a results file below the folder ``out``."""
+    return Path(out) / f"data/results/{name}.parquet"
+
+
+def write_results(frame: pd.DataFrame, path: Path, about: dict | None = None) -> None:
+    """Write a frame as parquet, with what its rows are known by in the file's metadata.
+
+    The same content gives the same bytes.
+    """
     metadata = {"ocrr": json.dumps({"protocol": PROTOCOL} | (about or {}), sort_keys=True)}
     table = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(metadata)
     with atomic(path) as temporary:
         pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
+
+
+def read_results(path: Path) -> pd.DataFrame:
+    """Read the frame in a results file.
+
+    Raises ``InputError`` if the file is missing or damaged.
+    """
+    return _table(path).to_pandas()
+
+
+def read_about(path: Path) -> dict:
+    """Read what the rows of a results file are known by; raises as ``read_results``."""
+    return json.loads(_table(path).schema.metadata[b"ocrr"])
 
 
 def _table(path):
@@ -168,33 +191,37 @@ def _table(path):
         raise InputError(f"{path} is damaged ({type(error).__name__}): {way_out}") from error
 
 
-def read_results(path):
-    """The frame in a results file.
-
-    Raises ``InputError`` if the file is missing or damaged.
-    """
-    return _table(path).to_pandas()
-
-
-def read_about(path):
-    """What the rows of a results file are known by, a dict; raises as ``read_results``."""
-    return json.loads(_table(path).schema.metadata[b"ocrr"])
-
-
-def path_of(name, out=ROOT):
-    return Path(out) / f"data/results/{name}.parquet"
+def published(name: str, out: Path | str = ROOT) -> pd.DataFrame:
+    """Read results as published; they are copied to ``out``, so that all stand together."""
+    frame = read_results(path_of(name))
+    if Path(out) != ROOT:
+        with atomic(path_of(name, out)) as temporary:
+            temporary.write_bytes(path_of(name).read_bytes())
+    return frame
 
 
 @lru_cache(maxsize=3)
-def dataset_of(dataset, encoder, reads):
-    """A dataset as embeddings or, for systems that read these, as sentences; the last ones are remembered."""
-    return (load_sentences if reads == "sentences" else load)(dataset, encoder)
+def dataset_of(dataset: str, encoder: str, reads: str) -> Embedded:
+    """A dataset as embeddings or, for systems that read these, as sentences.
+
+    The last ones are remembered.
+    """
+    if reads == "sentences":
+        return load_sentences(dataset, encoder)
+    return load(dataset, encoder)
 
 
 def run_experiment(
-    name, encoder=None, seeds=None, profile="paper", jobs=1, dask=None, out=ROOT, cache=CACHE
-):
-    """Run an experiment, write its results below the folder ``out``, and return its checkpoints, a row each.
+    name: str,
+    encoder: str | None = None,
+    seeds: str | Iterable[int] | None = None,
+    profile: str = "paper",
+    jobs: int = 1,
+    dask: str | None = None,
+    out: Path | str = ROOT,
+    cache: Path | None = CACHE,
+) -> pd.DataFrame:
+    """Run an experiment, write its results below the folder ``out``, and return its checkpoints.
 
     Writes ``data/results/<name>.parquet`` and, for some, ``<name>_rows.parquet``. For the other
     parameters see ``ocrrlib.experiments.grid`` and ``run_tasks``.
@@ -215,17 +242,8 @@ def run_experiment(
     return frame
 
 
-def published(name, out=ROOT):
-    """Results as published; copied to ``out``, so that all of them stand together."""
-    frame = read_results(path_of(name))
-    if Path(out) != ROOT:
-        with atomic(path_of(name, out)) as temporary:
-            temporary.write_bytes(path_of(name).read_bytes())
-    return frame
-
-
-def made_where():
-    """Machine, libraries and date, for results that hang on them."""
+def made_where() -> dict:
+    """Machine, libraries and date, for results that depend on them."""
     return {
         "machine": platform.machine(),
         "libraries": libraries(),

@@ -87,9 +87,10 @@ class System:
         return self._probabilities(self._evidence(self._known_rows(X)))
 
     def correct(self, x: np.ndarray, y: int) -> None:
-        """Learn from one corrected example x (d,) of class id y; one update step.
+        """Learn from one corrected example: x (d,), its class id y; one update step.
 
-        Raises ``InputError`` if ``x`` is no finite unit vector of length ``dim`` or ``y`` no class id.
+        Raises ``InputError`` if ``x`` is no finite unit vector of length ``dim`` or ``y`` no class
+        id.
         """
         x = self._known_rows([x])[0]
         if not (isinstance(y, (int, np.integer)) and 0 <= y < self.n_classes):

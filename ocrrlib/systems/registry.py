@@ -211,6 +211,7 @@ PAPER = {
 REPLAY = dict(memory=1000, memory_batch=10, **HEAD)
 KLDA = dict(features=2000, shrinkage=0.2, target="variance")
 FEW_FEATURES = dict(features=64)
+SMALL_KERNEL = dict(bandwidth=0.7, shrinkage=0.1, prior_rows=2, rank=16, **FEW_FEATURES)
 MIX = dict(  # as found by a search on training rows
     k=20,
     neighbour_temperature=0.06,
@@ -407,9 +408,7 @@ RIVALS = {
         "The system proposed before: the ledger, read through two Gaussian models, a head and "
         "neighbours; appends.",
         EVERY_ENCODER,
-        small=dict(
-            kernel=dict(MIX["kernel"], shrinkage=0.1, prior_rows=2, rank=16, **FEW_FEATURES)
-        ),
+        small=dict(kernel=SMALL_KERNEL),
         shares="head of known classes",
     ),
     "ledger_lda": Row(

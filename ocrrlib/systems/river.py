@@ -10,7 +10,9 @@ from ocrrlib.systems.base import Storage, System
 
 
 class StackedLogistic(linear_model.LogisticRegression):
-    """river's own model, loss and optimizer on arrays: what ``OneVsRestClassifier`` holds in a model per class.
+    """river's own model, loss and optimizer on arrays, for all classes at once.
+
+    ``OneVsRestClassifier`` holds a model per class instead.
 
     ``labels`` are the classes seen, in order: rows of the weights (c, d) and places of the
     intercept (c,).
