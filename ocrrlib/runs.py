@@ -80,7 +80,7 @@ def _result(checkpoints: list[Checkpoint], scenario: Scenario) -> dict:
         "right": np.packbits(right).tobytes().hex(),
         "n_novel": len(scenario.y_novel),
         "n_original": len(scenario.y_original),
-        "heights": last.heights.astype("<i4").tobytes().hex(),
+        "heights": np.asarray(last.heights, "<i4").tobytes().hex(),
     }
     return {"checkpoints": [checkpoint.scalars for checkpoint in checkpoints], "rows": rows}
 
@@ -130,7 +130,7 @@ def run_grid(
     for run in dict.fromkeys(runs):
         fits.setdefault(same_fit(run), []).append(run)
     tasks = [task_of(own, pick("dataset", own[0].dataset, datasets)) for own in fits.values()]
-    results = {}
+    results: dict[Run, dict] = {}
     for own, finished in zip(fits.values(), run_tasks(run_policies, tasks, **how)):
         results |= dict(zip(own, finished))
     checkpoints = []

@@ -81,7 +81,7 @@ class Classifier(torch.nn.Module):
 
 
 def tokenise(X, backbone, max_length):
-    """Token numbers (n, max_length) int64 of sentences (n,), and how many of each row count, (n,)."""
+    """Token numbers (n, max_length) int64 of sentences (n,), and the length of each, (n,)."""
     settings = dict(
         truncation=True, padding="max_length", max_length=max_length, return_tensors="np"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -57,6 +57,7 @@ class Neighbours(System):
     k: int = 5  #: neighbours that may vote
     margin: float = 0.05  #: cosine distance from the best neighbour within which they do
     rule: str = "full"  #: how they vote, a name in ``ocrrlib.voting.RULES``
+    entries: Entries = field(init=False, repr=False)
     probabilistic = True
     temperature = TEMPERATURE  # of the softmax over cosines
     spare = 0  # neighbours that a watched query keeps in reserve, for when others are overwritten
