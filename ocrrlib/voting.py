@@ -5,7 +5,9 @@ import numpy as np
 RULES = ("full", "no_recency", "count_only", "sumsim")
 
 
-def vote(sims, labels, margin=0.05, rule="full"):
+def vote(
+    sims: np.ndarray, labels: np.ndarray, margin: float = 0.05, rule: str = "full"
+) -> np.ndarray:
     """Class ids (m,) elected by each query's neighbours; -1 where a query has none.
 
     Parameters
