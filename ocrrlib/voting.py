@@ -19,20 +19,26 @@ def vote(
     margin : float
         Neighbours within this cosine distance of the best one have one vote each.
     rule : str
-        ``full``: most votes, then highest cosine, then newest entry. ``no_recency``: most votes,
-        then highest cosine, then smallest class id. ``count_only``: most votes, then the label met
-        first, as a counting dictionary does; the same as ``full``. ``sumsim``: no margin band; the
-        largest sum of cosines over all k.
+        ``full``: most votes, then highest cosine, then newest entry.
+        ``no_recency``: most votes, then highest cosine, then smallest class id.
+        ``count_only``: most votes, then the label met first, as a counting dictionary does; the
+        same as ``full``.
+        ``sumsim``: no margin band; the largest sum of cosines over all k.
     """
     present = labels >= 0
-    band = present if rule == "sumsim" else present & (sims >= sims[:, :1] - margin)
-    weights = np.where(band, sims if rule == "sumsim" else 1.0, 0.0)
+    if rule == "sumsim":
+        band = present
+        weights = np.where(band, sims, 0.0)
+    else:
+        band = present & (sims >= sims[:, :1] - margin)
+        weights = np.where(band, 1.0, 0.0)
+    # votes_i = sum of the weights of the neighbours j that have the label of i
     same = labels[:, :, None] == labels[:, None, :]
     votes = np.where(band, (weights[:, :, None] * same).sum(axis=1), -np.inf)
     tied = votes == votes.max(axis=1, keepdims=True)
     chosen = tied.argmax(axis=1)  # the first one met has the highest cosine and is the newest
     if rule == "no_recency":
         near = np.where(tied, sims, -np.inf)
-        ids = np.where(near == near.max(axis=1, keepdims=True), labels, np.iinfo(np.int64).max)
-        chosen = ids.argmin(axis=1)
+        nearest = near == near.max(axis=1, keepdims=True)
+        chosen = np.where(nearest, labels, np.iinfo(np.int64).max).argmin(axis=1)
     return labels[np.arange(len(labels)), chosen]
