@@ -22,9 +22,9 @@ from tlog_scales.tlog import ConsistencyProof, ConsistencyProofInvalid
 
 from ocrrlib import CorrectionMemory
 from ocrrlib.chain import Fault, commitment, entry_hash
-from ocrrlib.memory.file import FIELDS, Broken
-from ocrrlib.memory.heads import Head
-from ocrrlib.memory.tree import Tree, extends, root_of
+from ocrrlib.memory import Broken
+from ocrrlib.memory.database import FIELDS
+from ocrrlib.memory.tree import Tree, root_from_inclusion_proof, verify_consistency
 
 ALL = "SELECT * FROM entries ORDER BY place"
 PUT = f"REPLACE INTO entries VALUES (?{9 * ', ?'})"
@@ -112,12 +112,14 @@ def included(tree, hash, place, size, path, root):
     proof = InclusionProof(
         "sha256", True, size, place + 1, tree.prove_inclusion(place + 1, size).rule, [hash, *path]
     )
-    return accepts(proof.verify, hash, root), root_of(hash, place, size, path) == root
+    return accepts(proof.verify, hash, root), root_from_inclusion_proof(
+        hash, place, size, path
+    ) == root
 
 
 def extended(old, new, path):
     """Whether tlog-scales and the ledger accept a consistency proof between two (size, root)."""
-    ours = extends(*(Head("", *end, "") for end in (old, new)), path)
+    ours = verify_consistency(*old, *new, path)
     return accepts(ConsistencyProof(old[0], new[0], list(path)).check, old[1], new[1]), ours
 
 
@@ -254,7 +256,7 @@ def proofs(count=10_000, n=10_000, seed=0):
     for _ in range(count):
         size = rng.randint(1, n)
         place, old, root = rng.randrange(size), rng.randint(1, size), ours.root(size)
-        paths = ours.inclusion(place, size), ours.consistency(old, size)
+        paths = ours.inclusion_proof(place, size), ours.consistency_proof(old, size)
         for word in ("accepted", "corrupted, refused"):
             one = included(theirs, hashes[place], place, size, paths[0], root)
             two = extended((old, ours.root(old)), (size, root), paths[1])

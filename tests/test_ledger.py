@@ -19,10 +19,8 @@ from tlog_scales.signing import NoteSignature, Vkey
 from ocrrlib import CorrectionMemory
 from ocrrlib.chain import Fault, Ledger
 from ocrrlib.files import InputError
-from ocrrlib.memory.file import FIELDS
-from ocrrlib.memory.heads import Head
-from ocrrlib.memory.keys import COSIGNATURE, Key
-from ocrrlib.memory.proofs import WORDS, proven, request, witness
+from ocrrlib.memory import COSIGNATURE, Head, Key, proven, request, witness
+from ocrrlib.memory.database import FIELDS
 from ocrrlib.memory.tree import Tree
 from tests.auditor import (
     ALL,
@@ -89,7 +87,7 @@ def test_proofs_are_short_and_hold_for_other_implementations_and_corrupted_ones_
 ):
     ours, theirs, leaves = trees(n + 3, rng)
     leaf, place, old, root = leaves[place % n], place % n, 1 + old % n, ours.root(n)
-    inclusion, consistency = ours.inclusion(place, n), ours.consistency(old, n)
+    inclusion, consistency = ours.inclusion_proof(place, n), ours.consistency_proof(old, n)
     assert max(len(inclusion), len(consistency)) <= ceil(log2(n)) + 1
     assert included(theirs, leaf, place, n, inclusion, root) == (True, True)
     assert extended((old, ours.root(old)), (n, root), consistency) == (True, True)
@@ -158,12 +156,22 @@ def test_a_witness_cosigns_what_extends_the_last_head_seen_and_names_a_fork(tmp_
     ask = partial(witness, state=state, key=WITNESS, keys=[LOG])
     memory, fork, foreign = map(CorrectionMemory.open, files)
     with memory, fork, foreign:
-        ask(memory.prove(empty, LOG)).check([LOG, WITNESS])
+        ask(memory.prove_extension(empty, LOG)).check([LOG, WITNESS])
         assert Head.read(state.read_text()).root == old.root
         memory.forget(0)
-        assert ask(memory.prove(old, LOG)).size == Head.read(noted := state.read_text()).size == 4
-        stale, unsigned = memory.prove(old, LOG), memory.prove(noted)
-        for text in ("", f"old x\n\n{noted}", stale, unsigned, foreign.prove(foreign.head(), LOG)):
+        assert (
+            ask(memory.prove_extension(old, LOG)).size
+            == Head.read(noted := state.read_text()).size
+            == 4
+        )
+        stale, unsigned = memory.prove_extension(old, LOG), memory.prove_extension(noted)
+        for text in (
+            "",
+            f"old x\n\n{noted}",
+            stale,
+            unsigned,
+            foreign.prove_extension(foreign.head(), LOG),
+        ):
             with pytest.raises(
                 InputError, match="no head|no request|last head seen|not signed|is about"
             ):
@@ -172,7 +180,7 @@ def test_a_witness_cosigns_what_extends_the_last_head_seen_and_names_a_fork(tmp_
             ask(request(4, [], fork.head(LOG))) == Fault(4, "forked") and state.read_text() == noted
         )
         with pytest.raises(InputError, match="does not extend"):
-            fork.prove(noted)
+            fork.prove_extension(noted)
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +197,7 @@ def intact(tmp_path_factory):
 @given(place=st.integers(0, N - 1), at=places, letter=st.sampled_from("0aZ+/=\n, {}—"))
 def test_a_proof_shows_an_entry_erased_or_not_and_nothing_once_altered(intact, place, at, letter):
     with CorrectionMemory.open(intact.path) as memory:
-        text, entry = memory.prove(place, LOG), memory.entry(place)
+        text, entry = memory.prove_entry(place, LOG), memory.entry(place)
     found, head = proven(text, [LOG])
     assert found == entry and ("label" in entry) == (place != ERASED)
     with suppress(InputError):  # or it says the same, or less
@@ -199,7 +207,9 @@ def test_a_proof_shows_an_entry_erased_or_not_and_nothing_once_altered(intact, p
 
 @given(place=st.integers(0, N - 1), column=st.integers(1, 9), data=st.data())
 def test_a_changed_value_or_an_erasure_that_no_entry_tells_of_is_named(intact, place, column, data):
-    values = {"time": st.integers(-(2**63), 2**63 - 1)} | dict.fromkeys(WORDS, st.text(max_size=9))
+    values = {"time": st.integers(-(2**63), 2**63 - 1)} | dict.fromkeys(
+        ("label", "author", "text"), st.text(max_size=9)
+    )
     values = values.get(FIELDS.split(", ")[column], hashes | st.binary(max_size=24))
     value = data.draw(
         st.none() | values if column > 4 else values

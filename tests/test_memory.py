@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from ocrrlib import CorrectionMemory
 from ocrrlib.files import InputError
-from ocrrlib.memory.proofs import proven
+from ocrrlib.memory import proven
 from ocrrlib.systems import make
 from tests import torture
 from tests.auditor import letters, sql
@@ -102,7 +102,7 @@ BAD = {
     "empty label": lambda memory: memory.learn(X[:2], ["x", " "]),
     "zero byte": lambda memory: memory.learn(X[:2], ["x", "a\0b"]),
     "no such entry": lambda memory: memory.forget(10**30),
-    "no such proof": lambda memory: memory.prove(60),
+    "no such proof": lambda memory: memory.prove_entry(60),
     "no head": lambda memory: memory.verify("a head"),
     "closed": lambda memory: (memory.close(), memory.predict(X[0])),
     "no reader of ledgers": lambda memory: CorrectionMemory.open(memory.path, reader="slda"),
@@ -194,7 +194,11 @@ def test_nothing_of_a_forgotten_entry_is_left_and_all_proofs_hold(path):
     ):
         memory.learn(["my card", words[0] * 2000], ["lost", words[1]], by=words[2])
         memory.correct("a pin", "pin")
-        vector, head, proof = bytes.fromhex(memory.entry(1)["x"]), memory.head(), memory.prove(1)
+        vector, head, proof = (
+            bytes.fromhex(memory.entry(1)["x"]),
+            memory.head(),
+            memory.prove_entry(1),
+        )
         assert other.predict(np.ones(D)).label in memory.labels
         memory.forget(1, by="ben")
         memory.forget(0)
@@ -212,8 +216,11 @@ def test_nothing_of_a_forgotten_entry_is_left_and_all_proofs_hold(path):
             and len(memory) == 5
             and memory.entry(3)["author"] == "ben"
         )
-        assert proven(proof)[0]["label"] == words[1] and "label" not in proven(memory.prove(1))[0]
-        assert memory.prove(str(head)).startswith("old 3")
+        assert (
+            proven(proof)[0]["label"] == words[1]
+            and "label" not in proven(memory.prove_entry(1))[0]
+        )
+        assert memory.prove_extension(str(head)).startswith("old 3")
         for place in (1, 3):
             with refused("nothing to erase"):
                 memory.forget(place)
@@ -221,12 +228,14 @@ def test_nothing_of_a_forgotten_entry_is_left_and_all_proofs_hold(path):
 
 
 def test_what_somebody_reads_delays_an_erasure_and_is_named(memory, monkeypatch):
-    monkeypatch.setattr("ocrrlib.memory.file.PATIENCE", 0)
-    memory._base.execute("PRAGMA busy_timeout = 0")
-    with closing(sqlite3.connect(memory.path)) as reader:
+    monkeypatch.setattr("ocrrlib.memory.database.PATIENCE", 0)
+    with (
+        closing(sqlite3.connect(memory.path)) as reader,
+        CorrectionMemory.open(memory.path) as impatient,
+    ):
         reader.execute("BEGIN").execute("SELECT * FROM entries").fetchone()
         with refused("others still read"):
-            memory.forget(0)
+            impatient.forget(0)
     assert memory.verify() is None and "label" not in memory.entry(0)
 
 

@@ -22,7 +22,7 @@ from tqdm import tqdm
 from ocrrlib import CorrectionMemory
 from ocrrlib.chain import commitment, entry_hash
 from ocrrlib.files import ROOT, InputError
-from ocrrlib.memory.file import FIELDS
+from ocrrlib.memory.database import FIELDS
 from studies.results import publish_study
 from tests.auditor import ALL, PUT, integrity, proofs, sql, tampering
 
@@ -239,7 +239,11 @@ def noticed(path, head, original):
             if memory.verify(head):
                 return "reported"
             same = memory.encoder is None and memory.table().equals(original)
-            memory.predict(np.ones((1, 8))), memory.prove(0), memory.correct(np.ones(8), "new")
+            (
+                memory.predict(np.ones((1, 8))),
+                memory.prove_entry(0),
+                memory.correct(np.ones(8), "new"),
+            )
             return "same content" if same and memory.verify(head) is None else "unnoticed"
     except InputError as error:
         return "not one line" if len(str(error).splitlines()) > 1 else "refused"

@@ -91,6 +91,21 @@ class Substrate(Neighbours):
     def _correct(self, x, y):
         self.entries.append(x, y)
 
+    def read(self, entries, n_first, n_classes):
+        """Fit on the first ``n_first`` of these entries, which are shared and not copied."""
+        self.store = lambda X, y: entries
+        return self.fit(entries.X[:n_first], entries.y[:n_first], range(n_classes))
+
+    def answer(self, X):
+        """Class ids (m,), probabilities (m, C), and cosines and slots (m, k) of the nearest."""
+        self.seen[self.entries.y] = True
+        scores = self._scores(X)
+        found = scores
+        if not isinstance(scores, tuple):
+            found = top_k(X, self.entries.X, self.entries.born, self.k)
+        p = np.array(self._probabilities(scores))
+        return self._answer(scores), p, *found
+
 
 def reservoir(write, budget, rng):
     """Slot of write number ``write``, kept if below ``budget``: at any time a uniform sample (Vitter 1985, R)."""
