@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ocrrlib.chain import Link
-from ocrrlib.files import _sync
+from ocrrlib.files import sync_to_disk
 
 FORMAT = 1
 LONGEST = 2**20  # bytes of a value at most
@@ -73,7 +73,7 @@ def connect(path: Path, encoder: str | None) -> sqlite3.Connection:
         if not _tables(base):
             retried(base, "journal_mode = WAL")
             _create(base, path.stem, encoder)
-            _sync(path.parent)
+            sync_to_disk(path.parent)
         check_tables(base)
     except BaseException:
         base.close()
