@@ -1,28 +1,31 @@
 """The paper's ledger: entries bound to one another by a hash chain (section 4.3).
 
-The hashed bytes, integers little-endian, strings in UTF-8, hashes SHA-256 (32 bytes)::
+Numbers are little-endian, words UTF-8, hashes SHA-256. The content of an entry is hashed first::
 
-    commitment = SHA-256 of the content
-        +------+------------------+--------------+-------+---+--------+---+------+
-        | salt | len(x), uint32   | x, float32   | label | 0 | author | 0 | text |
-        +------+------------------+--------------+-------+---+--------+---+------+
-          0 or   bytes, not values  one a value                         '--------'
-          16 bytes                                                      only if there is a text
+    commitment = SHA-256(
+        salt                  16 bytes in a file, none in memory
+        length of x           uint32, in bytes
+        x                     the embedding, float32 a value
+        label  0x00  author
+        0x00  text            only if the entry has a text
+    )
 
-    entry hash = SHA-256 of the link
-        +------+----------+---------------+--------------+------------+---------------+
-        | 0x00 | "OCRR2 " | place, uint64 | time, int64  | commitment | previous hash |
-        +------+----------+---------------+--------------+------------+---------------+
-          RFC 6962's leaf prefix            microseconds   32 bytes     32 bytes, the
-                                            since 1970,                 genesis at place 0
-                                            UTC
+Then the entry, in the form of an RFC 6962 leaf, so that entry hashes are also the leaves of a
+Merkle tree (see ``ocrrlib.memory.tree``)::
 
-    genesis of a ledger in memory = 32 zero bytes
-    genesis of a file             = SHA-256 of "OCRR2 " and what its table ``about`` says
+    entry hash = SHA-256(
+        0x00  "OCRR2 "        7 bytes
+        place                 uint64: 0, 1, 2 ...
+        time                  int64, microseconds since 1970, UTC; 0 in memory
+        commitment            32 bytes
+        hash of the entry before, at place 0 the genesis      32 bytes
+    )
 
-Because the link has the form of an RFC 6962 leaf, entry hashes are also the leaves of a Merkle tree
-(see ``ocrrlib.memory.tree``). Once the salt and the content are erased, the commitment reveals
-nothing about them, and the chain can still be verified.
+    genesis = 32 zero bytes, in memory
+              SHA-256("OCRR2 " about), in a file that says ``about`` about itself
+
+Once salt and content are erased, the commitment reveals nothing about them, and the chain can still
+be verified.
 """
 
 import struct

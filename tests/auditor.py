@@ -23,7 +23,7 @@ from tlog_scales.tlog import ConsistencyProof, ConsistencyProofInvalid
 from ocrrlib import CorrectionMemory
 from ocrrlib.chain import Fault, commitment, entry_hash
 from ocrrlib.memory import Broken
-from ocrrlib.memory.database import FIELDS
+from ocrrlib.memory.rows import FIELDS
 from ocrrlib.memory.tree import Tree, root_from_inclusion_proof, verify_consistency
 
 ALL = "SELECT * FROM entries ORDER BY place"

@@ -22,7 +22,7 @@ from ocrrlib import CorrectionMemory
 from ocrrlib.chain import Fault, Ledger
 from ocrrlib.files import InputError
 from ocrrlib.memory import COSIGNATURE, Head, Key, proven, request, witness
-from ocrrlib.memory.database import FIELDS
+from ocrrlib.memory.rows import FIELDS
 from ocrrlib.memory.tree import Tree
 from tests.auditor import (
     ALL,

@@ -22,7 +22,7 @@ from tqdm import tqdm
 from ocrrlib import CorrectionMemory
 from ocrrlib.chain import commitment, entry_hash
 from ocrrlib.files import ROOT, InputError
-from ocrrlib.memory.database import FIELDS
+from ocrrlib.memory.rows import FIELDS
 from studies.results import publish_study
 from tests.auditor import ALL, PUT, integrity, proofs, sql, tampering
 

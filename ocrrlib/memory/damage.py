@@ -1,4 +1,22 @@
-"""What happened to a file whose chain is broken: the cases that tell the kinds of faults apart."""
+"""Faults of a broken chain, told apart by a table of cases.
+
+For which place the first broken entry was hashed, and how it is linked, tell what happened:
+
+================  ====================================  ===============================
+hashed for        links                                 fault
+================  ====================================  ===============================
+no place          the next follows the one before       inserted
+no place          else                                  changed
+its own place     the next follows the one before       inserted
+its own place     the next follows it                   changed, the entry before
+its own place     else                                  changed
+another place     it follows a later one, no copies     reordered
+another place     copies, or the next follows the one   inserted
+                  before
+another place     it follows an earlier one             inserted, behind that one
+another place     it follows none                       removed, before it
+================  ====================================  ===============================
+"""
 
 from ocrrlib.chain import Fault, Link, entry_hash
 
@@ -24,47 +42,47 @@ def diagnose(
         Of all entries of the file, in their order.
     """
     hashes = [hash for _, hash in links]
-    chain = [genesis, *hashes[:place]]  # unbroken
-    named_later = hashes[place + 1 :]
-    named_by_next = [previous for previous, _ in links[place + 1 : place + 2]]
+    chain = [genesis, *hashes[:place]]
+    later = hashes[place + 1 :]
+    named_next = [previous for previous, _ in links[place + 1 : place + 2]]
 
-    # Where the entry was when it was hashed; None if it was altered since.
+    # The place for which the entry was hashed. None if it was edited: its content is not whole,
+    # no place gives its hash, or it follows the entry before, so that number or hash is wrong.
     home = None
     if whole and link.previous != chain[-1]:
-        home = _home(link, place, len(links))
-    altered = home is None
-    stayed = home == place  # intact, at its place, but it names another entry before it
-    moved = not altered and not stayed
+        home = _home(link, len(links), link.place)
 
-    bypassed = chain[-1] in named_by_next  # without the entry, the chain would hold
-    confirmed = place > 0 and link.hash in named_by_next  # it is what the next entry expects
-    follows_later = link.previous in named_later
+    superfluous = chain[-1] in named_next  # the next entry follows the one before this
+    confirmed = place > 0 and link.hash in named_next  # the next entry follows this
     copied = hashes.count(link.hash) > 1
-    follows_earlier = link.previous in chain
+    predecessor_is_later = link.previous in later
+    predecessor_is_earlier = link.previous in chain
 
-    # The first case that holds decides.
-    if altered and bypassed:  # put between two entries that belong together
-        return Fault(place, "inserted")
-    if altered:  # its successor is no witness against it: its own content or hash is wrong
-        return Fault(place, "changed")
-    if stayed and bypassed:  # hashed for this place, but nothing follows from it
-        return Fault(place, "inserted")
-    if stayed and confirmed:  # both its neighbours in time agree, so the one before was replaced
-        return Fault(place - 1, "changed")
-    if stayed:  # replaced by one that is hashed for this place
-        return Fault(place, "changed")
-    if moved and follows_later and not copied:  # the entry before it comes after it
+    if home is None:
+        if superfluous:  # without it the chain would hold
+            return Fault(place, "inserted")
+        return Fault(place, "changed")  # edited, and not hashed anew
+
+    if home == place:  # it is whole and in its place, but follows an entry that is not there
+        if superfluous:  # hashed with any link, and put in
+            return Fault(place, "inserted")
+        if confirmed:  # it and the next agree: the entry before was hashed anew
+            return Fault(place - 1, "changed")
+        return Fault(place, "changed")  # this one was hashed anew
+
+    # It is whole, but was moved from another place.
+    if predecessor_is_later and not copied:  # both are there, in the wrong order
         return Fault(place, "reordered")
-    if moved and (copied or bypassed):  # a second copy, or one too many
+    if copied or superfluous:  # it is there twice, or the chain would hold without it
         return Fault(place, "inserted")
-    if moved and follows_earlier:  # pushed back by what stands behind its true predecessor
+    if predecessor_is_earlier:  # something stands between it and its predecessor
         return Fault(chain.index(link.previous), "inserted")
-    return Fault(place, "removed")  # moved up, and the entry before it is nowhere
+    return Fault(place, "removed")  # its predecessor is nowhere
 
 
-def _home(link, place, n):
+def _home(link, n, guess):
     """The place for which an entry was hashed, of those in a file of ``n`` entries; or None."""
-    for home in (max(link.place, 0), *range(2 * n + SPARE)):
+    for home in (max(guess, 0), *range(2 * n + SPARE)):
         if entry_hash(home, link.time, link.commitment, link.previous) == link.hash:
             return home
     return None

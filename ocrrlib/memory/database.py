@@ -10,10 +10,9 @@ import secrets
 import sqlite3
 import time
 from pathlib import Path
-from typing import NamedTuple
 
-from ocrrlib.chain import Link
 from ocrrlib.files import sync_to_disk
+from ocrrlib.memory.rows import Row
 
 FORMAT = 1
 LONGEST = 2**20  # bytes of a value at most
@@ -27,32 +26,6 @@ SCHEMA = [
     "previous BLOB NOT NULL, hash BLOB NOT NULL, "
     "salt BLOB, label TEXT, author TEXT, text TEXT, x BLOB) STRICT",
 ]
-
-
-class Row(NamedTuple):
-    """An entry as it is stored; see ``ocrrlib.chain`` for what is hashed.
-
-    Salt and content are None once they are erased. A tombstone, which is appended when an entry is
-    erased, has the place of that entry as text, an empty label and an empty ``x``.
-    """
-
-    place: int
-    time: int  # microseconds since 1970, UTC
-    commitment: bytes
-    previous: bytes
-    hash: bytes
-    salt: bytes | None
-    label: str | None
-    author: str | None
-    text: str | None
-    x: bytes | None  # float32 each, little-endian
-
-    @property
-    def link(self) -> Link:
-        return Link(self.place, self.time, self.commitment, self.previous, self.hash)
-
-
-FIELDS = ", ".join(Row._fields)
 INSERT = f"INSERT INTO entries VALUES ({', '.join('?' * len(Row._fields))})"
 ERASE = (
     "UPDATE entries SET salt = NULL, label = NULL, author = NULL, text = NULL, x = NULL "

@@ -1,7 +1,6 @@
 """The file of a ledger: verified as it is read, and only appended to."""
 
 import sqlite3
-import struct
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -11,17 +10,14 @@ from itertools import islice
 from operator import index
 from os import PathLike
 from pathlib import Path
-from secrets import token_bytes
 from typing import Protocol
 
-from ocrrlib.chain import Fault, commitment, entry_hash, file_genesis, verify_entry
+from ocrrlib.chain import Fault, file_genesis, verify_entry
 from ocrrlib.files import InputError
 from ocrrlib.memory.damage import diagnose
 from ocrrlib.memory.database import (
     ERASE,
-    FIELDS,
     INSERT,
-    Row,
     check_tables,
     connect,
     read_about,
@@ -31,14 +27,11 @@ from ocrrlib.memory.database import (
 from ocrrlib.memory.heads import Head
 from ocrrlib.memory.keys import Key
 from ocrrlib.memory.proofs import proof_text
+from ocrrlib.memory.rows import FIELDS, Content, Row, is_whole, new_rows
 from ocrrlib.memory.tree import Tree
 from ocrrlib.memory.witnesses import request
 
 BLOCK = 256  # rows read at once
-SALT = 16  # bytes
-LATEST = 2**53  # microseconds since 1970: in 2255; pandas has no dates after 2262
-
-Content = tuple[str, str, str | None, bytes]  # label, author, text, bytes of the vector
 
 
 class Broken(InputError):
@@ -133,7 +126,8 @@ class LedgerFile(AbstractContextManager):
         Raises ``InputError`` if a label or an author has a zero byte, or a word is no Unicode text.
         """
         start = len(self._tree)
-        new = self._new_rows(contents)
+        now = max(time.time_ns() // 1000, self._time + 1)  # times increase, whatever the clock
+        new = new_rows(contents, start, self._newest, now)
         while True:
             rows = list(islice(new, BLOCK))
             if not rows:
@@ -141,23 +135,6 @@ class LedgerFile(AbstractContextManager):
             self._base.executemany(INSERT, rows)
             self._take(rows)
         return range(start, len(self._tree))
-
-    def _new_rows(self, contents):
-        place = len(self._tree)
-        previous = self._newest
-        now = max(time.time_ns() // 1000, self._time + 1)  # times increase, whatever the clock
-        for label, author, text, x in contents:
-            if "\0" in label + author:
-                raise InputError(f"{label!r} by {author!r} has a zero byte: give words")
-            salt = token_bytes(SALT)
-            try:
-                committed = commitment(salt, x, label, author, text)
-            except UnicodeEncodeError as error:
-                raise InputError(f"{error.object!r} is no Unicode text: mend or drop it") from error
-            hash = entry_hash(place, now, committed, previous)
-            yield Row(place, now, committed, previous, hash, salt, label, author, text, x)
-            place += 1
-            previous = hash
 
     def erase(self, place: int, author: str = ""):
         """Erase salt and content of an entry, and append a tombstone by ``author``.
@@ -335,7 +312,7 @@ class LedgerFile(AbstractContextManager):
         """Raise ``Broken`` unless the rows follow those known."""
         previous = self._newest
         for place, row in enumerate(rows, len(self._tree)):
-            whole = _is_whole(row)
+            whole = is_whole(row)
             if not whole or not verify_entry(row.link, place, previous):
                 select = "SELECT previous, hash FROM entries ORDER BY place"
                 links = self._base.execute(select).fetchall()
@@ -353,25 +330,6 @@ class LedgerFile(AbstractContextManager):
         self._time = rows[-1].time
         if self._observer is not None:
             self._observer.add(rows)
-
-
-def _is_whole(row):
-    """Whether an entry has the content that it commits to, or none, and all values their type."""
-    if not isinstance(row.commitment, bytes) or not isinstance(row.previous, bytes):
-        return False
-    if not isinstance(row.time, int) or not 0 <= row.time < LATEST:
-        return False
-    if row.salt is None:
-        return row.label is None and row.author is None and row.text is None and row.x is None
-    try:
-        if "\0" in row.label or "\0" in row.author:  # this would blur where they end
-            return False
-        if not row.x:
-            int(row.text)  # a tombstone names a place
-        committed = commitment(row.salt, row.x, row.label, row.author, row.text)
-    except (TypeError, ValueError, AttributeError, struct.error):  # values of other types
-        return False
-    return len(row.salt) == SALT and committed == row.commitment
 
 
 def verify(path: str | PathLike, *heads: Head | str, keys: Iterable[Key] = ()) -> Fault | None:

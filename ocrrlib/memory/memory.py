@@ -15,10 +15,10 @@ from ocrrlib.chain import Fault
 from ocrrlib.embeddings import encode, halve, widen
 from ocrrlib.encoders import load_encoder, name_of
 from ocrrlib.files import InputError, atomic
-from ocrrlib.memory.database import FIELDS
 from ocrrlib.memory.file import LedgerFile
 from ocrrlib.memory.heads import Head
 from ocrrlib.memory.keys import Key
+from ocrrlib.memory.rows import FIELDS
 from ocrrlib.memory.vectors import Vectors
 from ocrrlib.search import Entries
 

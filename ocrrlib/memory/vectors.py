@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 
 from ocrrlib.files import InputError
-from ocrrlib.memory.database import Row, size_on_disk
+from ocrrlib.memory.database import size_on_disk
+from ocrrlib.memory.rows import Row
 from ocrrlib.search import Entries
 
 VALUE = 4  # bytes of a float32
