@@ -1,14 +1,17 @@
-"""The paper's experiments as grids of runs."""
+"""The paper's experiments and the wider comparison, as grids of runs."""
+
+from __future__ import annotations
 
 import operator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ocrrlib.encoders import DEFAULT_ENCODER
+from ocrrlib.encoders import DEFAULT_ENCODER, LEXICAL_ENCODER, SECOND_ENCODER
 from ocrrlib.files import InputError, pick
 from ocrrlib.metrics import RUN
 from ocrrlib.policies import JOINT, POLICIES
 from ocrrlib.scenario import PAPER_CAP
-from ocrrlib.systems import BUDGETS
+from ocrrlib.systems import SYSTEMS
 
 SEEDS = (0, 1, 2)
 MOST_SEEDS = 100_000  # of one range: each is laid out
@@ -16,7 +19,10 @@ MOST_SEEDS = 100_000  # of one range: each is laid out
 
 @dataclass(frozen=True)
 class Run:
-    """One system, streamed once: names and numbers only, so that it can be hashed and sent anywhere."""
+    """One system, streamed once under one policy.
+
+    Names and numbers only, so that it can be hashed and sent anywhere.
+    """
 
     dataset: str
     encoder: str
@@ -28,8 +34,8 @@ class Run:
     thin: int = 1
 
     @property
-    def names(self):
-        """What names the run in results, as a dict."""
+    def names(self) -> dict:
+        """The columns that name the run in results."""
         return {name: getattr(self, name) for name in RUN}
 
 
@@ -48,71 +54,63 @@ class Experiment:
     encoder: str = DEFAULT_ENCODER
 
 
-FULL_SWEEP = tuple(
-    "static_knn static_linear online_linear ewc a_gem lwf knn_lm river_logreg substrate".split()
-)
-BOUNDED = tuple(
-    f"bounded_{eviction}_{budget}" for eviction in ("reservoir", "fifo") for budget in BUDGETS
-)
-LORAS = (
-    "lora",
-    "lora_no_dropout",
-    "lora_epochs_5",
-    "lora_epochs_10",
-    "lora_replay",
-    "lora_replay_summed",
-)
-ONLINE = (
-    "online_linear_tuned",
-    "pa",
-    "ncm",
-    "ncm_cosine",
-    "slda",
-    "slda_frozen",
-    "slda_shrunk",
-    "klda",
-    "rls",
-)
-REPLAYS = ("er", "er_ace", "der_pp", "mir", "gdumb", "er_tuned", "er_ace_tuned")
-RIVALS = ("klda_held", "klda_oas", "klda_5", "ranpac", "blind")
-OURS, BEFORE = "ledger_lda", "ledger_plda"  # the proposed system, and the one that it replaces
-VARIANTS = (
-    "substrate",
-    "substrate_count_only",
-    "substrate_no_recency",
-    "substrate_k1",
-    "substrate_sumsim",
-)
+def joining(comparison: str, first: Sequence[str] = ()) -> tuple[str, ...]:
+    """Systems whose registry rows join a comparison: some ``first``, the others in its order.
 
-COMPARED = (*FULL_SWEEP, *ONLINE, *RIVALS, *REPLAYS, BEFORE, OURS)
-# Those that keep the known classes and learn the new ones, one of each kind, and the floor.
-NARROWER = "static_linear online_linear_tuned knn_lm substrate ncm slda slda_shrunk rls klda klda_held ranpac".split()
-NARROWER = (*NARROWER, "er_tuned", "er_ace_tuned", BEFORE, OURS)
-BOTH, STORAGE = (
-    ("banking77", "clinc150"),
-    ("substrate", "online_linear", "a_gem", "river_logreg", *BOUNDED),
+    Rows of published files keep the order in which they were run.
+    """
+    names = [name for name, row in SYSTEMS.items() if comparison in row.comparisons]
+    return (*first, *(name for name in names if name not in first))
+
+
+OURS = "ledger_lda"  # the proposed system
+BEFORE = "ledger_plda"  # the one that it replaces
+FULL_SWEEP = joining("full_sweep")
+COMPARED = joining(
+    "beyond",
+    (
+        *FULL_SWEEP,
+        *"online_linear_tuned pa ncm ncm_cosine slda slda_frozen slda_shrunk klda rls".split(),
+        *"klda_held klda_oas klda_5 ranpac blind er er_ace der_pp mir gdumb".split(),
+    ),
 )
+# Those that keep the known classes and learn the new ones, one of each kind, and the floor.
+NARROWER = joining(
+    "beyond_tfidf",
+    "static_linear online_linear_tuned knn_lm substrate ncm slda slda_shrunk rls".split(),
+)
+BOUNDED = tuple(name for name in joining("storage_pareto") if name.startswith("bounded_"))
+
+LORAS = joining("lora", ("lora", "lora_no_dropout", "lora_epochs_5", "lora_epochs_10"))
+VARIANTS = joining(
+    "vote_ablation", ("substrate", "substrate_count_only", "substrate_no_recency", "substrate_k1")
+)
+STORAGE = joining("storage_pareto", ("substrate",))
+
+ONE = ("banking77",)
+BOTH = ("banking77", "clinc150")
 THREE = (*BOTH, "hwu64")
+ALL_POLICIES = tuple(POLICIES)
 WIDER = dict(seeds=tuple(range(20)), cap=None, rows=True)
 
 EXPERIMENTS = {
-    "full_sweep": Experiment(BOTH, tuple(POLICIES), FULL_SWEEP, "fresh"),
-    "storage_pareto": Experiment(("banking77",), ("oracle",), STORAGE, "continued"),
-    "lora": Experiment(("banking77",), ("oracle",), LORAS, "continued", slower=5),
-    "vote_ablation": Experiment(("banking77",), ("oracle",), VARIANTS, "continued"),
-    "beyond": Experiment(THREE, tuple(POLICIES), COMPARED, "fresh", **WIDER),
+    "full_sweep": Experiment(BOTH, ALL_POLICIES, FULL_SWEEP, "fresh"),
+    "storage_pareto": Experiment(ONE, ("oracle",), STORAGE, "continued"),
+    "lora": Experiment(ONE, ("oracle",), LORAS, "continued", slower=5),
+    "vote_ablation": Experiment(ONE, ("oracle",), VARIANTS, "continued"),
+    "beyond": Experiment(THREE, ALL_POLICIES, COMPARED, "fresh", **WIDER),
     "beyond_mpnet": Experiment(
         THREE,
-        tuple(POLICIES),
-        (*NARROWER, "klda_oas", "klda_5"),
+        ALL_POLICIES,
+        joining("beyond_mpnet", first=NARROWER),
         "fresh",
-        encoder="all-mpnet-base-v2",
+        encoder=SECOND_ENCODER,
         **WIDER,
     ),
     "beyond_tfidf": Experiment(
-        THREE, tuple(POLICIES), NARROWER, "fresh", encoder="tfidf-svd", **WIDER
+        THREE, ALL_POLICIES, NARROWER, "fresh", encoder=LEXICAL_ENCODER, **WIDER
     ),
-    "joint": Experiment(THREE, (JOINT.name,), NARROWER, "fresh", **WIDER),
+    "joint": Experiment(THREE, (JOINT.name,), joining("joint", first=NARROWER), "fresh", **WIDER),
 }
 
 # ``quick`` shows in seconds that everything works; its numbers mean nothing.
@@ -120,37 +118,56 @@ PROFILES = {"paper": dict(cap=PAPER_CAP, thin=1), "quick": dict(cap=60, thin=24)
 WHOLE = PROFILES | {"paper": dict(cap=None, thin=1)}  # for what is not the paper's: all test rows
 
 
-def parse_seeds(seeds):
-    """Seeds as a tuple of integers, from ``"0,1,2"``, ``"0-4"`` or a sequence.
+def parse_seeds(seeds: str | Iterable[int]) -> tuple[int, ...]:
+    """Seeds as integers, from ``"0,1,2"``, ``"0-4"`` or a sequence.
 
     Raises ``InputError`` if there is none, one twice, or one that is not an integer from 0 up.
     """
+    way_out = f"from 0 to {2**32 - 1}, as 0,1,2 or, at most {MOST_SEEDS:,} of them, as 0-2"
+    refusal = InputError(f"seeds {seeds!r} cannot be used: give different integers {way_out}")
+    numbers: list[int] = []
     try:
-        parts = seeds.split(",") if isinstance(seeds, str) else map(operator.index, seeds)
-        spans = [[int(end) for end in str(part).split("-")] for part in parts]
-        if any(len(span) > 2 or span[-1] - span[0] not in range(MOST_SEEDS) for span in spans):
-            raise ValueError
-        numbers = tuple(number for span in spans for number in range(span[0], span[-1] + 1))
-        if not numbers or max(numbers) >= 2**32 or len(set(numbers)) < len(numbers):
-            raise ValueError
+        if isinstance(seeds, str):
+            for part in seeds.split(","):
+                numbers += _span(part)
+        else:
+            numbers = [operator.index(seed) for seed in seeds]
     except (TypeError, ValueError):
-        way_out = f"from 0 to {2**32 - 1}, as 0,1,2 or, at most {MOST_SEEDS:,} of them, as 0-2"
-        raise InputError(
-            f"seeds {seeds!r} cannot be used: give different integers {way_out}"
-        ) from None
-    return numbers
+        raise refusal from None
+    if not numbers or min(numbers) < 0 or max(numbers) >= 2**32:
+        raise refusal
+    if len(set(numbers)) < len(numbers):
+        raise refusal
+    return tuple(numbers)
 
 
-def grid(experiment, encoder=None, seeds=None, profile="paper"):
-    """All runs of an experiment, in the order of its result file; by default with its own encoder and seeds.
+def _span(part):
+    """The numbers of ``"3"`` or ``"0-4"``; ``ValueError`` if it is neither."""
+    first, _, last = part.partition("-")
+    start = int(first)
+    stop = int(last or first) + 1
+    if not start < stop <= start + MOST_SEEDS:
+        raise ValueError
+    return range(start, stop)
 
-    Raises ``InputError`` if a name is unknown or a seed out of range.
+
+def grid(
+    experiment: str,
+    encoder: str | None = None,
+    seeds: str | Iterable[int] | None = None,
+    profile: str = "paper",
+) -> list[Run]:
+    """All runs of an experiment, in the order of its result file.
+
+    By default with its own encoder and seeds. Raises ``InputError`` if a name is unknown or a seed
+    out of range.
     """
     plan = pick("experiment", experiment, EXPERIMENTS)
-    size = pick("profile", profile, PROFILES)
-    size = size | (
-        {"thin": size["thin"] * plan.slower} if profile == "quick" else {"cap": plan.cap}
-    )
+    size = dict(pick("profile", profile, PROFILES))
+    if profile == "quick":
+        size["thin"] *= plan.slower
+    else:
+        size["cap"] = plan.cap
     return [
         Run(dataset, encoder or plan.encoder, policy, seed, system, draw=plan.draw, **size)
         for dataset in plan.datasets

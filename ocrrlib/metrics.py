@@ -1,4 +1,4 @@
-"""Metrics: final accuracies and corrections to reach N % (paper, section 3.2), and the novel-original curve.
+"""Metrics: accuracies, corrections to reach N % (paper, section 3.2), and the novel-original curve.
 
 The curve says how much a system knows of new classes, however boldly it answers them. A constant,
 added to the log-probabilities of all new classes, trades novel for original accuracy (calibrated
@@ -6,39 +6,178 @@ stacking; Chao, Changpinyo, Gong and Sha 2016, in generalised zero-shot learning
 it draws the curve.
 """
 
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING
+
 import numpy as np
-import pandas as pd
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 RUN = ["dataset", "encoder", "policy", "seed", "system"]
 CELL = ["dataset", "policy", "system"]
 LEVELS = (10, 30, 50, 70, 90)
-AXES = {
-    "novel": "novel_acc",
-    "original": "original_acc",
-    "ausuc": "ausuc",
-}  # the paper's results lack the last one
+# Columns of checkpoints by axis; the paper's results lack the last one.
+AXES = {"novel": "novel_acc", "original": "original_acc", "ausuc": "ausuc"}
 DECIMALS = 9  # log-odds this close are equal: BLAS rounds differently in batches of different size
 
 
-def final(results):
+# One checkpoint
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a system reached after ``step`` stream items.
+
+    Until then it answered ``mistakes`` items wrong and got ``corrections``. Accuracies are
+    fractions of the test rows; ``ausuc`` and ``best_hm`` are those of ``summary``, NaN for a system
+    without probabilities. ``answers`` are the class ids (m,) given to the test rows, novel ones
+    first; ``heights`` (n,) those of the curve over the novel ones, see ``heights``.
+    """
+
+    step: int
+    corrections: int
+    novel_acc: float
+    original_acc: float
+    stored_entries: int
+    storage_bytes: int
+    mistakes: int = 0
+    ausuc: float = np.nan
+    best_hm: float = np.nan
+    answers: np.ndarray | None = field(compare=False, repr=False, default=None)
+    heights: np.ndarray | None = field(compare=False, repr=False, default=None)
+
+    @property
+    def scalars(self) -> dict:
+        """The numbers, by name."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.compare}
+
+
+def measure(position, queries, scenario, system) -> Checkpoint:
+    """Measure a system on the test rows of a scenario.
+
+    ``position`` is where the stream stands (``ocrrlib.stream.Position``), ``queries`` the rows of
+    the scenario as they are put to the system.
+    """
+    n_novel = len(scenario.y_novel)
+    tests = np.arange(len(scenario.y_stream), len(scenario.queries))
+    truth = np.concatenate([scenario.y_novel, scenario.y_original])
+    answers = queries.answers(tests)
+    right = answers == truth
+    log_p = queries.log_probabilities(tests)
+    own_heights = None
+    curve_metrics = {}
+    if log_p is not None:
+        new = np.isin(np.arange(len(scenario.classes)), scenario.held_out)
+        own_heights = heights(*best_known_and_new(log_p, new), truth, n_novel)
+        curve_metrics = summary(own_heights, len(scenario.y_original))
+    storage = system.storage()
+    return Checkpoint(
+        step=position.step,
+        corrections=position.corrections,
+        novel_acc=float(np.mean(right[:n_novel])),
+        original_acc=float(np.mean(right[n_novel:])),
+        stored_entries=storage.entries,
+        storage_bytes=storage.bytes,
+        mistakes=position.mistakes,
+        answers=answers,
+        heights=own_heights,
+        **curve_metrics,
+    )
+
+
+# The novel-original curve
+
+
+def best_known_and_new(
+    log_p: np.ndarray, new: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Find the best known and the best new class of each row, and the lead of the new one.
+
+    ``log_p`` (m, C) are log-probabilities, but for a constant of each row and a factor of all, -inf
+    where a class is impossible; ``new`` (C,) bool are the new classes. Returns class ids (m,)
+    twice,
+    -1 where no such class is possible, the first of equal ones, and leads (m,).
+    """
+    rows = np.arange(len(log_p))
+    best = []
+    for group in (~new, new):
+        own = np.where(group, log_p, -np.inf)
+        label = own.argmax(axis=1)
+        value = own[rows, label]
+        best.append((np.where(value > -np.inf, label, -1), value))
+    (known, first), (other, second) = best
+    with np.errstate(invalid="ignore"):  # neither is possible
+        return known, other, np.round(second - first, DECIMALS)
+
+
+def heights(
+    known: np.ndarray, new: np.ndarray, lead: np.ndarray, y: np.ndarray, n: int
+) -> np.ndarray:
+    """The curve's height over each novel row, (n,) int64; -1 for rows that no constant makes right.
+
+    That is the number of original rows that are right where the constant is just high enough for
+    the novel row to be. ``known``, ``new`` and ``lead`` (m,) are from ``best_known_and_new``,
+    ``y`` (m,) the classes of the rows, the first ``n`` of them novel. The k-th highest is the
+    curve's height where k novel rows are right.
+    """
+    right = np.sort(lead[n:][known[n:] == y[n:]])
+    return np.where(new[:n] == y[:n], np.searchsorted(right, lead[:n]), -1)
+
+
+def curve(heights: np.ndarray, n_original: int) -> tuple[np.ndarray, np.ndarray]:
+    """Novel and original accuracy (k,) at the corners of the curve, a step function."""
+    right = -np.sort(-heights[heights >= 0])
+    return np.arange(1, len(right) + 1) / len(heights), right / n_original
+
+
+def original_at(novel: np.ndarray, heights: np.ndarray, n_original: int) -> np.ndarray:
+    """Original accuracy on the curve at novel accuracies (q,), NaN beyond its end."""
+    at, original = curve(heights, n_original)
+    return np.append(original, np.nan)[np.searchsorted(np.round(at, 12), np.round(novel, 12))]
+
+
+def summary(heights: np.ndarray, n_original: int) -> dict[str, float]:
+    """Summarise a curve by its area, ``ausuc``, and ``best_hm``.
+
+    The area (*seen-unseen curve*) goes from novel accuracy 0 to the highest one: it is the share of
+    pairs of a novel and an original row that one constant gets right together. ``best_hm`` is the
+    best harmonic mean of both accuracies on the curve.
+    """
+    novel, original = curve(heights, n_original)
+    means = 2 * novel * original / np.maximum(novel + original, 1e-300)
+    area = heights[heights >= 0].sum() / np.multiply(len(heights), n_original)
+    return {"ausuc": float(area), "best_hm": float(means.max(initial=0.0))}
+
+
+# Tables of checkpoints
+
+
+def final(results: pd.DataFrame) -> pd.DataFrame:
     """The last checkpoint of every run."""
     return results.groupby(RUN, sort=False, observed=True).tail(1).reset_index(drop=True)
 
 
-def corrections_to(results, level):
-    """Corrections at the first checkpoint with ``level`` % novel accuracy: a Series by run, of those that have one."""
+def corrections_to(results: pd.DataFrame, level: int) -> pd.Series:
+    """Corrections at the first checkpoint with ``level`` % novel accuracy, by run.
+
+    Runs that never reach it are left out.
+    """
     reached = results[results["novel_acc"] >= level / 100]
-    return (
-        reached.groupby(RUN, sort=False, observed=True)["corrections"].first().rename(f"to_{level}")
-    )
+    runs = reached.groupby(RUN, sort=False, observed=True)
+    return runs["corrections"].first().rename(f"to_{level}")
 
 
-def summarise(results):
+def summarise(results: pd.DataFrame) -> pd.DataFrame:
     """Mean and spread over seeds of every (dataset, policy, system), in order of appearance.
 
     Standard deviations are the population's (division by n), as in the paper.
     ``to_N`` is the mean over the seeds that reached N %, ``to_N_reached`` how many did.
     """
+    import pandas as pd  # slow to import, not needed to measure
+
     last = final(results)
     for level in LEVELS:
         last = last.join(corrections_to(results, level), on=RUN)
@@ -46,98 +185,36 @@ def summarise(results):
     columns = {"seeds": groups.size()}
     for axis, name in AXES.items():
         if name in last:
-            columns |= {axis: groups[name].mean(), f"{axis}_std": groups[name].std(ddof=0)}
-    columns |= {
-        name: groups[name].mean() for name in ("corrections", "stored_entries", "storage_bytes")
-    }
+            columns[axis] = groups[name].mean()
+            columns[f"{axis}_std"] = groups[name].std(ddof=0)
+    for name in ("corrections", "stored_entries", "storage_bytes"):
+        columns[name] = groups[name].mean()
     for level in LEVELS:
         columns[f"to_{level}"] = groups[f"to_{level}"].mean()
         columns[f"to_{level}_reached"] = groups[f"to_{level}"].count()
     return pd.DataFrame(columns).reset_index()
 
 
-def by_cell(results):
-    """Summary of every cell as a nested dict: ``[dataset][policy][system]``.
+def by_cell(results: pd.DataFrame) -> dict[str, dict[str, dict[str, dict]]]:
+    """Summarise every cell in a nested dict: ``[dataset][policy][system]``.
 
     A cell holds means over seeds: ``novel``, ``original`` and their ``_std``, ``start_novel`` and
     ``start_original`` before the stream, ``corrections``, ``entries``, ``mb``, and ``to_N``, None
     where no seed reached N %.
     """
+    kept = ["novel", "novel_std", "original", "original_std", "corrections", "seeds"]
     start = results[results["step"] == 0].groupby(CELL)[["novel_acc", "original_acc"]].mean()
-    found = {}
+    cells: dict = {}
     for row in summarise(results).to_dict("records"):
-        dataset, policy, system = place = tuple(row[name] for name in CELL)
-        cell = {
-            key: row[key]
-            for key in ("novel", "novel_std", "original", "original_std", "corrections", "seeds")
-        }
-        cell |= {"entries": row["stored_entries"], "mb": row["storage_bytes"] / 1e6}
-        cell |= dict(zip(("start_novel", "start_original"), start.loc[place].tolist()))
-        cell |= {f"to_{n}": row[f"to_{n}"] if row[f"to_{n}_reached"] else None for n in LEVELS}
-        found.setdefault(dataset, {}).setdefault(policy, {})[system] = cell
-    return found
-
-
-def rivals(scores, new, seen=True, labels=None, log=False):
-    """The best known and the best new class of each row, and how far the new one leads: all that the curve asks for.
-
-    ``scores`` (m, C) are log-probabilities, but for a constant of each row and a factor of all, or,
-    with ``log``, probabilities; ``new`` (C,) bool are the new classes, ``seen`` (C,) bool those
-    that can be answered. Where few classes have a probability, ``scores`` (m, k) may be theirs
-    alone, and ``labels`` (m, k) say which these are.
-
-    Returns class ids (m,) twice, -1 where no such class has a probability, the first of equal ones,
-    and leads (m,).
-    """
-    rows, labels, found = (
-        np.arange(len(scores)),
-        np.arange(len(new)) if labels is None else labels,
-        [],
-    )
-    with np.errstate(divide="ignore", invalid="ignore"):
-        for group in (~new & seen, new & seen):
-            own = np.where(group[labels], scores, 0.0 if log else -np.inf)
-            place = own.argmax(axis=1)
-            value = np.log(own[rows, place]) if log else own[rows, place]
-            found += [
-                np.where(value > -np.inf, np.broadcast_to(labels, own.shape)[rows, place], -1),
-                value,
-            ]
-        known, first, other, second = found
-        return known, other, np.round(second - first, DECIMALS)
-
-
-def heights(known, new, lead, y, n):
-    """The curve's height over each novel row, (n,) int64, -1 for rows that no constant makes right.
-
-    That is the number of original rows that are right where the constant is just high enough for
-    the novel row to be. ``known``, ``new`` and ``lead`` (m,) are those of ``rivals``, ``y`` (m,)
-    the classes of the rows, the first ``n`` of them novel. The k-th highest is the curve's height
-    where k novel rows are right.
-    """
-    right = np.sort(lead[n:][known[n:] == y[n:]])
-    return np.where(new[:n] == y[:n], np.searchsorted(right, lead[:n]), -1)
-
-
-def curve(heights, n_original):
-    """Novel and original accuracy (k,) at the corners of the curve, a step function, from left to right."""
-    right = -np.sort(-heights[heights >= 0])
-    return np.arange(1, len(right) + 1) / len(heights), right / n_original
-
-
-def original_at(novel, heights, n_original):
-    """Original accuracy on the curve at novel accuracies (q,), NaN beyond its end."""
-    at, original = curve(heights, n_original)
-    return np.append(original, np.nan)[np.searchsorted(np.round(at, 12), np.round(novel, 12))]
-
-
-def summary(heights, n_original):
-    """``ausuc``, the area under the curve, and ``best_hm``, the best harmonic mean of both accuracies on it.
-
-    The area (*seen–unseen curve*) goes from novel accuracy 0 to the highest one: it is the share of
-    pairs of a novel and an original row that one constant gets right together.
-    """
-    novel, original = curve(heights, n_original)
-    means = 2 * novel * original / np.maximum(novel + original, 1e-300)
-    area = heights[heights >= 0].sum() / np.multiply(len(heights), n_original)
-    return {"ausuc": float(area), "best_hm": float(means.max(initial=0.0))}
+        dataset, policy, system = (row[name] for name in CELL)
+        at_start = start.loc[dataset, policy, system]
+        cell = {name: row[name] for name in kept}
+        cell["entries"] = row["stored_entries"]
+        cell["mb"] = row["storage_bytes"] / 1e6
+        cell["start_novel"] = float(at_start["novel_acc"])
+        cell["start_original"] = float(at_start["original_acc"])
+        for level in LEVELS:
+            reached = row[f"to_{level}_reached"] > 0
+            cell[f"to_{level}"] = row[f"to_{level}"] if reached else None
+        cells.setdefault(dataset, {}).setdefault(policy, {})[system] = cell
+    return cells

@@ -4,9 +4,13 @@ Published results stand while runs that are repeated come out the same (see ``st
 whatever the text of the code.
 """
 
+from __future__ import annotations
+
+import copy
 import json
 import platform
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, replace
 from datetime import date
 from functools import lru_cache
 from itertools import islice
@@ -17,69 +21,98 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ocrrlib.embeddings import load, load_sentences
-from ocrrlib.experiments import EXPERIMENTS, grid
+from ocrrlib.embeddings import Embedded, load, load_sentences
+from ocrrlib.experiments import EXPERIMENTS, Run, grid
 from ocrrlib.files import ROOT, InputError, atomic, pick
+from ocrrlib.metrics import Checkpoint
 from ocrrlib.policies import JOINT, POLICIES
-from ocrrlib.scenario import joint, make_scenario
+from ocrrlib.scenario import Scenario, joint, make_scenario
 from ocrrlib.stream import PROTOCOL, run_stream
 from ocrrlib.systems import SYSTEMS, make
 from ocrrlib.tasks import CACHE, Task, libraries, run_tasks
 
-WAYS = POLICIES | {JOINT.name: JOINT}
+KNOWN_POLICIES = POLICIES | {JOINT.name: JOINT}
 
 
 @lru_cache(maxsize=1)  # runs of one scenario come in a row
-def _scenario(data, all_at_once, *args, **options):
-    scenario = make_scenario(data, *args, **options)
-    return joint(scenario) if all_at_once else scenario
+def _scenario(data: Embedded, run: Run) -> Scenario:
+    scenario = make_scenario(data, run.seed, draw=run.draw, cap=run.cap, thin=run.thin)
+    return joint(scenario) if run.policy == JOINT.name else scenario
 
 
-def declared(system):
+def declared(system: str) -> dict:
     """What the registry declares of a system, as results carry it."""
-    entry = SYSTEMS[system]
-    return {"version": entry.version, "params": entry.params}
+    row = SYSTEMS[system]
+    return {"version": row.version, "params": row.params}
 
 
-def run_one(data, run, first=None):
-    """One run of a grid on its dataset, as JSON can hold it; ``first``: stop after so many checkpoints.
+def same_fit(run: Run) -> Run:
+    """What a run has in common with those that begin with the same fitted system.
 
-    Returns ``checkpoints``, and of the last one ``rows``: which test rows were ``right``, novel
-    ones first, one bit each in hex, and their numbers; and the ``heights`` of its curve, int32 in
-    hex.
+    Policies differ after the fit only; the joint one fits other rows.
     """
-    joined = run.policy == JOINT.name
-    scenario = _scenario(data, joined, run.seed, draw=run.draw, cap=run.cap, thin=run.thin)
-    stream = run_stream(make(run.system, run.seed, run.encoder), scenario, WAYS[run.policy])
-    checkpoints = list(islice(stream, first))
-    right = checkpoints[-1].answers == np.concatenate([scenario.y_novel, scenario.y_original])
-    numbers = {"n_novel": len(scenario.y_novel), "n_original": len(scenario.y_original)}
-    rows = {"right": np.packbits(right).tobytes().hex()} | numbers
-    rows["heights"] = checkpoints[-1].heights.astype("<i4").tobytes().hex()
+    return run if run.policy == JOINT.name else replace(run, policy="any")
+
+
+def run_policies(data: Embedded, runs: list[Run], first: int | None = None) -> list[dict]:
+    """Run one system on one scenario under several policies, as JSON can hold it.
+
+    The system is fitted once and copied for each policy. ``runs`` are of one ``same_fit``;
+    ``first`` stops each after so many checkpoints. A result has ``checkpoints`` and, of the last
+    one, ``rows``: which test rows were ``right``, novel ones first, one bit each in hex, and their
+    numbers; and the ``heights`` of its curve, int32 in hex.
+    """
+    scenario = _scenario(data, same_fit(runs[0]))
+    system = make(runs[0].system, runs[0].seed, runs[0].encoder)
+    system.fit(scenario.X_initial, scenario.y_initial, scenario.classes)
+    results = []
+    for run in runs:
+        own = system if run is runs[-1] else copy.deepcopy(system)
+        stream = run_stream(own, scenario, KNOWN_POLICIES[run.policy], fitted=True)
+        results.append(_result(list(islice(stream, first)), scenario))
+    return results
+
+
+def _result(checkpoints: list[Checkpoint], scenario: Scenario) -> dict:
+    last = checkpoints[-1]
+    right = last.answers == np.concatenate([scenario.y_novel, scenario.y_original])
+    rows = {
+        "right": np.packbits(right).tobytes().hex(),
+        "n_novel": len(scenario.y_novel),
+        "n_original": len(scenario.y_original),
+        "heights": np.asarray(last.heights, "<i4").tobytes().hex(),
+    }
     return {"checkpoints": [checkpoint.scalars for checkpoint in checkpoints], "rows": rows}
 
 
-def task_of(run, data, first=None):
-    """``run_one`` as a task; ``InputError`` if the run names what does not exist or what ``data`` are not."""
-    pick("policy", run.policy, WAYS)
-    entry = pick("system", run.system, SYSTEMS)
+def task_of(runs: list[Run], data: Embedded, first: int | None = None) -> Task:
+    """``run_policies`` as a task.
+
+    Raises ``InputError`` if a run names what does not exist or what ``data`` are not.
+    """
+    for run in runs:
+        pick("policy", run.policy, KNOWN_POLICIES)
+    run = runs[0]
+    row = pick("system", run.system, SYSTEMS)
     if data.encoder != run.encoder:
-        raise InputError(
-            f"{run.dataset} was embedded by {data.encoder!r}, not by {run.encoder!r} as the runs say"
-        )
+        embedded = f"{run.dataset} was embedded by {data.encoder!r}"
+        raise InputError(f"{embedded}, not by {run.encoder!r} as the runs say")
     key = {
         "data": data.fingerprint,
-        "run": asdict(run),
+        "run": asdict(run) | {"policy": [run.policy for run in runs]},
         "first": first,
         "system": declared(run.system),
     }
-    shares = run.system if entry.reads == "sentences" else entry.family
+    # Runs on sentences take long: no two systems wait for one another.
+    shares = run.system if row.reads == "sentences" else row.shares
     group = shares, run.dataset, run.seed, run.draw, run.cap, run.thin
-    return Task(key, (data, run, first), group, len(data.y_train))
+    return Task(key, (data, runs, first), group, cost=len(data.y_train) * len(runs))
 
 
-def run_grid(runs, datasets, **how):
-    """Run a grid, a list of ``Run``, on its ``datasets`` by name; ``how``: the options of ``run_tasks``.
+def run_grid(
+    runs: list[Run], datasets: Mapping[str, Embedded], **how
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Run a grid on its ``datasets`` by name; ``how``: the options of ``run_tasks``.
 
     Returns
     -------
@@ -93,30 +126,59 @@ def run_grid(runs, datasets, **how):
     Raises ``InputError`` if a run names what does not exist, before anything runs, or as
     ``run_tasks`` does.
     """
-    tasks = [task_of(run, pick("dataset", run.dataset, datasets)) for run in runs]
-    finished = run_tasks(run_one, tasks, **how)
-    checkpoints = [
-        run.names | row for run, one in zip(runs, finished) for row in one["checkpoints"]
-    ]
-    rows = pd.DataFrame([run.names | one["rows"] for run, one in zip(runs, finished)])
-    packed = {name: rows[name].map(bytes.fromhex) for name in ("right", "heights")}
-    return pd.DataFrame(checkpoints), rows.assign(**packed)
+    fits: dict[Run, list[Run]] = {}
+    for run in dict.fromkeys(runs):
+        fits.setdefault(same_fit(run), []).append(run)
+    tasks = [task_of(own, pick("dataset", own[0].dataset, datasets)) for own in fits.values()]
+    results: dict[Run, dict] = {}
+    for own, finished in zip(fits.values(), run_tasks(run_policies, tasks, **how)):
+        results |= dict(zip(own, finished))
+    checkpoints = []
+    rows = []
+    for run in runs:
+        checkpoints += [run.names | checkpoint for checkpoint in results[run]["checkpoints"]]
+        rows.append(run.names | results[run]["rows"])
+    table = pd.DataFrame(rows)
+    for name in ("right", "heights"):
+        table[name] = table[name].map(bytes.fromhex)
+    return pd.DataFrame(checkpoints), table
 
 
-def sweep(runs, datasets, **how):
+def sweep(runs: list[Run], datasets: Mapping[str, Embedded], **how) -> pd.DataFrame:
     """Run a grid, as ``run_grid`` does, and return its checkpoints."""
     return run_grid(runs, datasets, **how)[0]
 
 
-# --- published results
+# Published results
 
 
-def write_results(frame, path, about=None):
-    """Write a frame as parquet, with what its rows are known by; the same content gives the same bytes."""
+def path_of(name: str, out: Path | str = ROOT) -> Path:
+    """Path of a results file below the folder ``out``."""
+    return Path(out) / f"data/results/{name}.parquet"
+
+
+def write_results(frame: pd.DataFrame, path: Path, about: dict | None = None) -> None:
+    """Write a frame as parquet, with what its rows are known by in the file's metadata.
+
+    The same content gives the same bytes.
+    """
     metadata = {"ocrr": json.dumps({"protocol": PROTOCOL} | (about or {}), sort_keys=True)}
     table = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(metadata)
     with atomic(path) as temporary:
         pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
+
+
+def read_results(path: Path) -> pd.DataFrame:
+    """Read the frame in a results file.
+
+    Raises ``InputError`` if the file is missing or damaged.
+    """
+    return _table(path).to_pandas()
+
+
+def read_about(path: Path) -> dict:
+    """Read what the rows of a results file are known by; raises as ``read_results``."""
+    return json.loads(_table(path).schema.metadata[b"ocrr"])
 
 
 def _table(path):
@@ -129,33 +191,37 @@ def _table(path):
         raise InputError(f"{path} is damaged ({type(error).__name__}): {way_out}") from error
 
 
-def read_results(path):
-    """The frame in a results file.
-
-    Raises ``InputError`` if the file is missing or damaged.
-    """
-    return _table(path).to_pandas()
-
-
-def read_about(path):
-    """What the rows of a results file are known by, a dict; raises as ``read_results``."""
-    return json.loads(_table(path).schema.metadata[b"ocrr"])
-
-
-def path_of(name, out=ROOT):
-    return Path(out) / f"data/results/{name}.parquet"
+def published(name: str, out: Path | str = ROOT) -> pd.DataFrame:
+    """Read results as published; they are copied to ``out``, so that all stand together."""
+    frame = read_results(path_of(name))
+    if Path(out) != ROOT:
+        with atomic(path_of(name, out)) as temporary:
+            temporary.write_bytes(path_of(name).read_bytes())
+    return frame
 
 
 @lru_cache(maxsize=3)
-def dataset_of(dataset, encoder, reads):
-    """A dataset as embeddings or, for systems that read these, as sentences; the last ones are remembered."""
-    return (load_sentences if reads == "sentences" else load)(dataset, encoder)
+def dataset_of(dataset: str, encoder: str, reads: str) -> Embedded:
+    """A dataset as embeddings or, for systems that read these, as sentences.
+
+    The last ones are remembered.
+    """
+    if reads == "sentences":
+        return load_sentences(dataset, encoder)
+    return load(dataset, encoder)
 
 
 def run_experiment(
-    name, encoder=None, seeds=None, profile="paper", jobs=1, dask=None, out=ROOT, cache=CACHE
-):
-    """Run an experiment, write its results below the folder ``out``, and return its checkpoints, a row each.
+    name: str,
+    encoder: str | None = None,
+    seeds: str | Iterable[int] | None = None,
+    profile: str = "paper",
+    jobs: int = 1,
+    dask: str | None = None,
+    out: Path | str = ROOT,
+    cache: Path | None = CACHE,
+) -> pd.DataFrame:
+    """Run an experiment, write its results below the folder ``out``, and return its checkpoints.
 
     Writes ``data/results/<name>.parquet`` and, for some, ``<name>_rows.parquet``. For the other
     parameters see ``ocrrlib.experiments.grid`` and ``run_tasks``.
@@ -176,17 +242,8 @@ def run_experiment(
     return frame
 
 
-def published(name, out=ROOT):
-    """Results as published; copied to ``out``, so that all of them stand together."""
-    frame = read_results(path_of(name))
-    if Path(out) != ROOT:
-        with atomic(path_of(name, out)) as temporary:
-            temporary.write_bytes(path_of(name).read_bytes())
-    return frame
-
-
-def made_where():
-    """Machine, libraries and date, for results that hang on them."""
+def made_where() -> dict:
+    """Machine, libraries and date, for results that depend on them."""
     return {
         "machine": platform.machine(),
         "libraries": libraries(),

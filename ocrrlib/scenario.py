@@ -1,11 +1,17 @@
 """The held-out-class shift: initial rows, stream and test sets (paper, section 3.2)."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ocrrlib.files import InputError, pick
+
+if TYPE_CHECKING:
+    from ocrrlib.embeddings import Embedded
 
 # After the held-out classes, the authors' full sweep makes a new generator from the seed ("fresh"),
 # their other experiments continue the same one.
@@ -43,14 +49,21 @@ class Scenario:
                 value.flags.writeable = False  # one scenario serves many runs
 
     @cached_property
-    def queries(self):
+    def queries(self) -> np.ndarray:
         """All rows to predict, (q, d): stream, novel test rows, original test rows."""
         rows = np.concatenate([self.X_stream, self.X_novel, self.X_original])
         rows.flags.writeable = False
         return rows
 
 
-def make_scenario(data, seed, draw="fresh", cap=PAPER_CAP, held_out=10, thin=1):
+def make_scenario(
+    data: Embedded,
+    seed: int,
+    draw: str = "fresh",
+    cap: int | None = PAPER_CAP,
+    held_out: int = 10,
+    thin: int = 1,
+) -> Scenario:
     """Draw a scenario from an embedded dataset.
 
     ``seed`` decides every draw, ``draw``, a name in ``DRAWS``, the generator once ``held_out``
@@ -59,26 +72,24 @@ def make_scenario(data, seed, draw="fresh", cap=PAPER_CAP, held_out=10, thin=1):
 
     Raises ``InputError`` if the draw is unknown or a number is out of range.
     """
-    renew, n_classes = pick("draw", draw, DRAWS), len(data.classes)
+    renew = pick("draw", draw, DRAWS)
+    n_classes = len(data.classes)
     whole = isinstance(seed, (int, np.integer)) and seed >= 0
     if not (whole and 0 < held_out < n_classes and thin >= 1 and (cap is None or cap >= 1)):
         given = f"seed {seed!r}, held_out {held_out}, cap {cap} or thin {thin}"
-        raise InputError(
-            f"{given} is out of range: seed from 0, held_out 1 to {n_classes - 1}, cap and thin from 1"
-        )
+        allowed = f"seed from 0, held_out 1 to {n_classes - 1}, cap and thin from 1"
+        raise InputError(f"{given} is out of range: {allowed}")
 
     rng = np.random.default_rng(seed)
     held = rng.choice(n_classes, held_out, replace=False)
     if renew:
         rng = np.random.default_rng(seed)
 
-    def capped(rows):
-        return rows if cap is None or len(rows) <= cap else rng.choice(rows, cap, replace=False)
-
     novel_test = np.isin(data.y_test, held)
-    original = capped(np.flatnonzero(~novel_test))
-    novel = capped(np.flatnonzero(novel_test))
-    X_train, y_train = data.X_train[::thin], data.y_train[::thin]
+    original = _capped(np.flatnonzero(~novel_test), cap, rng)
+    novel = _capped(np.flatnonzero(novel_test), cap, rng)
+    X_train = data.X_train[::thin]
+    y_train = data.y_train[::thin]
     streamed = np.isin(y_train, held)
     stream = np.flatnonzero(streamed)
     stream = stream[rng.permutation(len(stream))]
@@ -99,16 +110,25 @@ def make_scenario(data, seed, draw="fresh", cap=PAPER_CAP, held_out=10, thin=1):
     )
 
 
-def joint(scenario):
-    """The same test rows with the stream's rows among the initial ones: all is there when a system is fitted."""
-    parts = {"X_stream": scenario.X_stream[:0], "y_stream": scenario.y_stream[:0]}
-    for name in ("X", "y"):
-        rows = [getattr(scenario, f"{name}_{part}") for part in ("initial", "stream")]
-        parts[f"{name}_initial"] = np.concatenate(rows)
-    return replace(scenario, **parts)
+def _capped(rows, cap, rng):
+    """At most ``cap`` of these rows, at random; no draw is made where they are few enough."""
+    if cap is None or len(rows) <= cap:
+        return rows
+    return rng.choice(rows, cap, replace=False)
 
 
-def shuffled(scenario):
+def joint(scenario: Scenario) -> Scenario:
+    """The same test rows with the stream's rows among the initial ones, and no stream."""
+    return replace(
+        scenario,
+        X_initial=np.concatenate([scenario.X_initial, scenario.X_stream]),
+        y_initial=np.concatenate([scenario.y_initial, scenario.y_stream]),
+        X_stream=scenario.X_stream[:0],
+        y_stream=scenario.y_stream[:0],
+    )
+
+
+def shuffled(scenario: Scenario) -> Scenario:
     """The same scenario with its initial rows in random order, drawn from its seed."""
     order = np.random.default_rng(scenario.seed).permutation(len(scenario.y_initial))
     return replace(

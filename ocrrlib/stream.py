@@ -1,117 +1,108 @@
-"""The benchmark itself: predict, correct what was wrong if the policy says so, test every 50 items."""
+"""The benchmark itself: predict, correct mistakes as the policy says, measure every 50 items."""
+
+from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
-from ocrrlib.metrics import heights, rivals, summary
+from ocrrlib.metrics import Checkpoint, measure
+from ocrrlib.policies import Policy
+from ocrrlib.scenario import Scenario
 
 PROTOCOL = 1  # raised when the benchmark itself changes, and with it every result
 EVERY = 50  # stream items between two checkpoints
-ADDED = [
-    "mistakes",
-    "ausuc",
-    "best_hm",
-]  # what checkpoints of the harder streams are published without
+ADDED = ["mistakes", "ausuc", "best_hm"]  # not in the published checkpoints of the harder streams
 
 
 @dataclass(frozen=True)
-class Checkpoint:
-    """Where a system stands after ``step`` stream items, of which it answered ``mistakes`` wrong.
-
-    Accuracies are fractions of the test rows; ``ausuc`` and ``best_hm`` are of
-    ``ocrrlib.metrics.summary``, NaN for a system without probabilities. ``answers`` are the class
-    ids (m,) given to the test rows, novel ones first; ``heights`` (n,) those of the curve over the
-    novel ones, see ``ocrrlib.metrics.heights``.
-    """
+class Position:
+    """Where a stream stands: items so far, those answered wrong, and corrections made."""
 
     step: int
     corrections: int
-    novel_acc: float
-    original_acc: float
-    stored_entries: int
-    storage_bytes: int
-    mistakes: int = 0
-    ausuc: float = np.nan
-    best_hm: float = np.nan
-    answers: np.ndarray = field(compare=False, repr=False, default=None)
-    heights: np.ndarray = field(compare=False, repr=False, default=None)
-
-    @property
-    def scalars(self):
-        """All but the arrays, as a dict."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.compare}
+    mistakes: int
 
 
-class Asked:
-    """Fixed queries (q, d) put to a system that has no ``watch``, anew each time."""
-
-    def __init__(self, system, Q):
-        self.system, self.Q = system, Q
-
-    def answers(self, rows):
-        return self.system.predict(self.Q[rows])
-
-    def predict_proba(self, rows):
-        return self.system.predict_proba(self.Q[rows])
-
-    def rivals(self, rows, new):
-        has = hasattr(self.system, "predict_proba")
-        return self.answers(rows), rivals(self.predict_proba(rows), new, log=True) if has else None
-
-
-def run_stream(system, scenario, policy, every=EVERY):
+def run_stream(
+    system, scenario: Scenario, policy: Policy, every: int = EVERY, fitted: bool = False
+) -> Iterator[Checkpoint]:
     """Stream a scenario through a system and yield a ``Checkpoint`` now and then.
 
     Parameters
     ----------
     system : System
         Anything with ``fit``, ``predict``, ``correct`` and ``storage``. Curves, and policies that
-        ask, need ``predict_proba``; if it has ``watch`` too, the fixed queries are answered through
-        that.
+        ask by uncertainty, need ``predict_proba``; fixed queries are answered through ``watch``, if
+        there is one.
     scenario : Scenario
         What streams by.
     policy : Policy
         Which wrong predictions are corrected, with what label and when.
     every : int
         Stream items between checkpoints; there is one before the first and one after the last.
+    fitted : bool
+        Whether the system was fitted on the scenario already.
+    """
+    if not fitted:
+        system.fit(scenario.X_initial, scenario.y_initial, scenario.classes)
+    watch = getattr(system, "watch", lambda Q: Unwatched(system, Q))
+    queries = watch(scenario.queries)
+    for position in positions(system, scenario, policy, queries, every):
+        yield measure(position, queries, scenario, system)
 
-    A correction that is due comes after its item's prediction and before the checkpoint there; one
-    that was decided on comes even if the system would be right by then. Those still under way when
+
+def positions(system, scenario, policy, queries, every) -> Iterator[Position]:
+    """Predict and correct item by item; yield the position at every checkpoint.
+
+    A correction that is due comes after its item's prediction and before the checkpoint there. One
+    that was decided on comes even if the system would be right by then; those still under way when
     the stream ends come before the last checkpoint.
     """
-    s = scenario
-    system.fit(s.X_initial, s.y_initial, s.classes)
-    watched = system.watch(s.queries) if hasattr(system, "watch") else Asked(system, s.queries)
-    n, n_novel, rows = len(s.y_stream), len(s.y_novel), np.arange(len(s.queries))
-    truth, new = (
-        np.concatenate([s.y_novel, s.y_original]),
-        np.isin(np.arange(len(s.classes)), s.held_out),
-    )
-    draws, labels, gate = policy.draws(s.seed, n), policy.labels(s), policy.gate(n)
-    pending, corrections, mistakes = deque(), 0, 0
-
-    def checkpoint(step):
-        answers, found = watched.rivals(rows[n:], new)
-        accuracies = [float(np.mean(part)) for part in np.split(answers == truth, [n_novel])]
-        held, over = system.storage(), None if found is None else heights(*found, truth, n_novel)
-        curve = {} if found is None else summary(over, len(s.y_original))
-        so_far = dict(mistakes=mistakes, answers=answers, heights=over)
-        return Checkpoint(
-            step, corrections, *accuracies, held.entries, held.bytes, **so_far, **curve
-        )
-
-    yield checkpoint(0)
+    n = len(scenario.y_stream)
+    draws = policy.draws(scenario.seed, n)
+    labels = policy.labels(scenario)
+    gate = policy.gate(n)
+    pending: deque[int] = deque()
+    corrections = 0
+    mistakes = 0
+    yield Position(0, corrections, mistakes)
     for i in range(n):
-        wrong = watched.answers(rows[i : i + 1])[0] != s.y_stream[i]
-        chosen = gate.asks(watched.predict_proba(rows[i : i + 1])[0]) if gate else draws[i]
-        mistakes += int(wrong)
-        if wrong and chosen:
+        row = np.array([i])
+        wrong = bool(queries.answers(row)[0] != scenario.y_stream[i])
+        asked = draws[i] if gate is None else gate.asks(queries.predict_proba(row)[0])
+        mistakes += wrong
+        if wrong and asked:
             pending.append(i)
-        while pending and (pending[0] + policy.delay <= i or i + 1 == n):
+        ends = i + 1 == n
+        while pending and (ends or pending[0] + policy.delay <= i):
             due = pending.popleft()
-            system.correct(s.X_stream[due], int(labels[due]))
+            system.correct(scenario.X_stream[due], int(labels[due]))
             corrections += 1
-        if (i + 1) % every == 0 or i + 1 == n:
-            yield checkpoint(i + 1)
+        if ends or (i + 1) % every == 0:
+            yield Position(i + 1, corrections, mistakes)
+
+
+class Unwatched:
+    """Fixed queries (q, d) put to a system without ``watch``, anew each time, by row number."""
+
+    def __init__(self, system, Q: np.ndarray):
+        self.system = system
+        self.Q = Q
+
+    def answers(self, rows: np.ndarray) -> np.ndarray:
+        """``predict`` of the queries ``rows`` (m,)."""
+        return self.system.predict(self.Q[rows])
+
+    def predict_proba(self, rows: np.ndarray) -> np.ndarray:
+        """``predict_proba`` of the queries ``rows`` (m,)."""
+        return self.system.predict_proba(self.Q[rows])
+
+    def log_probabilities(self, rows: np.ndarray) -> np.ndarray | None:
+        """Logarithms of ``predict_proba``; None for a system without it."""
+        if not hasattr(self.system, "predict_proba"):
+            return None
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(rows))

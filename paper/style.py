@@ -10,8 +10,8 @@ from IPython.display import Image
 from matplotlib.font_manager import fontManager
 
 from ocrrlib.datasets import DATASETS
-from ocrrlib.experiments import BEFORE, FULL_SWEEP, ONLINE, OURS, REPLAYS, RIVALS
 from ocrrlib.files import atomic
+from ocrrlib.systems import SYSTEMS
 
 WIDTH = 7.0  # inches, the text width of a page
 
@@ -54,16 +54,16 @@ STYLES = {
     "slda": ("sky", "d"),
     "online_linear_tuned": ("pink", "P"),
 }
-# Colours of families, for figures with more systems than styles; a system is of the first family
-# that has it.
+# Colours of families, for figures with more systems than styles: by the module of a system's class.
 FAMILIES = {
-    "black": (OURS, BEFORE),
-    "vermilion": ("substrate",),
-    "blue": FULL_SWEEP,
-    "pink": ("online_linear_tuned", "pa"),
-    "grey": ("blind",),
-    "green": (*ONLINE, *RIVALS),  # statistics of classes
-    "orange": REPLAYS,
+    "rivals.replay": "orange",
+    "rivals.discriminants": "green",  # statistics of classes
+    "rivals.ridge": "green",
+    "rivals.tuned": "pink",
+    "rivals.passive_aggressive": "pink",
+    "rivals.blind": "grey",
+    "rivals.ledger_lda": "black",
+    "rivals.ledger_plda": "black",
 }
 POLICY_TITLES = {"oracle": "oracle", "random50": "random-50", "random10": "random-10"}
 
@@ -85,8 +85,9 @@ def style_of(system):
 
 
 def family_colour(system):
-    """Colour of a system's family."""
-    return next(PALETTE[colour] for colour, names in FAMILIES.items() if system in names)
+    """Colour of a system's family; those of the paper, less the substrate, are one."""
+    usual = "vermilion" if system == "substrate" else "blue"
+    return PALETTE[FAMILIES.get(SYSTEMS[system].module, usual)]
 
 
 @cache

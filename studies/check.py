@@ -19,7 +19,7 @@ import pandas as pd
 from ocrrlib.experiments import EXPERIMENTS, Run, grid
 from ocrrlib.files import ROOT, InputError, pick
 from ocrrlib.metrics import RUN
-from ocrrlib.runs import dataset_of, declared, published, read_about, run_one, task_of
+from ocrrlib.runs import dataset_of, declared, published, read_about, run_policies, task_of
 from ocrrlib.stream import PROTOCOL
 from ocrrlib.systems import SYSTEMS as NAMED
 from ocrrlib.tasks import run_tasks
@@ -81,12 +81,14 @@ def differing(chosen, jobs=1, progress=True):
     for _, run in chosen:
         reads = NAMED[run.system].reads
         data = dataset_of(run.dataset, run.encoder, reads)
-        tasks.append(task_of(run, data, FIRST if reads == "sentences" else None))
+        tasks.append(task_of([run], data, FIRST if reads == "sentences" else None))
     files = {name: published(name).groupby(RUN) for name in {one.file for one in chosen}}
-    for one, again in zip(chosen, run_tasks(run_one, tasks, jobs, cache=None, progress=progress)):
+    for one, again in zip(
+        chosen, run_tasks(run_policies, tasks, jobs, cache=None, progress=progress)
+    ):
         there, again = (
             files[one.file].get_group(tuple(one.run.names.values())),
-            pd.DataFrame(again["checkpoints"]),
+            pd.DataFrame(again[0]["checkpoints"]),
         )
         again = again[[name for name in again if name in there]]
         if not there[again.columns].head(len(again)).reset_index(drop=True).equals(again):

@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from ocrrlib.embeddings import load, load_sentences
 from ocrrlib.encoders import DEFAULT_ENCODER
-from ocrrlib.experiments import BEFORE, FULL_SWEEP, ONLINE, OURS, PROFILES, REPLAYS, RIVALS
+from ocrrlib.experiments import COMPARED, FULL_SWEEP, PROFILES
 from ocrrlib.files import InputError
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import make_scenario
@@ -19,17 +19,8 @@ from ocrrlib.systems import SYSTEMS, make
 from studies.scale import Cell, check_memory, timed
 
 BOUNDED = ("bounded_reservoir_1000", "bounded_fifo_1000")
-MEASURED = (
-    *FULL_SWEEP,
-    *BOUNDED,
-    "substrate_hnsw",
-    *ONLINE,
-    *RIVALS,
-    *REPLAYS,
-    BEFORE,
-    OURS,
-    "lora",
-)
+OTHERS = tuple(name for name in COMPARED if name not in FULL_SWEEP)
+MEASURED = (*FULL_SWEEP, *BOUNDED, "substrate_hnsw", *OTHERS, "lora")
 LEDGERS = ("substrate", "substrate_hnsw")
 REFERENCE = "substrate"
 MEASURED_ON = (

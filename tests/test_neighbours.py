@@ -78,7 +78,7 @@ def test_approximate_search_finds_nearly_all_neighbours_and_repeats_for_the_same
     for one in (system, again):
         for row in range(300, 900):
             one.correct(X[row], row % 7)
-    (sims, slots), (_, repeated) = system._scores(Q), again._scores(Q)
+    (sims, slots), (_, repeated) = system._evidence(Q), again._evidence(Q)
     exact = top_k(Q, X, np.arange(900), 5)[1]
     assert np.mean([len(set(a) & set(b)) / 5 for a, b in zip(slots, exact)]) > 0.97
     np.testing.assert_array_equal(slots, repeated)

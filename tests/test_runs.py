@@ -14,7 +14,7 @@ from ocrrlib import runs, tasks
 from ocrrlib.experiments import PROFILES, Run, grid, parse_seeds
 from ocrrlib.files import ROOT, InputError, atomic, write_text
 from ocrrlib.metrics import RUN, final, summary
-from ocrrlib.runs import read_about, read_results, run_grid, sweep
+from ocrrlib.runs import read_about, read_results, run_grid, same_fit, sweep
 from ocrrlib.scenario import make_scenario
 from ocrrlib.tasks import Task, run_tasks
 from studies.results import publish_study
@@ -35,6 +35,7 @@ RUNS = [
     for seed in (1, 0)
     for system in SYSTEMS
 ]
+FITS = set(map(same_fit, RUNS))
 
 
 @pytest.fixture(scope="module")
@@ -97,9 +98,13 @@ def test_a_dask_cluster_of_two_processes_gives_the_same_results(datasets, refere
         with distributed.Client(cluster) as client:
             loaded = client.run(lambda: "ocrrlib.runs" in sys.modules)
     assert_same(frame, reference)
-    assert any(loaded.values()) and len(list(tmp_path.iterdir())) == len(
-        RUNS
-    )  # the workers ran; the cache is here
+    assert any(loaded.values())  # the workers ran
+    assert len(list(tmp_path.iterdir())) == len(FITS)  # the cache is here
+
+
+def test_policies_of_one_fit_come_out_as_if_each_was_fitted_alone(datasets, reference):
+    alone = [sweep([run], datasets, cache=None, progress=False) for run in RUNS]
+    assert_same(pd.concat(alone), reference)
 
 
 def test_right_answers_and_heights_add_up_to_the_last_accuracies_and_areas(datasets):
@@ -160,7 +165,7 @@ def test_a_killed_sweep_goes_on_where_it_was_and_ends_the_same(
     process.join()
     assert process.exitcode == -signal.SIGKILL
     assert_same(sweep(RUNS, datasets, cache=tmp_path, progress=False), reference)
-    assert len(ran) == len(RUNS) - 5
+    assert len(ran) == len(FITS) - 5
 
 
 def test_edited_code_changed_data_and_declared_versions_are_run_anew(

@@ -234,6 +234,7 @@ class AveragedKLDA(System):
 
     draws: int = 5  #: such systems
     params: dict = field(default_factory=dict)  #: hyperparameters of each
+    probabilistic = True
 
     def _fit(self, X, y):
         others = np.random.default_rng([self.seed, 9]).integers(2**31, size=self.draws - 1).tolist()
@@ -254,9 +255,6 @@ class AveragedKLDA(System):
     def _follow(self, Q):
         standing = [member._follow(Q) for member in self.members]
         return lambda rows: self._mean(scores(rows) for scores in standing)
-
-    def _probabilities(self, p):
-        return p
 
     def _correct(self, x, y):
         for member in self.members:

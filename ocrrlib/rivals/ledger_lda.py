@@ -14,7 +14,7 @@ from ocrrlib.rivals.readers import LedgerReader
 from ocrrlib.rivals.standing import StandingScores
 from ocrrlib.shared import shared
 from ocrrlib.systems.base import class_means, class_sums, softmax_seen
-from ocrrlib.systems.neighbours import shares
+from ocrrlib.systems.neighbours import nearest_shares
 
 
 def shrunk_between(between, within, n_classes):
@@ -148,7 +148,7 @@ class LedgerLDA(LedgerReader):
 
     def _mix(self, scores, found, p_head):
         p = softmax_seen(scores / self.heat[0], self.seen) / 2
-        p += shares(*found, self.entries, self.n_classes, self.heat[1], nearest=True) / 2
+        p += nearest_shares(*found, self.entries, self.n_classes, self.heat[1]) / 2
         odds = self.known.sum() / max(np.count_nonzero(self.seen & ~self.known), 1)
         p *= np.where(self.known, self.frequency, np.where(self.model.counts > 1, odds, 1))
         given = p[:, self.known].sum(axis=1, keepdims=True) / 3
@@ -156,10 +156,12 @@ class LedgerLDA(LedgerReader):
         p += given * p_head
         return p / p.sum(axis=1, keepdims=True)
 
-    def _scores(self, X):
+    def _evidence(self, X):
         self._catch_up()
         return self._mix(
-            self.model.scores(self.model.project(X)), super()._scores(X), self.head.predict_proba(X)
+            self.model.scores(self.model.project(X)),
+            super()._evidence(X),
+            self.head.predict_proba(X),
         )
 
     def _follow(self, Q):

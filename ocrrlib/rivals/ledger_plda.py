@@ -8,7 +8,7 @@ from ocrrlib.rivals.gaussians import PLDA, KernelLDA
 from ocrrlib.rivals.readers import LedgerReader
 from ocrrlib.rivals.standing import StandingScores
 from ocrrlib.systems.base import softmax_seen
-from ocrrlib.systems.neighbours import shares
+from ocrrlib.systems.neighbours import nearest_shares
 
 
 @dataclass(eq=False, kw_only=True)
@@ -44,18 +44,18 @@ class LedgerPLDA(LedgerReader):
         p = softmax_seen(scores / self.model_temperature, self.seen)
         p *= 1 - self.neighbour_weight - self.kernel_weight
         p += self.kernel_weight * softmax_seen(bent / self.kernel_temperature, self.seen)
-        p += self.neighbour_weight * shares(
-            *found, self.entries, self.n_classes, self.neighbour_temperature, nearest=True
+        p += self.neighbour_weight * nearest_shares(
+            *found, self.entries, self.n_classes, self.neighbour_temperature
         )
         given = self.head_weight * (p @ self.is_known)
         p *= np.where(self.is_known, 1 - self.head_weight, self.new_odds)
         p += given[:, None] * p_head
         return p / p.sum(axis=1, keepdims=True)
 
-    def _scores(self, X):
+    def _evidence(self, X):
         self._catch_up()
         scores = [model.scores(model.project(X)) for model in self.models]
-        return self._mix(*scores, self.head.predict_proba(X), super()._scores(X))
+        return self._mix(*scores, self.head.predict_proba(X), super()._evidence(X))
 
     def _follow(self, Q):
         neighbours, p_head = super()._follow(Q), self.head.predict_proba(Q)

@@ -16,14 +16,14 @@ class LedgerReader(Trained, Substrate):
         super()._fit(X, y)
         self.head = StaticLinear(self.seed, self.epochs, self.fit_lr, self.weight_decay, self.batch)
         self.head.fit(X, y, range(self.n_classes))
-        self.read = len(X)
+        self.n_read = len(X)
 
     def _catch_up(self):
         """Let the models learn the entries written since they last looked."""
-        for slot in range(self.read, self.entries.size):
+        for slot in range(self.n_read, self.entries.size):
             for model in self.models:
                 model.learn(self.entries.X[slot], int(self.entries.y[slot]))
-        self.read = self.entries.size
+        self.n_read = self.entries.size
 
     def _answer(self, p):
         return best_seen(p, self.seen)

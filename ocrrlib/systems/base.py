@@ -1,11 +1,15 @@
-"""The contract of a system, and class scores: softmax and the best class among those seen."""
+"""The contract of a system: fitted once, then asked and corrected, one example at a time."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
 from ocrrlib.files import InputError
-from ocrrlib.metrics import DECIMALS, rivals
+from ocrrlib.metrics import DECIMALS
 
 TEMPERATURE = 0.1  # of a softmax over cosines and scores of their size, as in ``knn_lm``
 
@@ -23,95 +27,127 @@ class Storage:
 class System:
     """A classifier that is fitted once and then corrected, one example at a time.
 
-    A method implements ``_fit``, ``_correct``, ``storage`` and ``_scores``: scores (m, C) of rows,
-    from which the best class and probabilities follow. It may replace ``_answer`` and ``_probabilities``,
-    which turn scores into these (into which it turns the rows themselves if it has no scores), and
-    ``_follow``, which scores fixed queries. Its hyperparameters are fields of a dataclass.
+    A method implements ``_fit``, ``_correct``, ``storage`` and ``_scores``: scores (m, C) of rows
+    under all classes. By default the highest score among the classes seen is the answer, and
+    probabilities are its softmax. Where scores are probabilities already, ``probabilistic`` says
+    so. A method that decides from something else, as from neighbours, replaces ``_evidence``,
+    ``_answer`` and ``_probabilities``; one that answers fixed queries faster, ``_follow``.
 
-    ``dim`` is the length of a row, ``n_classes`` the number of classes, those yet to come included,
-    ``seen`` (C,) bool those of which a row was met, initially or in a correction: only these are
-    answered.
+    Hyperparameters are fields of a dataclass. ``dim`` is the length of a row, ``n_classes`` the
+    number C of classes, those yet to come included, ``seen`` (C,) bool the classes of which a row
+    was met, initially or in a correction: only these are answered. ``corrections`` counts what was
+    learnt since ``fit``.
     """
 
     seed: int = 0  #: of the method's random draws
-    fitted, temperature = False, 1.0
+    fitted = False
+    learns = True  # whether corrections change anything
+    probabilistic = False  # whether scores are class probabilities rather than their logarithms
+    temperature = 1.0  # of the softmax over scores
     ahead = 8  # watched queries that are answered at once where one is asked about
 
-    def fit(self, X, y, classes):
-        """Set the initial state, from the known classes only; a second call starts afresh.
+    def fit(self, X: np.ndarray, y: np.ndarray, classes: Sequence[str]) -> Self:
+        """Set the initial state from the known classes; a second call starts afresh.
 
-        ``X`` (n, d) float32 are embeddings, unit rows, ``y`` (n,) their class ids, ``classes``
-        names of all classes, those yet to come included; a class id is a position in it. Raises
-        ``InputError`` if there are no rows, one is not a finite unit vector, or a label is missing
-        or not a class id.
+        ``X`` (n, d) float32 are embeddings, unit rows, ``y`` (n,) their class ids, ``classes`` the
+        names of all classes, those yet to come included; a class id is a position in it.
+
+        Raises ``InputError`` if there are no rows, one is not a finite unit vector, or a label is
+        missing or not a class id.
         """
-        X, y = self._rows(X), np.asarray(y)
-        given = len(X) and y.shape == X.shape[:1] and y.dtype.kind in "iu"
-        if not (given and 0 <= y.min() and y.max() < len(classes)):
+        X = self._rows(X)
+        y = np.asarray(y)
+        labelled = len(X) > 0 and y.shape == X.shape[:1] and y.dtype.kind in "iu"
+        if not (labelled and y.min() >= 0 and y.max() < len(classes)):
+            last = len(classes) - 1
             raise InputError(
-                f"fit needs a class id from 0 to {len(classes) - 1} for each row; got {len(X)} rows"
+                f"fit needs a class id from 0 to {last} for each row; got {len(X)} rows"
             )
-        self.fitted, self.dim, self.n_classes = (
-            False,
-            X.shape[-1],
-            len(classes),
-        )  # half fitted is not fitted
+        self.fitted = False  # stays so if the method fails
+        self.dim = X.shape[-1]
+        self.n_classes = len(classes)
         self.corrections = 0
         self.seen = np.isin(np.arange(len(classes)), y)
         self._fit(X, y.astype(np.int64, copy=False))
         self.fitted = True
         return self
 
-    def predict(self, X):
-        """Class ids (m,) of the rows X (m, d); ``InputError`` if one is no finite unit vector of the right length."""
-        return self._answer(self._scores(self._known_rows(X)))
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """Class ids (m,) of the rows X (m, d).
 
-    def correct(self, x, y):
+        Raises ``InputError`` if a row is no finite unit vector of length ``dim``.
+        """
+        return self._answer(self._evidence(self._known_rows(X)))
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        """Class probabilities (m, C) float64 of the rows X (m, d); zero for classes not seen.
+
+        Raises ``InputError`` as ``predict``.
+        """
+        return self._probabilities(self._evidence(self._known_rows(X)))
+
+    def correct(self, x: np.ndarray, y: int) -> None:
         """Learn from one corrected example: x (d,), its class id y; one update step.
 
-        Raises ``InputError`` if ``x`` is not a finite unit vector of the right length or ``y`` not
-        a class id.
+        Raises ``InputError`` if ``x`` is no finite unit vector of length ``dim`` or ``y`` no class
+        id.
         """
         x = self._known_rows([x])[0]
         if not (isinstance(y, (int, np.integer)) and 0 <= y < self.n_classes):
             raise InputError(f"label {y} is not a class id from 0 to {self.n_classes - 1}")
-        self.seen[y] = True
-        self.corrections += 1
-        self._correct(x, int(y))
+        if self.learns:
+            self.seen[y] = True
+            self.corrections += 1
+            self._correct(x, int(y))
 
-    def predict_proba(self, X):
-        """Class probabilities (m, C), float64, of rows as for ``predict``; zero for a class of which no row was met."""
-        return self._probabilities(self._scores(self._known_rows(X)))
-
-    def storage(self):
-        """Memory in use, as ``Storage``."""
+    def storage(self) -> Storage:
+        """Memory in use."""
         raise NotImplementedError
 
-    def watch(self, Q):
-        """``Watched`` of fixed queries Q (q, d), which are answered repeatedly."""
+    def watch(self, Q: np.ndarray) -> Watched:
+        """Watch fixed queries Q (q, d), which are answered repeatedly."""
         return Watched(self, Q)
 
-    def _scores(self, X):
-        return X
+    # What a method implements.
 
-    def _follow(self, Q):
-        return lambda rows: self._scores(Q[rows])
+    def _fit(self, X: np.ndarray, y: np.ndarray) -> None:
+        raise NotImplementedError
 
-    def _answer(self, scores):
-        return best_seen(scores, self.seen)
+    def _correct(self, x: np.ndarray, y: int) -> None:
+        raise NotImplementedError
 
-    def _probabilities(self, scores):
-        return softmax_seen(scores / self.temperature, self.seen)
+    def _scores(self, X: np.ndarray) -> np.ndarray:
+        """Scores (m, C) of rows (m, d) under all classes."""
+        raise NotImplementedError
 
-    def _rivals(self, scores, new):
-        """As ``ocrrlib.metrics.rivals``."""
-        if (
-            type(self)._probabilities is System._probabilities
-        ):  # scores are log-probabilities, but for the temperature
-            return rivals(scores, new, self.seen)
-        return rivals(self._probabilities(scores), new, log=True)
+    # What it may replace.
 
-    def _known_rows(self, X):
+    def _evidence(self, X: np.ndarray) -> Any:
+        """Whatever answers and probabilities of rows X (m, d) follow from: scores (m, C)."""
+        return self._scores(X)
+
+    def _follow(self, Q: np.ndarray) -> Callable[[np.ndarray], Any]:
+        """A function from row numbers to the evidence about these rows of Q (q, d), at any time."""
+        return lambda rows: self._evidence(Q[rows])
+
+    def _answer(self, evidence: Any) -> np.ndarray:
+        """Class ids (m,)."""
+        return best_seen(evidence, self.seen)
+
+    def _probabilities(self, evidence: Any) -> np.ndarray:
+        """Class probabilities (m, C)."""
+        if self.probabilistic:
+            return evidence
+        return softmax_seen(evidence / self.temperature, self.seen)
+
+    def _log_probabilities(self, evidence: Any) -> np.ndarray:
+        """Log-probabilities (m, C), but for a constant of each row and a factor of all."""
+        if not self.probabilistic:  # they would underflow
+            return np.where(self.seen, evidence, -np.inf)
+        with np.errstate(divide="ignore"):
+            return np.log(self._probabilities(evidence))
+
+    def _known_rows(self, X: Any) -> np.ndarray:
         if not self.fitted:
             raise InputError("the system knows no classes yet: call fit first")
         X = self._rows(X)
@@ -120,7 +156,7 @@ class System:
         return X
 
     @staticmethod
-    def _rows(X):
+    def _rows(X: Any) -> np.ndarray:
         X = np.asarray(X)
         if X.ndim != 2 or X.dtype.kind not in "fiu":
             raise InputError(
@@ -129,50 +165,54 @@ class System:
         lengths = np.sqrt(np.einsum("nd,nd->n", X, X, dtype=np.float64))
         bad = np.flatnonzero(~(np.abs(lengths - 1) < 0.01))  # NaN too
         if len(bad):
-            raise InputError(
-                f"row {bad[0]} is not a unit vector (length {lengths[bad[0]]:.4g}): normalise embeddings"
-            )
+            found = f"row {bad[0]} is not a unit vector (length {lengths[bad[0]]:.4g})"
+            raise InputError(f"{found}: normalise embeddings")
         return X.astype(np.float32, copy=False)
 
 
 class Watched:
-    """Fixed queries (q, d), answered again and again, by row numbers: at any time as the system does for these rows."""
+    """Fixed queries (q, d), asked by row number; at any time as the system answers these rows."""
 
-    def __init__(self, system, Q):
-        self.system, self._scores = system, system._follow(Q)
-        self._answers, self._upto = np.empty(len(Q), np.int64), np.full(len(Q), -1)
-        self._asked, self._rivals = None, None
+    def __init__(self, system: System, Q: np.ndarray):
+        self.system = system
+        self._follow = system._follow(Q)
+        self._answers = np.empty(len(Q), np.int64)
+        self._answered_at = np.full(len(Q), -1)  # corrections when each was answered
+        self._asked: tuple | None = None  # what the evidence kept is about
+        self._kept: Any = None
 
-    def answers(self, rows):
-        """``predict``; answers change with corrections only, so queries after a single one are answered along."""
-        system, kept, upto = self.system, self._answers, self._upto
-        if (upto[rows] != system.corrections).any():
-            asked = (
-                np.arange(rows[0], min(rows[0] + system.ahead, len(kept)))
-                if len(rows) == 1
-                else rows
-            )
-            kept[asked], upto[asked] = system._answer(self._scores(asked)), system.corrections
-        return kept[rows]
+    def answers(self, rows: np.ndarray) -> np.ndarray:
+        """``predict`` of the queries ``rows`` (m,)."""
+        now = self.system.corrections
+        if (self._answered_at[rows] != now).any():
+            asked = rows
+            if len(rows) == 1:  # only corrections change answers: the next ones are answered along
+                asked = np.arange(rows[0], min(rows[0] + self.system.ahead, len(self._answers)))
+            self._answers[asked] = self.system._answer(self._evidence(asked))
+            self._answered_at[asked] = now
+        return self._answers[rows]
 
-    def predict_proba(self, rows):
-        """``predict_proba``."""
-        return self.system._probabilities(self._scores(rows))
+    def predict_proba(self, rows: np.ndarray) -> np.ndarray:
+        """``predict_proba`` of the queries ``rows`` (m,)."""
+        return self.system._probabilities(self._evidence(rows))
 
-    def rivals(self, rows, new):
-        """``predict``, and ``ocrrlib.metrics.rivals`` of ``predict_proba`` and the ``new`` classes (C,) bool."""
-        if self._asked != (asked := (self.system.corrections, rows.tobytes(), new.tobytes())):
-            scores = self._scores(rows)
-            found = self.system._rivals(scores, new)  # first: an answer may use up the scores
-            self._asked, self._rivals = asked, (self.system._answer(scores), found)
-        return self._rivals
+    def log_probabilities(self, rows: np.ndarray) -> np.ndarray:
+        """Log-probabilities (m, C), but for a constant of each row and a factor of all."""
+        return self.system._log_probabilities(self._evidence(rows))
+
+    def _evidence(self, rows: np.ndarray) -> Any:
+        asked = self.system.corrections, rows.tobytes()
+        if self._asked != asked:
+            self._kept = self._follow(rows)
+            self._asked = asked
+        return self._kept
 
 
 class TextSystem(System):
     """A system whose rows are sentences: wherever others take X (n, d), it takes n strings."""
 
     @staticmethod
-    def _rows(X):
+    def _rows(X: Any) -> np.ndarray:
         X = np.asarray(X)
         if X.ndim != 1 or X.dtype.kind not in "UT" and not all(isinstance(x, str) for x in X):
             raise InputError(
@@ -184,35 +224,41 @@ class TextSystem(System):
         return X.astype(np.str_, copy=False)
 
 
-def class_sums(X, y, n_classes):
-    """Rows (n, d) added up by their classes (n,), (n_classes, d) float64, and the number of each, (n_classes,)."""
+def class_sums(X: np.ndarray, y: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Sums (n_classes, d) float64 of the rows X (n, d) of each class, and their numbers.
+
+    ``y`` (n,) are class ids; the numbers are (n_classes,).
+    """
     sums = np.zeros((n_classes, X.shape[1]))
     for label in np.unique(y):
         sums[label] = X[y == label].sum(axis=0, dtype=np.float64)
     return sums, np.bincount(y, minlength=n_classes)
 
 
-def class_means(sums, counts, centre=0.0, prior_rows=0):
-    """Means (C, d) of classes, zero where there is no row; or held to a ``centre`` (d,) worth ``prior_rows`` rows."""
+def class_means(sums, counts, centre=0.0, prior_rows=0) -> np.ndarray:
+    """Means (C, d) of classes from their sums and counts, zero where there is no row.
+
+    With ``prior_rows``, each mean is held to a ``centre`` (d,) that is worth so many rows:
+    (sum + prior_rows * centre) / (count + prior_rows).
+    """
     return (sums + prior_rows * centre) / np.maximum(counts + prior_rows, 1)[..., None]
 
 
-def softmax(logits):
+def softmax(logits: np.ndarray) -> np.ndarray:
     """Probabilities along the last axis."""
-    powers = logits - logits.max(axis=-1, keepdims=True)
-    np.exp(powers, out=powers)
-    powers /= powers.sum(axis=-1, keepdims=True)
-    return powers
+    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)
 
 
-def softmax_seen(scores, seen):
-    """Softmax of scores (m, C), used up, over the classes seen (C,) only; zero for the others."""
-    scores[:, ~seen] = -np.inf
-    return softmax(scores)
+def softmax_seen(scores: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """Softmax (m, C) of scores (m, C) over the classes ``seen`` (C,); zero for the others."""
+    return softmax(np.where(seen, scores, -np.inf))
 
 
-def best_seen(scores, seen):
-    """The class seen (C,) with the highest score (m, C), used up, of each row; the lowest id of equal ones."""
-    np.rint(np.multiply(scores, 10.0**DECIMALS, out=scores), out=scores)
-    scores[:, ~seen] = -np.inf
-    return scores.argmax(axis=1)
+def best_seen(scores: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """The class seen (C,) with the highest score (m, C) of each row; the lowest id of equal ones.
+
+    Scores that differ by rounding are equal.
+    """
+    rounded = np.rint(scores * 10.0**DECIMALS)
+    return np.where(seen, rounded, -np.inf).argmax(axis=1)

@@ -1,10 +1,11 @@
-"""Linear softmax heads: initial training with AdamW, and the updates that the paper compares, in closed form.
+"""Linear softmax heads: initial training with AdamW, and the updates that the paper compares.
 
-A step size may be tuned on a rehearsal among the known classes.
-
-Training and updates run in float64: the published float32 protocol differs from
-it by rounding only, and results no longer depend on a machine's arithmetic.
+Training and updates run in float64: the published float32 protocol differs from it by rounding
+only, and results no longer depend on a machine's arithmetic. Of a linear softmax head all gradients
+have a closed form.
 """
+
+from __future__ import annotations
 
 import math
 from dataclasses import dataclass
@@ -23,83 +24,95 @@ class TorchDraws:
     for ``nn.Linear`` and ``randperm`` on a CPU, from which the published heads start.
     """
 
-    def __init__(self, seed):
+    def __init__(self, seed: int):
         # RandomState seeds the twister as torch does; default_rng would not.
         self._words = np.random.RandomState(seed)._bit_generator.random_raw
 
-    def uniform(self, bound, shape):
+    def uniform(self, bound: float, shape: tuple[int, ...]) -> np.ndarray:
         """``torch.empty(shape).uniform_(-bound, bound)``, float32."""
-        fractions, bound = (self._words(math.prod(shape)) & 0xFFFFFF) * 2.0**-24, np.float32(bound)
+        bound = float(np.float32(bound))
+        width = float(np.float32(bound) - np.float32(-bound))
+        fractions = (self._words(math.prod(shape)) & 0xFFFFFF) * 2.0**-24
         # The sum is rounded once: torch multiplies and adds in one instruction.
-        return (fractions * float(bound - -bound) - float(bound)).astype(np.float32).reshape(shape)
+        return (fractions * width - bound).astype(np.float32).reshape(shape)
 
-    def linear(self, d, n_classes):
+    def linear(self, d: int, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
         """Initial weight (n_classes, d) and bias (n_classes,) of ``torch.nn.Linear``, float32."""
-        wide = math.sqrt(3.0) * (math.sqrt(2.0 / 6.0) / math.sqrt(d))
-        return self.uniform(wide, (n_classes, d)), self.uniform(1 / math.sqrt(d), (n_classes,))
+        bound = math.sqrt(3.0) * (math.sqrt(2.0 / 6.0) / math.sqrt(d))
+        weight = self.uniform(bound, (n_classes, d))
+        bias = self.uniform(1 / math.sqrt(d), (n_classes,))
+        return weight, bias
 
-    def permutation(self, n):
+    def permutation(self, n: int) -> np.ndarray:
         """``torch.randperm(n)``, n above 0."""
         order = list(range(n))
-        for i, hop in enumerate(
-            (self._words(n - 1) % np.arange(n, 1, -1, dtype=np.uint64)).tolist()
-        ):
+        hops = self._words(n - 1) % np.arange(n, 1, -1, dtype=np.uint64)
+        for i, hop in enumerate(hops.tolist()):
             order[i], order[i + hop] = order[i + hop], order[i]
         return np.array(order)
 
 
-def with_bias(X):
+def with_bias(X: np.ndarray) -> np.ndarray:
     """Rows (n, d) as float64 with a last column of ones, (n, d + 1)."""
     return np.hstack([X, np.ones((len(X), 1))])
 
 
-def train(X, y, n_classes, seed, epochs=30, fit_lr=1e-2, weight_decay=1e-4, batch=256):
-    """Train a linear head with cross-entropy and AdamW (Loshchilov and Hutter 2019), with torch's default betas.
+def train(
+    X: np.ndarray,
+    y: np.ndarray,
+    n_classes: int,
+    seed: int,
+    epochs: int = 30,
+    fit_lr: float = 1e-2,
+    weight_decay: float = 1e-4,
+    batch: int = 256,
+) -> np.ndarray:
+    """Train a linear head with cross-entropy and AdamW (Loshchilov and Hutter 2019, algorithm 2).
 
     ``X`` (n, d) float32 are rows, ``y`` (n,) int64 their class ids below ``n_classes``. Initial
-    weights and the order of rows are torch's for ``seed``; the other settings are as published by
-    default. Returns weights, and biases in the last column, (n_classes, d + 1) float64.
+    weights and the order of rows are torch's for ``seed``, the decay rates of the moments its
+    defaults; the other settings are as published by default. Returns weights, and biases in the
+    last column, (n_classes, d + 1) float64.
     """
     weight, bias = TorchDraws(seed).linear(X.shape[1], n_classes)
     theta = np.hstack([weight, bias[:, None]]).astype(np.float64)
-    inputs, draws = with_bias(X), TorchDraws(seed)
-    steps, b1, b2 = 0, 0.9, 0.999
-    first, second, move = np.zeros_like(theta), np.zeros_like(theta), np.empty_like(theta)
-    with threadpool_limits(
-        1
-    ):  # the products are too small for more threads, which would wait for each other
-        for order in (draws.permutation(len(y)) for _ in range(epochs)):
+    inputs = with_bias(X)
+    draws = TorchDraws(seed)
+    beta1 = 0.9
+    beta2 = 0.999
+    epsilon = 1e-8
+    m = np.zeros_like(theta)
+    v = np.zeros_like(theta)
+    t = 0
+    # The products are too small for more threads, which would wait for each other.
+    with threadpool_limits(1):
+        for _ in range(epochs):
+            order = draws.permutation(len(y))
             for start in range(0, len(y), batch):
                 rows = order[start : start + batch]
-                part, places = inputs[rows], np.arange(len(rows))
-                residual = theta @ part.T  # classes in rows: products and sums are fastest so
-                residual -= residual.max(axis=0)
-                np.exp(residual, out=residual)
-                residual /= residual.sum(axis=0) * len(rows)
-                residual[y[rows], places] -= 1 / len(rows)
-                gradient = residual @ part
-                steps += 1
-                # Moments are kept as plain decayed sums; their weights and bias corrections meet in
-                # two numbers.
-                spread = np.sqrt((1 - b2**steps) / (1 - b2))
-                first *= b1
-                first += gradient
-                second *= b2
-                second += np.multiply(gradient, gradient, out=gradient)
-                np.sqrt(second, out=move)
-                move += 1e-8 * spread
-                np.divide(first, move, out=move)
-                move *= fit_lr * (1 - b1) / (1 - b1**steps) * spread
+                x = inputs[rows]
+                # g = R^T x / n, with R = softmax(x theta^T) - onehot(y)
+                g = residuals(x @ theta.T, y[rows]).T @ x / len(rows)
+                # m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2
+                # theta = (1 - lr decay) theta - lr m_hat / (sqrt(v_hat) + epsilon)
+                t += 1
+                m = beta1 * m + (1 - beta1) * g
+                v = beta2 * v + (1 - beta2) * g**2
+                m_hat = m / (1 - beta1**t)
+                v_hat = v / (1 - beta2**t)
                 theta *= 1 - fit_lr * weight_decay
-                theta -= move
+                theta -= fit_lr * m_hat / (np.sqrt(v_hat) + epsilon)
     return theta
 
 
-train_head = shared(keep=2)(train)  # of initial rows, which many runs have in common
+train_head = shared(keep=2)(train)  # of initial rows, which several systems have in common
 
 
-def residuals(logits, y):
-    """Gradients of the cross-entropies of rows of classes y (m,) with respect to their logits (m, C)."""
+def residuals(logits: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Gradients (m, C) of the cross-entropies of rows with respect to their logits (m, C).
+
+    That is softmax(logits) - onehot(y), of classes y (m,).
+    """
     R = softmax(logits)
     R[np.arange(len(y)), y] -= 1
     return R
@@ -116,27 +129,28 @@ class Trained(System):
     trainer = staticmethod(train_head)
 
     def _trained(self, X, y, n_classes):
-        return self.trainer(
-            X, y, n_classes, self.seed, self.epochs, self.fit_lr, self.weight_decay, self.batch
-        )
+        settings = self.epochs, self.fit_lr, self.weight_decay, self.batch
+        return self.trainer(X, y, n_classes, self.seed, *settings)
 
 
 @dataclass(eq=False)
 class LinearHead(Trained):
-    """A linear softmax head over all classes; each correction is one step of plain SGD (paper, section 4.1).
+    """A linear softmax head over all classes; one step of SGD per correction (section 4.1).
 
     ``theta`` (C, d + 1) float64 are weights and, in the last column, biases.
     """
 
     lr: float = 0.05  #: step of SGD
-    copies, stored = 1, 0  # of the head and of rows that are kept
-
-    def _tune(self, X, y):
-        self.rate = self.lr
+    copies = 1  # of the head that are kept
+    stored = 0  # rows that are kept
 
     def _fit(self, X, y):
         self._tune(X, y)
         self.theta = self._trained(X, y, self.n_classes).copy()
+
+    def _tune(self, X, y):
+        """Set the step size ``rate`` of corrections."""
+        self.rate = self.lr
 
     def _scores(self, X):
         return with_bias(X) @ self.theta.T
@@ -146,67 +160,68 @@ class LinearHead(Trained):
 
     def _correct(self, x, y):
         x = np.append(x, 1.0)
-        self.theta -= self.rate * self._gradient(residuals((self.theta @ x)[None], [y])[0], x)
+        residual = residuals((self.theta @ x)[None], np.array([y]))[0]
+        self.theta -= self.rate * self._gradient(residual, x)
 
     def _gradient(self, residual, x):
-        """Of the loss of a row x (d + 1,), given that of its cross-entropy with respect to the logits, (C,)."""
+        """Gradient (C, d + 1) of the loss of one row x (d + 1,) with respect to ``theta``.
+
+        ``residual`` (C,) is the gradient of its cross-entropy with respect to the logits.
+        """
         return np.multiply.outer(residual, x)
 
-    def storage(self):
+    def storage(self) -> Storage:
         """Heads have 4 bytes a parameter, as published, whatever they are computed in."""
-        heads, rows = 4 * self.copies * self.theta.size, self.stored * (4 * self.dim + 8)
+        heads = 4 * self.copies * self.theta.size
+        rows = self.stored * (4 * self.dim + 8)
         return Storage(heads + rows, entries=self.stored, parameters=self.theta.size)
 
 
 class StaticLinear(LinearHead):
     """A head over the known classes, never updated (paper, section 4.1)."""
 
+    learns = False
+
     def _fit(self, X, y):
         self.known, ranks = np.unique(y, return_inverse=True)
         self.theta = self._trained(X, ranks, len(self.known))
 
-    def _answer(self, logits):
-        return self.known[logits.argmax(axis=1)]
+    def _scores(self, X):
+        scores = np.full((len(X), self.n_classes), -np.inf)
+        scores[:, self.known] = super()._scores(X)
+        return scores
 
-    def _probabilities(self, logits):
-        p = np.zeros((len(logits), self.n_classes))
-        p[:, self.known] = softmax(logits)
+    def _probabilities(self, scores):
+        p = np.zeros_like(scores)
+        p[:, self.known] = softmax(scores[:, self.known])
         return p
-
-    def _correct(self, x, y):
-        """The point of this baseline: it does not learn, and watched answers stay."""
-        self.corrections = 0
 
 
 @dataclass(eq=False)
 class EWC(LinearHead):
     """Elastic weight consolidation (paper, section 4.2; Kirkpatrick et al. 2017).
 
-    Adds ``strength / 2 * sum(F * (theta - theta_0)**2)`` to the loss of each correction.
+    The loss of a correction has the penalty lambda / 2 * sum_i F_i (theta_i - theta*_i)^2 added,
+    theta* being the head as first trained.
     """
 
     strength: float = 1000.0  #: lambda of the penalty
-    #: initial rows that estimate F, the mean squared gradient of the log-probability of the
-    #: predicted label
-    fisher_rows: int = 2000
+    fisher_rows: int = 2000  #: initial rows that estimate F
     copies = 3  # head, its start, F
 
     def _fit(self, X, y):
         super()._fit(X, y)
         self.start = self.theta.copy()
-        rows = X[
-            np.random.default_rng(self.seed).choice(
-                len(X), min(self.fisher_rows, len(X)), replace=False
-            )
-        ]
+        n = min(self.fisher_rows, len(X))
+        rows = X[np.random.default_rng(self.seed).choice(len(X), n, replace=False)]
+        # F = mean of (d log p(c | x) / d theta)^2 over rows x, c being the predicted class
         logits = self._scores(rows)
         squares = residuals(logits, logits.argmax(axis=1)) ** 2
         self.fisher = squares.T @ with_bias(rows) ** 2 / len(rows)
 
     def _gradient(self, residual, x):
-        return super()._gradient(residual, x) + self.strength * self.fisher * (
-            self.theta - self.start
-        )
+        pull = self.strength * self.fisher * (self.theta - self.start)
+        return super()._gradient(residual, x) + pull
 
 
 @dataclass(eq=False)
@@ -221,32 +236,35 @@ class AGEM(LinearHead):
 
     def _fit(self, X, y):
         super()._fit(X, y)
-        self.rng, self.stored = np.random.default_rng(self.seed), min(self.memory, len(X))
+        self.rng = np.random.default_rng(self.seed)
+        self.stored = min(self.memory, len(X))
         rows = self.rng.choice(len(X), self.stored, replace=False)
-        self.memory_X, self.memory_y = with_bias(X[rows]), y[rows]
+        self.memory_X = with_bias(X[rows])
+        self.memory_y = y[rows]
 
     def _gradient(self, residual, x):
-        gradient = super()._gradient(residual, x)
+        g = super()._gradient(residual, x)
         rows = self.rng.choice(self.stored, min(self.memory_batch, self.stored), replace=False)
         M = self.memory_X[rows]
         R = residuals(M @ self.theta.T, self.memory_y[rows]) / len(rows)
-        overlap = (R @ residual) @ (M @ x)  # of both gradients, residual x^T and R^T M
+        # g = residual x^T, g_ref = R^T M;  if g . g_ref < 0: g -= (g . g_ref / g_ref . g_ref) g_ref
+        overlap = (R @ residual) @ (M @ x)
         if overlap < 0:
-            reference = R.T @ M
-            gradient -= overlap / np.vdot(reference, reference) * reference
-        return gradient
+            g_ref = R.T @ M
+            g -= overlap / np.vdot(g_ref, g_ref) * g_ref
+        return g
 
 
 @dataclass(eq=False)
 class LwF(LinearHead):
     """Learning without forgetting (paper, section 4.2; Li and Hoiem 2017).
 
-    Adds ``strength * T**2 * KL(teacher || student)`` at temperature T to the loss of each
-    correction; the teacher is the head as first trained.
+    The loss of a correction has lambda * T^2 * KL(teacher || student) added, both at temperature T;
+    the teacher is the head as first trained.
     """
 
-    strength: float = 1.0
-    temperature: float = 2.0
+    strength: float = 1.0  #: lambda
+    temperature: float = 2.0  #: T
     copies = 2  # student and teacher
 
     def _fit(self, X, y):
@@ -254,9 +272,8 @@ class LwF(LinearHead):
         self.teacher = self.theta.copy()
 
     def _gradient(self, residual, x):
-        student, teacher = (
-            softmax(theta @ x / self.temperature) for theta in (self.theta, self.teacher)
-        )
-        return super()._gradient(
-            residual + self.strength * self.temperature * (student - teacher), x
-        )
+        # With respect to the logits: d(T^2 KL) = T (student - teacher)
+        student = softmax(self.theta @ x / self.temperature)
+        teacher = softmax(self.teacher @ x / self.temperature)
+        distillation = self.strength * self.temperature * (student - teacher)
+        return super()._gradient(residual + distillation, x)

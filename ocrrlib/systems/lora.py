@@ -1,4 +1,4 @@
-"""Low-rank adapters on a transformer, one SGD step per correction (paper, section 4.5; Hu et al. 2022)."""
+"""Low-rank adapters on a transformer (paper, section 4.5; Hu et al. 2022)."""
 
 import warnings
 from contextlib import contextmanager
@@ -59,18 +59,14 @@ class Classifier(torch.nn.Module):
             r=rank, lora_alpha=alpha, lora_dropout=dropout, target_modules=QUERIES_AND_VALUES
         )
         with warnings.catch_warnings():
-            warnings.filterwarnings(
-                "ignore", message="`is_gradient_checkpointing`"
-            )  # peft asks by the old name
+            # peft asks by the old name.
+            warnings.filterwarnings("ignore", message="`is_gradient_checkpointing`")
             try:
-                self.backbone, self.head = (
-                    get_peft_model(backbone, config),
-                    torch.nn.Linear(hidden, n_classes),
-                )
+                self.backbone = get_peft_model(backbone, config)
             except ValueError as error:
-                raise InputError(
-                    f"{type(backbone).__name__} has none of the layers {QUERIES_AND_VALUES}"
-                ) from error
+                kind = type(backbone).__name__
+                raise InputError(f"{kind} has none of the layers {QUERIES_AND_VALUES}") from error
+        self.head = torch.nn.Linear(hidden, n_classes)
 
     def forward(self, tokens, mask):
         """Logits (m, C) of token rows (m, length), where ``mask`` is true."""
@@ -85,7 +81,7 @@ class Classifier(torch.nn.Module):
 
 
 def tokenise(X, backbone, max_length):
-    """Sentences (n,) as token numbers (n, max_length) int64, and how many of each row count, (n,)."""
+    """Token numbers (n, max_length) int64 of sentences (n,), and the length of each, (n,)."""
     settings = dict(
         truncation=True, padding="max_length", max_length=max_length, return_tensors="np"
     )
@@ -101,11 +97,11 @@ def by_length(lengths, rows, size):
 
 def logits(model, tokens, lengths):
     """Logits (m, C) of token rows, cut to the longest of them."""
-    device, longest = model.head.weight.device, int(lengths.max())
-    mask = np.arange(longest) < lengths[:, None]
-    return model(
-        torch.tensor(tokens[:, :longest], device=device), torch.tensor(mask, device=device)
-    )
+    device = model.head.weight.device
+    longest = int(lengths.max())
+    cut = torch.tensor(tokens[:, :longest], device=device)
+    mask = torch.tensor(np.arange(longest) < lengths[:, None], device=device)
+    return model(cut, mask)
 
 
 def untrained(backbone, n_classes, seed, rank, alpha, dropout, device):
@@ -125,7 +121,9 @@ class Training:
         self, X, y, n_classes, seed, backbone, adapter, max_length, lr, weight_decay, batch, device
     ):
         self.tokens, self.lengths = tokenise(X, backbone, max_length)
-        self.y, self.seed, self.batch = torch.tensor(y, device=device), seed, batch
+        self.y = torch.tensor(y, device=device)
+        self.seed = seed
+        self.batch = batch
         self.model = untrained(backbone, n_classes, seed, *adapter, device).train()
         self.optimiser = torch.optim.AdamW(
             self.model.learnt().values(), lr=lr, weight_decay=weight_decay
@@ -135,10 +133,9 @@ class Training:
     def after(self, epochs):
         """Adapters and head after so many epochs, as a dictionary of tensors."""
         while len(self.states) <= epochs:
-            with torch_seed(
-                np.random.SeedSequence([self.seed, len(self.states)]).generate_state(1)[0].item()
-            ):
-                self._epoch(np.random.default_rng([self.seed, len(self.states)]))
+            epoch = [self.seed, len(self.states)]
+            with torch_seed(np.random.SeedSequence(epoch).generate_state(1)[0].item()):
+                self._epoch(np.random.default_rng(epoch))
             self.states.append(self._state())
         return self.states[epochs]
 
@@ -146,17 +143,16 @@ class Training:
         return {name: p.detach().clone() for name, p in self.model.learnt().items()}
 
     def _epoch(self, rng):
-        order, size = rng.permutation(len(self.y)), 50 * self.batch
-        stretches = [order[start : start + size] for start in range(0, len(order), size)]
-        batches = [
-            rows for stretch in stretches for rows in by_length(self.lengths, stretch, self.batch)
-        ]
+        order = rng.permutation(len(self.y))
+        size = 50 * self.batch
+        batches = []
+        for start in range(0, len(order), size):
+            batches += by_length(self.lengths, order[start : start + size], self.batch)
         for place in rng.permutation(len(batches)):
             rows = batches[place]
             self.optimiser.zero_grad()
-            cross_entropy(
-                logits(self.model, self.tokens[rows], self.lengths[rows]), self.y[rows]
-            ).backward()
+            out = logits(self.model, self.tokens[rows], self.lengths[rows])
+            cross_entropy(out, self.y[rows]).backward()
             self.optimiser.step()
 
 
@@ -165,7 +161,7 @@ training = shared(keep=1)(Training)  # variants go on from where the last one st
 
 @dataclass(eq=False)
 class LoRA(TextSystem):
-    """Reads sentences, not embeddings."""
+    """Low-rank adapters and a head on a transformer; it reads sentences, not embeddings."""
 
     backbone: str = DEFAULT_ENCODER  #: the packaged default, a folder, or a name on the hub
     rank: int = 8  #: of the adapters, on all query and value projections
@@ -177,9 +173,8 @@ class LoRA(TextSystem):
     batch: int = 16
     max_length: int = 64  #: tokens of a sentence that are read
     lr: float = 5e-4  #: step of plain SGD per correction, on adapters and head
-    correct_with_dropout: bool = (
-        True  #: whether a correction's step is taken in training mode, as in the paper
-    )
+    #: whether a correction's step is taken in training mode, as in the paper
+    correct_with_dropout: bool = True
     replay: int = 0  #: remembered rows that join each correction
     memory: int = 0  #: initial rows that are remembered
     ahead = 1  # sentences cost as much together
@@ -188,11 +183,10 @@ class LoRA(TextSystem):
     def _fit(self, X, y):
         device = "cuda" if torch.cuda.is_available() else "cpu"
         adapter = self.rank, self.alpha, self.dropout
-        kind = self.n_classes, self.seed, self.backbone, adapter, self.max_length
+        model = self.n_classes, self.seed, self.backbone, adapter, self.max_length
+        optimiser = self.fit_lr, self.weight_decay, self.batch
         try:
-            trained = training(
-                X, y, *kind, self.fit_lr, self.weight_decay, self.batch, device
-            ).after(self.epochs)
+            trained = training(X, y, *model, *optimiser, device).after(self.epochs)
         except BaseException:
             training.forget()  # it may have stopped in the middle of an epoch
             raise
@@ -224,30 +218,31 @@ class LoRA(TextSystem):
 
     @one_thread()
     def _correct(self, x, y):
-        again = self.rng.choice(
-            len(self.remembered[2]), min(self.replay, len(self.remembered[2])), replace=False
-        )
-        new = (*tokenise(np.array([x]), self.backbone, self.max_length), [y])
-        tokens, lengths, labels = (
-            np.concatenate([a, b[again]]) for a, b in zip(new, self.remembered)
-        )
+        old_tokens, old_lengths, old_labels = self.remembered
+        n_old = len(old_labels)
+        again = self.rng.choice(n_old, min(self.replay, n_old), replace=False)
+        new_tokens, new_lengths = tokenise(np.array([x]), self.backbone, self.max_length)
+        tokens = np.concatenate([new_tokens, old_tokens[again]])
+        lengths = np.concatenate([new_lengths, old_lengths[again]])
+        labels = np.concatenate([[y], old_labels[again]])
         self.model.train(self.correct_with_dropout)
         self.model.zero_grad()
-        with torch_seed(
-            self.seed * 1_000_003 + self.corrections - 1
-        ):  # of the dropout, so that a run can be repeated
+        # Of the dropout, so that a run can be repeated.
+        with torch_seed(self.seed * 1_000_003 + self.corrections - 1):
             for rows in by_length(lengths, np.arange(len(labels)), 8):
                 out = logits(self.model, tokens[rows], lengths[rows])
-                loss = cross_entropy(
-                    out, torch.tensor(labels[rows], device=out.device), reduction="sum"
-                )
+                targets = torch.tensor(labels[rows], device=out.device)
+                loss = cross_entropy(out, targets, reduction="sum")
                 (loss / len(labels)).backward()
         with torch.no_grad():
             for p in self.model.learnt().values():
                 p -= self.lr * p.grad
 
-    def storage(self):
-        """The frozen backbone is not counted, nor is the encoder of systems that read embeddings."""
+    def storage(self) -> Storage:
+        """Adapters, head and remembered rows.
+
+        The frozen backbone is not counted, nor is the encoder of systems that read embeddings.
+        """
         learnt = sum(p.numel() for p in self.model.learnt().values())
         kept = sum(part.nbytes for part in self.remembered)
         return Storage(4 * learnt + kept, len(self.remembered[2]), learnt)

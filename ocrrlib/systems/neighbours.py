@@ -1,83 +1,93 @@
-"""Systems that store entries and ask the nearest: static, unbounded, bounded, approximate, and mixed with a head."""
+"""Systems that store entries and ask the nearest ones, by exact or approximate search."""
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ocrrlib.chain import Ledger
 from ocrrlib.files import InputError
-from ocrrlib.metrics import rivals
 from ocrrlib.search import Buffer, Entries, StandingQueries, top_k
 from ocrrlib.systems.base import TEMPERATURE, Storage, System, softmax
 from ocrrlib.systems.heads import LinearHead
 from ocrrlib.voting import vote
 
 
-def shares(sims, slots, entries, n_classes, temperature, nearest=False):
-    """Class probabilities, (m, n_classes) float64: the softmax over the neighbours' cosines, summed per class.
+def neighbour_shares(
+    sims: np.ndarray, slots: np.ndarray, entries: Entries, n_classes: int, temperature: float
+) -> np.ndarray:
+    """Class probabilities (m, C) float64: a softmax over the neighbours' cosines, summed by class.
 
     ``sims`` and ``slots`` (m, k) are cosines and slots of neighbours among ``entries``, as from
-    ``top_k``, ``temperature`` is that of the softmax. With ``nearest``, each class has the share of
-    the nearest of its neighbours alone, so that classes of few entries are not outvoted.
+    ``top_k``; slots below 0 are empty.
     """
-    p, found = np.zeros((len(sims), n_classes)), slots >= 0
-    places = np.nonzero(found)[0] * n_classes + entries.y[slots[found]]
-    if nearest:
-        np.maximum.at(p.ravel(), places, np.exp((sims - sims[:, :1]) / temperature)[found])
-        p /= p.sum(axis=1, keepdims=True)
-    else:
-        np.add.at(p.ravel(), places, softmax(sims / temperature)[found])
+    # p(c) = sum of exp(cos_i / temperature) over neighbours i of class c, over the sum of all
+    found = slots >= 0
+    rows, _ = np.nonzero(found)
+    p = np.zeros((len(sims), n_classes))
+    np.add.at(p, (rows, entries.y[slots[found]]), softmax(sims / temperature)[found])
     return p
+
+
+def nearest_shares(
+    sims: np.ndarray, slots: np.ndarray, entries: Entries, n_classes: int, temperature: float
+) -> np.ndarray:
+    """As ``neighbour_shares``, but each class has the share of its nearest neighbour alone.
+
+    Classes of few entries are not outvoted so.
+    """
+    found = slots >= 0
+    rows, _ = np.nonzero(found)
+    powers = np.exp((sims - sims[:, :1]) / temperature)
+    p = np.zeros((len(sims), n_classes))
+    np.maximum.at(p, (rows, entries.y[slots[found]]), powers[found])
+    return p / p.sum(axis=1, keepdims=True)
 
 
 @dataclass(eq=False)
 class Neighbours(System):
-    """Predicts by a vote of the ``k`` most similar entries; subclasses decide what is stored."""
+    """A vote of the ``k`` most similar entries; subclasses decide what is stored.
+
+    Evidence about rows are cosines and slots of their neighbours, both (m, k).
+    """
 
     k: int = 5  #: neighbours that may vote
     margin: float = 0.05  #: cosine distance from the best neighbour within which they do
     rule: str = "full"  #: how they vote, a name in ``ocrrlib.voting.RULES``
+    entries: Entries = field(init=False, repr=False)
+    probabilistic = True
     temperature = TEMPERATURE  # of the softmax over cosines
     spare = 0  # neighbours that a watched query keeps in reserve, for when others are overwritten
 
-    def _scores(self, X):
-        """Cosines and slots of the neighbours, both (m, k)."""
+    def _evidence(self, X):
         return top_k(X, self.entries.X, self.entries.born, self.k)
 
     def _follow(self, Q):
         return StandingQueries(Q, self.entries, self.k, self.spare).neighbours
 
-    def _answer(self, found):
-        sims, slots = found
-        return vote(sims, self._labels(slots), self.margin, self.rule)
+    def _answer(self, evidence):
+        sims, slots = evidence
+        labels = np.where(slots < 0, -1, self.entries.y[slots])
+        return vote(sims, labels, self.margin, self.rule)
 
-    def _labels(self, slots):
-        return np.where(slots < 0, -1, self.entries.y[slots])
+    def _probabilities(self, evidence):
+        sims, slots = evidence
+        return neighbour_shares(sims, slots, self.entries, self.n_classes, self.temperature)
 
-    def _probabilities(self, found):
-        return shares(*found, self.entries, self.n_classes, self.temperature)
-
-    def _rivals(self, found, new):
-        if type(self)._probabilities is not Neighbours._probabilities:
-            return super()._rivals(found, new)
-        sims, slots = found
-        labels, powers = self._labels(slots), np.exp((sims - sims[:, :1]) / self.temperature)
-        same = labels[:, :, None] == labels[:, None, :]
-        return rivals((same @ powers[:, :, None])[:, :, 0], new, labels=labels, log=True)
-
-    def storage(self):
+    def storage(self) -> Storage:
         return Storage(bytes=self.entries.nbytes, entries=self.entries.size)
 
 
 class StaticKNN(Neighbours):
     """The substrate's search and vote over the initial entries only (paper, section 4.1)."""
 
+    learns = False
+
     def _fit(self, X, y):
         self.entries = Entries(X, y)
-
-    def _correct(self, x, y):
-        """The point of this baseline: it does not learn, and watched answers stay."""
-        self.corrections = 0
 
 
 class Substrate(Neighbours):
@@ -99,25 +109,31 @@ class Substrate(Neighbours):
     def answer(self, X):
         """Class ids (m,), probabilities (m, C), and cosines and slots (m, k) of the nearest."""
         self.seen[self.entries.y] = True
-        scores = self._scores(X)
-        found = scores
-        if not isinstance(scores, tuple):
+        evidence = self._evidence(X)
+        found = evidence
+        if not isinstance(evidence, tuple):
             found = top_k(X, self.entries.X, self.entries.born, self.k)
-        p = np.array(self._probabilities(scores))
-        return self._answer(scores), p, *found
+        p = np.array(self._probabilities(evidence))
+        return self._answer(evidence), p, *found
 
 
-def reservoir(write, budget, rng):
-    """Slot of write number ``write``, kept if below ``budget``: at any time a uniform sample (Vitter 1985, R)."""
+def reservoir(write: int, budget: int, rng: np.random.Generator) -> int:
+    """Slot of write number ``write``; it is kept if the slot is below ``budget``.
+
+    At any time the entries are a uniform sample of all writes (Vitter 1985, algorithm R).
+    """
     return write if write < budget else int(rng.integers(0, write + 1))
 
 
-def fifo(write, budget, rng):
-    """Slot of write number ``write``: the newest ``budget`` writes."""
+def fifo(write: int, budget: int, rng: np.random.Generator) -> int:
+    """Slot of write number ``write``, so that the newest ``budget`` writes are kept."""
     return write % budget
 
 
-EVICTIONS = {"reservoir": reservoir, "fifo": fifo}
+EVICTIONS: dict[str, Callable[[int, int, np.random.Generator], int]] = {
+    "reservoir": reservoir,
+    "fifo": fifo,
+}
 
 
 @dataclass(eq=False)
@@ -132,29 +148,31 @@ class Bounded(Neighbours):
     spare = 15
 
     def _fit(self, X, y):
-        self.offered, self.rng = 0, np.random.default_rng(self.seed)
+        self.offered = 0
+        self.rng = np.random.default_rng(self.seed)
         self.entries = Buffer(X[:0], y[:0])
         for x, label in zip(X, y.tolist()):
             self._correct(x, label)
-        self.entries.writes = len(
-            y
-        )  # corrections are those since then, though not every row was kept
+        # Corrections are the writes since then, though not every initial row was kept.
+        self.entries.writes = len(y)
 
     def _correct(self, x, y):
         slot = EVICTIONS[self.eviction](self.offered, self.budget, self.rng)
         self.offered += 1
-        if slot == self.entries.size < self.budget:
+        if slot >= self.budget:
+            return
+        if slot == self.entries.size:
             self.entries.append(x, y)
-        elif slot < self.budget:
+        else:
             self.entries.overwrite(slot, x, y)
 
 
 @dataclass(eq=False)
 class SubstrateHNSW(Substrate):
-    """The substrate with approximate search, by hnswlib's navigable small worlds (paper, section 6.5).
+    """The substrate with approximate search by hnswlib's small worlds (paper, section 6.5).
 
     A pickled index keeps its rows and links, but not its random generator: it draws other links
-    later.
+    later. A deep copy builds its index anew and goes on as the original does.
     """
 
     M: int = 16  #: links of an entry
@@ -162,16 +180,29 @@ class SubstrateHNSW(Substrate):
     ef: int = 64  #: effort of searching
 
     def _fit(self, X, y):
+        super()._fit(X, y)
+        self._build()
+
+    def __deepcopy__(self, memo):
+        twin = copy.copy(self)
+        twin.entries = copy.deepcopy(self.entries, memo)
+        twin.seen = self.seen.copy()
+        twin._build()
+        return twin
+
+    def _build(self):
         try:
             from hnswlib import Index
         except ModuleNotFoundError:
             raise InputError(
                 "substrate_hnsw needs hnswlib, not installed: pip install chroma-hnswlib"
             ) from None
-        super()._fit(X, y)
         self.index = Index("ip", self.dim)
         self.index.init_index(
-            len(X), M=self.M, ef_construction=self.ef_construction, random_seed=self.seed
+            self.entries.size,
+            M=self.M,
+            ef_construction=self.ef_construction,
+            random_seed=self.seed,
         )
         self.index.set_num_threads(1)  # with more, the same rows give another index each time
         self.index.set_ef(self.ef)
@@ -183,30 +214,35 @@ class SubstrateHNSW(Substrate):
 
     def _catch_up(self):
         """Index the entries written since."""
-        while (size := self.index.get_current_count()) < self.entries.size:
-            if size == (room := self.index.get_max_elements()):
-                self.index.resize_index(room := size + max(1, size // 4))
+        size = self.index.get_current_count()
+        while size < self.entries.size:
+            room = self.index.get_max_elements()
+            if size == room:
+                room = size + max(1, size // 4)
+                self.index.resize_index(room)
             self.index.add_items(self.entries.X[size:room])
+            size = self.index.get_current_count()
 
-    def _scores(self, X):
+    def _evidence(self, X):
         self._catch_up()
         try:
             slots, distances = self.index.knn_query(X, self.k)
         except RuntimeError:  # some query reaches fewer than k entries: it is searched exactly
             if len(X) == 1:
-                return super()._scores(X)
-            return tuple(map(np.concatenate, zip(*(self._scores(x[None]) for x in X))))
-        sims, slots = (1.0 - distances).astype(np.float64), slots.astype(np.int64)
+                return super()._evidence(X)
+            found = [self._evidence(x[None]) for x in X]
+            return tuple(np.concatenate(parts) for parts in zip(*found))
+        sims = (1.0 - distances).astype(np.float64)
+        slots = slots.astype(np.int64)
         order = np.lexsort((-slots, -sims), axis=-1)  # newest first among equals
         return np.take_along_axis(sims, order, axis=1), np.take_along_axis(slots, order, axis=1)
 
     _follow = System._follow  # asks the index each time
 
-    def storage(self):
+    def storage(self) -> Storage:
         index = self.index.__getstate__()[0]  # header, rows and links, as in the index's own file
-        links = (
-            96 + 4 * self.entries.size + index["data_level0"].nbytes + index["link_lists"].nbytes
-        )
+        header = 96 + 4 * self.entries.size
+        links = header + index["data_level0"].nbytes + index["link_lists"].nbytes
         return Storage(bytes=self.entries.nbytes + links, entries=self.entries.size)
 
 
@@ -214,42 +250,40 @@ class SubstrateHNSW(Substrate):
 class KNNLM(LinearHead):
     """A frozen head mixed with a growing datastore (paper, section 4.2; Khandelwal et al. 2020).
 
-    Class probabilities are ``weight * p_neighbours + (1 - weight) * p_head``.
+    p = weight * p_neighbours + (1 - weight) * p_head
     """
 
     k: int = 5
     weight: float = 0.5  #: lambda, the share of the neighbours
     temperature: float = 0.1  #: tau of the softmax over the ``k`` cosines
+    probabilistic = True
 
     def _fit(self, X, y):
         super()._fit(X, y)
         self.entries = Entries(X, y)
 
-    def _mix(self, p_head, found):
-        near = shares(*found, self.entries, self.n_classes, self.temperature)
+    def _mix(self, p_head, sims, slots):
+        near = neighbour_shares(sims, slots, self.entries, self.n_classes, self.temperature)
         return (1 - self.weight) * p_head + self.weight * near
 
-    def _scores(self, X):
-        found = top_k(X, self.entries.X, self.entries.born, self.k)
-        return self._mix(softmax(super()._scores(X)), found)
+    def _evidence(self, X):
+        near = top_k(X, self.entries.X, self.entries.born, self.k)
+        return self._mix(softmax(self._scores(X)), *near)
 
     def _follow(self, Q):
-        standing, p_head = StandingQueries(Q, self.entries, self.k), softmax(super()._scores(Q))
-        return lambda rows: self._mix(p_head[rows], standing.neighbours(rows))
+        standing = StandingQueries(Q, self.entries, self.k)
+        p_head = softmax(self._scores(Q))
+        return lambda rows: self._mix(p_head[rows], *standing.neighbours(rows))
 
-    def _probabilities(self, p):
+    def _probabilities(self, evidence):
         """The frozen head gives classes to come a little, too; they do not count."""
-        p[:, ~self.seen] = 0
+        p = np.where(self.seen, evidence, 0.0)
         return p / p.sum(axis=1, keepdims=True)
-
-    def _rivals(self, p, new):
-        return rivals(p, new, self.seen, log=True)
 
     def _correct(self, x, y):
         self.entries.append(x, y)
 
-    def storage(self):
+    def storage(self) -> Storage:
         head = super().storage()
-        return Storage(
-            head.bytes + self.entries.nbytes, entries=self.entries.size, parameters=head.parameters
-        )
+        size = head.bytes + self.entries.nbytes
+        return Storage(size, entries=self.entries.size, parameters=head.parameters)

@@ -1,18 +1,18 @@
-"""One-vs-rest classifiers as in river, on arrays: logistic regression and passive-aggressive."""
+"""river's one-vs-rest logistic regression, on arrays."""
 
-import copy
 from dataclasses import dataclass
 
 import numpy as np
 from river import linear_model, optim
 from scipy.special import expit
 
-from ocrrlib.shared import shared
 from ocrrlib.systems.base import Storage, System
 
 
 class StackedLogistic(linear_model.LogisticRegression):
-    """river's own model, loss and optimizer on arrays: what ``OneVsRestClassifier`` holds in a model per class.
+    """river's own model, loss and optimizer on arrays, for all classes at once.
+
+    ``OneVsRestClassifier`` holds a model per class instead.
 
     ``labels`` are the classes seen, in order: rows of the weights (c, d) and places of the
     intercept (c,).
@@ -20,7 +20,9 @@ class StackedLogistic(linear_model.LogisticRegression):
 
     def __init__(self, lr, dim):
         super().__init__(optim.SGD(lr))
-        self.labels, self._weights, self.intercept = [], np.zeros((0, dim)), np.zeros(0)
+        self.labels: list[int] = []
+        self._weights = np.zeros((0, dim))
+        self.intercept = np.zeros(0)
 
     @property
     def weights(self):
@@ -44,43 +46,41 @@ class StackedLogistic(linear_model.LogisticRegression):
         return np.multiply.outer(slopes, x), slopes
 
 
-@shared(keep=1)
-def logistic_pass(X, y, seed, lr, rows):
-    """river's logistic regression after one pass over ``rows`` random rows, in random order."""
-    model = StackedLogistic(lr, X.shape[1])
-    rng = np.random.default_rng(seed)
-    chosen = rng.choice(len(y), min(rows, len(y)), replace=False)
-    for row in chosen[rng.permutation(len(chosen))]:
-        model.learn_one(X[row].astype(np.float64), int(y[row]))
-    return model
-
-
 @dataclass(eq=False)
 class RiverLogReg(System):
     """river's one-vs-rest logistic regression (paper, section 4.2; Montiel et al. 2021)."""
 
     lr: float = 0.01  #: step of river's SGD
-    rows: int = 3000  #: initial rows it passes over, once
+    rows: int = 3000  #: initial rows it passes over, once, in random order
+    probabilistic = True
 
     def _fit(self, X, y):
-        self.model = copy.deepcopy(logistic_pass(X, y, self.seed, self.lr, self.rows))
+        self.model = StackedLogistic(self.lr, X.shape[1])
+        rng = np.random.default_rng(self.seed)
+        chosen = rng.choice(len(y), min(self.rows, len(y)), replace=False)
+        for row in chosen[rng.permutation(len(chosen))]:
+            self._correct(X[row], int(y[row]))
 
     def _scores(self, X):
-        return X.astype(np.float64) @ self.model.weights.T + self.model.intercept
+        """Logits (m, C), -inf for classes not met."""
+        scores = np.full((len(X), self.n_classes), -np.inf)
+        logits = X.astype(np.float64) @ self.model.weights.T + self.model.intercept
+        scores[:, self.model.labels] = logits
+        return scores
 
-    def _answer(self, logits):
-        # The highest probability has the highest logit; equal ones go to the class seen first.
-        return np.array(self.model.labels)[logits.argmax(axis=1)]
+    def _answer(self, scores):
+        # The highest probability has the highest logit; equal ones go to the class met first.
+        labels = np.array(self.model.labels)
+        return labels[scores[:, labels].argmax(axis=1)]
 
-    def _probabilities(self, logits):
+    def _probabilities(self, scores):
         """As in river: one class against the rest each, scaled to sum to 1."""
-        p = np.zeros((len(logits), self.n_classes))
-        p[:, self.model.labels] = expit(logits)
+        p = expit(scores)
         return p / p.sum(axis=1, keepdims=True)
 
     def _correct(self, x, y):
         self.model.learn_one(x.astype(np.float64), y)
 
-    def storage(self):
+    def storage(self) -> Storage:
         parameters = self.model.weights.size + self.model.intercept.size
         return Storage(bytes=8 * parameters, parameters=parameters)
