@@ -162,7 +162,8 @@ class CorrectionMemory(AbstractContextManager):
         """Append texts (n,), or vectors (n, d), with their labels (n,), all or none.
 
         ``by`` is the author, kept in each entry; ``vectors`` (n, d) are those of the texts, where
-        they are known. Returns the places of the new entries.
+        they are known. Returns the places of the new entries. Raises ``InputError`` if a text or a
+        label is empty, their numbers differ, or the vectors have another length than those held.
         """
         texts, X = self._embedded(texts, vectors)
         if not len(labels) == len(texts) == len(X):
