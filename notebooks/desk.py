@@ -20,8 +20,7 @@ from ocrrlib.embeddings import encode, widen
 from ocrrlib.encoders import load_encoder
 from ocrrlib.experiments import EXPERIMENTS
 from ocrrlib.files import InputError, pick
-from ocrrlib.memory import CorrectionMemory
-from ocrrlib.memory.file import verify
+from ocrrlib.memory import CorrectionMemory, verify
 from ocrrlib.scenario import make_scenario
 from ocrrlib.search import top_k
 from ocrrlib.systems import make
@@ -211,10 +210,9 @@ class Desk:
 
     def damage(self, kind, entry):
         """Damage an entry in a copy of the file, see ``DAMAGES``; the desk keeps the whole one."""
-        labels, classes = (
-            [self.memory.labels[id] for id in self.memory.entries.y],
-            self.data.classes,
-        )
+        names = self.memory.labels
+        labels = [names[id] for id in self.memory.entries.y]
+        classes = self.data.classes
         labels[entry] = classes[classes.index(labels[entry]) - 1]
         self.copy, self._shown = f"{self._folder}/copy.sqlite", entry + 3
         with (

@@ -1,77 +1,146 @@
-"""The paper's ledger: entries bound to one another by a hash chain (section 4.3)."""
+"""The paper's ledger: entries bound to one another by a hash chain (section 4.3).
+
+Numbers are little-endian, words UTF-8, hashes SHA-256. The content of an entry is hashed first::
+
+    commitment = SHA-256(
+        salt                  16 bytes in a file, none in memory
+        length of x           uint32, in bytes
+        x                     the embedding, float32 a value
+        label  0x00  author
+        0x00  text            only if the entry has a text
+    )
+
+Then the entry, in the form of an RFC 6962 leaf, so that entry hashes are also the leaves of a
+Merkle tree (see ``ocrrlib.memory.tree``)::
+
+    entry hash = SHA-256(
+        0x00  "OCRR2 "        7 bytes
+        place                 uint64: 0, 1, 2 ...
+        time                  int64, microseconds since 1970, UTC; 0 in memory
+        commitment            32 bytes
+        hash of the entry before, at place 0 the genesis      32 bytes
+    )
+
+    genesis = 32 zero bytes, in memory
+              SHA-256("OCRR2 " about), in a file that says ``about`` about itself
+
+Once salt and content are erased, the commitment reveals nothing about them, and the chain can still
+be verified.
+"""
 
 import struct
 from hashlib import sha256
 from typing import NamedTuple
 
+import numpy as np
+
 from ocrrlib.search import Entries
 from ocrrlib.shared import shared
 
-_entry, _length = struct.Struct("<7sQq").pack, struct.Struct("<I").pack
 GENESIS = bytes(32)  # the hash before the first entry of a ledger in memory
 
-
-def commitment(salt, x, label, author="", text=None):
-    """SHA-256 of an entry's content; once ``salt`` and content are erased, it reveals nothing about them.
-
-    Encoded as: ``salt`` (bytes), length of ``x`` in bytes (uint32, little-endian), ``x`` (float32
-    each, little-endian), and ``label``, ``author`` and ``text``, if there is one, in UTF-8,
-    separated by zero bytes.
-    """
-    words = f"{label}\0{author}" if text is None else f"{label}\0{author}\0{text}"
-    return sha256(b"".join((salt, _length(len(x)), x, words.encode()))).digest()
+_pack_length = struct.Struct("<I").pack
+_pack_link = struct.Struct("<7sQq").pack
 
 
-def entry_hash(place, time, committed, previous):
-    """Hash of an entry, as RFC 6962 hashes a leaf.
+def file_genesis(about: str) -> bytes:
+    """Return the hash before the first entry of a file, from what the file says about itself."""
+    return sha256(b"OCRR2 " + about.encode()).digest()
 
-    SHA-256 over a zero byte and the entry: ``b"OCRR2 "``, place (uint64), time (int64, microseconds
-    since 1970, UTC), all little-endian, commitment to the content, hash of the entry before (32
-    bytes each).
-    """
-    return sha256(_entry(b"\0OCRR2 ", place, time) + committed + previous).digest()
+
+def commitment(
+    salt: bytes, x: bytes, label: str, author: str = "", text: str | None = None
+) -> bytes:
+    """Return the commitment to an entry's content; ``x`` are the bytes of its embedding."""
+    words = f"{label}\0{author}"
+    if text is not None:
+        words += f"\0{text}"
+    return sha256(salt + _pack_length(len(x)) + x + words.encode()).digest()
+
+
+def entry_hash(place: int, time: int, committed: bytes, previous: bytes) -> bytes:
+    """Return the hash of an entry; ``committed`` is the commitment to its content."""
+    return sha256(_pack_link(b"\0OCRR2 ", place, time) + committed + previous).digest()
+
+
+class Link(NamedTuple):
+    """What binds an entry to the one before it, and its hash."""
+
+    place: int
+    time: int
+    commitment: bytes
+    previous: bytes
+    hash: bytes
+
+
+def verify_entry(link: Link, place: int, previous: bytes) -> bool:
+    """Whether an entry stands at ``place``, names the hash before it, and has the right hash."""
+    if link.place != place or link.previous != previous:
+        return False
+    return entry_hash(link.place, link.time, link.commitment, link.previous) == link.hash
 
 
 class Fault(NamedTuple):
-    """The first broken entry."""
+    """The first broken entry of a ledger.
+
+    ``kind`` is *changed*, *removed* (just before the entry), *inserted*, *reordered*, *truncated*
+    (shorter than a head says) or *forked* (another history than that of a head).
+    """
 
     position: int
-    kind: str  # changed, removed (just before), inserted, reordered, truncated (before the head), forked (off the head)
+    kind: str
 
     def __str__(self):
         return f"entry {self.position}: {self.kind}"
 
 
-@shared(keep=2)
-def _chain(X, y):
-    """The hash before the first entry of a new ledger, and those of its entries; many runs begin with the same."""
-    chain = [GENESIS]
-    for x, label in zip(X, y.tolist()):
-        chain.append(_hash(len(chain) - 1, x, label, chain[-1]))
-    return chain
-
-
-def _hash(place, x, label, previous):
+def _next_hash(place: int, x: np.ndarray, label: int, previous: bytes) -> bytes:
+    """Hash of an entry of a ledger in memory: no salt, no author, no text, time 0."""
     return entry_hash(place, 0, commitment(b"", x.tobytes(), str(label)), previous)
+
+
+@shared(keep=2)  # many runs begin with the same rows
+def _chain(X, y):
+    """Genesis and the hashes of all entries of a new ledger."""
+    chain = [GENESIS]
+    for place, label in enumerate(y.tolist()):
+        chain.append(_next_hash(place, X[place], label, chain[-1]))
+    return chain
 
 
 class Ledger(Entries):
     """Entries in memory, each bound to the one before; they can only be appended.
 
-    ``hashes`` lists those of all entries. Times are 0, authors and salts empty, class ids written
-    as decimal numbers.
+    ``hashes`` lists the hashes of all entries. Class ids are hashed as decimal numbers.
     """
 
-    def __init__(self, X, y):
+    def __init__(self, X: np.ndarray, y: np.ndarray):
         super().__init__(X, y)
         self.hashes = _chain(self.X, self.y)[1:]
 
-    def append(self, x, y):
+    def append(self, x: np.ndarray, y: int):
         super().append(x, y)
-        self.hashes.append(
-            _hash(self.size - 1, self.X[-1], int(y), self.hashes[-1] if self.hashes else GENESIS)
-        )
+        previous = self.hashes[-1] if self.hashes else GENESIS
+        self.hashes.append(_next_hash(self.size - 1, self.X[-1], int(y), previous))
+
+    def verify(self) -> Fault | None:
+        """Recompute all hashes: the first ``Fault``, or None.
+
+        The hash before an entry is not stored with it, so a removed, inserted or moved entry shows
+        as *changed*. A missing or surplus tail of ``hashes`` shows as *inserted* or *truncated*.
+        """
+        previous = GENESIS
+        for place, (x, label, hash) in enumerate(zip(self.X, self.y.tolist(), self.hashes)):
+            content = commitment(b"", x.tobytes(), str(label))
+            if not verify_entry(Link(place, 0, content, previous, hash), place, previous):
+                return Fault(place, "changed")
+            previous = hash
+        if len(self.hashes) < self.size:
+            return Fault(len(self.hashes), "inserted")
+        if len(self.hashes) > self.size:
+            return Fault(self.size, "truncated")
+        return None
 
     @property
-    def nbytes(self):
+    def nbytes(self) -> int:
         return super().nbytes + self.size * (8 + 32 + 32)  # id and two hashes

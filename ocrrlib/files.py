@@ -64,15 +64,16 @@ def atomic(path):
             dir=path.parent, prefix=f".{path.name}.", suffix="~"
         ) as folder:
             yield (temporary := Path(folder) / path.name)
-            _sync(temporary)
+            sync_to_disk(temporary)
             os.replace(temporary, path)
-            _sync(path.parent)
+            sync_to_disk(path.parent)
     except OSError as error:
         way_out = "make room, or choose a folder that can be written"
         raise InputError(f"cannot write {path}: {error.strerror or error}; {way_out}") from error
 
 
-def _sync(path):
+def sync_to_disk(path):
+    """Flush a file, or the names in a folder, to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,8 +1,8 @@
-"""How tests see a ledger from outside: its file edited by SQL, its proofs checked by other implementations.
+"""A ledger seen from outside: its file edited by SQL, its proofs checked by other libraries.
 
-Those are pymerkle for inclusion proofs and tlog-scales for consistency proofs: pymerkle's are not
-RFC 6962's. Suites that are not ours: edits T1 to T9 of Agent Memory Integrity, and AMTB's edits
-(axis 3). `make torture` runs them whole.
+pymerkle checks inclusion proofs, tlog-scales consistency proofs (pymerkle's are not RFC 6962's).
+Suites of other authors: edits T1 to T9 of Agent Memory Integrity, and AMTB's edits (axis 3). `make
+torture` runs them whole.
 """
 
 import hashlib
@@ -22,31 +22,35 @@ from tlog_scales.tlog import ConsistencyProof, ConsistencyProofInvalid
 
 from ocrrlib import CorrectionMemory
 from ocrrlib.chain import Fault, commitment, entry_hash
-from ocrrlib.memory.file import FIELDS, Broken
-from ocrrlib.memory.heads import Head
-from ocrrlib.memory.tree import Tree, extends, root_of
+from ocrrlib.memory import Broken
+from ocrrlib.memory.rows import FIELDS
+from ocrrlib.memory.tree import Tree, root_from_inclusion_proof, verify_consistency
 
 ALL = "SELECT * FROM entries ORDER BY place"
 PUT = f"REPLACE INTO entries VALUES (?{9 * ', ?'})"
-VERIFIERS = (
+VERIFIERS = (  # of proofs
     "inclusion, pymerkle",
     "inclusion, ledger",
     "consistency, tlog-scales",
     "consistency, ledger",
 )
+# Words for the verdicts of Agent Memory Integrity
 WORDS = {"safe": "reported", "VULNERABLE": "accepted", "ERROR": "not landed", "n/a": "failed"}
+# Kinds of edits; all but the cut are AMTB's
 KINDS = "overwrite", "swap", "delete", "insert", "cut"
 
 
 def sql(path, *statements):
-    """Read or edit a file behind the memory's back by statements with their parameters; rows of the last one."""
+    """Run statements with their parameters on a file, behind the memory; rows of the last one."""
     with closing(sqlite3.connect(path)) as base, base:
         base.execute("PRAGMA synchronous = OFF")
-        return [base.execute(*statement).fetchall() for statement in statements][-1]
+        for statement in statements:
+            found = base.execute(*statement).fetchall()
+        return found
 
 
 def fault(path, *heads):
-    """The first fault of a file, as it opens or by ``verify``."""
+    """First fault of a file, as it opens or by ``verify``."""
     try:
         with CorrectionMemory.open(path) as memory:
             return memory.verify(*heads)
@@ -55,12 +59,15 @@ def fault(path, *heads):
 
 
 def letters(texts):
-    """An encoder: the numbers of each letter."""
+    """Encode texts by how often each of eight letters occurs."""
     return np.array([[1 + text.count(letter) for letter in "acdinprt"] for text in texts], float)
 
 
 def write(path, texts, key, about=None):
-    """Append texts to a file, labelled by their first letter; ``about`` replaces what a new one says about itself."""
+    """Append texts to a file, labelled by their first letter; return the head.
+
+    ``about`` replaces what a new file says about itself.
+    """
     CorrectionMemory.open(path, letters).close()
     if about:
         sql(path, ["UPDATE about SET about = ?", [about]])
@@ -71,35 +78,39 @@ def write(path, texts, key, about=None):
 
 
 def forged(place, previous, x):
-    """An entry that anybody could have hashed."""
-    hashed = place, 7, commitment(b"s" * 16, x, "a"), previous
-    return *hashed, entry_hash(*hashed), b"s" * 16, "a", "", None, x
+    """Row of an entry that anybody could have hashed."""
+    salt = b"s" * 16
+    time = 7
+    committed = commitment(salt, x, "a")
+    hash = entry_hash(place, time, committed, previous)
+    return place, time, committed, previous, hash, salt, "a", "", None, x
 
 
 def rewritten(path, items, *heads):
-    """The fault of a copy of a file with these entries: tuples are numbered anew, lists keep their places."""
-    items = [
-        item if isinstance(item, list) else (place, *item[1:]) for place, item in enumerate(items)
-    ]
+    """Fault of a copy of a file with these entries; tuples are numbered anew, lists are not."""
     copy = shutil.copy(path, path.with_name("copy"))
-    sql(copy, ["DELETE FROM entries"], *([PUT, item] for item in items))
+    statements = [["DELETE FROM entries"]]
+    for place, item in enumerate(items):
+        if isinstance(item, tuple):
+            item = (place, *item[1:])
+        statements.append([PUT, item])
+    sql(copy, *statements)
     return fault(copy, *heads)
 
 
 def trees(n, rng):
-    """The tree of the ledger and that of pymerkle over the same ``n`` random entries, and their hashes."""
+    """Our tree and pymerkle's over the same ``n`` random entries, and the hashes of these."""
     entries = [rng.randbytes(rng.randrange(90)) for _ in range(n)]
-    ours, theirs, hashes = (
-        Tree(),
-        InmemoryTree(),
-        [hashlib.sha256(b"\0" + entry).digest() for entry in entries],
-    )
+    hashes = [hashlib.sha256(b"\0" + entry).digest() for entry in entries]
+    ours = Tree()
     ours.extend(hashes)
+    theirs = InmemoryTree()
     theirs.append_entries(entries)
     return ours, theirs, hashes
 
 
 def accepts(check, *ends):
+    """Whether another implementation's check raises no error."""
     try:
         check(*ends)
     except (InvalidProof, ConsistencyProofInvalid):
@@ -108,157 +119,219 @@ def accepts(check, *ends):
 
 
 def included(tree, hash, place, size, path, root):
-    """Whether pymerkle, which lays it out by a tree of its own, and the ledger accept an inclusion proof."""
-    proof = InclusionProof(
-        "sha256", True, size, place + 1, tree.prove_inclusion(place + 1, size).rule, [hash, *path]
-    )
-    return accepts(proof.verify, hash, root), root_of(hash, place, size, path) == root
+    """Whether pymerkle and the ledger accept an inclusion proof.
+
+    pymerkle takes the layout of the proof from a tree of its own.
+    """
+    rule = tree.prove_inclusion(place + 1, size).rule
+    proof = InclusionProof("sha256", True, size, place + 1, rule, [hash, *path])
+    theirs = accepts(proof.verify, hash, root)
+    ours = root_from_inclusion_proof(hash, place, size, path) == root
+    return theirs, ours
 
 
 def extended(old, new, path):
     """Whether tlog-scales and the ledger accept a consistency proof between two (size, root)."""
-    ours = extends(*(Head("", *end, "") for end in (old, new)), path)
-    return accepts(ConsistencyProof(old[0], new[0], list(path)).check, old[1], new[1]), ours
+    old_size, old_root = old
+    size, root = new
+    theirs = accepts(ConsistencyProof(old_size, size, list(path)).check, old_root, root)
+    ours = verify_consistency(old_size, old_root, size, root, path)
+    return theirs, ours
 
 
 def corrupted(path, rng):
-    """A proof with a hash changed, removed, doubled or added."""
+    """Return a proof with a hash changed, removed, doubled or added."""
     at = rng.randint(0, len(path))
     if at == len(path):
         return [*path, rng.randbytes(32)]
-    changed = bytes([path[at][0] ^ 1 << rng.randrange(8)]) + path[at][1:]
-    return [*path[:at], *rng.choice([[changed], [], path[at : at + 1] * 2]), *path[at + 1 :]]
+    hash = path[at]
+    changed = bytes([hash[0] ^ 1 << rng.randrange(8)]) + hash[1:]
+    instead = rng.choice([[changed], [], [hash, hash]])
+    return [*path[:at], *instead, *path[at + 1 :]]
 
 
 class Stored(MemoryAdapter):
-    """The file under attackers who hash nothing anew, as in the suite's adapters; if ``anchored``, heads are kept."""
+    """The file under attackers who hash nothing anew, as in the suite's own adapters.
 
-    name, supports_replay, supports_metadata, supports_snapshot = (
-        "CorrectionMemory",
-        True,
-        True,
-        True,
-    )
+    If ``anchored``, heads are kept elsewhere.
+    """
+
+    name = "CorrectionMemory"
+    supports_replay = True
+    supports_metadata = True
+    supports_snapshot = True
 
     def __init__(self, anchored):
         self.anchored = anchored
 
     def setup(self):
-        self.folder, self.heads = Path(tempfile.mkdtemp()), []
+        self.folder = Path(tempfile.mkdtemp())
+        self.heads = []
+
+    def teardown(self):
+        shutil.rmtree(self.folder)
+
+    def reload(self):
+        """Nothing is kept open."""
+
+    # Genuine use
 
     def seed(self, n, context="first"):
-        with CorrectionMemory.open(
-            self.folder / context, lambda texts: np.eye(64)[: len(texts)]
-        ) as memory:
+        def encoder(texts):
+            return np.eye(64)[: len(texts)]
+
+        with CorrectionMemory.open(self.folder / context, encoder) as memory:
             numbers = range(len(memory), len(memory) + n)
-            memory.learn(
-                [f"{context} {i}" for i in numbers],
-                [f"limit {40 + i}" for i in numbers],
-                by=context,
-            )
+            texts = [f"{context} {i}" for i in numbers]
+            memory.learn(texts, [f"limit {40 + i}" for i in numbers], by=context)
             if self.anchored and context == "first":
                 self.heads = [str(memory.head())]
 
-    def read_all_raw(self, context="first"):
-        rows = sql(self.folder / context, [ALL])
-        return [Record(row[0], dict(zip(FIELDS.split(", "), row), context=context)) for row in rows]
+    def seed_other(self, n):
+        self.seed(n, "other")
 
-    def write_raw(self, record):
-        sql(self.folder / "first", [PUT, [record.seq, *[*record.fields.values()][1:10]]])
-
-    def restore_store(self, token):
-        shutil.rmtree(self.folder)
-        shutil.move(token, self.folder)
+    def append_genuine(self):
+        self.seed(1)
 
     def verify(self):
         self.verify_detail = fault(self.folder / "first", *self.heads)
         return self.verify_detail is None
 
-    teardown = lambda self: shutil.rmtree(self.folder)
-    reload = lambda self: None  # nothing is kept open
-    mutate_payload = lambda self, record: Record(record.seq, record.fields | {"label": "limit 999"})
-    append_genuine = lambda self: self.seed(1)
-    seed_other = lambda self, n: self.seed(n, "other")
-    read_other_raw = lambda self: self.read_all_raw("other")
-    delete_raw = lambda self, seq: sql(
-        self.folder / "first", ["DELETE FROM entries WHERE place = ?", [seq]]
-    )
-    replay_onto = lambda self, seq, donor: self.write_raw(Record(seq, donor.fields))
-    forge_record = lambda self, last: self.mutate_payload(Record(last.seq + 1, last.fields))
-    read_meta = lambda self, seq: {"author": self.read_all_raw()[seq].fields["author"]}
-    write_meta = lambda self, seq, _: self.write_raw(
-        Record(seq, self.read_all_raw()[seq].fields | {"author": "other"})
-    )
-    identity_of = lambda self, record: f"{record.fields['context']} {record.seq}"
-    payload_of = lambda self, record: record.fields["text"] + record.fields["label"]
-    owner_of = lambda self, record: record.fields["context"]
-    snapshot_store = lambda self: shutil.copytree(self.folder, self.folder.with_suffix(".old"))
+    # What the attackers read
+
+    def read_all_raw(self, context="first"):
+        rows = sql(self.folder / context, [ALL])
+        return [Record(row[0], dict(zip(FIELDS.split(", "), row), context=context)) for row in rows]
+
+    def read_other_raw(self):
+        return self.read_all_raw("other")
+
+    def read_meta(self, seq):
+        return {"author": self.read_all_raw()[seq].fields["author"]}
+
+    def identity_of(self, record):
+        return f"{record.fields['context']} {record.seq}"
+
+    def payload_of(self, record):
+        return record.fields["text"] + record.fields["label"]
+
+    def owner_of(self, record):
+        return record.fields["context"]
+
+    # What they write
+
+    def write_raw(self, record):
+        values = list(record.fields.values())[1:10]
+        sql(self.folder / "first", [PUT, [record.seq, *values]])
+
+    def delete_raw(self, seq):
+        sql(self.folder / "first", ["DELETE FROM entries WHERE place = ?", [seq]])
+
+    def mutate_payload(self, record):
+        return Record(record.seq, record.fields | {"label": "limit 999"})
+
+    def forge_record(self, last):
+        return self.mutate_payload(Record(last.seq + 1, last.fields))
+
+    def replay_onto(self, seq, donor):
+        self.write_raw(Record(seq, donor.fields))
+
+    def write_meta(self, seq, _):
+        fields = self.read_all_raw()[seq].fields | {"author": "other"}
+        self.write_raw(Record(seq, fields))
+
+    def snapshot_store(self):
+        return shutil.copytree(self.folder, self.folder.with_suffix(".old"))
+
+    def restore_store(self, token):
+        shutil.rmtree(self.folder)
+        shutil.move(token, self.folder)
 
 
 def integrity(anchored):
     """Verdict on each of Agent Memory Integrity's nine edits, and how it came about."""
-    results = [attack().run(Stored(anchored)) for attack in AT_REST_ATTACKS_WITH_SNAPSHOT]
-    return {
-        one.attack: f"{WORDS[one.status]}: {one.guard or one.error or one.detail}"
-        for one in results
-    }
+    verdicts = {}
+    for attack in AT_REST_ATTACKS_WITH_SNAPSHOT:
+        one = attack().run(Stored(anchored))
+        verdicts[one.attack] = f"{WORDS[one.status]}: {one.guard or one.error or one.detail}"
+    return verdicts
 
 
 def edit(items, kind, rng, old=0):
-    """Entries edited at random, what is new hashed as anybody can, and the fault to be reported.
+    """Edit entries at random; return them and the fault to be reported.
 
-    The newest ``old`` entries are left alone, but for the cut of a tail.
+    New entries are hashed as anybody can. The newest ``old`` entries are left alone, but for the
+    cut of a tail.
     """
     place, other = rng.sample(range(len(items) - old), 2)
-    one, two, left = items[place], items[other], len(items) - 1 - place
-    before, new, after = items[:place], forged(place, one[3], two[9]), items[place + 1 :]
-    if (
-        kind == "overwrite"
-    ):  # next to the last one, only the head could say which of the two is another
-        return [*before, new, *after], Fault(place + (left == 1), "changed") if left else Fault(
-            0, "forked"
-        )
+    before = items[:place]
+    after = items[place + 1 :]
+    left = len(after)
+    new = forged(place, items[place][3], items[other][9])
+    if kind == "overwrite":
+        if left == 0:  # the chain holds
+            return [*before, new], Fault(0, "forked")
+        # Next to the last entry, only the head could say which of the two is another.
+        position = place + 1 if left == 1 else place
+        return [*before, new, *after], Fault(position, "changed")
     if kind == "swap":
-        swapped = [{place: two, other: one}.get(at, item) for at, item in enumerate(items)]
+        swapped = list(items)
+        swapped[place] = items[other]
+        swapped[other] = items[place]
         return swapped, Fault(min(place, other), "reordered")
     if kind == "insert":
-        return [*before, new, one, *after], Fault(place, "inserted")
-    kept = before if kind == "cut" else [*map(list, before + after)]
-    return kept, Fault(place, "removed" if kept[place:] else "truncated")
+        return [*before, new, items[place], *after], Fault(place, "inserted")
+    if kind == "cut":
+        return before, Fault(place, "truncated")
+    kept = [list(item) for item in before + after]
+    return kept, Fault(place, "removed" if after else "truncated")
 
 
 def tampering(n=10_000, each=250, seed=0, anchored=True):
-    """AMTB, axis 3, and cut tails: edits of an intact ledger, one at a time; how many of each kind are reported.
+    """Count the reported edits of each kind: AMTB, axis 3, and cut tails, one edit at a time.
 
-    If ``anchored``, with a head that was kept elsewhere, and place and kind must be right, too;
-    else the chain alone, with edits of old entries.
+    If ``anchored``, a head was kept elsewhere, and place and kind must be right, too; else the
+    chain is alone, and edits are of old entries.
     """
-    rng, found, heads = random.Random(seed), Counter(), []
+    rng = random.Random(seed)
+    found = Counter()
+    heads = []
     with tempfile.TemporaryDirectory() as folder:
-        with CorrectionMemory.open(path := Path(folder, "intact")) as memory:
+        path = Path(folder, "intact")
+        with CorrectionMemory.open(path) as memory:
             for X in np.array_split(np.random.default_rng(seed).normal(size=(n, 16)), 10):
                 memory.learn(X, np.arange(len(X)) % 77)
                 heads.append(str(memory.head()))
-        found["intact"], items = sum(fault(path, head) is None for head in heads), sql(path, [ALL])
+        found["intact"] = sum(fault(path, head) is None for head in heads)
+        items = sql(path, [ALL])
+        known = heads[-1:] if anchored else []
         for kind in KINDS * each:
-            edited, expected = edit(items, kind, rng, 0 if anchored else 2)
-            reported = rewritten(path, edited, *heads[9 : 9 + anchored])
-            found[kind] += reported == expected if anchored else reported is not None
+            edited, expected = edit(items, kind, rng, old=0 if anchored else 2)
+            reported = rewritten(path, edited, *known)
+            if anchored:
+                found[kind] += reported == expected
+            else:
+                found[kind] += reported is not None
     return dict(found)
 
 
 def proofs(count=10_000, n=10_000, seed=0):
-    """Random proofs of both kinds and as many corrupted ones: how often each verifier is right."""
-    rng, found = random.Random(seed), Counter()
+    """Count how often each verifier is right on proofs of both kinds, corrupted ones, too."""
+    rng = random.Random(seed)
+    found = Counter()
     ours, theirs, hashes = trees(n, rng)
     for _ in range(count):
         size = rng.randint(1, n)
-        place, old, root = rng.randrange(size), rng.randint(1, size), ours.root(size)
-        paths = ours.inclusion(place, size), ours.consistency(old, size)
+        place = rng.randrange(size)
+        old = rng.randint(1, size)
+        root = ours.root(size)
+        inclusion = ours.inclusion_proof(place, size)
+        consistency = ours.consistency_proof(old, size)
         for word in ("accepted", "corrupted, refused"):
-            one = included(theirs, hashes[place], place, size, paths[0], root)
-            two = extended((old, ours.root(old)), (size, root), paths[1])
-            for name, verdict in zip(VERIFIERS, one + two):
+            verdicts = included(theirs, hashes[place], place, size, inclusion, root)
+            verdicts += extended((old, ours.root(old)), (size, root), consistency)
+            for name, verdict in zip(VERIFIERS, verdicts):
                 found[f"{word}: {name}"] += verdict is (word == "accepted")
-            paths = [corrupted(path, rng) for path in paths]
+            inclusion = corrupted(inclusion, rng)
+            consistency = corrupted(consistency, rng)
     return dict(found)

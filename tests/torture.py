@@ -1,4 +1,4 @@
-"""Kills, power cuts and changed files of the correction memory: `make torture` publishes how it stands them."""
+"""Kills, power cuts and changed files of the correction memory; `make torture` publishes counts."""
 
 import json
 import os
@@ -22,62 +22,83 @@ from tqdm import tqdm
 from ocrrlib import CorrectionMemory
 from ocrrlib.chain import commitment, entry_hash
 from ocrrlib.files import ROOT, InputError
-from ocrrlib.memory.file import FIELDS
+from ocrrlib.memory.rows import FIELDS
 from studies.results import publish_study
 from tests.auditor import ALL, PUT, integrity, proofs, sql, tampering
 
+MAYBE = "?"  # told of an entry before it is erased: afterwards it may be or not
+
 
 def write(path, seed, told, steps=10**9, many=60, d=8, rest=0):
-    """Correct, learn, forget and open again; tell of each in a file once it is done: places, their label, head."""
-    rng, memory, places, told = np.random.default_rng(seed), None, [], open(told, "w")
-    for step in range(steps):
-        time.sleep(rng.uniform(0, rest))
-        if step % 40 == 0:
-            memory = memory and memory.close() or CorrectionMemory.open(path)
-        if forgets := step % 10 == 9 and not rest:
-            print(
-                json.dumps([places[:1], "?", str(memory.head())]), file=told, flush=True
-            )  # may be erased from now on
-            memory.forget(places[0])
-        else:
-            X, label = rng.normal(size=(many if step % 5 == 4 else 1, d)), f"{seed} {step}"
-            places = (
-                [*memory.learn(X, [label] * len(X))]
-                if len(X) > 1
-                else [memory.correct(X[0], label)]
-            )
-        done = [places[:1], None] if forgets else [places, label]
-        print(json.dumps([*done, str(memory.head())]), file=told, flush=True)
-    memory.close()
+    """Correct, learn, forget and open again, and tell of each in the file ``told`` once it is done.
+
+    A line there is JSON: places, their label (None once they were erased), the newest head.
+    """
+    rng = np.random.default_rng(seed)
+    memory = None
+    places = []
+    with open(told, "w") as out:
+
+        def tell(places, label):
+            print(json.dumps([places, label, str(memory.head())]), file=out, flush=True)
+
+        for step in range(steps):
+            time.sleep(rng.uniform(0, rest))
+            if step % 40 == 0:
+                if memory:
+                    memory.close()
+                memory = CorrectionMemory.open(path)
+            if step % 10 == 9 and not rest:
+                tell(places[:1], MAYBE)
+                memory.forget(places[0])
+                tell(places[:1], None)
+                continue
+            n = many if step % 5 == 4 else 1
+            X = rng.normal(size=(n, d))
+            label = f"{seed} {step}"
+            if n > 1:
+                places = list(memory.learn(X, [label] * n))
+            else:
+                places = [memory.correct(X[0], label)]
+            tell(places, label)
+        memory.close()
 
 
 def gathered(text):
-    """What was told: labels by place, and the newest head as "head"."""
+    """What was told: labels by place, and the newest head as "head"; a torn last line is left."""
     told = {}
-    for places, label, head in map(json.loads, text[: text.rfind(b"\n") + 1].splitlines()):
-        told |= dict.fromkeys(places, label) | {"head": head}
+    whole = text[: text.rfind(b"\n") + 1]
+    for line in whole.splitlines():
+        places, label, head = json.loads(line)
+        told |= dict.fromkeys(places, label)
+        told["head"] = head
     return told
 
 
 def check(path, told, found):
     """Count a damaged file, and entries that are not as was told."""
+    heads = [told["head"]] if "head" in told else []
     try:
         with CorrectionMemory.open(path) as memory:
-            if fault := memory.verify(*filter(None, [told.get("head")])):
-                raise InputError(f"{path}: {fault}")
-        labels = dict(sql(path, ["SELECT place, label FROM entries"])) | {"head": told.get("head")}
-        found["lost"] += sum(
-            labels.get(place, "") != label for place, label in told.items() if label != "?"
-        )
+            fault = memory.verify(*heads)
+        if fault:
+            raise InputError(f"{path}: {fault}")
     except InputError as error:
         found["damaged"] += 1
         print(error)
+        return
+    labels = dict(sql(path, ["SELECT place, label FROM entries"]))
+    for place, label in told.items():
+        if place != "head" and label != MAYBE:
+            found["lost"] += labels.get(place, "") != label
 
 
 def started(path, seed, rest=0):
-    """A process that writes for ever, and the file in which it tells."""
-    context, told = get_context("forkserver"), path.with_suffix(f".{seed}")
-    context.set_forkserver_preload(["ocrrlib.memory.memory"])
+    """Start a process that writes for ever; return it, and the file in which it tells."""
+    told = path.with_suffix(f".{seed}")
+    context = get_context("forkserver")
+    # Else importing takes longer than a writer lives.
+    context.set_forkserver_preload(["tests.torture", "ocrrlib.systems.neighbours"])
     process = context.Process(
         target=write, args=(path, seed, told), kwargs={"rest": rest}, daemon=True
     )
@@ -86,23 +107,24 @@ def started(path, seed, rest=0):
 
 
 def kills(count, seed=0, each=20):
-    """Kill writers at random instants while another one writes, too; a new file for ``each`` of them."""
-    rng, found = (
-        np.random.default_rng(seed),
-        Counter(kills=count, acknowledged=0, lost=0, damaged=0),
-    )
+    """Kill writers at random instants while another one writes; a new file for ``each`` of them."""
+    rng = np.random.default_rng(seed)
+    found = Counter(kills=count, acknowledged=0, lost=0, damaged=0)
     with TemporaryDirectory() as folder:
         for kill in range(count):
             if kill % each == 0:
-                path, told = Path(folder, f"{kill}.sqlite"), {}
+                path = Path(folder, f"{kill}.sqlite")
+                told = {}
                 other = started(path, kill + count, rest=0.05)
-            one, last = started(path, kill), kill % each == each - 1 or kill == count - 1
+            one = started(path, kill)
+            last = kill % each == each - 1 or kill == count - 1
             time.sleep(rng.uniform(0, 0.1))
             for process, _ in [one, other] if last else [one]:
                 process.kill()
                 process.join()
             for _, file in (one, other):
-                told |= gathered(file.read_bytes() if file.exists() else b"")
+                if file.exists():
+                    told |= gathered(file.read_bytes())
             check(path, told, found)
             if last:
                 found["acknowledged"] += len(told) - 1
@@ -112,20 +134,31 @@ def kills(count, seed=0, each=20):
 def content(file, kept=lambda change: True):
     """Content as of the last flush, with those later changes for which ``kept(change)``."""
     data = file["flushed"][:]
-    for at, new in filter(kept, file["later"]):
+    for change in file["later"]:
+        if not kept(change):
+            continue
+        at, new = change
         data.extend(bytes(max(0, at - len(data))))
-        data[at : at + len(new) if new else None] = new
+        if new:
+            data[at : at + len(new)] = new
+        else:  # cut there
+            del data[at:]
     return data
 
 
 def flushes(trace, folder):
-    """Yield files now, those as of the last flush of the folder, and what was told, before each flush in a trace."""
-    now, safe, told = {}, {}, b""
+    """Replay a trace, and yield before each flush and at the end.
+
+    Yields the files as they are, those whose names were there at the last flush of the folder, and
+    what was told.
+    """
+    now = {}
+    safe = {}
+    told = b""
     for line in trace.read_bytes().replace(b"\\x", b"").splitlines():
         name, _, rest = line.partition(b"(")
-        path, *data = [
-            bytes.fromhex(hex.decode()) for hex in re.findall(rb'[<"]([0-9a-f]+)[>"]', rest)
-        ] or [b""]
+        strings = re.findall(rb'[<"]([0-9a-f]+)[>"]', rest) or [b""]
+        path, *data = [bytes.fromhex(string.decode()) for string in strings]
         numbers = [int(number) for number in re.findall(rb"(?<=, )\d+", rest)]
         if name == b"write" and path.endswith(b"/told"):
             told += data[0]
@@ -144,25 +177,35 @@ def flushes(trace, folder):
     yield now, safe, told
 
 
+def traced(folder, disk, count):
+    """Write under strace; return the trace."""
+    trace = folder / "trace"
+    write = f"write('{disk}/m.sqlite', 0, '{folder}/told', {count}, 200, 256)"
+    calls = "openat,pwrite64,write,ftruncate,fsync,fdatasync,unlink"
+    strace = ["strace", "-qq", "-y", "-xx", "-s", "9999999", "-e", f"trace={calls}", "-o", trace]
+    python = [sys.executable, "-c", f"from tests.torture import write; {write}"]
+    subprocess.run([*strace, *python], check=True, cwd=ROOT)
+    return trace
+
+
 def cuts(count, seed=0):
-    """Cut the power before each flush that strace saw: all later changes are lost, or some of them."""
-    rng, found = np.random.default_rng(seed), Counter(cuts=0, acknowledged=0, lost=0, damaged=0)
+    """Cut the power before each flush that strace saw: later changes are lost, all or some."""
+    rng = np.random.default_rng(seed)
+    found = Counter(cuts=0, acknowledged=0, lost=0, damaged=0)
     with TemporaryDirectory() as folder:
-        disk, left, trace = (Path(folder, name) for name in ("disk", "left", "trace"))
+        disk = Path(folder, "disk")
+        left = Path(folder, "left")
         disk.mkdir()
-        code = f"from tests.torture import write; write('{disk}/m.sqlite', 0, '{folder}/told', {count}, 200, 256)"
-        strace = "strace -qq -y -xx -s 9999999 -e trace=openat,pwrite64,write,ftruncate,fsync,fdatasync,unlink -o"
-        command = [*strace.split(), trace, sys.executable, "-c", code]
-        subprocess.run(command, check=True, cwd=ROOT)
+        trace = traced(Path(folder), disk, count)
         for now, safe, text in flushes(trace, bytes(disk)):
             told = gathered(text)
             for kept in (lambda change: False, lambda change: rng.random() < 0.5):
                 left.mkdir()
                 for path in sorted(now | safe):
-                    if (file := (now if kept(path) else safe).get(path)) and not path.endswith(
-                        b"-shm"
-                    ):
-                        (left / Path(os.fsdecode(path)).name).write_bytes(content(file, kept))
+                    file = (now if kept(path) else safe).get(path)
+                    if file and not path.endswith(b"-shm"):
+                        name = Path(os.fsdecode(path)).name
+                        (left / name).write_bytes(content(file, kept))
                 found["cuts"] += 1
                 check(left / "m.sqlite", told, found)
                 shutil.rmtree(left)
@@ -170,13 +213,16 @@ def cuts(count, seed=0):
     return dict(found)
 
 
-VALUES = "NULL|''|0|-1|1.5|9e99|x'00'|zeroblob(32)|zeroblob(9999)|CAST(x'ff' AS TEXT)|9223372036854775807|'9'|'[1,2,3]'"
+VALUES = (
+    "NULL|''|0|-1|1.5|9e99|x'00'|zeroblob(32)|zeroblob(9999)|CAST(x'ff' AS TEXT)"
+    "|9223372036854775807|'9'|'[1,2,3]'"
+).split("|")
 SQL = """UPDATE entries SET {column} = {value} WHERE place = {i}
 UPDATE entries SET {column} = (SELECT {column} FROM entries WHERE place = {j}) WHERE place = {i}
 DELETE FROM entries WHERE place = {i}
 DELETE FROM entries WHERE place >= {i}
 UPDATE entries SET place = {j} + 20 WHERE place = {i}
-REPLACE INTO entries SELECT {j}, time, commitment, previous, hash, salt, label, author, text, x FROM entries LIMIT 1
+REPLACE INTO entries SELECT {j}, {others} FROM entries LIMIT 1
 UPDATE about SET about = replace(about, 'e', {value})
 INSERT INTO about VALUES ({value})
 CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM entries WHERE place = {i}; END
@@ -184,93 +230,120 @@ CREATE INDEX i ON entries ({column})
 DROP TABLE entries; CREATE VIEW entries AS SELECT {value} AS place
 PRAGMA writable_schema = ON; UPDATE sqlite_master SET {part} = {value} WHERE name = 'entries'
 PRAGMA user_version = 7; VACUUM""".splitlines()
-ODD = {  # by column
-    **{1: [-1, 2**53, 2**62], 6: ["", "a\0b"], 7: ["", "a\0b"], 8: ["", "9"]},
+ODD = {  # values by column
+    1: [-1, 2**53, 2**62],
+    6: ["", "a\0b"],
+    7: ["", "a\0b"],
+    8: ["", "9"],
     9: [b"", bytes(5), b"\xff" * 32, b"\x7f" * 32, bytes(32), b"\0\0\x80\x3f"],
 }
 
 
 def forge(path, rng):
     """Change a value, and rewrite the chain so that all hashes fit."""
-    rows = [*map(list, sql(path, [ALL]))]
-    column, changed, previous = (
-        rng.choice(list(ODD)),
-        rng.choice([row[0] for row in rows if row[5]]),
-        rows[0][3],
-    )
-    rows[changed][column] = ODD[column][rng.integers(len(ODD[column]))]
+    rows = [list(row) for row in sql(path, [ALL])]
+    column = rng.choice(list(ODD))
+    place = rng.choice([row[0] for row in rows if row[5]])
+    previous = rows[0][3]
+    rows[place][column] = ODD[column][rng.integers(len(ODD[column]))]
     for row in rows:
-        row[2] = commitment(row[5], row[9], *row[6:9]) if row[5] else row[2]
-        row[3], row[4] = previous, (previous := entry_hash(*row[:3], previous))
+        if row[5]:
+            row[2] = commitment(row[5], row[9], *row[6:9])
+        row[3] = previous
+        row[4] = entry_hash(*row[:4])
+        previous = row[4]
     sql(path, *([PUT, row] for row in rows))
+
+
+def edit_rows(path, rng):
+    """Change rows or tables by a random statement, which may fail."""
+    names = {
+        "part": rng.choice(["type", "name", "tbl_name", "rootpage", "sql"]),
+        "column": rng.choice(FIELDS.split(", ")),
+        "others": FIELDS.removeprefix("place, "),
+        "i": rng.integers(20),
+        "j": rng.integers(20),
+    }
+    statement = rng.choice(SQL).format(value=rng.choice(VALUES), **names)
+    with closing(sqlite3.connect(path, isolation_level=None)) as base, suppress(sqlite3.Error):
+        base.execute("PRAGMA synchronous = OFF")
+        base.executescript(statement)
+
+
+def edit_bytes(path, kind, rng):
+    """Change bytes of the file or its log, their number, or a block of them."""
+    file = rng.choice(sorted(path.parent.iterdir()))
+    raw = bytearray(file.read_bytes())
+    at = rng.integers(len(raw))
+    other = rng.integers(len(raw))
+    n = rng.choice([1, 8, 512, 4096])
+    if kind == "bytes":
+        for at in rng.integers(rng.choice([600, len(raw)]), size=rng.integers(1, 5)):
+            raw[at] ^= rng.integers(1, 256)
+    elif kind == "block":
+        raw[at : at + n] = raw[other : other + n]
+    elif other % 2:
+        del raw[at : at + n]
+    else:
+        raw[at : at + n] = raw[at:] + raw[:n]
+    file.write_bytes(raw)
 
 
 def mutate(path, rng):
     """Change rows, or bytes of the file or its log."""
-    if (kind := rng.choice(["rows", "chain", "bytes", "length", "block"])) == "chain":
-        return forge(path, rng)
-    if kind == "rows":
-        part, column = (
-            rng.choice(["type", "name", "tbl_name", "rootpage", "sql"]),
-            rng.choice(FIELDS.split(", ")),
-        )
-        names = {"part": part, "column": column, "i": rng.integers(20), "j": rng.integers(20)}
-        with closing(sqlite3.connect(path, isolation_level=None)) as base, suppress(sqlite3.Error):
-            base.execute("PRAGMA synchronous = OFF")
-            base.executescript(rng.choice(SQL).format(value=rng.choice(VALUES.split("|")), **names))
-        return
-    file = rng.choice(sorted(path.parent.iterdir()))
-    raw = bytearray(file.read_bytes())
-    at, other, n = rng.integers(len(raw)), rng.integers(len(raw)), rng.choice([1, 8, 512, 4096])
-    if kind == "bytes":
-        for at in rng.integers(rng.choice([600, len(raw)]), size=rng.integers(1, 5)):
-            raw[at] ^= rng.integers(1, 256)
+    kind = rng.choice(["rows", "chain", "bytes", "length", "block"])
+    if kind == "chain":
+        forge(path, rng)
+    elif kind == "rows":
+        edit_rows(path, rng)
     else:
-        raw[at : at + n] = (
-            raw[other : other + n] if kind == "block" else b"" if other % 2 else raw[at:] + raw[:n]
-        )
-    file.write_bytes(raw)
+        edit_bytes(path, kind, rng)
 
 
 def noticed(path, head, original):
-    """How a changed file is noticed: refused or reported; it need not be if its content is the same."""
+    """Whether a changed file is refused or reported; it need not be if its content is the same."""
     try:
         with CorrectionMemory.open(path) as memory:
             if memory.verify(head):
                 return "reported"
             same = memory.encoder is None and memory.table().equals(original)
-            memory.predict(np.ones((1, 8))), memory.prove(0), memory.correct(np.ones(8), "new")
+            memory.predict(np.ones((1, 8)))
+            memory.prove_entry(0)
+            memory.correct(np.ones(8), "new")
             return "same content" if same and memory.verify(head) is None else "unnoticed"
     except InputError as error:
         return "not one line" if len(str(error).splitlines()) > 1 else "refused"
 
 
+def files_to_change(path, rng):
+    """Make a memory; return its head, its table, and its files as left open and as closed."""
+    memory = CorrectionMemory.open(path)
+    author = "ana " * 3000  # more than a page
+    memory.learn(rng.normal(size=(15, 8)), list("abc") * 5, by=author)
+    memory.forget(3)
+    memory.correct(np.ones(8), "d")
+    head = str(memory.head())
+    original = memory.table()
+    states = [content_of(path.parent)]  # with a log
+    memory.close()
+    states.append(content_of(path.parent))  # without
+    return head, original, states
+
+
+def content_of(folder):
+    files = [file for file in folder.iterdir() if file.suffix != ".sqlite-shm"]
+    return {file: file.read_bytes() for file in files}
+
+
 def mutations(count, seed=0):
     """Change files at random, while a head is kept elsewhere."""
-    rng, found, times, states = (
-        np.random.default_rng(seed),
-        Counter(files=count, unnoticed=0),
-        [],
-        [],
-    )
+    rng = np.random.default_rng(seed)
+    found = Counter(files=count, unnoticed=0)
+    times = []
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with TemporaryDirectory() as folder:
-        memory = CorrectionMemory.open(path := Path(folder, "m.sqlite"))
-        memory.learn(
-            rng.normal(size=(15, 8)), list("abc") * 5, by="ana " * 3000
-        )  # more than a page
-        memory.forget(3)
-        memory.correct(np.ones(8), "d")
-        head, original = str(memory.head()), memory.table()
-        for leave in (lambda: None, memory.close):  # with a log, without
-            leave()
-            states.append(
-                {
-                    file: file.read_bytes()
-                    for file in path.parent.iterdir()
-                    if file.suffix != ".sqlite-shm"
-                }
-            )
+        path = Path(folder, "m.sqlite")
+        head, original, states = files_to_change(path, rng)
         for _ in range(count):
             for file in path.parent.iterdir():
                 file.unlink()
@@ -285,7 +358,7 @@ def mutations(count, seed=0):
 
 
 def rows():
-    """How many of each trial came out as they should: test, case, trials, right."""
+    """Yield test, case, number of trials, and how many came out as they should."""
     for head, anchored in (("with a head", True), ("without a head", False)):
         reported = [verdict.startswith("reported") for verdict in integrity(anchored).values()]
         yield "Agent Memory Integrity", f"edits reported, {head}", 9, sum(reported)
@@ -295,27 +368,18 @@ def rows():
         yield "Proofs", case, 10_000, right
     for test, ordeal, count in (("SIGKILL", kills, 1000), ("Power cut", cuts, 300)):
         found = ordeal(count)
-        yield (
-            test,
-            "files that open whole",
-            found.get("cuts", count),
-            found.get("cuts", count) - found["damaged"],
-        )
-        yield (
-            test,
-            "acknowledged entries kept",
-            found["acknowledged"],
-            found["acknowledged"] - found["lost"],
-        )
+        trials = found.get("cuts", count)
+        entries = found["acknowledged"]
+        yield test, "files that open whole", trials, trials - found["damaged"]
+        yield test, "acknowledged entries kept", entries, entries - found["lost"]
     found = mutations(10_000)
     print(found)
     yield "Changed files", "refused, reported or the same", 10_000, 10_000 - found["unnoticed"]
 
 
 def main():
-    found = pd.DataFrame(
-        tqdm(rows(), "trials", total=27), columns=["test", "case", "trials", "right"]
-    )
+    trials = tqdm(rows(), "trials", total=27)
+    found = pd.DataFrame(trials, columns=["test", "case", "trials", "right"])
     print(found.to_string())
     publish_study("memory", found, keep=False)
 

@@ -30,24 +30,39 @@ def _opened(file, reader="substrate"):
 
 
 def _text(file):
-    return file.read_text(
-        "utf-8", "replace"
-    )  # what is no text has not the form that is read from it
+    """Text of a file; what is no UTF-8 is replaced, so that no head or key is read from it."""
+    return file.read_text("utf-8", "replace")
+
+
+def _keys(files):
+    from ocrrlib.memory import Key
+
+    return [Key.read(_text(file)) for file in files]
 
 
 def _signer(file, kind):
-    """The signer's key in a file; if there is none, a new one, with its verifier's key in ``file``.pub."""
-    from ocrrlib.files import write_text
-    from ocrrlib.memory.keys import Key
+    """The signer's key in a file, or None without one.
 
-    if file is None or file.exists():
-        return file and Key.read(_text(file))
+    A file that is missing is made with a new key, and ``file``.pub with its verifier's key.
+    """
+    from ocrrlib.files import write_text
+    from ocrrlib.memory import Key
+
+    if file is None:
+        return None
+    if file.exists():
+        return Key.read(_text(file))
     key = Key.new(file.stem, kind)
-    with open(file, "x", opener=lambda path, flags: os.open(path, flags, 0o600)) as secret:
+    with open(file, "x", opener=_private) as secret:
         secret.write(key.private_text + "\n")
     write_text(f"{file}.pub", key.public_text + "\n")
     typer.echo(f"{file} made: keep it secret, and give {file}.pub away", err=True)
     return key
+
+
+def _private(path, flags):
+    """Open a file that only its owner can read."""
+    return os.open(path, flags, 0o600)
 
 
 @memories.command("new")
@@ -86,10 +101,9 @@ def memory_ask(
     with _opened(file, reader) as memory:
         for answer in memory.predict(texts):
             typer.echo(f"{answer.label} ({answer.confidence:.2f})")
-            for one in answer.neighbours:
-                typer.echo(
-                    f"  {one.cosine:.3f}  entry {one.entry}, {one.when:%Y-%m-%d}, {one.label}: {one.text}"
-                )
+            for near in answer.neighbours:
+                source = f"entry {near.entry}, {near.when:%Y-%m-%d}, {near.label}: {near.text}"
+                typer.echo(f"  {near.cosine:.3f}  {source}")
 
 
 @memories.command("correct")
@@ -109,34 +123,39 @@ def memory_verify(
         list[Path], typer.Option(help="Public key that must have signed the heads.")
     ] = [],
 ):
-    """Verify a memory, or a proof of an entry; exit status 1 if a memory is not as it was written."""
-    from ocrrlib.memory.file import verify
-    from ocrrlib.memory.heads import Head
-    from ocrrlib.memory.keys import Key
-    from ocrrlib.memory.proofs import PROOF, proven
+    """Verify a memory or a proof; exit status 1 if a memory is not as it was written."""
+    from ocrrlib.memory import Head, proven, verify
+    from ocrrlib.memory.proofs import PROOF
 
-    keys, heads = [Key.read(_text(one)) for one in key], [Head.read(_text(one)) for one in head]
+    keys = _keys(key)
+    heads = [Head.read(_text(one)) for one in head]
     with open(file, "rb") as start:
         is_proof = start.read(len(PROOF)) == PROOF.encode()
     if is_proof:
-        entry, own = proven(_text(file), keys)
-        if any(one[:3] != own[:3] for one in heads):
-            raise InputError(f"{file} proves an entry to another head: ask for a proof to this one")
+        entry, shown = proven(_text(file), keys)
+        for one in heads:
+            if (one.origin, one.size, one.root) != (shown.origin, shown.size, shown.root):
+                raise InputError(
+                    f"{file} proves an entry to another head: ask for a proof to this one"
+                )
         typer.echo(json.dumps(entry))
         return
     fault = verify(file, *heads, keys=keys)
+    if fault:
+        typer.echo(f"{file}: {fault}")
+        raise typer.Exit(1)
     covered = max((one.size for one in heads), default="no")
-    typer.echo(
-        f"{file}: {fault or f'all as it was written; {covered} entries are covered by a head'}"
-    )
-    raise typer.Exit(1 if fault else 0)
+    typer.echo(f"{file}: all as it was written; {covered} entries are covered by a head")
 
 
 @memories.command("head")
 def memory_head(file: File, key: Signer = None):
     """Print the head, to be kept elsewhere."""
+    from ocrrlib.memory import SIGNATURE
+
     with _opened(file) as memory:
-        typer.echo(str(memory.head(_signer(key, 1))), nl=False)
+        head = memory.head(_signer(key, SIGNATURE))
+        typer.echo(str(head), nl=False)
 
 
 @memories.command("prove")
@@ -150,17 +169,19 @@ def memory_prove(
     ] = None,
     key: Signer = None,
 ):
-    """Print a proof that an entry is in the memory, or a request that a witness cosigns the newest head."""
+    """Print a proof of an entry, or a request to a witness to cosign the newest head."""
+    from ocrrlib.memory import SIGNATURE
+
     if entry is None and head is None:
         raise InputError("there is nothing to prove: give --entry, --head or both")
     with _opened(file) as memory:
-        old = head and _text(head)
-        typer.echo(
-            memory.prove(
-                old if entry is None else entry, _signer(key, 1), entry is not None and old
-            ),
-            nl=False,
-        )
+        known = None if head is None else _text(head)
+        signer = _signer(key, SIGNATURE)
+        if entry is None:
+            proof = memory.prove_extension(known, signer)
+        else:
+            proof = memory.prove_entry(entry, signer, known)
+        typer.echo(proof, nl=False)
 
 
 @memories.command("forget")
@@ -190,10 +211,10 @@ def memory_witness(
 ):
     """Cosign a head that extends the last one seen; exit status 1 if it does not."""
     from ocrrlib.chain import Fault
-    from ocrrlib.memory.keys import COSIGNATURE, Key
-    from ocrrlib.memory.proofs import witness
+    from ocrrlib.memory import COSIGNATURE, witness
 
-    keys, signer = [Key.read(_text(one)) for one in trust], _signer(key, COSIGNATURE)
+    keys = _keys(trust)
+    signer = _signer(key, COSIGNATURE)
     found = witness(_text(request), state, signer, keys)
     typer.echo(str(found), nl=False)
-    raise typer.Exit(isinstance(found, Fault))
+    raise typer.Exit(1 if isinstance(found, Fault) else 0)

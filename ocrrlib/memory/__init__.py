@@ -1,14 +1,17 @@
-"""The correction memory for applications: a ledger in a file, its tree, heads and proofs, and a reader.
+"""The correction memory for applications: a ledger in a file, its heads and proofs, and a reader.
 
-``memory`` learns, answers and forgets; ``file`` is the SQLite file; ``tree``, ``keys``, ``heads``
-and ``proofs`` show others what a file holds, one module a format.
+``memory`` learns, answers and forgets; ``vectors`` are what it reads of the ledger. ``file`` is the
+ledger, verified as it is read; ``database`` its SQLite tables, ``damage`` the names of its faults.
+One module a format shows others what a file holds: ``tree``, ``keys``, ``notes``, ``heads``,
+``proofs``, ``witnesses``.
 """
 
 from ocrrlib.memory.file import Broken, verify
 from ocrrlib.memory.heads import Head
 from ocrrlib.memory.keys import COSIGNATURE, SIGNATURE, Key
 from ocrrlib.memory.memory import Answer, CorrectionMemory, Neighbour
-from ocrrlib.memory.proofs import proven, request, witness
+from ocrrlib.memory.proofs import proven
+from ocrrlib.memory.witnesses import request, witness
 
 __all__ = [
     "COSIGNATURE",

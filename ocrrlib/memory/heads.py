@@ -1,82 +1,77 @@
-"""Signed heads of a ledger: size and Merkle root at a time (c2sp.org/tlog-checkpoint, signed-note, tlog-cosignature).
+"""Signed heads of a ledger: its size and Merkle root at a time (c2sp.org/tlog-checkpoint).
+
+A head is a signed note. Its text, which is what keys sign, and its signature lines::
+
+    <origin>                       name of the ledger
+    <size>                         number of entries, decimal
+    <base64 of the Merkle root>    32 bytes
+    time <YYYY-MM-DDThh:mm:ssZ>    an extension line
+
+    — <key name> <signature>       none or more, see ocrrlib.memory.notes
 
 Chain and tree prove nothing about a cut tail or a complete rewrite without a head that was kept
 elsewhere.
 """
 
 import re
-from contextlib import suppress
+from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import NamedTuple
-
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from typing import NamedTuple, Self
 
 from ocrrlib.files import InputError
-from ocrrlib.memory.keys import SIGNATURE, b64, unb64
+from ocrrlib.memory.keys import Key
+from ocrrlib.memory.notes import from_base64, is_signed, signature_line, to_base64
+
+_TEXT = re.compile(
+    r"(?P<origin>.+)\n"
+    r"(?P<size>0|[1-9][0-9]{0,18})\n"
+    r"(?P<root>[A-Za-z0-9+/]{43}=)\n"
+    r"time (?P<time>\S+)"
+    r"(\n(?P<signatures>(\n— \S+ \S+)+))?"
+)
 
 
 class Head(NamedTuple):
-    """Size and Merkle root of a ledger at a time; as text, a C2SP checkpoint, with its signatures."""
+    """Size and Merkle root of a ledger at a time; ``str`` gives it as a signed note."""
 
     origin: str
     size: int
     root: bytes
     time: str
-    signatures: tuple = ()  # lines
+    signatures: tuple[str, ...] = ()  # lines
 
     @classmethod
-    def read(cls, text):
-        """A head from its text; ``InputError`` if that is none."""
-        lines = r"(.+)\n(0|[1-9][0-9]{0,18})\n([A-Za-z0-9+/]{43}=)\ntime (\S+)(\n(\n— \S+ \S+)+)?"
-        if not (found := re.fullmatch(lines, str(text).strip())):
+    def read(cls, text: "str | Head") -> Self:
+        """Read a head from its text; ``InputError`` if that is none."""
+        found = _TEXT.fullmatch(str(text).strip())
+        if found is None:
             raise InputError(
-                "no head: give the text of one, with its lines of origin, size, root, time and signatures"
+                "no head: give the text of one, with its lines of origin, size, root, time "
+                "and signatures"
             )
-        return cls(
-            found[1],
-            int(found[2]),
-            unb64(found[3]),
-            found[4],
-            tuple((found[5] or "").splitlines()[2:]),
-        )
+        root = from_base64(found["root"])
+        signatures = (found["signatures"] or "").split("\n")[1:]
+        return cls(found["origin"], int(found["size"]), root, found["time"], tuple(signatures))
 
     @property
-    def body(self):
-        return f"{self.origin}\n{self.size}\n{b64(self.root)}\ntime {self.time}\n"
+    def body(self) -> str:
+        """The text that is signed."""
+        return f"{self.origin}\n{self.size}\n{to_base64(self.root)}\ntime {self.time}\n"
 
     def __str__(self):
-        return self.body + "\n" + "".join(f"{line}\n" for line in self.signatures)
+        lines = "".join(f"{line}\n" for line in self.signatures)
+        return f"{self.body}\n{lines}"
 
-    def _message(self, stamp):
-        """What is signed: the body, in a cosignature under its own time, ``stamp``."""
-        return (
-            f"cosignature/v1\ntime {int.from_bytes(stamp)}\n" if stamp else ""
-        ).encode() + self.body.encode()
+    def signed(self, key: Key) -> Self:
+        """Return this head with one more signature; ``InputError`` if the key is a verifier's."""
+        now = int(datetime.now(UTC).timestamp())
+        line = signature_line(self.body, key, now)
+        return self._replace(signatures=(*self.signatures, line))
 
-    def signed(self, key):
-        """This head with one more signature."""
-        if not key.private:
-            raise InputError(
-                f"the key {key.name} is a verifier's: give the one that begins with PRIVATE+KEY"
-            )
-        stamp = b"" if key.kind == SIGNATURE else int(datetime.now(UTC).timestamp()).to_bytes(8)
-        signature = Ed25519PrivateKey.from_private_bytes(key.private).sign(self._message(stamp))
-        return self._replace(
-            signatures=(*self.signatures, f"— {key.name} {b64(key.id + stamp + signature)}")
-        )
-
-    def check(self, keys):
+    def check(self, keys: Iterable[Key]):
         """Raise ``InputError`` unless every one of the keys has signed this head."""
         for key in keys:
-            public = Ed25519PublicKey.from_public_bytes(key.public)
-            for line in self.signatures:
-                with suppress(InvalidSignature, ValueError):
-                    content = unb64(line.removeprefix(f"— {key.name} "))
-                    if content[:4] == key.id:
-                        public.verify(content[-64:], self._message(content[4:-64]))
-                        break
-            else:
+            if not is_signed(self.body, self.signatures, key):
                 raise InputError(
                     f"the head of {self.origin} is not signed by {key.name}: do not trust it"
                 )

@@ -1,32 +1,33 @@
-"""Ed25519 keys as C2SP's signed notes write them (c2sp.org/signed-note)."""
+"""Ed25519 keys with names, as text (c2sp.org/signed-note, "Signatures" and "vkey").
+
+::
+
+    verifier's key   <name>+<id, 8 hexadecimal digits>+<base64 of kind (1 byte) and public key>
+    signer's key     PRIVATE+KEY+<name>+<id>+<base64 of kind and private key>
+    id               first 4 bytes of SHA-256(<name> "\\n" <kind> <public key>)
+"""
 
 import base64
 import re
 import secrets
 from contextlib import suppress
 from hashlib import sha256
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from ocrrlib.files import InputError
 
-SIGNATURE, COSIGNATURE = 1, 4  # types of keys in C2SP's signed notes
+# Kinds of keys in signed notes
+SIGNATURE = 1  # signs the note's text
+COSIGNATURE = 4  # signs it with a time: a witness's key
 
-
-def b64(content):
-    return base64.b64encode(content).decode()
-
-
-def unb64(text):
-    try:
-        return base64.b64decode(text, validate=True)
-    except ValueError as error:
-        raise InputError(f"{text!r} is not in base64: give the whole text") from error
+PRIVATE = "PRIVATE+KEY+"
 
 
 class Key(NamedTuple):
-    """An Ed25519 key with a name; ``private`` is empty in a verifier's."""
+    """An Ed25519 key with a name; ``private`` is empty in a verifier's key."""
 
     name: str
     kind: int  # SIGNATURE or COSIGNATURE
@@ -34,44 +35,66 @@ class Key(NamedTuple):
     private: bytes = b""
 
     @classmethod
-    def new(cls, name, kind=SIGNATURE, seed=None):
+    def new(cls, name: str, kind: int = SIGNATURE, seed: bytes | None = None) -> Self:
+        """Make a signer's key, at random unless from a ``seed`` of 32 bytes.
+
+        Raises ``InputError`` if the name is empty, or has a space or a plus.
+        """
         if not re.fullmatch(r"[^\s+]+", name):
             raise InputError(f"{name!r} is no name of a key: leave out spaces and +")
-        seed = seed or secrets.token_bytes(32)
-        return cls(
-            name,
-            kind,
-            Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw(),
-            seed,
-        )
+        private = seed or secrets.token_bytes(32)
+        public = Ed25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
+        return cls(name, kind, public, private)
 
     @classmethod
-    def read(cls, text):
-        """A key from its text; ``InputError`` if that is none."""
+    def read(cls, text: str) -> Self:
+        """Read a key from its text; ``InputError`` if that is none."""
         with suppress(ValueError, IndexError):
-            name, id, content = text.strip().removeprefix("PRIVATE+KEY+").split("+", 2)
-            kind, material = (content := unb64(content))[0], content[1:]
-            key = (
-                cls.new(name, kind, material)
-                if text.startswith("PRIVATE")
-                else cls(name, kind, material)
-            )
+            name, id, encoded = text.strip().removeprefix(PRIVATE).split("+", 2)
+            content = base64.b64decode(encoded, validate=True)
+            kind = content[0]
+            if text.startswith("PRIVATE"):
+                key = cls.new(name, kind, content[1:])
+            else:
+                key = cls(name, kind, content[1:])
             if kind in (SIGNATURE, COSIGNATURE) and len(key.public) == 32 and key.id.hex() == id:
                 return key
         raise InputError(
-            "no Ed25519 key: give name+hash+key, or PRIVATE+KEY+name+hash+key, as in C2SP's signed notes"
+            "no Ed25519 key: give name+hash+key, or PRIVATE+KEY+name+hash+key, "
+            "as in C2SP's signed notes"
         )
 
     @property
-    def id(self):
+    def id(self) -> bytes:
+        """Four bytes that name the key in signatures."""
         return sha256(self.name.encode() + b"\n" + bytes([self.kind]) + self.public).digest()[:4]
 
     @property
-    def public_text(self):
+    def public_text(self) -> str:
         """The verifier's key as text, to be given away."""
-        return f"{self.name}+{self.id.hex()}+{b64(bytes([self.kind]) + self.public)}"
+        return self._text(self.public)
 
     @property
-    def private_text(self):
+    def private_text(self) -> str:
         """The signer's key as text, to be kept secret."""
-        return f"PRIVATE+KEY+{self.name}+{self.id.hex()}+{b64(bytes([self.kind]) + self.private)}"
+        return PRIVATE + self._text(self.private)
+
+    def _text(self, material):
+        encoded = base64.b64encode(bytes([self.kind]) + material).decode()
+        return f"{self.name}+{self.id.hex()}+{encoded}"
+
+    def sign(self, message: bytes) -> bytes:
+        """Return the signature (64 bytes); ``InputError`` if this is a verifier's key."""
+        if not self.private:
+            raise InputError(
+                f"the key {self.name} is a verifier's: give the one that begins with PRIVATE+KEY"
+            )
+        return Ed25519PrivateKey.from_private_bytes(self.private).sign(message)
+
+    def verify(self, message: bytes, signature: bytes) -> bool:
+        """Whether this key signed a message."""
+        try:
+            Ed25519PublicKey.from_public_bytes(self.public).verify(signature, message)
+        except InvalidSignature:
+            return False
+        return True

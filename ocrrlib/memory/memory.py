@@ -1,25 +1,32 @@
-"""A correction memory for applications: a ledger in an SQLite file, read by a system of the registry."""
+"""A correction memory for applications: it learns, answers, is corrected and forgets."""
 
-from contextlib import suppress
+import importlib
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
 from numbers import Integral
-from operator import itemgetter
-from typing import NamedTuple
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 import numpy as np
-import pandas as pd
 
+from ocrrlib.chain import Fault
 from ocrrlib.embeddings import encode, halve, widen
 from ocrrlib.encoders import load_encoder, name_of
 from ocrrlib.files import InputError, atomic
-from ocrrlib.memory.file import FIELDS, LedgerFile
+from ocrrlib.memory.file import LedgerFile
 from ocrrlib.memory.heads import Head
-from ocrrlib.memory.proofs import proof, request
-from ocrrlib.search import Entries, top_k
-from ocrrlib.systems import make
-from ocrrlib.systems.neighbours import Substrate
+from ocrrlib.memory.keys import Key
+from ocrrlib.memory.rows import FIELDS
+from ocrrlib.memory.vectors import Vectors
+from ocrrlib.search import Entries
 
-NEIGHBOURS, LEAST_ROOM = 5, 16
+if TYPE_CHECKING:
+    import pandas as pd
+
+NEIGHBOURS = 5  # shown beside an answer
+LEAST_ROOM = 16  # classes that a reader is made for at least
 
 
 class Neighbour(NamedTuple):
@@ -40,20 +47,53 @@ class Answer(NamedTuple):
     neighbours: list[Neighbour]
 
 
-class CorrectionMemory(LedgerFile):
-    """Texts or vectors with labels in a ledger's file, and a system that answers from them; see ``open``.
+class Reader(Protocol):
+    """A system that answers from entries which it shares; in the registry the substrate's family.
 
-    ``labels`` lists all labels, oldest first; ``entries`` has the vectors that are not erased.
+    ``entries`` are those it reads, ``n_classes`` is the number of class ids that it was made for.
     """
 
-    def __init__(self, path, encoder=None, reader="substrate"):
-        if not isinstance(make(reader), Substrate):
-            raise InputError(f"{reader} reads no ledger: give substrate or ledger_lda")
-        self._given, self._function, self._reads = encoder, None, reader
-        super().__init__(path, None if encoder is None else name_of(encoder))
+    entries: Entries
+    n_classes: int
+
+    def read(self, entries: Entries, n_first: int, n_classes: int) -> Self:
+        """Fit on the first ``n_first`` entries; later ones are read as corrections when asked."""
+
+    def answer(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Answer rows (m, d): class ids (m,), probabilities (m, C), cosines and slots (m, k)."""
+
+
+def _make_reader(name: str) -> Reader:
+    """Make a reader by its name in the registry of systems.
+
+    The registry is imported here, when a memory is opened, so that this package depends on no
+    system. Raises ``InputError`` if there is no such system, or it cannot read a ledger.
+    """
+    reader = importlib.import_module("ocrrlib.systems").make(name)
+    if not hasattr(reader, "read") or not hasattr(reader, "answer"):
+        raise InputError(f"{name} reads no ledger: give substrate or ledger_lda")
+    return reader
+
+
+class CorrectionMemory(AbstractContextManager):
+    """Texts or vectors with labels in a ledger's file, and a system that answers from them.
+
+    Any thread may call the methods; what they wrote is on disk when they return. ``len`` counts all
+    entries; erased ones and tombstones count. Use ``open`` to make one.
+    """
+
+    def __init__(self, path: str | PathLike, encoder: object = None, reader: str = "substrate"):
+        _make_reader(reader)  # refuse a wrong name before the file is made
+        self._reader_name = reader
+        self._reader = None
+        self._given_encoder = encoder
+        self._encode = None
+        self._vectors = Vectors(Path(path))
+        name = None if encoder is None else name_of(encoder)
+        self._ledger = LedgerFile(path, name, self._vectors)
 
     @classmethod
-    def open(cls, path, encoder=None, reader="substrate"):
+    def open(cls, path: str | PathLike, encoder: object = None, reader: str = "substrate") -> Self:
         """Make a file, or open and verify it.
 
         Parameters
@@ -75,195 +115,206 @@ class CorrectionMemory(LedgerFile):
         """
         return cls(path, encoder, reader)
 
-    def _restart(self):
-        super()._restart()
-        self.labels, self._ids, self._places, self._first, self._reader = [], {}, [], 0, None
-        self.entries = Entries(np.empty((0, 0), np.float32), [])
+    def __len__(self) -> int:
+        return len(self._ledger)
 
-    def _hold(self, rows):
-        if not (rows := [row for row in rows if row[-1]]):  # the others were erased, or say so
-            return
-        places, times, labels, vectors = (tuple(map(itemgetter(at), rows)) for at in (0, 1, 6, 9))
-        if not self._places:
-            self._began = times[0]
-            self._admit(self._bytes() // len(vectors[0]), len(vectors[0]) // 4)
-        dim = self.entries.X.shape[1]
-        if whole := set(map(len, vectors)) == {4 * dim}:
-            X = np.frombuffer(b"".join(vectors), "<f4").reshape(-1, dim)
-            with np.errstate(over="ignore", invalid="ignore"):
-                whole = (abs(np.einsum("nd,nd->n", X, X) - 1) < 0.01).all()  # NaN is not
-        if not whole:
-            raise InputError(
-                f"{self.path} holds vectors of other lengths: its writer was another program"
-            )
-        self.entries.extend(X, [self._ids.setdefault(label, len(self._ids)) for label in labels])
-        self.labels = list(self._ids)
-        self._places += places
-        self._first += times.count(self._began)
+    def __exit__(self, *_):
+        self.close()
 
-    def _admit(self, n, dim):
-        """Make room for ``n`` more vectors, and refuse those of another length."""
-        if dim != (held := self.entries.X.shape[1]):
-            if self._places:
-                raise InputError(f"the vectors have {dim} values, those in {self.path} {held}")
-            self.entries = Entries(np.empty((0, dim), np.float32), [])
-        self.entries.make_room(self.entries.size + n)
+    def close(self):
+        """Close the file."""
+        self._ledger.close()
 
-    def _embedded(self, items, vectors=None):
-        """Texts, or None for each vector, and unit rows (n, d) float32."""
-        if isinstance(items, (str, bytes)) or not hasattr(items, "__len__"):
-            raise InputError("give a list of texts, or vectors, numbers (n, d)")
-        texts = (
-            list(items)
-            if all(isinstance(item, str) and item.strip() for item in items)
-            else [None] * len(items)
-        )
-        if vectors is None and any(texts):
-            if self.encoder is None:
-                raise InputError(f"{self.path} was made without an encoder: give vectors")
-            self._function = self._function or load_encoder(self._given or self.encoder)
-            return texts, widen(encode(texts, self._function))
-        with suppress(ValueError):  # rows of several lengths
-            vectors = np.asarray(items if vectors is None else vectors)
-        if (
-            not isinstance(vectors, np.ndarray)
-            or vectors.ndim != 2
-            or vectors.dtype.kind not in "fiu"
-        ):
-            raise InputError("give texts, none of them empty, or vectors, numbers (n, d)")
-        return texts, widen(halve(vectors))
+    @property
+    def path(self) -> Path:
+        """Path of the file."""
+        return self._ledger.path
 
-    def learn(self, texts, labels, by="", vectors=None):
-        """Append texts (n,), or vectors (n, d), with their labels (n,), all or none; return their places, a range.
+    @property
+    def origin(self) -> str:
+        """Name of the ledger in its heads."""
+        return self._ledger.origin
+
+    @property
+    def encoder(self) -> str | None:
+        """Name of the encoder that the file was made for."""
+        return self._ledger.encoder
+
+    @property
+    def labels(self) -> list[str]:
+        """All labels, oldest first; a class id in ``entries`` is a position here."""
+        return list(self._vectors.labels)
+
+    @property
+    def entries(self) -> Entries:
+        """Vectors and class ids of the entries that are not erased, as of the last call."""
+        return self._vectors.entries
+
+    # Learning and answering
+
+    def learn(
+        self,
+        texts: Sequence[str] | np.ndarray,
+        labels: Sequence[str | int],
+        by: str = "",
+        vectors: np.ndarray | None = None,
+    ) -> range:
+        """Append texts (n,), or vectors (n, d), with their labels (n,), all or none.
 
         ``by`` is the author, kept in each entry; ``vectors`` (n, d) are those of the texts, where
-        they are known.
+        they are known. Returns the places of the new entries. Raises ``InputError`` if a text or a
+        label is empty, their numbers differ, or the vectors have another length than those held.
         """
         texts, X = self._embedded(texts, vectors)
         if not len(labels) == len(texts) == len(X):
             raise InputError(
                 f"there are {len(texts)} rows and {len(labels)} labels: give one for each"
             )
-        if not all(
-            isinstance(label, Integral) or isinstance(label, str) and label.strip()
-            for label in labels
-        ):
+        if not all(_is_label(label) for label in labels):
             raise InputError("a label is missing, empty or no word: give words or whole numbers")
         contents = (
             (str(label), str(by), text, x.tobytes()) for label, text, x in zip(labels, texts, X)
         )
-        with self._writing():
-            self._admit(*X.shape)
-            return self._append(contents)
+        with self._ledger.transaction():
+            self._vectors.admit(*X.shape)
+            return self._ledger.append(contents)
 
-    def correct(self, text, label, by="", vector=None):
+    def correct(
+        self,
+        text: str | np.ndarray,
+        label: str | int,
+        by: str = "",
+        vector: np.ndarray | None = None,
+    ) -> int:
         """Append a text, or a vector (d,), with its right label; return its place."""
-        return self.learn([text], [label], by, None if vector is None else [vector])[0]
+        vectors = None if vector is None else [vector]
+        return self.learn([text], [label], by, vectors)[0]
 
-    def _ready(self):
-        """The reader, up to date."""
-        self._catch_up()
-        if not self._places:
-            raise InputError(f"{self.path} is empty: learn first")
-        if self._reader is None or len(self.labels) > self._reader.n_classes:
-            room = max(
-                LEAST_ROOM, 1 << (len(self.labels) - 1).bit_length()
-            )  # for labels to come, too
-            self._reader, first = make(self._reads), self._first
-            self._reader.store = lambda X, y: self.entries
-            self._reader.fit(self.entries.X[:first], self.entries.y[:first], range(room))
-        self._reader.seen[: len(self.labels)] = True
+    def predict(self, query: str | np.ndarray | Sequence) -> Answer | list[Answer]:
+        """Answer a text or vector (d,), or each of texts (m,) or vectors (m, d) in a list.
+
+        Raises ``InputError`` if the memory is empty, or a vector has another length.
+        """
+        single = isinstance(query, str) or (isinstance(query, np.ndarray) and query.ndim == 1)
+        _, X = self._embedded([query] if single else query)
+        with self._ledger.snapshot():
+            if not self._vectors.places:
+                raise InputError(f"{self.path} is empty: learn first")
+            self._vectors.admit(0, X.shape[1])
+            ids, probabilities, cosines, slots = self._current_reader().answer(X)
+            answers = []
+            for row, id in enumerate(ids):
+                near = self._neighbours(cosines[row, :NEIGHBOURS], slots[row, :NEIGHBOURS])
+                confidence = float(probabilities[row, id])
+                answers.append(Answer(self._vectors.labels[id], confidence, near))
+        return answers[0] if single else answers
+
+    def _current_reader(self):
+        """The reader of the entries held; made anew if these were dropped or it lacks classes."""
+        vectors = self._vectors
+        n_classes = len(vectors.labels)
+        reader = self._reader
+        if reader is None or reader.entries is not vectors.entries or reader.n_classes < n_classes:
+            # A power of two: it is seldom made anew as labels come.
+            room = max(LEAST_ROOM, 1 << (n_classes - 1).bit_length())
+            reader = _make_reader(self._reader_name)
+            self._reader = reader.read(vectors.entries, vectors.n_first, room)
         return self._reader
 
-    def predict(self, query):
-        """The ``Answer`` to a text or vector (d,), or to each of texts (m,) or vectors (m, d) in a list."""
-        one = isinstance(query, str) or isinstance(query, np.ndarray) and query.ndim == 1
-        _, X = self._embedded([query] if one else query)
-        with self._held(), self._base:
-            self._base.execute("BEGIN")  # what others erase meanwhile is still there
-            reader, entries = self._ready(), self.entries
-            self._admit(0, X.shape[1])
-            scores = reader._evidence(X)
-            found = (
-                scores
-                if isinstance(scores, tuple)
-                else top_k(X, entries.X, entries.born, NEIGHBOURS)
-            )
-            chances = np.array(reader._probabilities(scores))
-            given = zip(reader._answer(scores), chances, *found)
-            answers = [
-                Answer(self.labels[id], float(p[id]), self._near(*near)) for id, p, *near in given
-            ]
-        return answers[0] if one else answers
-
-    def _near(self, sims, slots):
+    def _neighbours(self, cosines, slots):
         near = []
-        for cosine, slot in zip(sims.tolist(), slots[slots >= 0].tolist()):
-            entry = self.entry(self._places[slot])
+        for cosine, slot in zip(cosines.tolist(), slots.tolist()):
+            if slot < 0:  # there are fewer entries
+                continue
+            entry = self.entry(self._vectors.places[slot])
             when = datetime.fromtimestamp(entry["time"] / 1e6, UTC)
             near.append(Neighbour(entry["place"], entry["label"], entry.get("text"), cosine, when))
         return near
 
-    def forget(self, place, by=""):
-        """Erase text, label, author and vector of an entry; hashes and all other proofs still hold.
+    def _embedded(self, items, vectors=None):
+        """Texts, or None for each vector, and unit rows (n, d) float32."""
+        if isinstance(items, (str, bytes)) or not hasattr(items, "__len__"):
+            raise InputError("give a list of texts, or vectors, numbers (n, d)")
+        texts = [None] * len(items)
+        if all(isinstance(item, str) and item.strip() for item in items):
+            texts = list(items)
+        if vectors is None and any(texts):
+            return texts, self._encoded(texts)
+        with suppress(ValueError):  # rows of several lengths
+            vectors = np.asarray(items if vectors is None else vectors)
+        is_table = isinstance(vectors, np.ndarray) and vectors.ndim == 2
+        if not is_table or vectors.dtype.kind not in "fiu":
+            raise InputError("give texts, none of them empty, or vectors, numbers (n, d)")
+        return texts, widen(halve(vectors))
 
-        An entry that says so is appended. Raises ``InputError`` if there is nothing to erase, or if
-        the pages with the old content stay in the log because others read them.
+    def _encoded(self, texts):
+        if self.encoder is None:
+            raise InputError(f"{self.path} was made without an encoder: give vectors")
+        if self._encode is None:
+            self._encode = load_encoder(self._given_encoder or self.encoder)
+        return widen(encode(texts, self._encode))
+
+    # What the ledger's file does
+
+    def forget(self, place: int, by: str = ""):
+        """Erase text, label, author and vector of an entry, and append a tombstone by an author.
+
+        Hashes and all other proofs still hold. Raises ``InputError`` if there is nothing to erase,
+        or if the pages with the old content stay in the log because others read them.
         """
-        with self._held():
-            with self._writing():
-                if not (entry := self.entry(place)).get("x"):
-                    raise InputError(f"entry {place} holds nothing to erase")
-                self._append([("", str(by), str(entry["place"]), b"")])
-                nothing = "salt = NULL, label = NULL, author = NULL, text = NULL, x = NULL"
-                self._base.execute(
-                    f"UPDATE entries SET {nothing} WHERE place = ?", [entry["place"]]
-                )
-                self._restart()  # it is held here
-            if self._retried("wal_checkpoint(TRUNCATE)"):
-                raise InputError(
-                    f"entry {place} was erased, but others still read {self.path}: close them, then this"
-                )
+        self._ledger.erase(place, str(by))
 
-    def prove(self, what, key=None, head=None):
-        """Prove to somebody who has only a head that an entry is in the file, or that the file extends that head.
+    def entry(self, place: int) -> dict:
+        """Return the fields of an entry, bytes in hexadecimal digits, without those erased."""
+        return self._ledger.entry(place)
 
-        ``what`` is the entry's place, of which ``head`` (by default the newest) has to know, or a
-        head. Returns a C2SP tlog-proof, see ``ocrrlib.memory.proofs.proven``; or a request to
-        ``ocrrlib.memory.proofs.witness``. ``key`` signs the newest head.
+    def verify(self, *heads: Head | str, keys: Sequence[Key] = ()) -> Fault | None:
+        """Verify the file from its first entry on, as ``ocrrlib.memory.verify`` does."""
+        return self._ledger.verify(*heads, keys=keys)
+
+    def head(self, key: Key | None = None) -> Head:
+        """Return the head as of now, to be kept elsewhere as text; a ``key`` signs it."""
+        return self._ledger.head(key)
+
+    def prove_entry(
+        self, place: int, key: Key | None = None, head: Head | str | None = None
+    ) -> str:
+        """Prove that an entry is in the file to somebody who has only a head.
+
+        ``head`` is the head of that reader, by default the newest, which ``key`` signs. Returns a
+        C2SP tlog-proof, see ``ocrrlib.memory.proven``. Raises ``InputError`` if there is no such
+        entry, the head does not know it, or the file does not extend the head.
         """
-        with self._held():
-            newest, is_entry = self.head(key), isinstance(what, Integral)
-            old = Head.read((head or newest) if is_entry else what)
-            if (
-                old.origin != newest.origin
-                or old.size > newest.size
-                or old.root != self._tree.root(old.size)
-            ):
-                raise InputError(
-                    f"{self.path} does not extend the head of {old.origin} at {old.time}: verify it"
-                )
-            if not is_entry:
-                return request(old.size, self._tree.consistency(old.size, newest.size), newest)
-            entry = self.entry(what)
-            if what >= old.size:
-                raise InputError(
-                    f"the head of {old.time} does not know entry {what}: take a newer one"
-                )
-            return proof(entry, self._tree.inclusion(what, old.size), old)
+        return self._ledger.prove_entry(place, key, head)
 
-    def table(self):
-        """All entries, a row each; what was erased is missing."""
-        with self._held():
-            table = pd.read_sql_query(f"SELECT {FIELDS} FROM entries ORDER BY place", self._base)
+    def prove_extension(self, old_head: Head | str, key: Key | None = None) -> str:
+        """Prove that the file extends a head to somebody who has only that one.
+
+        Returns a request to ``ocrrlib.memory.witness`` with the newest head, which ``key`` signs.
+        Raises ``InputError`` if the file does not extend the head.
+        """
+        return self._ledger.prove_extension(old_head, key)
+
+    def table(self) -> "pd.DataFrame":
+        """Return all entries, a row each; what was erased is missing."""
+        import pandas as pd  # slow to import
+
+        rows = self._ledger.rows()
+        table = pd.DataFrame.from_records(rows, columns=FIELDS.split(", "), coerce_float=True)
         return table.assign(time=pd.to_datetime(table["time"], unit="us", utc=True))
 
-    def export(self, path):
+    def export(self, path: str | PathLike):
         """Write ``table`` to a file, whole or not at all: in CSV, without bytes, or in parquet."""
+        table = self.table()
         with atomic(path) as temporary:
             if temporary.suffix == ".csv":
-                self.table()[["place", "time", "author", "label", "text"]].to_csv(
-                    temporary, index=False
-                )
+                words = table[["place", "time", "author", "label", "text"]]
+                words.to_csv(temporary, index=False)
             else:
-                self.table().to_parquet(temporary, index=False)
+                table.to_parquet(temporary, index=False)
+
+
+def _is_label(label):
+    if isinstance(label, str):
+        return bool(label.strip())
+    return isinstance(label, Integral)

@@ -1,89 +1,186 @@
-"""Merkle tree over the entry hashes of a ledger (RFC 6962, RFC 9162), and its proofs."""
+"""Merkle tree over the entry hashes of a ledger, and its proofs (RFC 6962, RFC 9162).
+
+Entry hashes are leaves as RFC 6962 hashes them. With k the largest power of two smaller than n::
+
+    MTH({})  = SHA-256()
+    MTH({h}) = h
+    MTH(D_n) = SHA-256(0x01 || MTH(D[0:k]) || MTH(D[k:n]))
+
+    size 7, the audit path of leaf 2 in brackets, from the leaf up:
+
+                    root
+                /          \\
+            *                 [*]
+          /    \\            /     \\
+       [*]      *          *       |
+       / \\    /  \\       /  \\      |
+      0   1   2   [3]    4    5     6
+"""
 
 from hashlib import sha256
 from itertools import pairwise
 
+HASH = 32  # bytes
 
-def _node(left, right):
+
+def _node(left: bytes, right: bytes) -> bytes:
     return sha256(b"\1" + left + right).digest()
 
 
-def _way(place, size, old=None):
-    """From a leaf, or the subtree around it that ends at ``old``, up to the root: it and its siblings."""
-    start, stop, siblings = 0, size, []
-    while stop - start > 1 and stop != old:
-        middle = start + (1 << (stop - start - 1).bit_length() - 1)
-        siblings.append((middle, stop) if place < middle else (start, middle))
-        start, stop = (start, middle) if place < middle else (middle, stop)
-    return [(start, stop), *siblings[::-1]]
-
-
-def _fold(hash, place, siblings, path, left=False):
-    """The root above a subtree around a place, from all siblings or those to its left; None if there are others."""
-    if len(siblings) != len(path):
-        return None
-    for (_, stop), other in zip(siblings, path):
-        if stop <= place:
-            hash = _node(other, hash)
-        elif not left:
-            hash = _node(hash, other)
-    return hash
+def _split(size: int) -> int:
+    """The largest power of two smaller than ``size``, which is at least 2."""
+    return 1 << (size - 1).bit_length() - 1
 
 
 class Tree:
-    """Merkle tree over entry hashes (RFC 6962, section 2.1). It keeps all perfect subtrees: 64 bytes an entry."""
+    """Merkle tree that only grows (RFC 6962, section 2.1).
+
+    All perfect subtrees are kept: 64 bytes an entry. A root, an audit path or a consistency proof
+    takes O(log n) time.
+    """
 
     def __init__(self):
         self._levels = [bytearray() for _ in range(64)]
 
-    def __len__(self):
-        return len(self._levels[0]) // 32
+    def __len__(self) -> int:
+        return len(self._levels[0]) // HASH
 
-    def extend(self, hashes):
+    def extend(self, hashes: list[bytes]):
         """Append leaves."""
         self._levels[0] += b"".join(hashes)
 
-    def _grow(self):
-        """Hash the subtrees that new leaves completed; amortised constant time for each leaf."""
+    def root(self, size: int) -> bytes:
+        """Return the root of the tree of the first ``size`` leaves."""
+        if size == 0:
+            return sha256().digest()
+        self._complete()
+        return self._subtree(0, size)
+
+    def _complete(self):
+        """Hash the perfect subtrees that new leaves completed; amortised constant time a leaf."""
         for below, above in pairwise(self._levels):
-            if not (pairs := range(2 * len(above), len(below) // 64 * 64, 64)):
+            pairs = range(2 * len(above), len(below) // (2 * HASH) * (2 * HASH), 2 * HASH)
+            if not pairs:
                 break
             above += b"".join([sha256(b"\1" + below[at : at + 64]).digest() for at in pairs])
 
-    def root(self, stop, start=0):
-        """Root of the first ``stop`` leaves, or of those from ``start`` on, where a subtree starts."""
-        self._grow()
-        if not (size := stop - start):
-            return sha256().digest()
+    def _subtree(self, start: int, stop: int) -> bytes:
+        """Root over the leaves from ``start``, where a subtree begins, up to ``stop``."""
+        size = stop - start
         level = size.bit_length() - 1
-        if size == 1 << level:
-            at = 32 * (start >> level)
-            return bytes(self._levels[level][at : at + 32])
-        middle = start + (1 << level)
-        return _node(self.root(middle, start), self.root(stop, middle))
+        if size == 1 << level:  # a perfect one
+            at = HASH * (start >> level)
+            return bytes(self._levels[level][at : at + HASH])
+        middle = start + _split(size)
+        return _node(self._subtree(start, middle), self._subtree(middle, stop))
 
-    def inclusion(self, place, size):
-        """Proof that the leaf at ``place`` is in the tree of the first ``size``: O(log n) hashes, in O(log n) time."""
-        return [self.root(stop, start) for start, stop in _way(place, size)[1:]]
+    def inclusion_proof(self, index: int, size: int) -> list[bytes]:
+        """Return the audit path of the leaf at ``index`` in the tree of the first ``size`` leaves.
 
-    def consistency(self, old, size):
-        """Proof that the tree of the first ``size`` leaves extends that of the first ``old``, likewise."""
-        way = _way(old - 1, size, old) if old else []
-        return [self.root(stop, start) for start, stop in way if (start, stop) != (0, old)]
+        PATH(m, D_n) of RFC 9162, section 2.1.3.1; requires 0 <= index < size <= len(self).
+        """
+        self._complete()
+        path = []
+        start = 0
+        stop = size
+        while stop - start > 1:
+            middle = start + _split(stop - start)
+            if index < middle:
+                path.append(self._subtree(middle, stop))
+                stop = middle
+            else:
+                path.append(self._subtree(start, middle))
+                start = middle
+        return path[::-1]
+
+    def consistency_proof(self, old: int, size: int) -> list[bytes]:
+        """Return the proof that the first ``size`` leaves extend the first ``old`` ones.
+
+        PROOF(m, D_n) of RFC 9162, section 2.1.4.1; requires 0 <= old <= size <= len(self). It is
+        empty if either tree is empty or both are the same.
+        """
+        if old in (0, size):
+            return []
+        self._complete()
+        path = []
+        start = 0
+        stop = size
+        while stop != old:
+            middle = start + _split(stop - start)
+            if old <= middle:
+                path.append(self._subtree(middle, stop))
+                stop = middle
+            else:
+                path.append(self._subtree(start, middle))
+                start = middle
+        if start > 0:  # else the subtree is the old tree, whose root the verifier has
+            path.append(self._subtree(start, stop))
+        return path[::-1]
 
 
-def root_of(hash, place, size, path):
-    """The root that an inclusion proof leads to from an entry's hash; None if the proof is of another length."""
-    return _fold(hash, place, _way(place, size)[1:], path) if place < size else None
+def root_from_inclusion_proof(
+    hash: bytes, index: int, size: int, path: list[bytes]
+) -> bytes | None:
+    """Return the root to which an audit path leads from the leaf ``hash`` at ``index``.
+
+    RFC 9162, section 2.1.3.2, with its names fn and sn. None if ``index`` is not in a tree of this
+    size, or the path has another length.
+    """
+    if not 0 <= index < size:
+        return None
+    fn = index
+    sn = size - 1
+    for sibling in path:
+        if sn == 0:
+            return None
+        if fn & 1 or fn == sn:
+            hash = _node(sibling, hash)
+            while fn and not fn & 1:
+                fn >>= 1
+                sn >>= 1
+        else:
+            hash = _node(hash, sibling)
+        fn >>= 1
+        sn >>= 1
+    return hash if sn == 0 else None
 
 
-def extends(old, new, path):
-    """Whether a consistency proof shows that the head ``new`` extends the head ``old``."""
-    if not 0 < old.size < new.size:
-        return not path and (not old.size or (old.size, old.root) == (new.size, new.root))
-    ((start, _), *siblings), place = _way(old.size - 1, new.size, old.size), old.size - 1
-    first, *path = (path or [b""]) if start else [old.root, *path]
-    return [_fold(first, place, siblings, path, left) for left in (True, False)] == [
-        old.root,
-        new.root,
-    ]
+def verify_consistency(
+    old: int, old_root: bytes, size: int, root: bytes, path: list[bytes]
+) -> bool:
+    """Whether a consistency proof shows that a tree extends an older one.
+
+    RFC 9162, section 2.1.4.2, with its names fn, sn, fr and sr. Every tree extends the empty one,
+    and the same tree itself; both need no proof.
+    """
+    if old > size:
+        return False
+    if old == 0:
+        return not path
+    if old == size:
+        return not path and old_root == root
+    if not path:
+        return False
+    if old & (old - 1) == 0:  # a power of two: the old root is a node of the new tree
+        path = [old_root, *path]
+    fn = old - 1
+    sn = size - 1
+    while fn & 1:
+        fn >>= 1
+        sn >>= 1
+    fr = path[0]
+    sr = path[0]
+    for sibling in path[1:]:
+        if sn == 0:
+            return False
+        if fn & 1 or fn == sn:
+            fr = _node(sibling, fr)
+            sr = _node(sibling, sr)
+            while fn and not fn & 1:
+                fn >>= 1
+                sn >>= 1
+        else:
+            sr = _node(sr, sibling)
+        fn >>= 1
+        sn >>= 1
+    return sn == 0 and fr == old_root and sr == root

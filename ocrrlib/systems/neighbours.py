@@ -101,6 +101,21 @@ class Substrate(Neighbours):
     def _correct(self, x, y):
         self.entries.append(x, y)
 
+    def read(self, entries, n_first, n_classes):
+        """Fit on the first ``n_first`` of these entries, which are shared and not copied."""
+        self.store = lambda X, y: entries
+        return self.fit(entries.X[:n_first], entries.y[:n_first], range(n_classes))
+
+    def answer(self, X):
+        """Class ids (m,), probabilities (m, C), and cosines and slots (m, k) of the nearest."""
+        self.seen[self.entries.y] = True
+        evidence = self._evidence(X)
+        found = evidence
+        if not isinstance(evidence, tuple):
+            found = top_k(X, self.entries.X, self.entries.born, self.k)
+        p = np.array(self._probabilities(evidence))
+        return self._answer(evidence), p, *found
+
 
 def reservoir(write: int, budget: int, rng: np.random.Generator) -> int:
     """Slot of write number ``write``; it is kept if the slot is below ``budget``.
