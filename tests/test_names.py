@@ -11,7 +11,7 @@ from ocrrlib.scenario import make_scenario
 from ocrrlib.systems import make
 from ocrrlib.systems.base import class_means, class_sums
 from studies import names
-from studies.names import Named, compared, rows_of
+from studies.names import Named, compared, name_rows
 
 
 @pytest.mark.parametrize("upfront", [False, True])
@@ -40,10 +40,10 @@ def test_a_name_moved_to_where_sentences_are_is_the_first_row_of_a_new_class(upf
 
 
 def test_as_a_control_every_class_has_the_name_of_another_one_or_an_opaque_one(banking):
-    own, other = (rows_of(banking, way, 1) for way in ("arriving", "upfront, shuffled"))
+    own, other = (name_rows(banking, way, 1) for way in ("arriving", "upfront, shuffled"))
     assert (own != other).any(axis=1).all() and sorted(map(bytes, own)) == sorted(map(bytes, other))
     opaque = {bytes(row) for row in widen(load_file(names.FILE)["opaque"])}
-    assert {bytes(row) for row in rows_of(banking, "arriving, opaque", 1)} <= opaque
+    assert {bytes(row) for row in name_rows(banking, "arriving, opaque", 1)} <= opaque
 
 
 def test_differences_are_to_the_same_system_without_names_seed_by_seed():
@@ -53,7 +53,7 @@ def test_differences_are_to_the_same_system_without_names_seed_by_seed():
         for way, own in values.items()
         for seed, x in enumerate(own)
     ]
-    rows = pd.DataFrame(rows, columns=[*names.KEY, "novel"])
+    rows = pd.DataFrame(rows, columns=[*names.NAMES.key, "novel"])
     rows = rows.assign(
         **dict.fromkeys(("original", "ausuc", "novel_over_steps", "ausuc_over_steps"), 0.5)
     )

@@ -88,6 +88,11 @@ def test_tables_and_values_are_those_of_the_published_results(stem, out, monkeyp
     assert (out / f"paper/values/{stem}.json").is_file() and len(assert_published(out)) > 1
 
 
+def test_table_1_is_that_of_the_published_results(out):
+    execute("15_headline", out)
+    assert "table1_headline" in assert_published(out)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("stem", STEMS)
 def test_figures_and_fresh_streams_are_the_published_ones(stem, out):
@@ -99,7 +104,7 @@ def test_figures_and_fresh_streams_are_the_published_ones(stem, out):
 @pytest.mark.slow
 def test_parameters_are_counted_in_the_models(out, monkeypatch):
     monkeypatch.setattr(
-        "studies.results.publish_study", lambda name, counted, *given, **options: counted
+        "studies.results.Study.publish", lambda study, counted, *given, **options: counted
     )
     counted = execute("04_lora", out, only=PARAMETERS, LORA="live")["counted"]
     kept = published("parameters")[list(counted)]

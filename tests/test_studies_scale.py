@@ -207,7 +207,7 @@ def test_published_comparisons_are_of_the_plan_and_come_out_again(monkeypatch):
     plan = {tuple(asdict(cell).values()) for cell in cells(",".join(scale.PARTS))}
     assert {tuple(row) for row in published[list(asdict(CELL))].values.tolist()} == plan
     for row in published[published["n"] <= 2000].sample(2, random_state=0).to_dict("records"):
-        assert scale.rerun(row) == {name: row[name] for name in OUTCOMES}
+        assert scale.SCALE.rerun(row) == {name: row[name] for name in OUTCOMES}
 
 
 def test_the_ledger_that_is_searched_has_seen_a_whole_stream():

@@ -23,7 +23,7 @@ from ocrrlib import CorrectionMemory
 from ocrrlib.chain import commitment, entry_hash
 from ocrrlib.files import ROOT, InputError
 from ocrrlib.memory.file import FIELDS
-from studies.results import publish_study
+from studies.results import Study
 from tests.auditor import ALL, PUT, integrity, proofs, sql, tampering
 
 
@@ -317,7 +317,7 @@ def main():
         tqdm(rows(), "trials", total=27), columns=["test", "case", "trials", "right"]
     )
     print(found.to_string())
-    publish_study("memory", found, keep=False)
+    Study("memory", ("test", "case"), timed=True).publish(found, keep=False)
 
 
 if __name__ == "__main__":
