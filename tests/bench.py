@@ -49,7 +49,8 @@ class PlainSubstrate:
     """The substrate as one would first write it: one query at a time, all entries compared and sorted."""
 
     def fit(self, X, y, classes):
-        self.X, self.y = X, y.tolist()
+        self.X = X
+        self.y = y.tolist()
 
     def predict_one(self, x):
         cosines = self.X @ x
@@ -92,7 +93,8 @@ def bench_streams(s):
         "the loops disagree"
     )
     substrate = make("substrate").fit(s.X_initial, s.y_initial, s.classes)
-    corrections, kept = list(zip(s.X_stream, s.y_stream.tolist())), []
+    corrections = list(zip(s.X_stream, s.y_stream.tolist()))
+    kept = []
     appended, _ = timed(lambda: [substrate.correct(x, y) for x, y in corrections])
     bare, _ = timed(lambda: [kept.append((x.copy(), y)) for x, y in corrections])
     return {
@@ -111,7 +113,8 @@ def commits(memory, x):
             "CREATE TABLE IF NOT EXISTS t (x)",
         ):
             bare.execute(statement)
-        content, pairs = x.tobytes() + bytes(200), []
+        content = x.tobytes() + bytes(200)
+        pairs = []
         for _ in range(300):
             plain, _ = timed(lambda: bare.execute("INSERT INTO t VALUES (?)", [content]))
             pairs.append((timed(memory.correct, x, "new")[0], plain))
@@ -121,19 +124,20 @@ def commits(memory, x):
 
 def used(n, folder, dim=384):
     """A correction memory of ``n`` random vectors: its figures, and the seconds to learn and to open it."""
-    rng, here, path = np.random.default_rng(0), psutil.Process(), f"{folder}/{n}.sqlite"
+    rng = np.random.default_rng(0)
+    here = psutil.Process()
+    path = f"{folder}/{n}.sqlite"
     with CorrectionMemory.open(path) as memory:
-        X, labels = (
-            rng.standard_normal((n, dim), dtype=np.float32),
-            rng.integers(0, 150, n).astype(str),
-        )
+        X = rng.standard_normal((n, dim), dtype=np.float32)
+        labels = rng.integers(0, 150, n).astype(str)
         learnt, _ = timed(memory.learn, X, labels)
     del X, memory
     gc.collect()
     before = here.memory_info().rss
     opened, memory = timed(CorrectionMemory.open, path)
     with memory:
-        held, X = here.memory_info().rss - before, memory.entries.X
+        held = here.memory_info().rss - before
+        X = memory.entries.X
         asked = np.median([timed(memory.predict, x)[0] for x in X[:20].copy()])
         read = np.median([timed(X.view(np.int32).max)[0] for _ in range(20)])
         return commits(memory, X[0].copy()), asked / read, held / X.nbytes, learnt, opened
@@ -155,7 +159,9 @@ def bench_memory(n=1_000_000):
 @contextmanager
 def peak_memory(figures):
     """Note the highest resident memory of this process and its children together, in MB, while in the block."""
-    here, over, peaks = psutil.Process(), threading.Event(), [0.0]
+    here = psutil.Process()
+    over = threading.Event()
+    peaks = [0.0]
 
     def sample():
         while not over.wait(0.1):
@@ -189,7 +195,8 @@ def make_paper():
 
 def main():
     datasets = {name: load(name) for name in ("banking77", "clinc150")}
-    runs, figures = grid("full_sweep"), {}
+    runs = grid("full_sweep")
+    figures = {}
     with peak_memory(figures):
         figures["full_sweep_s"], _ = timed(sweep, runs, datasets, jobs=JOBS, cache=None)
     rest = [run for run in runs if run.system != "river_logreg"]

@@ -8,7 +8,8 @@ from paper.claims import check, read
 
 OURS = {"sweep": {"a": {"novel": 0.9, "novel_std": 0.02}, "b": {"novel": 0.5, "novel_std": 0.03}}}
 CLAIM = dict(id="first", section=5.1, claim="a reaches nine tenths", printed={"novel": 0.9})
-NO, YES = {"holds": "1 > 2"}, {"holds": "2 > 1"}
+NO = {"holds": "1 > 2"}
+YES = {"holds": "2 > 1"}
 
 
 def judged(**parts):

@@ -39,7 +39,8 @@ def test_a_contributed_system_stands_in_its_cell_with_its_source(ncm, tiny, tmp_
     cell = table[(table["dataset"] == "banking77") & (table["policy"] == "oracle")].set_index(
         "system"
     )
-    theirs, ours = cell.loc["their_ncm"], cell.loc["ncm"]
+    theirs = cell.loc["their_ncm"]
+    ours = cell.loc["ncm"]
     assert theirs["rank"] == ours["rank"] and theirs["collapsed"] and theirs["seeds"] == 20
     same = ["novel", "original low", "anytime novel high", "corrections"]
     assert theirs[same].tolist() == pytest.approx(ours[same].tolist(), abs=1e-9)

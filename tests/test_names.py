@@ -22,7 +22,8 @@ def test_a_name_moved_to_where_sentences_are_is_the_first_row_of_a_new_class(upf
         for name in "Xy"
     ]
     means = class_means(*class_sums(*parts, len(s.classes)))
-    named, other = Named(make("ledger_lda"), means - 0.3, upfront), make("ledger_lda")
+    named = Named(make("ledger_lda"), means - 0.3, upfront)
+    other = make("ledger_lda")
     for system in (named, other):
         system.fit(s.X_initial, s.y_initial, s.classes)
     np.testing.assert_allclose(named.rows, widen(means), atol=1e-6)

@@ -14,11 +14,9 @@ from ocrrlib.runs import sweep
 
 AUTHORS = pd.read_csv(Path(__file__).with_name("parity.csv"))
 ACCURACIES = ["novel_acc", "original_acc"]
-PER_CHECKPOINT, FINAL_MEAN, CORRECTIONS = (
-    0.0125,
-    0.0075,
-    0.02,
-)  # embeddings are rounded to float16 here
+PER_CHECKPOINT = 0.0125
+FINAL_MEAN = 0.0075
+CORRECTIONS = 0.02  # embeddings are rounded to float16 here
 ROUNDING = 1e-9
 
 

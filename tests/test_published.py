@@ -157,7 +157,8 @@ def test_the_advice_claims_only_effects_whose_interval_leaves_out_0(streams):
     assert directed and all(value.value > 0 for value in directed)
     table = studies.table.set_index(["study", "setting", "than", "metric"]).sort_index()
     lost = -table.loc[("wrong", *QUOTED["wrong"], "novel_acc")].set_index("system")[["low", "high"]]
-    models, head = ["slda", OURS], ["online_linear"]
+    models = ["slda", OURS]
+    head = ["online_linear"]
     votes = lost.index.difference(models + head)
     assert (
         lost.loc[models, "low"].max() < lost.loc[votes, "high"].min()

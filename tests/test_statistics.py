@@ -116,10 +116,8 @@ def test_every_system_is_compared_with_the_substrate_in_its_cell_and_metric():
     ).all()
     for (dataset, policy, metric), own in found.groupby([*DATASET_POLICY, "metric"], sort=False):
         cell = runs[(runs["dataset"] == dataset) & (runs["policy"] == policy)]
-        table, own = (
-            cell.pivot(index="seed", columns="system", values=metric),
-            own.set_index("system"),
-        )
+        table = cell.pivot(index="seed", columns="system", values=metric)
+        own = own.set_index("system")
         np.testing.assert_allclose(own["mean"], table[own.index].mean())
         own = own.drop(index="substrate")
         theirs = stats.ttest_rel(table["ewc"], table["substrate"]).confidence_interval(LEVEL)
@@ -210,9 +208,11 @@ def test_classes_of_a_run_add_up_to_its_accuracies_and_its_area(tiny):
 
 
 def test_bounds_over_classes_hang_on_how_their_differences_vary():
-    rng, rows = np.random.default_rng(0), []
+    rng = np.random.default_rng(0)
+    rows = []
     for place in range(100):  # ten seeds of ten classes, some twice
-        area, more = rng.uniform(0.4, 0.9), rng.normal(0.05, 0.1)
+        area = rng.uniform(0.4, 0.9)
+        more = rng.normal(0.05, 0.1)
         names = {
             "dataset": "d",
             "policy": "oracle",
@@ -233,9 +233,14 @@ def test_bounds_over_classes_hang_on_how_their_differences_vary():
 
 def test_differences_of_streams_are_paired_t_tests_corrected_by_holm_within_each_study():
     rows = published("streams")
-    table, runs = differences.compared(rows), differences.measured(rows)
+    table = differences.compared(rows)
+    runs = differences.measured(rows)
     assert not table.duplicated(["study", "system", "setting", "than", "metric"]).any()
-    assert set(table["study"]) == set(rows["study"]) and set(table["metric"]) == {*differences.ENDS, "auroc", "fpr95"}
+    assert set(table["study"]) == set(rows["study"]) and set(table["metric"]) == {
+        *differences.ENDS,
+        "auroc",
+        "fpr95",
+    }
     runs = runs.pivot(
         index=["study", "system", "setting", "metric"], columns="seed", values="value"
     )
