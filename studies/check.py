@@ -25,8 +25,9 @@ from ocrrlib.stream import PROTOCOL
 from ocrrlib.systems import SYSTEMS
 from ocrrlib.tasks import run_tasks
 from studies.boldness import BOLDNESS
+from studies.ledger_search import LEDGER_SEARCH
 from studies.names import NAMES
-from studies.scale import LEDGER_SEARCH, SCALE
+from studies.scale import SCALE
 from studies.streams import STREAMS
 
 # Checkpoints that are compared of a system that reads sentences: each of its runs takes minutes.

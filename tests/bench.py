@@ -1,4 +1,4 @@
-"""Speed and memory of the whole, in one go: `make bench` writes build/bench.json (4 minutes on two idle cores)."""
+"""Speed and memory: `make bench` writes build/bench.json (4 minutes on two idle cores)."""
 
 import gc
 import json
@@ -46,7 +46,7 @@ TARGETS = {
 
 
 class PlainSubstrate:
-    """The substrate as one would first write it: one query at a time, all entries compared and sorted."""
+    """The substrate as first written: one query at a time, all entries compared and sorted."""
 
     def fit(self, X, y, classes):
         self.X = X
@@ -86,7 +86,7 @@ def items(system, s):
 
 
 def bench_streams(s):
-    """The fast loop against the plain one, ours against the substrate, an entry's append against a list's."""
+    """Ratios: fast loop to plain one, ours to the substrate, an entry's append to a list's."""
     fast, checkpoints = timed(lambda: list(run_stream(make("substrate"), s, POLICIES["oracle"])))
     plain, finals = timed(plain_loop, s)
     assert np.allclose(finals, [checkpoints[-1].novel_acc, checkpoints[-1].original_acc]), (
@@ -105,7 +105,10 @@ def bench_streams(s):
 
 
 def commits(memory, x):
-    """Median seconds of a durable correction, over those of one bare commit of as many bytes, taken in turns."""
+    """Median seconds of a durable correction over those of a bare commit of as many bytes.
+
+    Both are taken in turns.
+    """
     with closing(sqlite3.connect(memory.path.with_name("bare"), isolation_level=None)) as bare:
         for statement in (
             "PRAGMA journal_mode = WAL",
@@ -123,7 +126,7 @@ def commits(memory, x):
 
 
 def used(n, folder, dim=384):
-    """A correction memory of ``n`` random vectors: its figures, and the seconds to learn and to open it."""
+    """Figures of a correction memory of ``n`` random vectors; seconds to learn and open it."""
     rng = np.random.default_rng(0)
     here = psutil.Process()
     path = f"{folder}/{n}.sqlite"
@@ -158,7 +161,7 @@ def bench_memory(n=1_000_000):
 
 @contextmanager
 def peak_memory(figures):
-    """Note the highest resident memory of this process and its children together, in MB, while in the block."""
+    """Note the highest resident memory, in MB, of this process and its children in the block."""
     here = psutil.Process()
     over = threading.Event()
     peaks = [0.0]
@@ -219,7 +222,8 @@ def main():
     )
     for name, value in figures.items():
         print(
-            f"{name:28} {value:10.3f}   target <= {TARGETS[name]:.3g}{'' if value <= TARGETS[name] else '   MISSED'}"
+            f"{name:28} {value:10.3f}   target <= {TARGETS[name]:.3g}"
+            + ("" if value <= TARGETS[name] else "   MISSED")
         )
 
 

@@ -77,7 +77,7 @@ def test_a_new_registry_row_changes_nothing_published(monkeypatch):
 
 @pytest.fixture
 def edited(tmp_path):
-    """A copy of the checkout's code to edit: ``edited(file, old, new)`` and then ``make check`` of a system there."""
+    """Edits a copy of the checkout's code, then runs ``make check`` there."""
     for name in ("ocrrlib", "studies"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "data").symlink_to(ROOT / "data")

@@ -53,7 +53,7 @@ def test_only_our_means_have_a_spread():
     }
 
 
-def test_our_runs_decide_before_the_release_and_this_before_the_paper_unless_the_claim_names_another():
+def test_our_runs_decide_before_the_release_before_the_paper_unless_the_claim_names_another():
     assert judged(ours=YES, paper=NO, released=NO)["verdict"] == "holds"
     assert judged(released=YES, paper=NO)["verdict"] == "holds"
     assert judged(paper=NO)["verdict"] == "does not hold"

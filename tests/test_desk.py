@@ -1,4 +1,4 @@
-"""The correction desk without a browser, the replay of a published run, and the benchmark from scratch."""
+"""The correction desk without a browser, a published run replayed, the benchmark from scratch."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The leaderboard: what is committed follows from the published rows; contributed rows are checked and ranked."""
+"""The leaderboard follows from published rows; contributed rows are checked and ranked."""
 
 import pandas as pd
 import pytest
@@ -11,7 +11,7 @@ from paper.leaderboard import contributed, leaderboard, main, markdown
 
 @pytest.fixture
 def ncm(banking, tmp_path):
-    """The published evaluation of `ncm`, under another name, and as a contribution in ``ada.csv``."""
+    """The published evaluation of `ncm`, under another name, as a contribution in ``ada.csv``."""
     curve = pd.read_parquet(ROOT / "data/results/beyond.parquet")
     curve = curve.query("dataset == 'banking77' and policy == 'oracle' and system == 'ncm'").assign(
         system="their_ncm"

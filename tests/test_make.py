@@ -1,4 +1,4 @@
-"""The build: notebooks have prose first and short cells; a quick build makes its targets; failures are named."""
+"""The build: prose first and short cells; a quick build makes its targets; failures are named."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Label names: a row at the right moment, where sentences are; controls have names that say nothing."""
+"""Label names: a row at the right moment and place; controls have names that say nothing."""
 
 import numpy as np
 import pandas as pd

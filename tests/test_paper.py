@@ -210,7 +210,8 @@ def test_on_a_phone_tables_scroll_within_their_boxes(source):
         assert tab.errors == [] and all(url.startswith(("file:", "data:")) for url in tab.requests)
         assert tab.run("document.documentElement.scrollWidth") == 400
         assert tab.run(
-            "(e => e.scrollWidth > e.clientWidth)(document.querySelector('[id=\"tbl:claims\"] .scroll'))"
+            "(e => e.scrollWidth > e.clientWidth)"
+            "(document.querySelector('[id=\"tbl:claims\"] .scroll'))"
         )
 
 

@@ -1,4 +1,4 @@
-"""Statistics over seeds: against SciPy and statsmodels, and worked examples where there is no library."""
+"""Statistics over seeds, against SciPy and statsmodels, and by worked examples."""
 
 import numpy as np
 import pandas as pd

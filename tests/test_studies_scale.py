@@ -1,4 +1,4 @@
-"""Scale and costs: synthetic ledgers are what they claim, both searches are judged right, each call is timed alone."""
+"""Scale and costs: synthetic ledgers, judgement of both searches, calls timed alone."""
 
 from dataclasses import asdict, replace
 from types import SimpleNamespace
@@ -15,7 +15,7 @@ from ocrrlib.scenario import make_scenario
 from ocrrlib.search import top_k
 from ocrrlib.systems import make
 from ocrrlib.voting import vote
-from studies import costs, race, scale
+from studies import costs, ledger_search, race, scale
 from studies.scale import Cell, Narrow, cells, compare, to_grid
 
 hnswlib = pytest.importorskip("hnswlib")
@@ -214,9 +214,9 @@ def test_published_comparisons_are_of_the_plan_and_come_out_again(monkeypatch):
 
 
 def test_the_ledger_that_is_searched_has_seen_a_whole_stream():
-    rows = scale.search_ledgers(["banking77"], DEFAULT_ENCODER, "0", "quick")
+    rows = ledger_search.search_ledgers(["banking77"], DEFAULT_ENCODER, "0", "quick")
     assert list(rows["ef"]) == 3 * list(scale.EFFORTS) and list(rows["order"].unique()) == list(
-        scale.ORDERS
+        ledger_search.ORDERS
     )
     assert rows["entries"].nunique() == 1 and rows["entries"][0] > 100
     assert (
@@ -228,8 +228,8 @@ def test_the_ledger_that_is_searched_has_seen_a_whole_stream():
 def test_the_local_dimension_of_a_uniform_cloud_is_that_of_its_space(d):
     cloud = np.random.default_rng(0).uniform(-0.1, 0.1, (4000, d))
     X = np.hstack([cloud, np.ones((4000, 1))]) / np.sqrt(1 + (cloud**2).sum(axis=1, keepdims=True))
-    cosines = -np.sort(-X[:200] @ X.T)[:, 1 : 1 + scale.NEAREST]
-    assert scale.dimension(cosines) == pytest.approx(d, rel=0.15)
+    cosines = -np.sort(-X[:200] @ X.T)[:, 1 : 1 + ledger_search.NEAREST]
+    assert ledger_search.dimension(cosines) == pytest.approx(d, rel=0.15)
 
 
 # --- the race
@@ -239,10 +239,10 @@ def test_narrow_rows_have_about_the_local_dimension_of_real_ledgers():
     narrow = Narrow(4000, 20, 0.05)
     cell = Cell(4000, 20, 0.05)
     found = [
-        scale.exact_neighbours(one, one.query_rows()[0], scale.NEAREST)[0][0]
+        scale.exact_neighbours(one, one.query_rows()[0], ledger_search.NEAREST)[0][0]
         for one in (narrow, cell)
     ]
-    assert 6 < scale.dimension(found[0]) < 12 < 60 < scale.dimension(found[1])
+    assert 6 < ledger_search.dimension(found[0]) < 12 < 60 < ledger_search.dimension(found[1])
 
 
 @pytest.mark.parametrize("name", race.RACED)

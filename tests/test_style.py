@@ -17,7 +17,7 @@ OTHER = str(SHIPPED / "STIXGeneral.ttf")  # letters that look otherwise
 
 @pytest.fixture
 def drawn(tmp_path, monkeypatch):
-    """Draws a figure on a machine that knows some fonts; gives the hashes of its files, and the fonts it found."""
+    """Draws a figure on a machine that knows some fonts: hashes of its files, and fonts found."""
 
     def draw(fonts):
         style.take_shipped_fonts.cache_clear()
