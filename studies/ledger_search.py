@@ -53,7 +53,8 @@ def dimension(cosines: np.ndarray) -> float:
 def search_ledger(setting: dict, profile: str = "paper") -> list[dict]:
     """Approximate search on a ledger whose rows were added in one order: a dict per effort.
 
-    ``setting`` has ``dataset``, ``encoder``, ``order`` and ``seed``.
+    ``setting`` has ``dataset``, ``encoder``, ``order`` and ``seed``; with ``ef``, it is the only
+    effort.
     """
     seed = setting["seed"]
     X, labels, Q, y = ledger_of(setting["dataset"], setting["encoder"], seed, profile)
@@ -70,18 +71,16 @@ def search_ledger(setting: dict, profile: str = "paper") -> list[dict]:
     sims, slots = top_k(Q, X, np.arange(len(X)), NEAREST)
     exact = (sims[:, :K], slots[:, :K])
     known = {"entries": len(X), "dimension": dimension(sims)}
+    efforts = (setting["ef"],) if "ef" in setting else EFFORTS
     rows = []
-    for ef in EFFORTS:
+    for ef in efforts:
         index.set_ef(ef)
         rows.append({"ef": ef} | known | judge(exact, search(index, Q, K), labels, y))
     return rows
 
 
 LEDGER_SEARCH = Study(
-    "ledger_search",
-    ("dataset", "encoder", "order", "seed", "ef"),
-    run_one=search_ledger,
-    settings=("dataset", "encoder", "order", "seed"),
+    "ledger_search", ("dataset", "encoder", "order", "seed", "ef"), run_one=search_ledger
 )
 
 

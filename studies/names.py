@@ -114,7 +114,7 @@ def _about(setting):
     return declared(setting["system"]) | {"data": _data(setting).fingerprint}
 
 
-NAMES = Study(
+LABEL_NAMES = Study(
     "names",
     ("dataset", "policy", "seed", "system", "names"),
     run_one=run_named,
@@ -127,8 +127,8 @@ def run_names(seeds: Iterable[int] = range(20), **how) -> pd.DataFrame:
     """All runs, a row each; ``how``: options of ``run_tasks``."""
     settings = []
     for *run, system in product(THREE, ("oracle", "random10"), seeds, PLAN):
-        settings += [dict(zip(NAMES.key, (*run, system, names))) for names in PLAN[system]]
-    return NAMES.run(settings, **how)
+        settings += [dict(zip(LABEL_NAMES.key, (*run, system, names))) for names in PLAN[system]]
+    return LABEL_NAMES.run(settings, **how)
 
 
 def compared(rows: pd.DataFrame) -> pd.DataFrame:
@@ -138,7 +138,7 @@ def compared(rows: pd.DataFrame) -> pd.DataFrame:
     """
     metrics = (*AXES, "novel_over_steps", "ausuc_over_steps")
     index = ["metric", "dataset", "policy", "system", "names"]
-    wide = rows.melt(list(NAMES.key), metrics, "metric")
+    wide = rows.melt(list(LABEL_NAMES.key), metrics, "metric")
     wide = wide.pivot(index=index, columns="seed", values="value")
     usual = wide.xs("none", level="names")
     wide = wide.drop("none", level="names")

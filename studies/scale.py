@@ -336,7 +336,7 @@ def compare(cell: Cell) -> tuple[dict[str, float], dict[str, float]]:
     return judge(exact, near, cell.labels(0, cell.n), y), cost | sizes
 
 
-COSTS = "build_s hnsw_ms exact_ms hnsw_batch_ms exact_batch_ms bytes resident".split()
+COST_COLUMNS = "build_s hnsw_ms exact_ms hnsw_batch_ms exact_batch_ms bytes resident".split()
 FIELDS = tuple(field.name for field in fields(Cell))
 
 
@@ -359,4 +359,4 @@ def run_cells(
     """
     settings = [asdict(cell) for cell in cells]
     rows = SCALE.run(settings, jobs=jobs, cache=cache, progress=progress)
-    return rows.drop(columns=COSTS, errors="ignore"), rows.filter([*FIELDS, *COSTS])
+    return rows.drop(columns=COST_COLUMNS, errors="ignore"), rows.filter([*FIELDS, *COST_COLUMNS])

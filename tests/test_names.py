@@ -54,7 +54,7 @@ def test_differences_are_to_the_same_system_without_names_seed_by_seed():
         for way, own in values.items()
         for seed, x in enumerate(own)
     ]
-    rows = pd.DataFrame(rows, columns=[*names.NAMES.key, "novel"])
+    rows = pd.DataFrame(rows, columns=[*names.LABEL_NAMES.key, "novel"])
     rows = rows.assign(
         **dict.fromkeys(("original", "ausuc", "novel_over_steps", "ausuc_over_steps"), 0.5)
     )
