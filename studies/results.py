@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from ocrrlib.files import ROOT
@@ -49,12 +50,15 @@ class Study:
         return Task(known_by, (setting, *options), group, cost)
 
     def rerun(self, row: Mapping) -> dict:
-        """Outcomes by column of a published row, from the settings in its own columns."""
+        """Outcomes by column of a published row, from the settings in its own columns.
+
+        NaN for a column that does not come out.
+        """
         names = self.settings or self.key
         found = _as_list(self.run_one({name: row[name] for name in names}))
         others = [name for name in self.key if name not in names]
         (again,) = (one for one in found if all(one[name] == row[name] for name in others))
-        return {name: again[name] for name in again if name in row}
+        return {name: again.get(name, np.nan) for name in row if name not in names}
 
     def publish(self, fresh: pd.DataFrame, out: Path = ROOT, keep: bool = True) -> pd.DataFrame:
         """Write rows and return them: the fresh ones and, with ``keep``, the published ones.
