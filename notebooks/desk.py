@@ -1,10 +1,11 @@
-"""The correction desk: ask systems, see why, correct them, ask again, damage a copy of the ledger."""
+"""The correction desk: ask systems, see why, correct them, damage a copy of the ledger."""
 
 import html
 import shutil
 import sqlite3
 import tempfile
 import weakref
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
 
@@ -16,7 +17,9 @@ from IPython.core.pylabtools import print_figure
 from IPython.display import HTML
 from matplotlib.figure import Figure
 
-from ocrrlib.embeddings import encode, widen
+from ocrrlib.chain import Fault
+from ocrrlib.datasets import Texts
+from ocrrlib.embeddings import Embedded, encode, widen
 from ocrrlib.encoders import load_encoder
 from ocrrlib.experiments import EXPERIMENTS
 from ocrrlib.files import InputError, pick
@@ -28,33 +31,33 @@ from paper import style
 
 CHOICES = EXPERIMENTS["beyond"].systems
 NONE = "–"  # no further system
-NEW, KNOWN = "new classes", "known classes"
+NEW = "new classes"
+KNOWN = "known classes"
 COLOURS = {NEW: style.PALETTE["vermilion"], KNOWN: style.PALETTE["blue"]}
 LINES = [style.PALETTE[name] for name in ("vermilion", "black", "green")]  # of up to three systems
 DAMAGES = {  # to an entry of a file
     "relabel": ("give it another label", "UPDATE entries SET label = :label WHERE place = :place"),
     "remove": ("take it out", "DELETE FROM entries WHERE place = :place"),
-    "rewrite": (
-        "relabel it and recompute all hashes",
-        "DELETE FROM entries",
-    ),  # then all are written again
+    # Afterwards all entries are written again.
+    "rewrite": ("relabel it and recompute all hashes", "DELETE FROM entries"),
 }
 
 
-def picture(figure, alt):
+def picture(figure: Figure, alt: str) -> HTML:
     """A figure as an image with a description."""
     data = print_figure(figure, bbox_inches=None, dpi=150, base64=True)
     look = f"width:{100 * figure.get_figwidth():.0f}px; max-width:100%"
     return HTML(f'<img src="data:image/png;base64,{data}" alt="{html.escape(alt)}" style="{look}">')
 
 
-def table(frame, marked=None):
+def table(frame: pd.DataFrame, marked: int | None = None) -> str:
     """A data frame as HTML, perhaps with a marked row; it scrolls where it is too wide."""
     shown = frame.rename({marked: f"▶ {marked}"}).rename_axis(index=None, columns=frame.index.name)
     left = [dict(selector="", props="margin-left:0"), dict(selector="*", props="text-align:left")]
     shown = shown.style.format(escape="html").set_table_styles(left)
     # Without a width of its own, it does not widen the flex boxes around it.
-    box = '<div class="jp-RenderedHTMLCommon" style="overflow-x:auto; width:0; min-width:100%; padding-right:0">'
+    look = "overflow-x:auto; width:0; min-width:100%; padding-right:0"
+    box = f'<div class="jp-RenderedHTMLCommon" style="{look}">'
     return f"{box}{shown.to_html()}</div>"
 
 
@@ -70,107 +73,136 @@ class Desk:
     correction.
     """
 
-    def __init__(self, data, systems=("substrate",), seed=0, texts=None, encoder=None):
-        self.data, self.texts, self.encoder = data, texts, encoder or data.encoder
+    def __init__(
+        self,
+        data: Embedded,
+        systems: Sequence[str] = ("substrate",),
+        seed: int = 0,
+        texts: Texts | None = None,
+        encoder: str | Callable | None = None,
+    ):
+        self.data = data
+        self.texts = texts
+        self.encoder = encoder or data.encoder
         self.scenario = make_scenario(data, seed, held_out=min(10, max(1, len(data.classes) // 4)))
         self.new = {data.classes[id] for id in self.scenario.held_out}
-        self.kinds = dict.fromkeys(sorted(self.new), NEW) | dict.fromkeys(
-            sorted({*data.classes} - self.new), KNOWN
-        )
-        self._random, self._folder = (
-            np.random.default_rng([seed, 7]),
-            tempfile.mkdtemp(prefix="desk-"),
-        )
+        known = {*data.classes} - self.new
+        self.kinds = dict.fromkeys(sorted(self.new), NEW) | dict.fromkeys(sorted(known), KNOWN)
+        self._random = np.random.default_rng([seed, 7])
+        self._folder = tempfile.mkdtemp(prefix="desk-")
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        self.systems, self.memory = systems, None
+        self.systems = systems
+        self.memory = None
         self.restart()
 
-    def restart(self):
+    def restart(self) -> None:
         """Forget query and corrections, and begin another file."""
         if self.memory:
             self.memory.close()
             self.memory.path.unlink()
-        self.memory, s = CorrectionMemory.open(f"{self._folder}/desk.sqlite"), self.scenario
+        self.memory = CorrectionMemory.open(f"{self._folder}/desk.sqlite")
+        s = self.scenario
         self.memory.learn(s.X_initial, [s.classes[id] for id in s.y_initial])
-        self.title, self._x, self.corrected, self.streamed = None, None, [], 0
+        self.title = None
+        self._x = None
+        self.corrected = []
+        self.streamed = 0
         self.compare(self.systems)
 
-    def compare(self, systems):
+    def compare(self, systems: Sequence[str]) -> None:
         """Fit other systems; they get all corrections made so far, and the last query."""
-        s, made = self.scenario, self.corrected
+        s = self.scenario
+        made = self.corrected
         self.systems = {
             name: make(name, s.seed).fit(s.X_initial, s.y_initial, s.classes) for name in systems
         }
         self._watches = {
             name: system.watch(s.queries).answers for name, system in self.systems.items()
         }
-        self.answers, self.near, self.history, self.corrected = None, {}, [], []
+        self.answers = None
+        self.near = {}
+        self.history = []
+        self.corrected = []
         self._measure()
         for correction in made:
             self._learn(*correction)
         self.again()
 
-    def draw(self, pool=NEW):
+    def draw(self, pool: str = NEW) -> int:
         """A random test row of a class, or of any new or known one."""
         names = [self.data.classes[id] for id in self.data.y_test]
-        return int(
-            self._random.choice(
-                [row for row, name in enumerate(names) if pool in (name, self.kinds[name])]
-            )
-        )
+        rows = [row for row, name in enumerate(names) if pool in (name, self.kinds[name])]
+        return int(self._random.choice(rows))
 
-    def ask(self, query):
+    def ask(self, query: str | int) -> "Desk":
         """Ask a text, or a test row by its number; returns the desk, which a notebook shows."""
         if isinstance(query, str):
-            if not (title := query.strip()):
+            title = query.strip()
+            if not title:
                 raise InputError("nothing is asked: type a sentence, or take a test row")
             if not callable(self.encoder):
                 self.encoder = load_encoder(self.encoder, self.texts and self.texts.train)
-            x, truth = widen(encode([title], self.encoder))[0], None
+            x = widen(encode([title], self.encoder))[0]
+            truth = None
         else:
             title = self.texts.test[query] if self.texts else f"test row {query}"
-            x, truth = self.data.X_test[query], self.data.classes[self.data.y_test[query]]
-        self.title, self._x, self.truth, self.answers = title, x, truth, None
+            x = self.data.X_test[query]
+            truth = self.data.classes[self.data.y_test[query]]
+        self.title = title
+        self._x = x
+        self.truth = truth
+        self.answers = None
         return self.again()
 
-    def again(self):
+    def again(self) -> "Desk":
         """Ask the last query again, if there is one."""
         if self.title is None:
             return self
-        x, names, rows, before = self._x[None], self.data.classes, [], self.answers
+        rows = []
         for name, system in self.systems.items():
-            (id,), (p,) = system.predict(x), system.predict_proba(x)
-            row = {
-                "system": name,
-                "before": "" if before is None else before.at[name, "answer"],
-                "answer": names[id],
-            }
-            row |= {
-                "right": "✗✓"[names[id] == self.truth] if self.truth else "",
-                "probability": f"{p[id]:.2f}",
-            }
-            p[id] = 0
-            rows.append(row | {"runner-up": names[p.argmax()] if p.any() else ""})
-            if entries := getattr(system, "entries", None):
-                (cosines,), (slots,) = top_k(x, entries.X, entries.born, min(5, entries.size))
-                near = {
-                    "class": [names[id] for id in entries.y[slots]],
-                    "entry": slots,
-                    "cosine": cosines,
-                }
-                self.near[name] = pd.DataFrame(near).assign(
-                    kind=lambda near: near["class"].map(self.kinds)
-                )
+            rows.append({"system": name} | self._answer(name, system))
+            entries = getattr(system, "entries", None)
+            if entries:
+                self.near[name] = self._nearest(entries)
         answers = pd.DataFrame(rows).set_index("system")
         self.answers = answers.loc[:, (answers != "").any()]
         return self
 
-    def correct(self, label, x=None):
+    def _answer(self, name, system):
+        """What a system answers to the last query, by column; "" where there is nothing to say."""
+        names = self.data.classes
+        x = self._x[None]
+        (id,) = system.predict(x)
+        p = system.predict_proba(x)[0].copy()
+        row = {
+            "before": "" if self.answers is None else self.answers.at[name, "answer"],
+            "answer": names[id],
+            "right": "",
+            "probability": f"{p[id]:.2f}",
+        }
+        if self.truth:
+            row["right"] = "✓" if names[id] == self.truth else "✗"
+        p[id] = 0
+        row["runner-up"] = names[p.argmax()] if p.any() else ""
+        return row
+
+    def _nearest(self, entries):
+        """The five entries nearest to the last query: class, entry, cosine and kind."""
+        most = min(5, entries.size)
+        (cosines,), (slots,) = top_k(self._x[None], entries.X, entries.born, most)
+        classes = [self.data.classes[id] for id in entries.y[slots]]
+        near = pd.DataFrame({"class": classes, "entry": slots, "cosine": cosines})
+        return near.assign(kind=near["class"].map(self.kinds))
+
+    def correct(self, label: str, x: np.ndarray | None = None) -> None:
         """Tell all systems and the file the class of the last query, or of a row x (d,)."""
         pick("class", label, self.kinds)
         if x is None and self.title is None:
             raise InputError("nothing was asked yet: type a query or take a test row, and ask")
-        text, x = (self.title, self._x) if x is None else (x, x)
+        text = x
+        if x is None:
+            text = self.title
+            x = self._x
         self.memory.correct(text, label, vector=x)
         self._learn(label, x)
 
@@ -183,22 +215,26 @@ class Desk:
     def _measure(self):
         self.restore()
         s = self.scenario
-        rows, n = np.arange(len(s.y_stream), len(s.queries)), len(s.y_novel)
+        rows = np.arange(len(s.y_stream), len(s.queries))
+        n = len(s.y_novel)
         right = {
             name: answer(rows) == np.append(s.y_novel, s.y_original)
             for name, answer in self._watches.items()
         }
         parts = {NEW: slice(n), KNOWN: slice(n, None)}
-        self.history.append(
-            {
-                kind: {name: right[name][part].mean() for name in right}
-                for kind, part in parts.items()
-            }
-        )
+        point = {}
+        for kind, part in parts.items():
+            point[kind] = {name: right[name][part].mean() for name in right}
+        self.history.append(point)
 
-    def stream(self, n=50):
-        """Let ``n`` stream items pass; all are corrected where the first system errs. Returns the corrections made."""
-        s, answer, before = self.scenario, next(iter(self._watches.values())), len(self.corrected)
+    def stream(self, n: int = 50) -> int:
+        """Let ``n`` stream items pass; the number of corrections made.
+
+        All systems are corrected where the first one errs.
+        """
+        s = self.scenario
+        answer = next(iter(self._watches.values()))
+        before = len(self.corrected)
         passing = range(len(s.y_stream))[self.streamed : self.streamed + n]
         if not passing:
             raise InputError("the stream is over: start again, or correct by hand")
@@ -208,13 +244,14 @@ class Desk:
         self.streamed = passing.stop
         return len(self.corrected) - before
 
-    def damage(self, kind, entry):
+    def damage(self, kind: str, entry: int) -> None:
         """Damage an entry in a copy of the file, see ``DAMAGES``; the desk keeps the whole one."""
         names = self.memory.labels
         labels = [names[id] for id in self.memory.entries.y]
         classes = self.data.classes
         labels[entry] = classes[classes.index(labels[entry]) - 1]
-        self.copy, self._shown = f"{self._folder}/copy.sqlite", entry + 3
+        self.copy = f"{self._folder}/copy.sqlite"
+        self._shown = entry + 3
         with (
             closing(sqlite3.connect(self.memory.path)) as whole,
             closing(sqlite3.connect(self.copy)) as base,
@@ -225,22 +262,30 @@ class Desk:
         if kind == "rewrite":
             with CorrectionMemory.open(self.copy) as forged:
                 forged.learn(self.memory.entries.X, labels)
-        self.found, self._marked = "A copy, damaged; the desk keeps the whole file.", None
+        self.found = "A copy, damaged; the desk keeps the whole file."
+        self._marked = None
 
-    def restore(self):
+    def restore(self) -> None:
         """Drop the damaged copy."""
-        self.copy, self._shown, self.found, self._marked = None, len(self.memory), "", None
+        self.copy = None
+        self._shown = len(self.memory)
+        self.found = ""
+        self._marked = None
 
-    def verify(self, head=True):
-        """The first ``Fault`` of the damaged copy, or of the file, by its head or without; None if all is whole."""
-        fault = verify(self.copy or self.memory.path, *[self.memory.head()] * head)
+    def verify(self, head: bool = True) -> Fault | None:
+        """The first fault of the damaged copy, or of the file; None if all is whole.
+
+        It is checked by the file's head, or without.
+        """
+        heads = [self.memory.head()] if head else []
+        fault = verify(self.copy or self.memory.path, *heads)
         self.found = f"verify: {fault or 'all entries are as they were written'}"
         self._marked = fault and fault.position + (fault.kind == "removed")
         return fault
 
     # Displays
 
-    def reply(self):
+    def reply(self) -> HTML:
         """The last query and its answers."""
         if self.answers is None:
             return HTML("")
@@ -248,14 +293,16 @@ class Desk:
         return HTML(f"<b>{html.escape(title)}</b>{table(self.answers)}")
 
     @mpl.rc_context()
-    def neighbours(self, system=None):
+    def neighbours(self, system: str | None = None) -> HTML:
         """The entries nearest to the last query, of one system or of the first that keeps any."""
         if not self.near:
             return HTML("")
         style.apply()
         system = system or next(iter(self.near))
-        near, margin = self.near[system], getattr(self.systems[system], "margin", 0)
-        axes, best = Figure(figsize=(style.WIDTH, 2)).subplots(), near["cosine"].max()
+        near = self.near[system]
+        margin = getattr(self.systems[system], "margin", 0)
+        axes = Figure(figsize=(style.WIDTH, 2)).subplots()
+        best = near["cosine"].max()
         titles = near["class"] + "  (entry " + near["entry"].astype(str) + ")"
         bars = axes.barh(titles, near["cosine"], 0.6, color=near["kind"].map(COLOURS), zorder=2)
         axes.bar_label(bars, fmt="%.3f", padding=3, fontsize=7.5)
@@ -272,7 +319,7 @@ class Desk:
         )
 
     @mpl.rc_context()
-    def curves(self):
+    def curves(self) -> HTML:
         """Accuracies on test rows over corrections."""
         style.apply()
         figure = Figure(figsize=(style.WIDTH, 2.2))
@@ -296,16 +343,20 @@ class Desk:
         ]
         return picture(figure, "; ".join(ends))
 
-    def chain(self, n=4):
-        """The newest ``n`` entries of the file, or those around the damage, the head and what ``verify`` found."""
-        head, fields = (
-            self.memory.head(),
-            "place AS entry, label AS class, datetime(time / 1e6, 'unixepoch') AS UTC",
-        )
-        fields += ", substr(lower(hex(previous)), 1, 10) AS previous, substr(lower(hex(hash)), 1, 10) AS hash"
-        newest = f"SELECT {fields} FROM entries WHERE place < {self._shown} ORDER BY place DESC LIMIT {n}"
+    def chain(self, n: int = 4) -> HTML:
+        """The newest ``n`` entries of the file, the head and what ``verify`` found.
+
+        After a damage, the entries around it.
+        """
+        head = self.memory.head()
+        query = f"""
+            SELECT place AS entry, label AS class, datetime(time / 1e6, 'unixepoch') AS UTC,
+                substr(lower(hex(previous)), 1, 10) AS previous,
+                substr(lower(hex(hash)), 1, 10) AS hash
+            FROM entries WHERE place < {self._shown} ORDER BY place DESC LIMIT {n}"""
         with closing(sqlite3.connect(self.copy or self.memory.path)) as base:
-            rows = table(pd.read_sql_query(newest, base, index_col="entry")[::-1], self._marked)
+            newest = pd.read_sql_query(query, base, index_col="entry")
+        rows = table(newest[::-1], self._marked)
         noted = f"Head, to be noted elsewhere: {head.size} entries, root {head.root.hex()}"
         return HTML(f'{rows}<div style="overflow-wrap:anywhere">{noted}</div><b>{self.found}</b>')
 
@@ -316,8 +367,10 @@ class Desk:
 class DeskView(widgets.VBox):
     """Widgets around a ``Desk``; the last line of a cell shows them."""
 
-    def __init__(self, desk):
-        self.desk, self.buttons, wide = desk, {}, dict(layout={"width": "32em", "max_width": "98%"})
+    def __init__(self, desk: Desk):
+        self.desk = desk
+        self.buttons = {}
+        wide = dict(layout={"width": "32em", "max_width": "98%"})
         first, *others = [*desk.systems, NONE, NONE][: len(LINES)]
         self.systems = [widgets.Dropdown(description="Systems", options=CHOICES, value=first)]
         self.systems += [
@@ -337,20 +390,21 @@ class DeskView(widgets.VBox):
         self.kind = widgets.Dropdown(
             description="Damage", options=[(DAMAGES[kind][0], kind) for kind in DAMAGES]
         )
-        self.line, self.reply, self.near, self.curves, self.chain = (
-            widgets.HTML() for _ in range(5)
-        )
+        self.line = widgets.HTML()
+        self.reply = widgets.HTML()
+        self.near = widgets.HTML()
+        self.curves = widgets.HTML()
+        self.chain = widgets.HTML()
         ask = self._button("Ask", lambda: self._ask(self.query.value))
         draw = self._button("Take a test row", lambda: self._ask(desk.draw(self.pool.value)))
         correct = self._button("Correct", lambda: desk.correct(self.label.value.strip()))
         damage = self._button(
             "Damage a copy", lambda: desk.damage(self.kind.value, self.entry.value)
         )
-        again, stream = (
-            self._button("Ask again", desk.again),
-            self._button("Stream 50", desk.stream),
-        )
-        verify, restore = self._button("Verify", desk.verify), self._button("Restore", desk.restore)
+        again = self._button("Ask again", desk.again)
+        stream = self._button("Stream 50", desk.stream)
+        verify = self._button("Verify", desk.verify)
+        restore = self._button("Restore", desk.restore)
         restart = self._button("Start again", desk.restart)
         row = partial(widgets.HBox, layout={"flex_flow": "row wrap"})
         asking = (

@@ -1,8 +1,10 @@
 """Execute one numbered notebook with papermill: what `make` calls.
 
-python -m notebooks.run [NAME=value ...] notebooks/02_full_sweep.ipynb
-build/notebooks/02_full_sweep.ipynb python -m notebooks.run check [NAME=value ...]    refuses what
-cannot be used, before anything runs python -m notebooks.run embed ENCODER=value
+    python -m notebooks.run [NAME=value ...] NOTEBOOK TARGET
+    python -m notebooks.run check [NAME=value ...]
+    python -m notebooks.run embed ENCODER=value
+
+``check`` refuses what cannot be used, before anything runs.
 """
 
 import os
@@ -22,8 +24,8 @@ from ocrrlib.files import ROOT, InputError, pick
 
 SOURCES = ("published", "live")  # as committed, or run now
 KNOWN = (
-    "ENCODER SEEDS PROFILE BACKBONE BEYOND_SEEDS JOBS DASK SCALES LORA TIMES BEYOND OUT O SAMPLE SEED SECONDS "
-    "SYSTEMS ALL"
+    "ENCODER SEEDS PROFILE BACKBONE BEYOND_SEEDS JOBS DASK SCALES LORA TIMES BEYOND OUT O "
+    "SAMPLE SEED SECONDS SYSTEMS ALL"
 ).split()
 
 # What an output widget shows stays with the client: telling the kernel, too, can lose the reply
@@ -31,7 +33,7 @@ KNOWN = (
 output_widget.OutputWidget.send = lambda *told: None
 
 
-def check(settings):
+def check(settings: dict[str, str]) -> None:
     """Raise ``InputError``, in one line, for parameters that cannot be used."""
     # Not needed to execute a notebook, and slow to import.
     from ocrrlib.datasets import DATASETS, load_texts
@@ -57,13 +59,12 @@ def check(settings):
     check_memory(max((cell.n for cell in scales), default=0))
     encoder = settings.get("ENCODER")
     for dataset in DATASETS if encoder else ():
-        if not path_of(
-            dataset, encoder
-        ).exists():  # it will be encoded: texts and encoder must be there
+        # Otherwise it will be encoded: texts and encoder must be there.
+        if not path_of(dataset, encoder).exists():
             load_encoder(encoder, load_texts(dataset).train)
 
 
-def embed(encoder):
+def embed(encoder: str) -> None:
     """Encode the datasets' texts into their files."""
     from ocrrlib import embeddings
     from ocrrlib.datasets import DATASETS
@@ -74,24 +75,25 @@ def embed(encoder):
 
 
 class Kernel(AsyncKernelManager):
-    """A kernel that is interrupted with the build only: one that has just answered would log that as an error."""
+    """A kernel that is interrupted with the build only.
+
+    One that has just answered would log an interrupt as an error.
+    """
 
     async def _async_interrupt_kernel(self):
         if isinstance(sys.exception(), KeyboardInterrupt):
             await super()._async_interrupt_kernel()
 
 
-def execute(notebook, settings, target):
+def execute(notebook: Path, settings: dict[str, str], target: Path) -> None:
     """Execute a notebook into ``target``, with those of the settings that it declares.
 
     Raises ``InputError``, and leaves no target, if a cell fails.
     """
     declared = papermill.inspect_notebook(notebook)
-    own = {
-        name: int(value) if name == "JOBS" else value
-        for name, value in settings.items()
-        if name in declared
-    }
+    own = {name: value for name, value in settings.items() if name in declared}
+    if "JOBS" in own:
+        own["JOBS"] = int(own["JOBS"])
     target.unlink(missing_ok=True)
     target.parent.mkdir(parents=True, exist_ok=True)
     print(f"{notebook.stem} ...", flush=True)
@@ -114,9 +116,8 @@ def execute(notebook, settings, target):
             failed = ROOT / "build/failed" / notebook.name
             failed.parent.mkdir(parents=True, exist_ok=True)
             shutil.move(running, failed)
-            place = 1 + [cell.source for cell in nbformat.read(notebook, as_version=4).cells].index(
-                error.source
-            )
+            cells = nbformat.read(notebook, as_version=4).cells
+            place = 1 + [cell.source for cell in cells].index(error.source)
             raise InputError(
                 f"{notebook.name}, cell {place}: {error.ename}: {error.evalue}\n"
                 f"  the notebook as far as it came: {failed.relative_to(ROOT)}"
@@ -124,7 +125,7 @@ def execute(notebook, settings, target):
         os.replace(running, target)
 
 
-def main():
+def main() -> None:
     settings = dict(word.split("=", 1) for word in sys.argv[1:] if "=" in word)
     words = [word for word in sys.argv[1:] if "=" not in word]
     try:

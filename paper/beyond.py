@@ -3,14 +3,14 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from scipy.stats import kendalltau
 
 from ocrrlib.experiments import BEFORE, OURS
-from ocrrlib.metrics import AXES as COLUMNS
-from ocrrlib.metrics import final
+from ocrrlib.metrics import AXES, final
 from paper.style import PALETTE, POLICY_TITLES, STYLES, WIDTH, family_colour, title_of
-from studies.statistics import CELL, REFERENCE
+from studies.statistics import DATASET_POLICY, REFERENCE
 from studies.target import ALPHA, means
 
 # Those that are named in figures and in the paper's table.
@@ -19,60 +19,55 @@ OVER_STEPS = "novel_over_steps"
 LEAST = -30  # points, down to which differences are shown
 
 
-def joined(runs, accuracies):
-    """One row per dataset, policy and system: ``target.means``, ``seeds``, and each metric of ``accuracies``.
+def joined(runs: pd.DataFrame, accuracies: pd.DataFrame) -> pd.DataFrame:
+    """One row per dataset, policy and system: ``target.means``, ``seeds``, and each metric.
 
     A metric's mean has its own name; with ``<metric>_`` before them there are the other columns of
     ``accuracies``.
     """
-    index = [*CELL, "system"]
+    index = [*DATASET_POLICY, "system"]
     table = means(runs).drop(columns=["novel", "original"])
     table = table.join(runs.groupby(index)[["best_hm", "start"]].mean(), on=index)
     for metric, own in accuracies.groupby("metric", sort=False):
         own = own.set_index(index).drop(columns=["metric", "seeds"]).add_prefix(f"{metric}_")
-        table = table.join(
-            own.rename(columns=lambda name: name.removesuffix("_mean").replace("_t_", "_")),
-            on=index,
-        )
+        own.columns = [name.removesuffix("_mean").replace("_t_", "_") for name in own]
+        table = table.join(own, on=index)
     return table.assign(seeds=accuracies["seeds"].max())
 
 
-def verdicts(accuracies):
-    """Which systems are surely above or below ``REFERENCE`` by their points (``hm``) and by area, a row per cell.
+def verdicts(accuracies: pd.DataFrame) -> pd.DataFrame:
+    """Systems surely above or below ``REFERENCE`` by points (``hm``) and by area, a row per cell.
 
     Counts ``above_hm``, ``above_ausuc``, ``below_hm``, ``below_ausuc``; tuples of names: above by
     one alone (``only_hm``, ``only_ausuc``); how many have ``moved``, from one verdict to another,
     or are ``reversed``; Kendall's ``tau`` between both orders of all systems.
     """
     rows = []
-    for cell, own in accuracies[accuracies["metric"].isin(("hm", "ausuc"))].groupby(
-        CELL, sort=False
-    ):
+    both = accuracies[accuracies["metric"].isin(("hm", "ausuc"))]
+    for cell, own in both.groupby(DATASET_POLICY, sort=False):
         wide = own.pivot(index="system", columns="metric", values=["mean", "difference", "p_holm"])
         sure = np.sign(wide["difference"]).where(wide["p_holm"] < ALPHA, 0)
-        row = dict(zip(CELL, cell)) | {
-            "tau": kendalltau(wide["mean"]["hm"], wide["mean"]["ausuc"]).statistic
-        }
+        row = dict(zip(DATASET_POLICY, cell))
+        row["tau"] = kendalltau(wide["mean"]["hm"], wide["mean"]["ausuc"]).statistic
         for one, other in (("hm", "ausuc"), ("ausuc", "hm")):
-            row |= {
-                f"above_{one}": int((sure[one] > 0).sum()),
-                f"below_{one}": int((sure[one] < 0).sum()),
-            }
+            row[f"above_{one}"] = int((sure[one] > 0).sum())
+            row[f"below_{one}"] = int((sure[one] < 0).sum())
             row[f"only_{one}"] = tuple(sure.index[(sure[one] > 0) & (sure[other] <= 0)])
-        row["moved"], row["reversed"] = (
-            int(s.sum()) for s in (sure["hm"] != sure["ausuc"], sure.prod(axis=1) < 0)
-        )
+        row["moved"] = int((sure["hm"] != sure["ausuc"]).sum())
+        row["reversed"] = int((sure.prod(axis=1) < 0).sum())
         rows.append(row)
     return pd.DataFrame(rows)
 
 
-def measures(classes, runs, joint):
-    """Macro accuracies, CLINC150's ``in_scope`` and ``out_of_scope``, ``prequential`` and regrets, by cell and system.
+def measures(classes: pd.DataFrame, runs: pd.DataFrame, joint: pd.DataFrame) -> pd.DataFrame:
+    """Further measures by cell and system.
 
+    Macro accuracies, CLINC150's ``in_scope`` and ``out_of_scope``, ``prequential`` and regrets.
     ``classes`` are as of ``studies.rows.by_class``, ``joint`` the checkpoints of the fit of all
     classes at once.
     """
-    index, axes = [*CELL, "system"], ("novel", "original", "ausuc")
+    index = [*DATASET_POLICY, "system"]
+    axes = ("novel", "original", "ausuc")
     macro = classes.groupby([*index, "seed", "axis"], sort=False)["accuracy"].mean()
     table = macro.groupby([*index, "axis"], sort=False).mean().unstack("axis").add_prefix("macro_")
     known = classes[(classes["axis"] == "original") & (classes["dataset"] == "clinc150")]
@@ -82,7 +77,7 @@ def measures(classes, runs, joint):
     table = table.join(
         (sums["right"] / sums["share"]).groupby([*index, "scope"]).mean().unstack("scope")
     )
-    ends = final(joint).rename(columns={name: axis for axis, name in COLUMNS.items()})
+    ends = final(joint).rename(columns={name: axis for axis, name in AXES.items()})
     pairs = runs.merge(ends, on=["dataset", "seed", "system"], suffixes=("", "_joint"), how="left")
     pairs = pairs.assign(
         **{f"regret_{axis}": pairs[f"{axis}_joint"] - pairs[axis] for axis in axes}
@@ -91,53 +86,40 @@ def measures(classes, runs, joint):
     return table.join(pairs.groupby(index)[kept].mean()).reset_index()
 
 
-def interval(rows, name):
+def interval(rows: pd.DataFrame, name: str) -> list[str]:
     """Means with the bounds of their intervals, as text."""
-    return [
-        f"{m:.3f} [{a:.3f}, {b:.3f}]"
-        for m, a, b in zip(rows[name], rows[f"{name}_low"], rows[f"{name}_high"])
-    ]
+    bounds = zip(rows[name], rows[f"{name}_low"], rows[f"{name}_high"])
+    return [f"{mean:.3f} [{low:.3f}, {high:.3f}]" for mean, low, high in bounds]
 
 
-def p_values(values):
+def p_values(values: pd.Series) -> list[str]:
     """p-values with as many digits as they bear."""
-    return [
-        "–" if pd.isna(p) else "< 0.0001" if p < 1e-4 else f"{p:.4f}" if p < 0.01 else f"{p:.2f}"
-        for p in values
-    ]
+    return [_p_value(p) for p in values]
 
 
-def areas(accuracies):
-    """Area under the curve less the reference's, all systems, a panel per dataset: rows of ``accuracies``."""
+def _p_value(p):
+    if pd.isna(p):
+        return "–"
+    if p < 1e-4:
+        return "< 0.0001"
+    return f"{p:.4f}" if p < 0.01 else f"{p:.2f}"
+
+
+def areas(accuracies: pd.DataFrame) -> Figure:
+    """Area under the curve less the reference's, all systems, a panel per dataset."""
     rows = accuracies[(accuracies["metric"] == "ausuc") & accuracies["difference"].notna()]
     order = rows.groupby("system")["difference"].mean().sort_values(ascending=False).index
-    datasets, marks = rows["dataset"].unique(), dict(zip(rows["policy"].unique(), "osv^D"))
+    datasets = rows["dataset"].unique()
+    marks = dict(zip(rows["policy"].unique(), "osv^D"))
     size = (WIDTH, 0.17 * len(order) + 0.9)
     figure, panels = plt.subplots(
         1, len(datasets), figsize=size, sharex=True, sharey=True, squeeze=False
     )
     for axes, dataset in zip(panels[0], datasets):
+        of_dataset = rows[rows["dataset"] == dataset]
         for place, (policy, mark) in enumerate(marks.items()):
-            own = (
-                rows[(rows["dataset"] == dataset) & (rows["policy"] == policy)]
-                .set_index("system")
-                .loc[order]
-            )
-            at, shown = (
-                np.arange(len(order)) + 0.25 * (place - 1),
-                np.maximum(100 * own["difference"], LEAST),
-            )
-            axes.hlines(
-                at,
-                100 * own["difference_t_low"],
-                100 * own["difference_t_high"],
-                colors="grey",
-                linewidth=0.8,
-            )
-            for y, x, name, p in zip(at, shown, order, own["p_holm"]):
-                colour = family_colour(name)
-                face = colour if p < ALPHA else "white"
-                axes.scatter(x, y, s=11, marker=mark, edgecolor=colour, color=face, zorder=3)
+            own = of_dataset[of_dataset["policy"] == policy].set_index("system").loc[order]
+            _area_marks(axes, own, 0.25 * (place - 1), mark)
         axes.axvline(0, color=PALETTE[STYLES[REFERENCE][0]], linewidth=0.9, zorder=1)
         axes.set(
             title=title_of(dataset), xlabel="difference in area (pp)", ylim=(len(order) - 0.4, -0.6)
@@ -145,21 +127,35 @@ def areas(accuracies):
         axes.tick_params(axis="y", length=0)
     panels[0, 0].set_yticks(range(len(order)), order)
     for label in panels[0, 0].get_yticklabels():
-        label.set(
-            color=family_colour(label.get_text()),
-            fontweight="bold" if label.get_text() == OURS else "normal",
-        )
+        name = label.get_text()
+        label.set(color=family_colour(name), fontweight="bold" if name == OURS else "normal")
     panels[0, 0].set_xlim(left=LEAST - 1.5)
+    handles = _area_handles(marks)
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
+    return figure
+
+
+def _area_marks(axes, rows, shift, mark):
+    """A mark and an interval per system, from top to bottom."""
+    places = np.arange(len(rows)) + shift
+    low = 100 * rows["difference_t_low"]
+    high = 100 * rows["difference_t_high"]
+    axes.hlines(places, low, high, colors="grey", linewidth=0.8)
+    shown = np.maximum(100 * rows["difference"], LEAST)
+    for y, x, name, p in zip(places, shown, rows.index, rows["p_holm"]):
+        colour = family_colour(name)
+        face = colour if p < ALPHA else "white"
+        axes.scatter(x, y, s=11, marker=mark, edgecolor=colour, color=face, zorder=3)
+
+
+def _area_handles(marks):
     dot = dict(color="#404040", linestyle="none", markersize=4)
     handles = [
         Line2D([], [], marker=mark, label=POLICY_TITLES.get(name, name), **dot)
         for name, mark in marks.items()
     ]
-    handles.append(
-        Line2D([], [], marker="o", markerfacecolor="white", label=f"p ≥ {ALPHA:g} (Holm)", **dot)
-    )
-    handles.append(
-        Line2D([], [], color=PALETTE[STYLES[REFERENCE][0]], linewidth=0.9, label=f"the {REFERENCE}")
-    )
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
-    return figure
+    unsure = f"p ≥ {ALPHA:g} (Holm)"
+    handles.append(Line2D([], [], marker="o", markerfacecolor="white", label=unsure, **dot))
+    colour = PALETTE[STYLES[REFERENCE][0]]
+    handles.append(Line2D([], [], color=colour, linewidth=0.9, label=f"the {REFERENCE}"))
+    return handles

@@ -12,6 +12,7 @@ import re
 import sys
 import tarfile
 import traceback
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +25,8 @@ from paper import document, values
 # A number with decimals is a result, which a notebook must write, but in code, maths, attributes,
 # citations, places.
 NO_PROSE = (
-    r"^---\n(?s:.*?)^abstract:|^```(?s:.*?)^```$|`[^`\n]+`|\$\$(?s:.+?)\$\$|\$[^$\n]+\$|\{\{.*?\}\}|\{[#.][^{}]*\}|"
+    r"^---\n(?s:.*?)^abstract:|^```(?s:.*?)^```$|`[^`\n]+`|"
+    r"\$\$(?s:.+?)\$\$|\$[^$\n]+\$|\{\{.*?\}\}|\{[#.][^{}]*\}|"
     r"\]\([^)]*\)|https?://\S+|\[[^\[\]]*@(?!fig:|tbl:|sec:)[^\[\]]*\]|"
     r"(?:§+|\b(?:[Ss]ection|[Tt]able|[Ff]igure|[Aa]ppendix)s?)"
     r"\s*(?:[A-Z]\b|\d)[\d.]*(?:(?:, | and |–)§?(?:[A-Z]\b|\d)[\d.]*)*"
@@ -32,8 +34,11 @@ NO_PROSE = (
 DECIMAL = r"(?<![\w.-])\d[\d,]*\.\d+|(?<![\w.])\.\d+"
 
 
-def keys(entries, used):
-    """The class of dotted keys in the source, for Jinja2: one that is shown is noted, and gives its value's text."""
+def keys(entries: dict[str, dict], used: set[str]) -> type[jinja2.Undefined]:
+    """The class of dotted keys in the source, for Jinja2.
+
+    One that is shown is added to ``used`` and gives its value's text.
+    """
 
     class Key(jinja2.Undefined):
         def __getattr__(self, name):
@@ -46,8 +51,17 @@ def keys(entries, used):
     return Key
 
 
-def read_table(folder, name, columns=None, size="small", long=False):
-    """A table of ``paper/tables`` as pandoc Markdown, with the columns named; InputError if one is unknown."""
+def read_table(
+    folder: Path,
+    name: str,
+    columns: list[str] | None = None,
+    size: str = "small",
+    long: bool = False,
+) -> str:
+    """A table of ``paper/tables`` as pandoc Markdown, with the columns named.
+
+    InputError if the table or a column is unknown.
+    """
     path = folder / f"{name}.md"
     if not path.is_file():
         raise InputError(f"unknown table {name!r}: a notebook must write it")
@@ -62,24 +76,21 @@ def read_table(folder, name, columns=None, size="small", long=False):
     return "\n".join(["", *lines, "", f": {' '.join(caption.split())} {{{about}}}", ""])
 
 
-def expand(source):
+def expand(source: Path) -> str:
     """The Markdown at ``source`` with its values and tables in.
 
     InputError if a value or table is unknown, a value is never used, or a result is typed by hand.
     """
-    text, entries, used = (
-        source.read_text(encoding="utf-8"),
-        values.read(source.parent / "values"),
-        set(),
-    )
+    text = source.read_text(encoding="utf-8")
+    entries = values.read(source.parent / "values")
+    used = set()
     typed = re.sub(
         NO_PROSE, lambda match: re.sub(r"[^\n]", " ", match[0]), text, flags=re.MULTILINE
     )
     for match in re.finditer(DECIMAL, typed):
         line = 1 + typed.count("\n", 0, match.start())
-        raise InputError(
-            f"{source}, line {line}: {match[0]} is typed by hand: a notebook must write it, or it is code"
-        )
+        way_out = "a notebook must write it, or it is code"
+        raise InputError(f"{source}, line {line}: {match[0]} is typed by hand: {way_out}")
     # Braces of pandoc's attributes are not Jinja2's.
     marks = dict(
         comment_start_string="{{#",
@@ -97,24 +108,28 @@ def expand(source):
         )
         raise InputError(f"{source}, line {line}: {error}") from error
     for key in sorted(entries.keys() - used):
-        raise InputError(
-            f"{source}: value {key!r} is never used: use it, or drop it from {entries[key]['notebook']}"
-        )
+        way_out = f"use it, or drop it from {entries[key]['notebook']}"
+        raise InputError(f"{source}: value {key!r} is never used: {way_out}")
     return made
 
 
-def build(source=ROOT / "paper/ocrr.md", out=None, formats=("pdf",)):
-    """Write the paper in formats of ``pdf``, ``html`` and ``arxiv``, or nothing if anything is wrong; the path of each.
+def build(
+    source: Path | str = ROOT / "paper/ocrr.md",
+    out: Path | str | None = None,
+    formats: Sequence[str] = ("pdf",),
+) -> dict[str, Path]:
+    """Write the paper in formats of ``pdf``, ``html`` and ``arxiv``; the path of each.
 
-    Beside ``source``, a Markdown file, lie ``values/``, ``tables/`` and ``references.bib``, and by
-    default the paper.
+    Nothing is written if anything is wrong. Beside ``source``, a Markdown file, lie ``values/``,
+    ``tables/`` and ``references.bib``, and by default the paper.
     """
     makers = {
         "pdf": (pdf, ".pdf"),
         "html": (document.html, ".html"),
         "arxiv": (bundle, "-arxiv.tar.gz"),
     }
-    chosen, source = {name: pick("format", name, makers) for name in formats}, Path(source)
+    chosen = {name: pick("format", name, makers) for name in formats}
+    source = Path(source)
     paper = document.parse(expand(source), source.parent)
     made = {name: make(paper) for name, (make, _) in chosen.items()}
     paths = {
@@ -127,8 +142,11 @@ def build(source=ROOT / "paper/ocrr.md", out=None, formats=("pdf",)):
     return paths
 
 
-def pdf(paper, **options):
-    """The paper as PDF, in bytes; with ``format="png", ppi=100`` its pages. InputError if Typst fails or warns."""
+def pdf(paper: document.Document, **options) -> bytes | list[bytes]:
+    """The paper as PDF, in bytes; with ``format="png", ppi=100`` its pages.
+
+    InputError if Typst fails or warns.
+    """
     # Only Typst's own fonts, and no date: the same bytes everywhere.
     options = {"format": "pdf", "ignore_system_fonts": True, "timestamp": 0} | options
     try:
@@ -142,9 +160,10 @@ def pdf(paper, **options):
     return made
 
 
-def bundle(paper):
+def bundle(paper: document.Document) -> bytes:
     """What arXiv takes: ``ocrr.tex`` and figures as a gzipped tar archive, in bytes."""
-    packed, files = io.BytesIO(), {name: (paper.root / name).read_bytes() for name in paper.images}
+    packed = io.BytesIO()
+    files = {name: (paper.root / name).read_bytes() for name in paper.images}
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for name, content in sorted((files | {"ocrr.tex": document.latex(paper).encode()}).items()):
             about = tarfile.TarInfo(name)  # time, owner and mode are the same everywhere
@@ -153,7 +172,7 @@ def bundle(paper):
     return gzip.compress(packed.getvalue(), mtime=0)
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,6 +1,7 @@
 """The original paper's claims: expressions in ``claims.yml`` decide them, no verdict is typed."""
 
 import re
+from pathlib import Path
 
 import pandas as pd
 import simpleeval
@@ -57,13 +58,16 @@ WORDS |= {
 TOGETHER = r"(?<=[=±]) | (?=[±%]|[µm]s\b|MB\b)"  # spaces at which no line should end
 
 
-def read(path=ROOT / "paper/claims.yml"):
-    """Quoted facts (numbers by source: ``paper``, ``released``) and the list of claims, in the order of the paper."""
+def read(path: Path = ROOT / "paper/claims.yml") -> tuple[dict, list[dict]]:
+    """Quoted facts, and the list of claims in the order of the paper.
+
+    Facts are numbers by source: ``paper`` and ``released``.
+    """
     facts = yaml.safe_load(path.read_text(encoding="utf-8"))
     return facts, facts.pop("claims")
 
 
-def check(facts, claims, ours):
+def check(facts: dict, claims: list[dict], ours: dict) -> list[dict]:
     """Evaluate every expression of every claim: a list of dict.
 
     ``facts``, a dict of quoted numbers, and ``ours``, a dict of our results, have the names that
@@ -104,7 +108,8 @@ def _judge(claim, kind, names):
         ) as error:
             raise InputError(f"claim {claim['id']}, {kind}: {text!r} fails: {error}") from error
 
-    plan, found = claim[kind], {}
+    plan = claim[kind]
+    found = {}
     for name, text in plan.get("found", {}).items():
         found[name] = value(text)
         if MEAN.fullmatch(str(text)):
@@ -137,49 +142,51 @@ def _pair(name, value, spread):
     return f"{_name(name)} = {shown(value)}"
 
 
-def shown(value):
+def shown(value) -> str:
     """A number, or several by name, as text; with standard deviations where they are known."""
     if isinstance(value, dict):
-        names = [
-            name
-            for name in value
-            if name.removesuffix("_std") == name or name.removesuffix("_std") not in value
-        ]
+        names = [name for name in value if not _is_spread(name, value)]
         return "; ".join(_pair(name, value[name], value.get(f"{name}_std")) for name in names)
     if isinstance(value, list | tuple | set):
         return ", ".join(map(shown, value)) or "none"
     if value is None or isinstance(value, bool):
         return {None: "none", True: "yes", False: "no"}[value]
-    if not isinstance(value, float):
-        return f"{value:,}" if isinstance(value, int) else str(value)
-    size = abs(value)  # three decimals below one, three digits below a thousand, else whole
-    form = (
-        ",.0f"
-        if size >= 1000
-        else ".3g"
-        if size >= 0.9995
-        else ".1g"
-        if 0.0001 <= size < 0.001
-        else ""
-    )
-    return (
-        format(value, form) if form else f"{round(value, 3) + 0.0:.3f}".rstrip("0").rstrip(".")
-    )  # no minus zero
+    if isinstance(value, int):
+        return f"{value:,}"
+    return _decimal(value) if isinstance(value, float) else str(value)
 
 
-def part(section):
-    """The part of the paper that the first of sections belongs to: results by subsection, the rest by section."""
-    section, word = section.split(", ")[0], section.split(" ")[0]
-    return (
-        f"{word}s"
-        if word in ("figure", "table")
-        else section
-        if section[0] in "5a"
-        else section.split(".")[0]
-    )
+def _is_spread(name, values):
+    """Whether a name is that of the standard deviation of another value."""
+    return name.endswith("_std") and name.removesuffix("_std") in values
 
 
-def table(rows):
+def _decimal(value):
+    """Three decimals below one, three digits below a thousand, else whole."""
+    size = abs(value)
+    if size >= 1000:
+        return f"{value:,.0f}"
+    if size >= 0.9995:
+        return f"{value:.3g}"
+    if 0.0001 <= size < 0.001:
+        return f"{value:.1g}"
+    # + 0.0: no minus zero
+    return f"{round(value, 3) + 0.0:.3f}".rstrip("0").rstrip(".")
+
+
+def part(section: str) -> str:
+    """The part of the paper that a claim's first section belongs to.
+
+    Results go by subsection, figures and tables by kind, the rest by section.
+    """
+    word = section.split(" ")[0]
+    first = section.split(", ")[0]
+    if word in ("figure", "table"):
+        return f"{word}s"
+    return first if first[0] in "5a" else first.split(".")[0]
+
+
+def table(rows: list[dict]) -> Table:
     """Every claim with the printed numbers, those found, and the verdicts."""
     numbers = pd.DataFrame(rows)[["section", "claim"]]
     numbers["printed"] = [shown(row["printed"]) for row in rows]
@@ -190,7 +197,9 @@ def table(rows):
         numbers[kind] = [row["checks"].get(kind, {}).get("verdict", "") for row in rows]
     numbers[["verdict", "id"]] = pd.DataFrame(rows)[["verdict", "id"]]
     text = numbers[["section", "claim", "printed", "found"]].rename(columns=str.capitalize)
-    text["Section"], elsewhere = (numbers["section"].str.partition(", ")[i] for i in (0, 2))
+    sections = numbers["section"].str.partition(", ")
+    text["Section"] = sections[0]
+    elsewhere = sections[2]
     text["Claim"] += elsewhere.map(lambda sections: f" (Also {sections}.)" if sections else "")
     text[["Printed", "Found"]] = text[["Printed", "Found"]].replace(
         TOGETHER, "\N{NO-BREAK SPACE}", regex=True
@@ -200,7 +209,8 @@ def table(rows):
     text["Verdict"] = numbers["verdict"].map(SHORT)
     signs = ", ".join(f"{sign} {verdict}" for verdict, sign in SIGNS.items())
     caption = (
-        "The original's claims in our words, figures printed, figures found by the check that decides (± one standard "
-        f"deviation over seeds), verdicts against the paper, the release, our runs ({signs}, – none), and in all."
+        "The original's claims in our words, figures printed, figures found by the check that "
+        "decides (± one standard deviation over seeds), verdicts against the paper, the release, "
+        f"our runs ({signs}, – none), and in all."
     )
     return Table("table_claims", caption, numbers, text)

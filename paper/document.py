@@ -1,4 +1,4 @@
-"""The paper as pandoc's tree: numbered, with references, citations and tables set; and in each format's markup."""
+"""The paper as pandoc's tree, numbered and with references set, and in each format's markup."""
 
 import json
 import math
@@ -6,8 +6,9 @@ import re
 import shutil
 import subprocess
 import textwrap
-from collections import Counter, namedtuple
+from collections import Counter
 from pathlib import Path
+from typing import NamedTuple
 
 import pandocfilters as pf
 import pypandoc
@@ -21,12 +22,17 @@ NUMERIC = re.compile(rf"({NUMBER}( [±→–] {NUMBER})?( \(\d+/\d+\))?(\s?%)?)|
 TEXT = 45  # characters from which on a column is running text, set in several lines
 WIDE = 80  # characters from which on a table's heads are broken into lines
 SPACE = "\N{NO-BREAK SPACE}"
-Document = namedtuple(
-    "Document", "tree root images"
-)  # pandoc's tree; names of images, as paths from a folder
 
 
-def pandoc(text, *arguments):
+class Document(NamedTuple):
+    """The paper: pandoc's tree, and names of images as paths from a folder."""
+
+    tree: dict
+    root: Path
+    images: list[str]
+
+
+def pandoc(text: str, *arguments: str | Path) -> str:
     """What pandoc makes of ``text``, whatever the user's own settings of pandoc are.
 
     InputError with what it says if it fails or warns: of a reference or citation without a target,
@@ -43,27 +49,28 @@ def pandoc(text, *arguments):
     return run.stdout.decode()
 
 
-def parse(text, folder):
-    """The document in Markdown text; its figures and ``references.bib`` are found from ``folder``."""
-    tree, images = json.loads(pandoc(text, "-f", READER, "-t", "json")), []
+def parse(text: str, folder: Path) -> Document:
+    """The document in Markdown text; figures and ``references.bib`` are found from ``folder``."""
+    tree = json.loads(pandoc(text, "-f", READER, "-t", "json"))
+    images = []
     names = number(tree)
 
     def settle(kind, content, *_):
-        """A link in place of a reference to a numbered thing; an image by its name, as wide as the text."""
-        if kind == "Cite" and (id := content[0][0]["citationId"]) in names:
-            return pf.Link(["", ["reference"], []], [pf.Str(names[id])], [f"#{id}", ""])
+        """Put links in place of references to numbered things; set images as wide as the text."""
+        if kind == "Cite":
+            id = content[0][0]["citationId"]
+            if id in names:
+                return pf.Link(["", ["reference"], []], [pf.Str(names[id])], [f"#{id}", ""])
         if kind == "Image":
             (_, _, options), _, target = content
-            target[0] = target[0].removeprefix(
-                "../"
-            )  # from the folder above, where all formats look for it
+            # From the folder above, where all formats look for it.
+            target[0] = target[0].removeprefix("../")
             images.append(target[0])
             options.append(["width", "100%"])
 
     def finish(kind, content, *_):
-        if (
-            kind == "Cite"
-        ):  # set citations are text; left as they are, writers would set them in their own way
+        # Set citations are text; left as they are, writers would set them in their own way.
+        if kind == "Cite":
             return content[1]
         if kind == "Table":
             arrange(content)
@@ -81,14 +88,19 @@ def parse(text, folder):
     return Document(pf.walk(tree, finish, "", {}), folder.parent, images)
 
 
-def inlines(blocks):
+def inlines(blocks: list[dict]) -> list[dict]:
     """The text of paragraphs, as inline elements."""
     return [inline for block in blocks if block["t"] in ("Plain", "Para") for inline in block["c"]]
 
 
-def number(tree):
-    """Number sections, figures and tables in order, in headings and captions; what each is called, by its id."""
-    names, counts, sections = {}, Counter(), []
+def number(tree: dict) -> dict[str, str]:
+    """Number sections, figures and tables in place, in headings and captions.
+
+    Returns what each is called, by its id.
+    """
+    names = {}
+    counts = Counter()
+    sections = []
 
     def visit(kind, content, *_):
         if kind == "Header" and "unnumbered" not in content[1][1]:
@@ -112,43 +124,52 @@ def number(tree):
     return names
 
 
-def arrange(table):
-    """Set a table in place: numbers to the right, heads in lines, text by relative width; rows of new groups marked."""
+def arrange(table: list) -> None:
+    """Set a table in place, a list as pandoc has it.
+
+    Numbers go to the right, heads are broken into lines, columns of text get relative widths, and
+    rows at which a new group begins are marked.
+    """
     _, _, columns, (_, heads), bodies, _ = table
     head, *rows = [row[1] for row in [*heads, *bodies[0][3]]]
     words = [[pf.stringify(row[c]) for row in rows] for c in range(len(head))]
     widths = [max(map(len, column), default=0) for column in words]
     total = sum(max(width, len(pf.stringify(cell))) + 2 for width, cell in zip(widths, head))
     for c, (column, width) in enumerate(zip(words, widths)):
+        cells = [row[c] for row in rows]
         columns[c][1] = pf.elt("ColWidthDefault", 0)()
         if all(map(NUMERIC.fullmatch, column)) and re.search(r"\d", "".join(column)):
             columns[c][0] = pf.elt("AlignRight", 0)()
-            for row in rows:
-                _set(row[c], [re.sub(r"^-(?=\d)", "−", pf.stringify(row[c])).replace(" ", SPACE)])
-        elif width > TEXT:  # long cells count for more: it is they that make rows high
-            columns[c][1] = pf.elt("ColWidth", 1)(
-                round(math.hypot(*map(len, column)) / len(rows) ** 0.5)
-            )
-            for row in rows:
-                row[c][0][1].append("text")
-        if (
-            total > WIDE and len(pf.stringify(head[c])) > width + 2
-        ):  # signs stay with their neighbours
-            text = re.sub(r" (?=[%→±])|(?<=[→±]) ", SPACE, pf.stringify(head[c]))
-            _set(
-                head[c],
-                textwrap.wrap(text, max(width, *map(len, text.split(" "))), break_on_hyphens=False),
-            )
-    groups = (
-        set()
-    )  # rows at which the leading columns change that say the same for several rows on end
-    for column in words:
-        changes = {r for r in range(1, len(rows)) if column[r] != column[r - 1]}
-        if 3 * (len(changes) + 1) > len(rows):
-            break
-        groups |= changes
-    for r in groups:
+            for cell in cells:
+                _set(cell, [re.sub(r"^-(?=\d)", "−", pf.stringify(cell)).replace(" ", SPACE)])
+        elif width > TEXT:
+            # Long cells count for more: it is they that make rows high.
+            length = math.hypot(*map(len, column)) / len(rows) ** 0.5
+            columns[c][1] = pf.elt("ColWidth", 1)(round(length))
+            for cell in cells:
+                cell[0][1].append("text")
+        if total > WIDE and len(pf.stringify(head[c])) > width + 2:
+            _set(head[c], _lines(pf.stringify(head[c]), width))
+    for r in _group_starts(words, len(rows)):
         bodies[0][3][r][0][1].append("group")
+
+
+def _lines(text, width):
+    """The lines of a head over a column of this width; signs stay with their neighbours."""
+    text = re.sub(r" (?=[%→±])|(?<=[→±]) ", SPACE, text)
+    longest = max(map(len, text.split(" ")))
+    return textwrap.wrap(text, max(width, longest), break_on_hyphens=False)
+
+
+def _group_starts(words, n):
+    """Rows at which the leading columns change that say the same for several rows on end."""
+    starts = set()
+    for column in words:
+        changes = {r for r in range(1, n) if column[r] != column[r - 1]}
+        if 3 * (len(changes) + 1) > n:
+            break
+        starts |= changes
+    return starts
 
 
 def _set(cell, lines):
@@ -162,7 +183,9 @@ def _set(cell, lines):
 def _table(content, typst):
     """A table's markup in Typst, or in LaTeX, and its cells' inline elements between."""
     (id, _, options), (_, caption), columns, (_, [head]), [(*_, rows)], _ = content
-    size, long, caption = dict(options)["size"], ["long", "yes"] in options, inlines(caption)
+    size = dict(options)["size"]
+    long = ["long", "yes"] in options
+    caption = inlines(caption)
     sides = ["right" if align["t"] == "AlignRight" else "left" for align, _ in columns]
     widths = [width.get("c") for _, width in columns]  # of running text only
 
@@ -174,7 +197,8 @@ def _table(content, typst):
 
     if typst:
         places = ", ".join(f"{width}fr" if width else "auto" for width in widths)
-        start = f'booktabs(name: "{id}", size: "{size}", long: {str(long).lower()}, columns: ({places},), align: ('
+        about = f'name: "{id}", size: "{size}", long: {str(long).lower()}'
+        start = f"booktabs({about}, columns: ({places},), align: ("
         top = [
             "#figure(kind: ",
             '"long"' if long else "table",
@@ -203,16 +227,16 @@ def _table(content, typst):
     return [*top, *body("\\addlinespace\n", "", " & ", " \\\\\n"), "}"]
 
 
-def html(paper):
+def html(paper: Document) -> bytes:
     """The paper as one HTML page, images within, in bytes."""
 
     def visit(kind, content, *_):
         if kind == "Image":
             about, words, (name, _) = content
             return pf.Image(about, words, [str((paper.root / name).with_suffix(".png")), ""])
-        if kind == "Table" and (
-            id := content[0][0]
-        ):  # its caption stays where it is while it scrolls
+        # A caption stays where it is while its table scrolls; tables in boxes have no id.
+        if kind == "Table" and content[0][0]:
+            id = content[0][0]
             bare = pf.elt("Table", 6)(["", [], content[0][2]], [None, []], *content[2:])
             box = pf.Div(["", ["scroll"], [["tabindex", "0"]]], [bare])
             return pf.elt("Figure", 3)([id, ["table"], []], content[1], [box])
@@ -223,13 +247,12 @@ def html(paper):
     return _write(paper, visit, "html", *options.split()).encode()
 
 
-def typst(paper):
+def typst(paper: Document) -> str:
     """The paper in Typst's markup; it expects its images by their names."""
 
     def visit(kind, content, *_):
-        if (
-            kind == "Header" and "appendix" in content[1][1]
-        ):  # tables upon tables: they need not float
+        # In the appendix there are tables upon tables: they need not float.
+        if kind == "Header" and "appendix" in content[1][1]:
             return [
                 pf.RawBlock("typst", "#set figure(placement: none)"),
                 pf.elt("Header", 3)(*content),
@@ -250,7 +273,7 @@ def typst(paper):
     return _write(paper, visit, "typst-citations-smart")
 
 
-def latex(paper):
+def latex(paper: Document) -> str:
     """The paper in LaTeX; it expects its images by their names."""
 
     def visit(kind, content, *_):

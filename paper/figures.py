@@ -1,36 +1,51 @@
 """Figures of the paper that take more than a notebook cell, and the parts that figures share."""
 
+from collections.abc import Iterable
+
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from ocrrlib.metrics import final, summarise
 from paper.style import WIDTH, style_of, title_of
 
-AXES = {"novel": "novel accuracy", "original": "original accuracy"}
+AXIS_TITLES = {"novel": "novel accuracy", "original": "original accuracy"}
 
 
-def mean_curve(runs, axis, along="corrections"):
-    """Mean of ``along`` over seeds (n,), and ``axis`` of every seed (seeds, n), at the same steps of the stream.
+def mean_curve(
+    runs: pd.DataFrame, axis: str, along: str = "corrections"
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean of ``along`` over seeds (n,), and ``axis`` of every seed (seeds, n), at equal steps.
 
     ``runs`` are checkpoints of one system in one cell. A seed whose stream is over stays where it
     ended: the last point is the mean of the final values.
     """
     runs = [run for _, run in runs.groupby("seed", sort=False)]
     steps = np.unique(np.concatenate([run["step"].to_numpy() for run in runs]))
-    x, y = (
-        np.array([np.interp(steps, run["step"], run[name]) for run in runs])
-        for name in (along, axis)
-    )
+    x = np.array([np.interp(steps, run["step"], run[along]) for run in runs])
+    y = np.array([np.interp(steps, run["step"], run[axis]) for run in runs])
     return x.mean(axis=0), y
 
 
-def curve(axes, runs, axis, colour, marker="", band=0.0, end=36, **line):
-    """Draw one system against corrections: mean over seeds, its end marked, a band from lowest to highest seed.
+def curve(
+    axes: Axes,
+    runs: pd.DataFrame,
+    axis: str,
+    colour: str,
+    marker: str = "",
+    band: float = 0.0,
+    end: float = 36,
+    **line,
+) -> None:
+    """Draw one system against corrections: the mean over seeds, its end marked.
 
-    ``axis`` is ``novel`` or ``original``, ``band`` the opacity of the band, ``end`` the size of the
-    mark at the end, in points squared; ``line`` are further properties of the line.
+    A band reaches from the lowest to the highest seed. ``axis`` is ``novel`` or ``original``,
+    ``band`` the opacity of the band, ``end`` the size of the mark at the end, in points squared;
+    ``line`` are further properties of the line.
     """
     x, y = mean_curve(runs, f"{axis}_acc")
     mean = y.mean(axis=0)
@@ -41,44 +56,50 @@ def curve(axes, runs, axis, colour, marker="", band=0.0, end=36, **line):
     axes.scatter(x[-1], mean[-1], edgecolor="white", linewidth=0.6, zorder=4, **look)
 
 
-def curves(axes, cell, axis):
+def curves(axes: Axes, cell: pd.DataFrame, axis: str) -> None:
     """Draw every system of a cell; marks are shifted, so that none hides another."""
     for place, (system, runs) in enumerate(cell.groupby("system", sort=False)):
         marks = dict(markersize=4.5, markeredgewidth=0, markevery=(0.03 + 0.03 * place, 0.3))
         curve(axes, runs, axis, *style_of(system), band=0.15, **marks)
 
 
-def unit(axes, *names):
+def unit(axes: Axes, *names: str) -> None:
     """Show the whole range of accuracies, 0 to 1, on the axes of these names."""
     for name in names:
         getattr(axes, f"set_{name}lim")(-0.04, 1.04)
 
 
-def both_axes(height):
-    """Two empty panels of accuracy against corrections: the figure, and its axes by ``novel`` and ``original``."""
+def both_axes(height: float) -> tuple[Figure, dict[str, Axes]]:
+    """Two empty panels of accuracy against corrections.
+
+    The figure, and its axes by ``novel`` and ``original``.
+    """
     figure, panels = plt.subplots(1, 2, figsize=(WIDTH, height), sharey=True)
-    for axes, title in zip(panels, AXES.values()):
+    for axes, title in zip(panels, AXIS_TITLES.values()):
         axes.set(xlabel="corrections", title=title)
         unit(axes, "y")
     panels[0].set_ylabel("accuracy")
-    return figure, dict(zip(AXES, panels))
+    return figure, dict(zip(AXIS_TITLES, panels))
 
 
-def legend(figure, systems, columns, size=6):
+def legend(figure: Figure, systems: Iterable[str], columns: int, size: float = 6) -> None:
     """Add colours and markers of systems below a figure, markers in points."""
     looks = [dict(zip(("color", "marker"), style_of(name)), label=name) for name in systems]
     handles = [Line2D([], [], markersize=size, linewidth=1.4, **look) for look in looks]
     figure.legend(handles=handles, loc="outside lower center", ncols=columns)
 
 
-def dots(axes, cell, colours):
-    """Draw final accuracies, a line per system: novel filled, original hollow; means, and small marks for seeds.
+def dots(axes: Axes, cell: pd.DataFrame, colours: dict[str, str]) -> None:
+    """Draw final accuracies, a line per system: means, and small marks for seeds.
 
-    ``colours`` maps systems, from top to bottom, to their colours.
+    Novel accuracies are filled, original ones hollow. ``colours`` maps systems, from top to bottom,
+    to their colours.
     """
-    summary, last = summarise(cell).set_index("system"), final(cell)
+    summary = summarise(cell).set_index("system")
+    last = final(cell)
     for place, (system, colour) in enumerate(colours.items()):
-        seeds, row = last[last["system"] == system], summary.loc[system]
+        seeds = last[last["system"] == system]
+        row = summary.loc[system]
         axes.plot(
             [row["novel"], row["original"]],
             [place, place],
@@ -107,7 +128,7 @@ def dots(axes, cell, colours):
     axes.tick_params(axis="y", length=0)
 
 
-def dots_legend(figure):
+def dots_legend(figure: Figure) -> None:
     """Add the legend of ``dots`` below a figure."""
     sizes = {
         "mean": dict(markersize=5, markeredgewidth=1.1),
@@ -142,14 +163,19 @@ def _point(axes, x, y, system, x_std=None, y_std=None):
     )
 
 
-def novel_against_original(results, dataset, policy="oracle"):
-    """Figures 4 and 5: one dataset, whole and enlarged; large marks are means ± SD, small dots are seeds."""
+def novel_against_original(results: pd.DataFrame, dataset: str, policy: str = "oracle") -> Figure:
+    """Figures 4 and 5: one dataset, whole and enlarged.
+
+    Large marks are means ± SD, small dots are seeds.
+    """
     cell = results[(results["dataset"] == dataset) & (results["policy"] == policy)]
-    summary, last = summarise(cell), final(cell)
+    summary = summarise(cell)
+    last = final(cell)
     figure, panels = plt.subplots(1, 2, figsize=(WIDTH, 3.7))
     for axes in panels:
         for row in summary.to_dict("records"):
-            seeds, (colour, _) = last[last["system"] == row["system"]], style_of(row["system"])
+            seeds = last[last["system"] == row["system"]]
+            colour, _ = style_of(row["system"])
             axes.scatter(
                 seeds["original_acc"],
                 seeds["novel_acc"],
@@ -180,26 +206,27 @@ def novel_against_original(results, dataset, policy="oracle"):
     return figure
 
 
-def storage_pareto(results):
+def storage_pareto(results: pd.DataFrame) -> Figure:
     """Figure 1: final accuracies against what is stored, all bounded variants, two panels."""
-    summary, last = summarise(results), final(results)
+    summary = summarise(results)
+    last = final(results)
     figure, panels = plt.subplots(1, 2, figsize=(WIDTH, 3.7), sharey=True)
-    for axes, (axis, title) in zip(panels, AXES.items()):
+    for axes, (axis, title) in zip(panels, AXIS_TITLES.items()):
         for family in ("bounded_reservoir", "bounded_fifo"):
-            line, (colour, _) = summary[summary["system"].str.startswith(family)], style_of(family)
+            line = summary[summary["system"].str.startswith(family)]
+            colour, _ = style_of(family)
             axes.plot(line["storage_bytes"] / 1e6, line[axis], color=colour, linewidth=1, zorder=2)
             below = axis == "novel" and family == "bounded_reservoir"  # where the line leaves room
             place = dict(xytext=(7, -9) if below else (-5, 6), ha="left" if below else "right")
             for row in line.to_dict("records"):
-                budget, point = (
-                    row["system"].rsplit("_", 1)[1],
-                    (row["storage_bytes"] / 1e6, row[axis]),
-                )
+                budget = row["system"].rsplit("_", 1)[1]
+                point = (row["storage_bytes"] / 1e6, row[axis])
                 axes.annotate(
                     budget, point, textcoords="offset points", fontsize=7, color=colour, **place
                 )
         for row in summary.to_dict("records"):
-            seeds, (colour, _) = last[last["system"] == row["system"]], style_of(row["system"])
+            seeds = last[last["system"] == row["system"]]
+            colour, _ = style_of(row["system"])
             axes.scatter(
                 seeds["storage_bytes"] / 1e6,
                 seeds[f"{axis}_acc"],
@@ -230,8 +257,11 @@ def storage_pareto(results):
     return figure
 
 
-def noise_map(found):
-    """Exact accuracy, recall and the loss by HNSW, over noise, classes and entries per class, on one seed."""
+def noise_map(found: pd.DataFrame) -> Figure:
+    """Exact accuracy, recall and the loss by HNSW, on one seed.
+
+    They are shown over noise, classes and entries per class.
+    """
     cells = found[found["seed"] == 0].assign(
         each=found["n"] // found["classes"], lost=100 * (found["exact_acc"] - found["hnsw_acc"])
     )
@@ -241,7 +271,8 @@ def noise_map(found):
     }
     columns["lost"] = ("lost by HNSW (pp)", "vlag", (-25, 25))
     lines = cells.groupby("classes")["each"].nunique()
-    size, heights = (WIDTH, 0.22 * lines.sum() + 0.35 * len(lines) + 0.8), {"height_ratios": lines}
+    size = (WIDTH, 0.22 * lines.sum() + 0.35 * len(lines) + 0.8)
+    heights = {"height_ratios": lines}
     shape = dict(nrows=len(lines), ncols=len(columns), sharex=True, squeeze=False)
     figure, panels = plt.subplots(figsize=size, gridspec_kw=heights, **shape)
     for row, classes in zip(panels, lines.index):

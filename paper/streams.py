@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
 from ocrrlib.experiments import OURS
 from paper.figures import mean_curve
@@ -12,21 +13,19 @@ from paper.style import PALETTE, WIDTH, style_of
 from paper.values import Value
 from studies.differences import compared, last
 
-ALPHA, MARK = 0.05, "†"  # of Holm's correction over all differences of a study
+ALPHA = 0.05  # of Holm's correction over all differences of a study
+MARK = "†"
 NAMES = {"substrate": "substrate", "slda": "slda", "ours": OURS}
 ALL = NAMES | {"reservoir": "bounded_reservoir_1000", "knn_lm": "knn_lm", "linear": "online_linear"}
-UNITS = dict.fromkeys(
-    ("novel_acc", "original_acc", "mean_novel", "fpr95"), (100, 1, "pp")
-)  # factor, digits, unit
+# Factor, digits and unit by metric.
+UNITS = dict.fromkeys(("novel_acc", "original_acc", "mean_novel", "fpr95"), (100, 1, "pp"))
 UNITS |= {"corrections": (1, 0, ""), "auroc": (1, 3, "")}
 # The setting of each study that is quoted, and the usual one.
 QUOTED = {
     "wrong": ("40 % wrong, nearest", "0 % wrong, none"),
     "late": ("200 late", "0 late"),
-    "asked": (
-        "10 % asked, margin",
-        "10 % asked, random",
-    ),  # the share was set before the runs at equal budgets
+    # The share was set before the runs at equal budgets.
+    "asked": ("10 % asked, margin", "10 % asked, random"),
     "drift": ("gradual drift", "none drift"),
     "new": ("40 new", "1 new"),
     "known": ("5 known", "67 known"),
@@ -38,28 +37,31 @@ QUOTED = {
 
 @dataclass(frozen=True)
 class Difference(Value):
-    """A mean difference with the bounds of its interval (NaN for one seed); ``stands`` if Holm's p is below ALPHA."""
+    """A mean difference with the bounds of its interval (NaN for one seed).
+
+    It ``stands`` if Holm's p is below ``ALPHA``.
+    """
 
     low: float = np.nan
     high: float = np.nan
     stands: bool = False
 
     @classmethod
-    def of(cls, row):
+    def of(cls, row: dict) -> "Difference":
         """A row of ``compared``, in the unit of its metric."""
         size, digits, unit = UNITS[row["metric"]]
         mean, low, high = (size * row[name] for name in ("difference", "low", "high"))
         return cls(mean, digits, unit, low, high, bool(row["p_holm"] < ALPHA))
 
     @property
-    def text(self):
+    def text(self) -> str:
         """The mean, its unit, the interval in brackets, and a mark if it stands."""
         if not np.isfinite(self.low):
             return super().text
         low, high = (Value(bound, self.digits).text for bound in (self.low, self.high))
         return f"{super().text} [{low}, {high}]" + MARK * self.stands
 
-    def __neg__(self):
+    def __neg__(self) -> "Difference":
         """The same the other way round: what was added, as what is lost."""
         return Difference(-self.value, self.digits, self.unit, -self.high, -self.low, self.stands)
 
@@ -67,36 +69,44 @@ class Difference(Value):
 class Studies:
     """Means over seeds, and paired differences, of all studies, looked up by name."""
 
-    def __init__(self, rows):
-        self.final, self.table = last(rows), compared(rows)
+    def __init__(self, rows: pd.DataFrame):
+        self.final = last(rows)
+        self.table = compared(rows)
         self._rows = self.table.set_index(
             ["study", "system", "setting", "than", "metric"]
         ).sort_index()
 
-    def mean(self, study, system, metric="novel_acc", **setting):
+    def mean(self, study: str, system: str, metric: str = "novel_acc", **setting) -> Value:
         """A metric at the end, by the values of its setting."""
         wanted = {"study": study, "system": system} | setting
         runs = self.final[self.final[list(wanted)].eq([*wanted.values()]).all(axis=1)]
         return Value(runs[metric].mean())
 
-    def added(self, study, system, metric="novel_acc", setting=None, than=None):
-        """The ``Difference`` of a setting to the usual one, or of a system to another (``than``), in its unit."""
+    def added(
+        self,
+        study: str,
+        system: str,
+        metric: str = "novel_acc",
+        setting: str | None = None,
+        than: str | None = None,
+    ) -> Difference:
+        """The difference of a setting to the usual one, or of a system to another (``than``)."""
         usual = QUOTED.get(study, ("usual", None))
         row = self._rows.loc[study, system, setting or usual[0], than or usual[1], metric]
         return Difference.of(row.rename(None).to_dict() | {"metric": metric})
 
-    def most(self, study, metric):
+    def most(self, study: str, metric: str) -> Value:
         """The largest mean change of any system, either way."""
-        wanted = (
-            self.table[["study", "setting", "than", "metric"]]
-            .eq([study, *QUOTED[study], metric])
-            .all(axis=1)
-        )
+        names = ["study", "setting", "than", "metric"]
+        wanted = self.table[names].eq([study, *QUOTED[study], metric]).all(axis=1)
         size, digits, unit = UNITS[metric]
         return Value(size * self.table.loc[wanted, "difference"].abs().max(), digits, unit)
 
-    def shares(self, system, way, sign):
-        """At how many shares of questions a way of asking differs from random in this direction; surely at how many."""
+    def shares(self, system: str, way: str, sign: int) -> tuple[int, int]:
+        """At how many shares of questions a way of asking differs from random in a direction.
+
+        And at how many of these surely.
+        """
         rows = self.table.query("study == 'asked' and metric == 'novel_acc' and system == @system")
         rows = rows[rows["setting"].str.endswith(way)]
         sure = rows["low"] > 0 if sign > 0 else rows["high"] < 0
@@ -112,8 +122,8 @@ def _curve(cell, metric, x, ticks):
     return np.searchsorted(ticks, spread.index), *spread.to_numpy().T
 
 
-def lines(rows, x, label, panels):
-    """A panel per metric: means over seeds against ``x`` with one standard deviation, a line per system.
+def lines(rows: pd.DataFrame, x: str, label: str, panels: dict[str, tuple]) -> Figure:
+    """A panel per metric: means over seeds against ``x`` ± one standard deviation, by system.
 
     ``panels``: title and limits by metric; limits are a pair, "near" (the range of the panel) or
     None (matplotlib's). The last panel names the lines at their ends. Along the stream steps, or at
@@ -123,38 +133,56 @@ def lines(rows, x, label, panels):
     figure, drawn = plt.subplots(1, len(panels), figsize=(WIDTH, 2.9))
     for axes, (metric, (title, limits)) in zip(drawn, panels.items()):
         if limits == "near":
-            spread = (
-                rows.groupby(["system", x])[metric].agg(["mean", "std"]).fillna(0)
-            )  # one seed has no spread
-            low = max(0, np.floor(20 * (spread["mean"] - spread["std"]).min()) / 20)
-            limits = (low, 1 + 0.04 * (1 - low))
+            limits = _near(rows, x, metric)
         axes.set(xlabel=label, title=title, **({"ylim": limits} if limits else {}))
-        ends, right = {}, 0
+        ends = {}
+        right = 0
         for system, cell in rows.groupby("system", sort=False):
-            (colour, marker), (places, mean, std) = style_of(system), _curve(cell, metric, x, ticks)
+            colour, marker = style_of(system)
+            places, mean, std = _curve(cell, metric, x, ticks)
             axes.fill_between(places, mean - std, mean + std, color=colour, alpha=0.12, linewidth=0)
             axes.plot(places, mean, color=colour, marker=marker if ticks else None, markersize=5)
-            ends[system], right = mean[-1], max(right, places[-1])
+            ends[system] = mean[-1]
+            right = max(right, places[-1])
         if ticks:
             axes.set_xticks(range(len(ticks)), [f"{value:g}" for value in ticks])
-    names, (low, high) = sorted(ends, key=ends.get), axes.get_ylim()
-    gaps = (
-        (high - low) / 14 * np.arange(len(names))
-    )  # names are moved apart where they would overlap
+    _name_ends(drawn[-1], ends, right)
+    return figure
+
+
+def _near(rows, x, metric):
+    """Limits from below all means less their standard deviations to 1."""
+    spread = rows.groupby(["system", x])[metric].agg(["mean", "std"]).fillna(0)  # of one seed: 0
+    low = max(0, np.floor(20 * (spread["mean"] - spread["std"]).min()) / 20)
+    return low, 1 + 0.04 * (1 - low)
+
+
+def _name_ends(axes, ends, right):
+    """Write the names of lines beside their ends, by name, apart where they would overlap."""
+    names = sorted(ends, key=ends.get)
+    low, high = axes.get_ylim()
+    gaps = (high - low) / 14 * np.arange(len(names))
     heights = np.maximum.accumulate(np.array([ends[name] for name in names]) - gaps) + gaps
     for name, y in zip(names, np.minimum(heights, high - gaps[::-1])):
-        place = dict(
+        axes.annotate(
+            name,
+            (right, y),
+            color=style_of(name)[0],
             xytext=(6, 0),
             textcoords="offset points",
             va="center",
             fontsize=7,
             annotation_clip=False,
         )
-        axes.annotate(name, (right, y), color=style_of(name)[0], **place)
-    return figure
 
 
-def dots(rows, by, looks, panels, titles=()):
+def dots(
+    rows: pd.DataFrame,
+    by: str,
+    looks: dict[object, tuple[str, str]],
+    panels: dict[str, str],
+    titles: dict | tuple = (),
+) -> Figure:
     """A panel per metric, a row per system, a mark per value of ``by``: means over seeds.
 
     ``looks``: colour and marker by value; ``panels``: title by metric; ``titles``: of values in the
@@ -188,24 +216,33 @@ def dots(rows, by, looks, panels, titles=()):
     return figure
 
 
-def columns(rows, x, label, by, looks, panels, height, title=None):
+def columns(
+    rows: pd.DataFrame,
+    x: str,
+    label: str,
+    by: str,
+    looks: dict[object, dict],
+    panels: dict[str, tuple],
+    height: float,
+    title: str | None = None,
+) -> Figure:
     """A column per system, a row per metric, a line per value of ``by``: means over seeds.
 
     ``looks``: keywords of a line by value; ``panels``: label, limits and factor by metric. Along
     the stream steps, or at evenly spaced shares.
     """
-    systems, ticks = (
-        list(dict.fromkeys(rows["system"])),
-        None if x == "step" else sorted(rows[x].unique()),
-    )
-    shape, shared = (len(panels), len(systems)), dict(sharex=True, sharey="row", squeeze=False)
+    systems = list(dict.fromkeys(rows["system"]))
+    ticks = None if x == "step" else sorted(rows[x].unique())
+    shape = (len(panels), len(systems))
+    shared = dict(sharex=True, sharey="row", squeeze=False)
     figure, drawn = plt.subplots(*shape, figsize=(WIDTH, height), **shared)
     for column, system in zip(drawn.T, systems):
         column[0].set_title(system, color=style_of(system)[0], fontsize=7)
         for axes, (metric, (_, _, factor)) in zip(column, panels.items()):
             own = rows[rows["system"] == system].dropna(subset=metric)
             for value, look in looks.items():
-                if len(cell := own[own[by] == value]):
+                cell = own[own[by] == value]
+                if len(cell):
                     places, mean, _ = _curve(cell, metric, x, ticks)
                     axes.plot(places, factor * mean, **look)
             if own.empty:

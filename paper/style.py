@@ -1,4 +1,4 @@
-"""The look of all figures: sizes for print, names, and a fixed colour and marker for every system."""
+"""The look of all figures: print sizes, names, a fixed colour and marker for every system."""
 
 from functools import cache
 from pathlib import Path
@@ -7,6 +7,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import seaborn as sns
 from IPython.display import Image
+from matplotlib.figure import Figure
 from matplotlib.font_manager import fontManager
 
 from ocrrlib.datasets import DATASETS
@@ -54,53 +55,58 @@ STYLES = {
     "slda": ("sky", "d"),
     "online_linear_tuned": ("pink", "P"),
 }
-# Colours of families, for figures with more systems than styles: by the module of a system's class.
+# Colours of families, for figures with more systems than styles: by the module of a system in the
+# registry, or by its room.
 FAMILIES = {
+    "systems": "blue",  # the paper's
+    "rivals": "green",  # statistics of classes
     "rivals.replay": "orange",
-    "rivals.discriminants": "green",  # statistics of classes
-    "rivals.ridge": "green",
     "rivals.tuned": "pink",
     "rivals.passive_aggressive": "pink",
     "rivals.blind": "grey",
     "rivals.ledger_lda": "black",
     "rivals.ledger_plda": "black",
 }
+ALONE = {"substrate": "vermilion"}  # systems that stand out of their family
 POLICY_TITLES = {"oracle": "oracle", "random50": "random-50", "random10": "random-10"}
 
 
-def title_of(dataset):
+def title_of(dataset: str) -> str:
     """Display name of a dataset; a dataset of the user's own keeps its name."""
     return DATASETS[dataset].title if dataset in DATASETS else dataset
 
 
-def cell_title(dataset, policy):
+def cell_title(dataset: str, policy: str) -> str:
     """Display name of a dataset and a policy."""
     return f"{title_of(dataset)}, {POLICY_TITLES.get(policy, policy)}"
 
 
-def style_of(system):
+def style_of(system: str) -> tuple[str, str]:
     """Colour and marker of a system; all budgets of one eviction share theirs."""
-    colour, marker = STYLES[system if system in STYLES else system.rsplit("_", 1)[0]]
+    without_budget = system.rsplit("_", 1)[0]
+    colour, marker = STYLES.get(system) or STYLES[without_budget]
     return PALETTE[colour], marker
 
 
-def family_colour(system):
-    """Colour of a system's family; those of the paper, less the substrate, are one."""
-    usual = "vermilion" if system == "substrate" else "blue"
-    return PALETTE[FAMILIES.get(SYSTEMS[system].module, usual)]
+def family_colour(system: str) -> str:
+    """Colour of a system's family, by the module that the registry names."""
+    module = SYSTEMS[system].module
+    room = module.partition(".")[0]
+    return PALETTE[ALONE.get(system) or FAMILIES.get(module) or FAMILIES[room]]
 
 
 @cache
-def take_shipped_fonts():
+def take_shipped_fonts() -> None:
     """Draw with the fonts that matplotlib ships, whatever fonts the machine has."""
-    others, fontManager.ttflist = fontManager.ttflist, []
+    others = fontManager.ttflist
+    fontManager.ttflist = []
     for path in sorted(Path(mpl.get_data_path(), "fonts/ttf").glob("*.ttf")):
         fontManager.addfont(path)
     shipped = {font.name for font in fontManager.ttflist}
     fontManager.ttflist += [font for font in others if font.name not in shipped]
 
 
-def apply():
+def apply() -> None:
     """Set fonts, lines and sizes of all figures that follow."""
     take_shipped_fonts()
     sns.set_theme(
@@ -124,8 +130,11 @@ def apply():
     )
 
 
-def save(figure, name, folder):
-    """Write ``<name>.pdf`` and ``<name>.png`` without dates, so that the same figure gives the same bytes; show it."""
+def save(figure: Figure, name: str, folder: Path) -> Image:
+    """Write ``<name>.pdf`` and ``<name>.png``, and show the figure.
+
+    They carry no dates, so that the same figure gives the same bytes.
+    """
     undated = {
         "pdf": dict.fromkeys(("CreationDate", "Creator", "Producer")),
         "png": {"Software": None},

@@ -1,4 +1,4 @@
-"""Numbers that prose quotes: each notebook writes a file of them, the paper and the README show them by key.
+"""Numbers that prose quotes: notebooks write files of them, paper and README show them by key.
 
     python -m paper.values README.md
 
@@ -23,26 +23,32 @@ FOLDER = ROOT / "paper/values"
 
 @dataclass(frozen=True)
 class Value:
-    """A number and its display: ``digits`` decimals, then ``unit`` if there is one (``MB``, ``%``, ``µs``)."""
+    """A number and its display: ``digits`` decimals, then ``unit``, such as ``MB`` or ``%``."""
 
     value: float
     digits: int = 3
     unit: str = ""
 
     @property
-    def text(self):
-        """The number for readers: thousands separated from 10,000 on, a real minus sign, the unit on the same line."""
+    def text(self) -> str:
+        """The number for readers.
+
+        Thousands are separated from 10,000 on, the minus sign is a real one, and the unit stays on
+        the same line.
+        """
         shown = f"{abs(self.value):,.{self.digits}f}"
         if len(shown.partition(".")[0]) <= len("9,999"):
             shown = shown.replace(",", "")
         sign = "−" if self.value < 0 and shown.strip("0.") else ""
-        return f"{sign}{shown}" + (f"\N{NO-BREAK SPACE}{self.unit}" if self.unit else "")
+        unit = f"\N{NO-BREAK SPACE}{self.unit}" if self.unit else ""
+        return f"{sign}{shown}{unit}"
 
 
-def write(values, path):
-    """Write numbers by key; a plain integer is shown as it is, any other plain number with three decimals.
+def write(values: dict[str, Value | float], path: Path) -> None:
+    """Write numbers by key.
 
-    InputError if a number is not finite.
+    A plain integer is shown as it is, any other plain number with three decimals. InputError if a
+    number is not finite.
     """
     entries = {}
     for key, value in values.items():
@@ -60,42 +66,42 @@ def write(values, path):
     write_text(path, json.dumps(entries, ensure_ascii=False, indent=1, sort_keys=True) + "\n")
 
 
-def read(folder=FOLDER):
-    """Entries of all files in a folder by key: ``{"value", "text", "unit", "digits", "notebook"}``."""
-    found = {
-        path.stem: json.loads(path.read_text(encoding="utf-8"))
-        for path in sorted(folder.glob("[!.]*.json"))
-    }
-    return {
-        key: entry | {"notebook": stem} for stem, own in found.items() for key, entry in own.items()
-    }
+def read(folder: Path = FOLDER) -> dict[str, dict]:
+    """Entries of all files in a folder by key.
+
+    Each has ``value``, ``text``, ``unit``, ``digits`` and ``notebook``.
+    """
+    found = {}
+    for path in sorted(folder.glob("[!.]*.json")):
+        for key, entry in json.loads(path.read_text(encoding="utf-8")).items():
+            found[key] = entry | {"notebook": path.stem}
+    return found
 
 
-def show(key, entries):
+def show(key: str, entries: dict[str, dict]) -> str:
     """A value's text by its key; InputError if there is none."""
     if key not in entries:
         close = get_close_matches(key, entries, n=1)
-        raise InputError(
-            f"unknown value {key!r}{f' (did you mean {close[0]!r}?)' if close else ''}"
-        )
+        hint = f" (did you mean {close[0]!r}?)" if close else ""
+        raise InputError(f"unknown value {key!r}{hint}")
     return entries[key]["text"]
 
 
-def refresh(text):
-    """Markdown as of today: values between ``<!--{key}-->`` and ``<!---->``, and the numbers of each system's row.
+def refresh(text: str) -> str:
+    """Markdown with its numbers brought up to date.
 
-    These are means over seeds on Banking77, every mistake corrected: accuracies, AUSUC, entries
-    stored, MB.
+    They are values between ``<!--{key}-->`` and ``<!---->``, and those of each system's row. These
+    are means over seeds on Banking77, every mistake corrected: accuracies, AUSUC, entries stored,
+    MB.
     """
-    entries, cell = (
-        read(),
-        published("beyond").query("dataset == 'banking77' and policy == 'oracle'"),
-    )
+    entries = read()
+    cell = published("beyond").query("dataset == 'banking77' and policy == 'oracle'")
     means = summarise(cell).set_index("system")[[*AXES, "stored_entries", "storage_bytes"]]
 
     def row(match):
         *axes, stored, held = means.loc[match[2]]
-        numbers = *map(Value, axes), Value(stored, 0), Value(held / 1e6, 1)
+        numbers = [Value(mean) for mean in axes]
+        numbers += [Value(stored, 0), Value(held / 1e6, 1)]
         return "|".join([match[1], *(number.text for number in numbers), ""])
 
     text = re.sub(

@@ -1,8 +1,10 @@
-"""The proposed system, more and less ready to answer new classes: what that gains, and what it costs."""
+"""The proposed system, more and less ready to answer new classes: gains and costs."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import product
 
+import numpy as np
 import pandas as pd
 
 from ocrrlib.encoders import DEFAULT_ENCODER
@@ -13,11 +15,8 @@ from ocrrlib.runs import dataset_of, declared
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import SYSTEMS
-from ocrrlib.tasks import Task, run_tasks
-from studies.results import STUDIES
+from studies.results import Study
 
-KEY = STUDIES["boldness"]
-EMBEDDED = DEFAULT_ENCODER, "embeddings"
 FACTORS = (1 / 256, 1 / 64, 1 / 16, 1 / 4, 1.0, 4.0, 16.0)
 
 
@@ -27,33 +26,39 @@ class Bolder(LedgerLDA):
 
     factor: float = 1.0
 
-    def _mix(self, *readers):
+    def _mix(self, *readers) -> np.ndarray:
         p = super()._mix(*readers)
         p[:, ~self.known] *= self.factor
         return p / p.sum(axis=1, keepdims=True)
 
 
-def run_one(dataset, seed, factor):
-    """The last checkpoint of a run with a tenth of the mistakes corrected, a dict."""
-    scenario = make_scenario(dataset_of(dataset, *EMBEDDED), seed, cap=None)
-    system = Bolder(seed=seed, factor=factor, **SYSTEMS[OURS].params)
+def _data(setting):
+    return dataset_of(setting["dataset"], DEFAULT_ENCODER, "embeddings")
+
+
+def run_factor(setting: dict) -> dict:
+    """Outcomes at the last checkpoint of a run with a tenth of the mistakes corrected."""
+    scenario = make_scenario(_data(setting), setting["seed"], cap=None)
+    params = SYSTEMS[OURS].params
+    system = Bolder(seed=setting["seed"], factor=setting["factor"], **params)
     *_, last = run_stream(system, scenario, POLICIES["random10"])
     return last.scalars
 
 
-def run_boldness(seeds=range(20), **how):
-    """All runs, a row each; ``how``: ``jobs``, ``cache``, ``progress`` and ``dask`` of ``run_tasks``."""
-    rows = [dict(zip(KEY, run)) for run in product(THREE, seeds, FACTORS)]
-    about = {
-        name: declared(OURS) | {"data": dataset_of(name, *EMBEDDED).fingerprint} for name in THREE
-    }
-    tasks = [
-        Task(row | about[row["dataset"]], tuple(row.values()), (row["dataset"], row["seed"]))
-        for row in rows
-    ]
-    return pd.DataFrame([row | found for row, found in zip(rows, run_tasks(run_one, tasks, **how))])
+def _about(setting):
+    return declared(OURS) | {"data": _data(setting).fingerprint}
 
 
-def rerun(row):
-    """Outcomes by column of a published row, a mapping by column, from its own settings."""
-    return run_one(*(row[name] for name in KEY))
+BOLDNESS = Study(
+    "boldness",
+    ("dataset", "seed", "factor"),
+    run_one=run_factor,
+    about=_about,
+    together=("dataset", "seed"),
+)
+
+
+def run_boldness(seeds: Iterable[int] = range(20), **how) -> pd.DataFrame:
+    """All runs, a row each; ``how``: options of ``run_tasks``."""
+    settings = [dict(zip(BOLDNESS.key, run)) for run in product(THREE, seeds, FACTORS)]
+    return BOLDNESS.run(settings, **how)

@@ -1,4 +1,4 @@
-"""Do published rows still come out?  Repeat runs of the experiments and compare checkpoints, exactly.
+"""Do published rows still come out?  Repeat runs of the experiments and compare them exactly.
 
 python -m studies.check [SECONDS=60] [SAMPLE=300 SEED=1] [SYSTEMS=slda,ncm] [ALL=1] [JOBS=2]
 
@@ -12,6 +12,7 @@ import random
 import subprocess
 import sys
 import zlib
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import pandas as pd
@@ -19,22 +20,29 @@ import pandas as pd
 from ocrrlib.experiments import EXPERIMENTS, Run, grid
 from ocrrlib.files import ROOT, InputError, pick
 from ocrrlib.metrics import RUN
-from ocrrlib.runs import dataset_of, declared, published, read_about, run_policies, task_of
+from ocrrlib.runs import (
+    dataset_of,
+    declared,
+    published,
+    read_about,
+    run_policies,
+    same_fit,
+    task_of,
+)
 from ocrrlib.stream import PROTOCOL
-from ocrrlib.systems import SYSTEMS as NAMED
+from ocrrlib.systems import SYSTEMS
 from ocrrlib.tasks import run_tasks
-from studies import boldness, names, scale, streams
+from studies.boldness import BOLDNESS
+from studies.ledger_search import LEDGER_SEARCH
+from studies.names import LABEL_NAMES
+from studies.scale import SCALE
+from studies.streams import STREAMS
 
-FIRST = 3  # checkpoints that are compared of a system that reads sentences: each of its runs takes minutes
-STUDIES = {
-    "scale": scale.rerun,
-    "ledger_search": scale.rerun_ledger,
-    "streams": streams.rerun,
-    "names": names.rerun,
-    "boldness": boldness.rerun,
-}
+# Checkpoints that are compared of a system that reads sentences: each of its runs takes minutes.
+FIRST = 3
+STUDIES = {study.name: study for study in (SCALE, LEDGER_SEARCH, STREAMS, LABEL_NAMES, BOLDNESS)}
 LARGEST = 10_000  # entries of a synthetic ledger that is searched again
-NAMES = dict.fromkeys(("SECONDS", "SAMPLE", "SEED", "SYSTEMS", "ALL", "JOBS"))
+DEFAULTS = {"SECONDS": "60", "SAMPLE": "", "SEED": "", "SYSTEMS": "", "ALL": "", "JOBS": ""}
 
 
 class Published(NamedTuple):
@@ -44,16 +52,21 @@ class Published(NamedTuple):
     run: Run
 
 
-def published_runs(systems=None):
+def repeatable_runs(systems: Iterable[str] | None = None) -> list[Published]:
     """All runs in the results files of the experiments, or those of some systems."""
     found = []
     for name in EXPERIMENTS:
         there = set(published(name)[RUN].itertuples(index=False, name=None))
-        found += [Published(name, run) for run in grid(name) if tuple(run.names.values()) in there]
-    return [one for one in found if systems is None or one.run.system in systems]
+        for run in grid(name):
+            wanted = systems is None or run.system in systems
+            if wanted and tuple(run.names.values()) in there:
+                found.append(Published(name, run))
+    return found
 
 
-def draw(runs, salt, seconds=None, count=None):
+def draw(
+    runs: list[Published], salt: str, seconds: float | None = None, count: int | None = None
+) -> list[Published]:
     """A sample of published runs, the same for the same ``salt``, such as a commit's hash.
 
     ``seconds`` limits the CPU time that they take, by ``data/results/costs.parquet``; runs on
@@ -66,113 +79,140 @@ def draw(runs, salt, seconds=None, count=None):
     if seconds is None:
         return list({(one.file, one.run.dataset, one.run.system): one for one in mixed}.values())
     costs = published("costs").set_index(["dataset", "system"])["seed_s"].to_dict()
-    chosen, spent = [], 0.0
+    chosen = []
+    spent = 0.0
     for one in mixed:
         cost = 0.2 + costs.get((one.run.dataset, one.run.system), 1.0)
-        if NAMED[one.run.system].reads == "embeddings" and spent + cost <= seconds:
+        if SYSTEMS[one.run.system].reads == "embeddings" and spent + cost <= seconds:
             chosen.append(one)
             spent += cost
     return chosen
 
 
-def differing(chosen, jobs=1, progress=True):
-    """Repeat published runs; those that come out otherwise in the columns that are published."""
-    tasks, wrong = [], []
-    for _, run in chosen:
-        reads = NAMED[run.system].reads
-        data = dataset_of(run.dataset, run.encoder, reads)
-        tasks.append(task_of([run], data, FIRST if reads == "sentences" else None))
-    files = {name: published(name).groupby(RUN) for name in {one.file for one in chosen}}
-    for one, again in zip(
-        chosen, run_tasks(run_policies, tasks, jobs, cache=None, progress=progress)
-    ):
-        there, again = (
-            files[one.file].get_group(tuple(one.run.names.values())),
-            pd.DataFrame(again[0]["checkpoints"]),
-        )
-        again = again[[name for name in again if name in there]]
-        if not there[again.columns].head(len(again)).reset_index(drop=True).equals(again):
-            wrong.append(one)
-    return wrong
+def commit() -> str:
+    """The commit that is checked out, from which the sample follows; empty outside of git."""
+    asked = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    return asked.stdout.strip()
 
 
-def undeclared():
-    """Why rows of the experiments are not of the systems as the registry has them, a line each."""
+def choose(settings: dict[str, str]) -> list[Published]:
+    """The published runs that settings of the command line stand for.
+
+    Raises ``InputError`` if a system is unknown or a number is none.
+    """
+    systems = settings["SYSTEMS"].split(",") if settings["SYSTEMS"] else None
+    for name in systems or ():
+        pick("system", name, SYSTEMS)
+    runs = repeatable_runs(systems)
+    salt = settings["SEED"] or commit()
+    try:
+        if settings["SAMPLE"]:
+            return draw(runs, salt, count=int(settings["SAMPLE"]))
+        if settings["ALL"]:
+            return runs
+        return draw(runs, salt, seconds=float(settings["SECONDS"]))
+    except ValueError as error:
+        given = f"SECONDS={settings['SECONDS']} SAMPLE={settings['SAMPLE']}"
+        raise InputError(f"{given}: give numbers ({error})") from error
+
+
+def undeclared() -> list[str]:
+    """Results whose systems are not those of the registry, or of another protocol: a line each."""
     lines = []
     for name in EXPERIMENTS:
         about = read_about(ROOT / f"data/results/{name}.parquet")
         if about["protocol"] != PROTOCOL:
             lines.append(f"{name}: rows of protocol {about['protocol']}, not {PROTOCOL}")
         for system, then in about["systems"].items():
-            if system not in NAMED or declared(system) != then:
-                lines.append(
-                    f"{name}: {system} is declared otherwise than when it ran: run it again"
-                )
+            if system not in SYSTEMS or declared(system) != then:
+                what = f"{system} is declared otherwise than when it ran"
+                lines.append(f"{name}: {what}: run it again")
     return lines
 
 
-def commit():
-    """The commit that is checked out, from which the sample follows; empty outside of git."""
-    asked = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True)
-    return asked.stdout.strip()
+def differing(runs: list[Published], jobs: int = 1, progress: bool = True) -> list[Published]:
+    """Repeat published runs; those of which a published column comes out otherwise."""
+    fits: dict[Run, list[Published]] = {}
+    for one in runs:
+        fits.setdefault(same_fit(one.run), []).append(one)
+    tasks = []
+    for together in fits.values():
+        run = together[0].run
+        reads = SYSTEMS[run.system].reads
+        data = dataset_of(run.dataset, run.encoder, reads)
+        first = FIRST if reads == "sentences" else None
+        tasks.append(task_of([one.run for one in together], data, first))
+    results = run_tasks(run_policies, tasks, jobs, cache=None, progress=progress)
+    files = {name: published(name).groupby(RUN) for name in {one.file for one in runs}}
+    wrong = []
+    for together, repeated in zip(fits.values(), results):
+        for one, again in zip(together, repeated):
+            there = files[one.file].get_group(tuple(one.run.names.values()))
+            if not _same(there, pd.DataFrame(again["checkpoints"])):
+                wrong.append(one)
+    return wrong
 
 
-def chosen(SECONDS="60", SAMPLE="", SEED="", SYSTEMS="", ALL="", JOBS=""):
-    """The published runs that these settings stand for; InputError if a system is unknown or a number is none."""
-    runs = published_runs(
-        [pick("system", name, NAMED) and name for name in SYSTEMS.split(",")] if SYSTEMS else None
-    )
-    try:
-        if SAMPLE:
-            return draw(runs, SEED or commit(), count=int(SAMPLE))
-        return runs if ALL else draw(runs, SEED or commit(), seconds=float(SECONDS))
-    except ValueError as error:
-        raise InputError(f"SECONDS={SECONDS} SAMPLE={SAMPLE}: give numbers ({error})") from error
+def _same(there, again):
+    """Whether published checkpoints equal the first of those, in the columns of both."""
+    again = again[[name for name in again if name in there]]
+    return there[again.columns].head(len(again)).reset_index(drop=True).equals(again)
 
 
-def differing_rows(name, salt, count=1):
-    """Repeat ``count`` published rows of a study, drawn by ``salt``; a line for each that comes out otherwise."""
-    frame, wrong = published(name), []
-    frame = frame[frame["n"] <= LARGEST] if "n" in frame else frame
-    for row in frame.sample(count, random_state=zlib.crc32(f"{name} {salt}".encode())).to_dict(
-        "records"
-    ):
-        again = STUDIES[name](row)
-        if not pd.Series(again).equals(pd.Series({key: row[key] for key in again})):
+def differing_rows(name: str, salt: str, count: int = 1) -> list[str]:
+    """Repeat ``count`` published rows of a study, drawn by ``salt``; a line for each difference."""
+    frame = published(name)
+    if "n" in frame:
+        frame = frame[frame["n"] <= LARGEST]
+    seed = zlib.crc32(f"{name} {salt}".encode())
+    wrong = []
+    for row in frame.sample(count, random_state=seed).to_dict("records"):
+        again = STUDIES[name].rerun(row)
+        if not pd.Series(again).equals(pd.Series({column: row[column] for column in again})):
             wrong.append(f"{name}: {row} comes out otherwise: {again}")
     return wrong
 
 
-def main():
+def rows_of_each_study(settings: dict[str, str]) -> int:
+    """How many rows of each study these settings repeat."""
+    if settings["SYSTEMS"]:
+        return 0
+    return 20 if settings["ALL"] and not settings["SAMPLE"] else 1
+
+
+def check(settings: dict[str, str]) -> tuple[list[str], str]:
+    """What comes out otherwise, a line each, and what was repeated; raises as ``choose``."""
+    runs = choose(settings)
+    wrong = undeclared()
+    salt = settings["SEED"] or commit()
+    count = rows_of_each_study(settings)
+    for name in STUDIES:
+        wrong += differing_rows(name, salt, count)
+    found = differing(runs, int(settings["JOBS"] or os.cpu_count()))
+    wrong += [f"{one.file}: {one.run} comes out otherwise" for one in found]
+    if wrong:
+        systems = ", ".join(sorted({one.run.system for one in found}))
+        where = f" in {systems}" if systems else ""
+        way_out = "a bug, or a change to declare by a new `version` in the registry"
+        return wrong, f"{len(wrong)} differences{where}: {way_out}"
+    rows = f"{count} rows of each of {', '.join(STUDIES)}"
+    return wrong, f"{len(runs)} published runs repeated, all exact; and {rows}"
+
+
+def main() -> None:
+    settings = dict(word.partition("=")[::2] for word in sys.argv[1:])
     try:
-        settings = dict(word.partition("=")[::2] for word in sys.argv[1:])
         for name in settings:
-            pick("parameter", name, NAMES)
-        runs = chosen(**settings)
-        wrong = undeclared()
-        jobs, salt = int(settings.get("JOBS") or os.cpu_count()), settings.get("SEED") or commit()
-        count = (
-            0
-            if settings.get("SYSTEMS")
-            else 20
-            if settings.get("ALL") and not settings.get("SAMPLE")
-            else 1
-        )
-        wrong += [line for name in STUDIES for line in differing_rows(name, salt, count)]
-        found = differing(runs, jobs)
-        wrong += [f"{one.file}: {one.run} comes out otherwise" for one in found]
+            pick("parameter", name, DEFAULTS)
+        wrong, summary = check(DEFAULTS | settings)
     except InputError as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
         sys.exit("stopped")
     if wrong:
         print(*wrong, sep="\n")
-        systems = ", ".join(sorted({one.run.system for one in found}))
-        way_out = "a bug, or a change to declare by a new `version` in the registry"
-        sys.exit(f"error: {len(wrong)} differences{f' in {systems}' if systems else ''}: {way_out}")
-    print(
-        f"{len(runs)} published runs repeated, all exact; and {count} rows of each of {', '.join(STUDIES)}"
-    )
+        sys.exit(f"error: {summary}")
+    print(summary)
 
 
 if __name__ == "__main__":

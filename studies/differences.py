@@ -1,4 +1,4 @@
-"""Paired differences between the settings of harder streams, and between their systems, seed by seed."""
+"""Paired differences between settings of harder streams and between their systems, by seed."""
 
 import numpy as np
 import pandas as pd
@@ -6,23 +6,21 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from studies.statistics import differences, over_steps, t_intervals
-from studies.streams import SETTING
+from studies.streams import VARIED
 
-RUN = ["study", "dataset", "encoder", "system", "seed", *SETTING]
+RUN_KEY = ["study", "dataset", "encoder", "system", "seed", *VARIED]
 PAIR = ["study", "system", "setting", "metric", "seed"]
-METRICS = (
-    "novel_acc",
-    "original_acc",
-    "mean_novel",
-    "corrections",
-    "auroc",
-    "fpr95",
-)  # the last two out of scope
+ENDS = ("novel_acc", "original_acc", "mean_novel", "corrections")  # of a run
 # The system that the others of a study are compared with in the same setting.
-RIVALS = {"new": "substrate", "known": "substrate", "scope": "substrate, cosine"}
-RIVALS |= {"order": "bounded_fifo_1000", "digits": "online_linear"}
+RIVAL_OF = {
+    "new": "substrate",
+    "known": "substrate",
+    "scope": "substrate, cosine",
+    "order": "bounded_fifo_1000",
+    "digits": "online_linear",
+}
 # What a run's setting is called, by study; shares in percent.
-SETTINGS = {
+SETTING_TITLES = {
     "wrong": "{wrong:g} % wrong, {confusion}",
     "late": "{delay} late",
     "asked": "{p:g} % asked, {asking}",
@@ -42,52 +40,65 @@ USUAL = {
 }
 
 
-def last(rows):
+def last(rows: pd.DataFrame) -> pd.DataFrame:
     """The last checkpoint of every run, with ``mean_novel``: novel accuracy over stream steps."""
-    runs = rows.groupby(RUN, sort=False)
+    runs = rows.groupby(RUN_KEY, sort=False)
     return runs.tail(1).reset_index(drop=True).assign(mean_novel=over_steps(runs, "novel_acc"))
 
 
-def detection(rows):
-    """Out-of-scope detection before and after the stream: a row per system, score, rows in scope, metric and seed."""
+def detection_rows(rows: pd.DataFrame) -> pd.DataFrame:
+    """Out-of-scope detection before and after the stream.
+
+    A row per system, score, rows in scope (``within``), metric and seed.
+    """
     rows = rows[rows["study"] == "scope"]
-    runs, found = rows.groupby(RUN, sort=False)["step"], []
-    for when, places in {"before": runs.idxmin(), "after": runs.idxmax()}.items():
-        part = (
-            rows.loc[places]
-            .melt(RUN, [c for c in rows if c.startswith(("auroc_", "fpr95_"))])
-            .dropna()
-        )
-        names = (
-            part["variable"]
-            .str.split("_", expand=True)
-            .set_axis(["metric", "score", "within"], axis=1)
-        )
+    step = rows.groupby(RUN_KEY, sort=False)["step"]
+    columns = [name for name in rows if name.startswith(("auroc_", "fpr95_"))]
+    found = []
+    for when, places in {"before": step.idxmin(), "after": step.idxmax()}.items():
+        part = rows.loc[places].melt(RUN_KEY, columns).dropna()
+        names = part["variable"].str.split("_", expand=True)
+        names = names.set_axis(["metric", "score", "within"], axis=1)
         found.append(part.join(names).assign(when=when))
     return pd.concat(found, ignore_index=True)
 
 
-def measured(rows):
-    """One row per run and metric: ``PAIR``, ``usual`` (the setting that it is compared with) and ``value``."""
+def measured(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row per run and metric: ``PAIR``, ``value``, and ``usual``.
+
+    ``usual`` is the setting that it is compared with.
+    """
     final = last(rows[rows["study"] != "scope"])
     runs = final.assign(p=100 * final["p"], wrong=100 * final["wrong"])
     studies = runs.groupby("study")
-    usual = {"new": studies["new"].transform("min"), "known": studies["known"].transform("max")}
-    usual = runs.assign(**USUAL, **usual, encoder=studies["encoder"].transform("first"))
-    for name, settings in {"setting": runs, "usual": usual}.items():
-        final[name] = [
-            SETTINGS.get(run["study"], "usual").format(**run) for run in settings.to_dict("records")
-        ]
-    final = final.melt([*PAIR[:3], "usual", "seed"], METRICS[:4], var_name="metric")
-    found = detection(rows).query("within == 'all'")
+    usual = runs.assign(
+        **USUAL,
+        new=studies["new"].transform("min"),
+        known=studies["known"].transform("max"),
+        encoder=studies["encoder"].transform("first"),
+    )
+    final["setting"] = _titles(runs)
+    final["usual"] = _titles(usual)
+    names = ["study", "system", "setting", "usual", "seed"]
+    final = final.melt(names, ENDS, var_name="metric")
+    found = detection_rows(rows).query("within == 'all'")
     found = found.assign(
         system=found["system"] + ", " + found["score"], setting=found["when"], usual="before"
     )
     return pd.concat([final, found[list(final)]], ignore_index=True)
 
 
-def compared(rows):
-    """Paired differences: every setting less the usual one of its study, systems less the rival in the same setting.
+def _titles(runs):
+    """What the settings of runs are called."""
+    return [
+        SETTING_TITLES.get(run["study"], "usual").format(**run) for run in runs.to_dict("records")
+    ]
+
+
+def compared(rows: pd.DataFrame) -> pd.DataFrame:
+    """Paired differences of settings and of systems.
+
+    Every setting less the usual one of its study, and systems less their rival in the same setting.
 
     Returns
     -------
@@ -97,30 +108,45 @@ def compared(rows):
         and ``p_holm``, corrected over the differences of its study (NaN for one seed). Accuracies
         are fractions.
     """
-    runs = measured(rows)
-    usual = runs[[*PAIR, "value"]].rename(columns={"setting": "than"})
-    settings = runs[runs["setting"] != runs["usual"]].assign(than=lambda run: run["usual"])
-    rival = usual.rename(columns={"than": "setting", "system": "than"})
-    systems = runs.assign(than=runs["study"].map(RIVALS)).query("system != than")
-    settings = settings.merge(usual, on=[*PAIR[:2], "than", *PAIR[3:]], suffixes=("", "_than"))
-    systems = systems.merge(rival, on=["study", "than", *PAIR[2:]], suffixes=("", "_than"))
-    pairs = pd.concat([settings, systems], ignore_index=True)
+    pairs = _pairs(measured(rows))
     pairs["d"] = differences(pairs["value"], pairs["value_than"])
-    names = [*PAIR[:3], "than", "metric"]
-    wide = pairs.pivot(index=names, columns="seed", values="d").loc[
-        pd.MultiIndex.from_frame(pairs[names]).unique()
-    ]
-    found = (
-        t_intervals(wide).set_index(wide.index).rename(columns={"mean": "difference"}).reset_index()
-    )
+    names = ["study", "system", "setting", "than", "metric"]
+    order = pd.MultiIndex.from_frame(pairs[names]).unique()
+    wide = pairs.pivot(index=names, columns="seed", values="d").loc[order]
+    found = t_intervals(wide).set_index(wide.index)
+    found = found.rename(columns={"mean": "difference"}).reset_index()
     n = wide.shape[1]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        t = found["difference"].abs() / (found["sd"] / np.sqrt(n))
-    never = (found["sd"] == 0) & (found["difference"] == 0)
-    found = found.assign(
-        seeds=n, p=np.where(never, 1.0, 2 * stats.t.sf(t, n - 1))
-    )  # 0 where all seeds differ alike
-    holm = found.groupby("study")["p"].transform(
-        lambda p: p if n == 1 else multipletests(p, method="holm")[1]
+    found["seeds"] = n
+    found["p"] = _paired_t_p(found["difference"], found["sd"], n)
+    found["p_holm"] = found["p"]
+    if n > 1:
+        found["p_holm"] = found.groupby("study")["p"].transform(_holm)
+    return found
+
+
+def _pairs(runs):
+    """Runs beside what they are compared with: ``value`` and, of ``than``, ``value_than``."""
+    usual = runs[[*PAIR, "value"]].rename(columns={"setting": "than"})
+    settings = runs[runs["setting"] != runs["usual"]]
+    settings = settings.assign(than=settings["usual"])
+    settings = settings.merge(
+        usual, on=["study", "system", "than", "metric", "seed"], suffixes=("", "_than")
     )
-    return found.assign(p_holm=holm)
+    rival = runs[[*PAIR, "value"]].rename(columns={"system": "than"})
+    systems = runs.assign(than=runs["study"].map(RIVAL_OF)).query("system != than")
+    systems = systems.merge(
+        rival, on=["study", "than", "setting", "metric", "seed"], suffixes=("", "_than")
+    )
+    return pd.concat([settings, systems], ignore_index=True)
+
+
+def _paired_t_p(mean, sd, n):
+    """Two-sided p of paired t-tests: t = |mean| / (sd / √n), n - 1 degrees of freedom."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = mean.abs() / (sd / np.sqrt(n))
+    p = 2 * stats.t.sf(t, n - 1)  # 0 where all seeds differ alike
+    return np.where((sd == 0) & (mean == 0), 1.0, p)
+
+
+def _holm(p):
+    return multipletests(p, method="holm")[1]

@@ -1,9 +1,10 @@
 """Label names: the name of a class as its first row, at its first correction or before the stream.
 
-As chosen on training rows, seeds from 1000 on: regressions from names to class means learnt no more
-over the stream.
+Regressions from names to class means learnt no more over the stream (tried on training rows with
+seeds from 1000 on).
 """
 
+from collections.abc import Iterable
 from itertools import product
 
 import numpy as np
@@ -12,7 +13,7 @@ from safetensors.numpy import load_file, save_file
 from scipy.integrate import cumulative_trapezoid
 from statsmodels.stats.multitest import multipletests
 
-from ocrrlib.embeddings import FOLDER, encode, load, widen
+from ocrrlib.embeddings import FOLDER, Embedded, encode, load, widen
 from ocrrlib.encoders import DEFAULT_ENCODER, load_encoder
 from ocrrlib.experiments import OURS, THREE
 from ocrrlib.files import atomic
@@ -23,39 +24,39 @@ from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import make
 from ocrrlib.systems.base import class_means, class_sums
-from ocrrlib.tasks import Task, run_tasks
-from studies.results import STUDIES
+from studies.results import Study
 from studies.statistics import differences, flip_p, t_intervals
 
-FILE, KEY = FOLDER / f"names.{DEFAULT_ENCODER}.safetensors", STUDIES["names"]
-EMBEDDED = DEFAULT_ENCODER, "embeddings"
-TRACKS = (
-    "none",
-    "arriving",
-    "upfront",
-)  # no names, each with the first correction of its class, all before the stream
+FILE = FOLDER / f"names.{DEFAULT_ENCODER}.safetensors"
+# No names, each with the first correction of its class, all before the stream.
+TRACKS = ("none", "arriving", "upfront")
 CONTROLS = ("arriving, shuffled", "arriving, opaque", "upfront, shuffled")
 PLAN = {OURS: TRACKS + CONTROLS} | dict.fromkeys(("substrate", "ncm", "slda"), TRACKS)
 
 
 class Named:
-    """A system to which the name of a new class is its first row, right before its first correction or ``upfront``.
+    """A system that gets the name of a new class as its first row.
 
-    ``names`` (C, d), their embeddings, are moved by the mean of the known classes' means less that
-    of their names.
+    It gets it right before the first correction of the class or, ``upfront``, before the stream.
+    ``names`` (C, d) are embeddings; they are moved by the difference between the mean of the known
+    classes' means and the mean of their names.
     """
 
-    def __init__(self, system, names, upfront):
-        self.system, self.names, self.upfront = system, names, upfront
+    def __init__(self, system, names: np.ndarray, upfront: bool):
+        self.system = system
+        self.names = names
+        self.upfront = upfront
 
-    def fit(self, X, y, classes):
+    def fit(self, X: np.ndarray, y: np.ndarray, classes) -> None:
         self.system.fit(X, y, classes)
-        means, known = class_means(*class_sums(X, y, len(classes))), self.system.seen.copy()
+        known = self.system.seen.copy()
+        means = class_means(*class_sums(X, y, len(classes)))
         self.rows = widen(self.names + (means - self.names)[known].mean(axis=0))
-        for label in np.flatnonzero(~known).tolist() if self.upfront else ():
-            self.system.correct(self.rows[label], label)
+        if self.upfront:
+            for label in np.flatnonzero(~known).tolist():
+                self.system.correct(self.rows[label], label)
 
-    def correct(self, x, y):
+    def correct(self, x: np.ndarray, y: int) -> None:
         if not self.system.seen[y]:
             self.system.correct(self.rows[y], y)
         self.system.correct(x, y)
@@ -64,67 +65,84 @@ class Named:
         return getattr(self.system, name)
 
 
-def embed_names():
-    """Encode the names of all classes, and opaque ones, "class 0" and so on, into the file that is published."""
+def embed_names() -> None:
+    """Encode all class names, and opaque ones such as "class 0", into the published file."""
     texts = {name: [label.replace("_", " ") for label in load(name).classes] for name in THREE}
-    texts["opaque"] = [f"class {number}" for number in range(max(map(len, texts.values())))]
+    most = max(len(own) for own in texts.values())
+    texts["opaque"] = [f"class {number}" for number in range(most)]
+    encoder = load_encoder(DEFAULT_ENCODER)
     with atomic(FILE) as temporary:
-        save_file(
-            {name: encode(own, load_encoder(DEFAULT_ENCODER)) for name, own in texts.items()},
-            temporary,
-        )
+        save_file({name: encode(own, encoder) for name, own in texts.items()}, temporary)
 
 
-def rows_of(data, names, seed):
-    """Embeddings (C, d) of the names of all classes; as a control, of those of others or of opaque ones, at random."""
-    rows = widen(
-        load_file(FILE)["opaque" if "opaque" in names else data.dataset][: len(data.classes)]
-    )
+def name_rows(data: Embedded, names: str, seed: int) -> np.ndarray:
+    """Embeddings (C, d) of class names; for controls those of other classes, or opaque ones."""
+    part = "opaque" if "opaque" in names else data.dataset
+    rows = widen(load_file(FILE)[part][: len(data.classes)])
     if names in CONTROLS:
         order = np.random.default_rng([seed, 9]).permutation(len(rows))
         rows[order] = rows[np.roll(order, 1)]
     return rows
 
 
-def run_one(dataset, policy, seed, system, names):
-    """Accuracies and area under the curve, each at the start, at the end and over the stream; and corrections."""
-    data, asked = dataset_of(dataset, *EMBEDDED), make(system, seed)
-    asked = (
-        asked if names == "none" else Named(asked, rows_of(data, names, seed), "upfront" in names)
-    )
-    run = pd.DataFrame(run_stream(asked, make_scenario(data, seed, cap=None), POLICIES[policy]))
-    step, row = run["step"].to_numpy(), {"corrections": int(run["corrections"].iloc[-1])}
+def _data(setting):
+    return dataset_of(setting["dataset"], DEFAULT_ENCODER, "embeddings")
+
+
+def run_named(setting: dict) -> dict:
+    """Corrections, and each accuracy and area at the start, at the end and over the stream."""
+    data = _data(setting)
+    names = setting["names"]
+    seed = setting["seed"]
+    system = make(setting["system"], seed)
+    if names != "none":
+        system = Named(system, name_rows(data, names, seed), "upfront" in names)
+    scenario = make_scenario(data, seed, cap=None)
+    run = pd.DataFrame(run_stream(system, scenario, POLICIES[setting["policy"]]))
+    step = run["step"].to_numpy()
+    outcomes = {"corrections": int(run["corrections"].iloc[-1])}
     for name, column in AXES.items():
-        start, *_, end = values = run[column].tolist()
+        values = run[column].tolist()
         over_steps = float(cumulative_trapezoid(values, step)[-1] / step[-1])
-        row |= {f"{name}_start": start, name: end, f"{name}_over_steps": over_steps}
-    return row
+        outcomes[f"{name}_start"] = values[0]
+        outcomes[name] = values[-1]
+        outcomes[f"{name}_over_steps"] = over_steps
+    return outcomes
 
 
-def run_names(seeds=range(20), **how):
-    """All runs, a row each; ``how``: ``jobs``, ``cache``, ``progress`` and ``dask`` of ``run_tasks``."""
-    grid, tasks = product(THREE, ("oracle", "random10"), seeds, PLAN), []
-    rows = [dict(zip(KEY, (*run, names))) for run in grid for names in PLAN[run[-1]]]
-    for row in rows:
-        about = declared(row["system"]) | {
-            "data": dataset_of(row["dataset"], *EMBEDDED).fingerprint
-        }
-        tasks.append(Task(row | about, tuple(row.values()), (row["dataset"], row["seed"])))
-    return pd.DataFrame([row | found for row, found in zip(rows, run_tasks(run_one, tasks, **how))])
+def _about(setting):
+    return declared(setting["system"]) | {"data": _data(setting).fingerprint}
 
 
-def rerun(row):
-    """Outcomes by column of a published row, a mapping by column, from its own settings."""
-    return run_one(*(row[name] for name in KEY))
+LABEL_NAMES = Study(
+    "names",
+    ("dataset", "policy", "seed", "system", "names"),
+    run_one=run_named,
+    about=_about,
+    together=("dataset", "seed"),
+)
 
 
-def compared(rows):
-    """Paired differences to the same system without names, their t-intervals, and ``p``, by Holm over all rows."""
-    metrics, index = (*AXES, "novel_over_steps", "ausuc_over_steps"), ["metric", *KEY[:2], *KEY[3:]]
-    wide = rows.melt(KEY, metrics, "metric").pivot(index=index, columns="seed", values="value")
-    usual, wide = wide.xs("none", level="names"), wide.drop("none", level="names")
+def run_names(seeds: Iterable[int] = range(20), **how) -> pd.DataFrame:
+    """All runs, a row each; ``how``: options of ``run_tasks``."""
+    settings = []
+    for *run, system in product(THREE, ("oracle", "random10"), seeds, PLAN):
+        settings += [dict(zip(LABEL_NAMES.key, (*run, system, names))) for names in PLAN[system]]
+    return LABEL_NAMES.run(settings, **how)
+
+
+def compared(rows: pd.DataFrame) -> pd.DataFrame:
+    """Paired differences to the same system without names, with t intervals.
+
+    ``p_holm`` is the p of flipped signs, corrected by Holm over all rows.
+    """
+    metrics = (*AXES, "novel_over_steps", "ausuc_over_steps")
+    index = ["metric", "dataset", "policy", "system", "names"]
+    wide = rows.melt(list(LABEL_NAMES.key), metrics, "metric")
+    wide = wide.pivot(index=index, columns="seed", values="value")
+    usual = wide.xs("none", level="names")
+    wide = wide.drop("none", level="names")
     d = differences(wide, usual.loc[wide.index.droplevel("names")])
-    found, p = t_intervals(d).set_index(wide.index).reset_index(), [flip_p(row) for row in d]
-    return found.rename(columns={"mean": "difference"}).assign(
-        p_holm=multipletests(p, method="holm")[1]
-    )
+    found = t_intervals(d).set_index(wide.index).reset_index()
+    p_holm = multipletests([flip_p(row) for row in d], method="holm")[1]
+    return found.rename(columns={"mean": "difference"}).assign(p_holm=p_holm)

@@ -7,6 +7,7 @@ slots of neighbours, to set the effort of searches, and to count bytes.
 import importlib.util
 import os
 import warnings
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from tempfile import TemporaryDirectory
@@ -18,39 +19,50 @@ from threadpoolctl import threadpool_limits
 from ocrrlib.search import top_k
 from ocrrlib.tasks import CACHE, Task, run_tasks
 from studies import scale
-from studies.scale import DIM, EF_CONSTRUCTION, EFFORTS, K, M, timed
+from studies.results import Study
+from studies.scale import DIM, EF_CONSTRUCTION, EFFORTS, Cell, K, M, timed
 
+RACE = Study("race", ("dimensions", "n", "index", "effort"), timed=True)
 PROBES = (1, 2, 4, 8, 16, 32, 64)  # lists that are searched
 RANKED = 100  # candidates from compressed rows that are ranked by their own rows, at most
 
 
+class _Rows:
+    """Rows (n, DIM) that an index without them is ranked or searched by."""
+
+    def __init__(self):
+        self.X = np.empty((0, DIM), np.float32)
+
+    def add(self, rows):
+        self.X = np.concatenate([self.X, rows])
+
+
 def _exact(cell, sample):
-    held, born = [np.empty((0, DIM), np.float32)], np.arange(cell.n)
+    held = _Rows()
+    born = np.arange(cell.n)
 
-    def add(rows):
-        held[0] = np.concatenate([held[0], rows])
+    def neighbours(Q, k):
+        return top_k(Q, held.X, born, k)[1]
 
-    return add, lambda Q, k: top_k(Q, held[0], born, k)[1], None, lambda: held[0].nbytes
+    return held.add, neighbours, None, lambda: held.X.nbytes
 
 
 def _hnswlib(cell, sample):
     index = scale.empty_index(cell.n, cell.ef, cell.seed)
+
+    def neighbours(Q, k):
+        return scale.search(index, Q, k)[1]
+
     add = partial(index.add_items, num_threads=1)
-    return (
-        add,
-        lambda Q, k: scale.search(index, Q, k)[1],
-        index.set_ef,
-        partial(scale.nbytes, index),
-    )
+    return add, neighbours, index.set_ef, partial(scale.nbytes, index)
 
 
 def _faiss(cell, sample, description, effort):
     import faiss  # optional, as the others
 
     faiss.omp_set_num_threads(1)
-    index = faiss.index_factory(
-        DIM, description.format(int(cell.n**0.5)), faiss.METRIC_INNER_PRODUCT
-    )
+    lists = int(cell.n**0.5)
+    index = faiss.index_factory(DIM, description.format(lists), faiss.METRIC_INNER_PRODUCT)
     if effort == "efSearch":
         index.hnsw.efConstruction = EF_CONSTRUCTION
     if effort == "nprobe":
@@ -59,51 +71,57 @@ def _faiss(cell, sample, description, effort):
         index.k_factor = RANKED / K
     if not index.is_trained:
         index.train(sample)
+
+    def neighbours(Q, k):
+        return index.search(Q, k)[1]
+
     tune = partial(faiss.ParameterSpace().set_index_parameter, index, effort)
-    return (
-        index.add,
-        lambda Q, k: index.search(Q, k)[1],
-        tune,
-        lambda: len(faiss.serialize_index(index)),
-    )
+    return index.add, neighbours, tune, lambda: len(faiss.serialize_index(index))
 
 
 def _turbovec(cell, sample):
     os.environ["RAYON_NUM_THREADS"] = "1"
     from turbovec import TurboQuantIndex
 
-    index, held, candidates = (
-        TurboQuantIndex(dim=DIM, bit_width=4),
-        [np.empty((0, DIM), np.float32)],
-        [K],
-    )
+    index = TurboQuantIndex(dim=DIM, bit_width=4)
+    held = _Rows()
+    candidates = K
 
     def add(rows):
         index.add(rows)
-        held[0] = np.concatenate([held[0], rows])
+        held.add(rows)
 
     def neighbours(Q, k):
-        slots = index.search(Q, candidates[0])[1]
-        cosines = np.einsum("md,mkd->mk", Q, held[0][slots])
+        slots = index.search(Q, candidates)[1]
+        cosines = np.einsum("md,mkd->mk", Q, held.X[slots])
         return np.take_along_axis(slots, np.argsort(-cosines, axis=1)[:, :k], axis=1)
+
+    def tune(effort):
+        nonlocal candidates
+        candidates = effort
 
     def size():
         with TemporaryDirectory() as folder:
             index.write(f"{folder}/index.tv")
-            return os.path.getsize(f"{folder}/index.tv") + held[0].nbytes
+            return os.path.getsize(f"{folder}/index.tv") + held.X.nbytes
 
-    return add, neighbours, lambda effort: candidates.__setitem__(0, effort), size
+    return add, neighbours, tune, size
 
 
 def _usearch(cell, sample):
     from usearch.index import Index
 
     index = Index(ndim=DIM, metric="ip", dtype="f32", connectivity=M, expansion_add=EF_CONSTRUCTION)
-    add, tune = partial(index.add, None, threads=1), partial(setattr, index, "expansion_search")
-    return add, lambda Q, k: index.search(Q, k, threads=1).keys, tune, lambda: index.memory_usage
+
+    def neighbours(Q, k):
+        return index.search(Q, k, threads=1).keys
+
+    add = partial(index.add, None, threads=1)
+    tune = partial(setattr, index, "expansion_search")
+    return add, neighbours, tune, lambda: index.memory_usage
 
 
-RACED = {  # the library, its function, efforts
+RACED: dict[str, tuple[str, Callable, tuple]] = {  # the library, its function, efforts
     "exact": ("numpy", _exact, (None,)),
     "hnswlib": ("hnswlib", _hnswlib, EFFORTS),
     "faiss_flat": ("faiss", partial(_faiss, description="Flat", effort=None), (None,)),
@@ -120,13 +138,16 @@ RACED = {  # the library, its function, efforts
 }
 
 
-def race(name, cell):
-    """One index after one build, a dict per effort: recall, queries a second, seconds of the build, bytes."""
+def race(name: str, cell: Cell) -> list[dict]:
+    """One index after one build, a dict per effort: recall, queries a second, build time, bytes."""
     scale.check_memory(cell.n)
-    (_, make_index, efforts), (Q, _), rows = RACED[name], cell.query_rows(), []
-    starts = np.linspace(0, cell.n - int(cell.n**0.5), 64).astype(int)  # in all classes
-    sample = np.concatenate([cell.rows(start, start + int(cell.n**0.5)) for start in starts])
+    _, make_index, efforts = RACED[name]
+    Q, _ = cell.query_rows()
+    each = int(cell.n**0.5)
+    starts = np.linspace(0, cell.n - each, 64).astype(int)  # in all classes
+    sample = np.concatenate([cell.rows(start, start + each) for start in starts])
     (_, true), _ = scale.exact_neighbours(cell, Q, K)
+    rows = []
     with threadpool_limits(1):
         (add, neighbours, tune, size), build_s = timed(make_index, cell, sample)
         build_s += sum(timed(add, chunk)[1] for chunk in cell.chunks())
@@ -134,21 +155,26 @@ def race(name, cell):
             if effort:
                 tune(effort)
             found, took = timed(neighbours, Q, K)
-            rows.append(
-                {"effort": effort, "recall": scale.recall(found, true), "qps": len(Q) / took}
-            )
+            recall = scale.recall(found, true)
+            rows.append({"effort": effort, "recall": recall, "qps": len(Q) / took})
+    raced = {"index": name, "n": cell.n, "dimensions": cell.rank}
     held = {"build_s": build_s, "bytes": size()}
-    return [{"index": name, "n": cell.n, "dimensions": cell.rank} | row | held for row in rows]
+    return [raced | row | held for row in rows]
 
 
-def races(parts, profile="paper", cache=CACHE, progress=True):
-    """All indexes on the data of these parts, a row per index and effort; one whose library is missing is left out."""
+def races(parts: str, profile: str = "paper", cache=CACHE, progress: bool = True) -> pd.DataFrame:
+    """All indexes on the data of these parts, a row per index and effort.
+
+    One whose library is missing is left out, with a warning.
+    """
     there = [name for name, (library, *_) in RACED.items() if importlib.util.find_spec(library)]
-    if len(there) < len(RACED):
+    missing = RACED.keys() - set(there)
+    if missing:
         warnings.warn(
-            f"without their libraries are left out: {', '.join(RACED.keys() - set(there))}",
+            f"without their libraries are left out: {', '.join(missing)}",
             stacklevel=2,
         )
     plan = [(name, cell) for cell in scale.cells(parts, profile, scale.RACES) for name in there]
     tasks = [Task({"race": name} | asdict(cell), (name, cell)) for name, cell in plan]
-    return pd.DataFrame(sum(run_tasks(race, tasks, 1, cache, progress), []))
+    found = run_tasks(race, tasks, 1, cache, progress)
+    return pd.DataFrame([row for rows in found for row in rows])

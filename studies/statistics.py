@@ -4,6 +4,7 @@ A *run* is one system with one seed in one *cell* (dataset and policy); runs of 
 their seed.
 """
 
+from collections.abc import Iterable, Iterator
 from functools import reduce
 
 import numpy as np
@@ -12,100 +13,109 @@ from scipy import stats
 from statsmodels.duration.survfunc import SurvfuncRight
 from statsmodels.stats.multitest import multipletests
 
-from ocrrlib.metrics import AXES as COLUMNS
-from ocrrlib.metrics import LEVELS, RUN, corrections_to, final
+from ocrrlib.metrics import AXES, LEVELS, RUN, corrections_to, final
 
-AXES = ("novel", "original")
-CELL = ["dataset", "policy"]
-METRICS = (*COLUMNS, "hm", *(f"{axis}_over_steps" for axis in COLUMNS))
+BOTH_ACCURACIES = ("novel", "original")
+DATASET_POLICY = ["dataset", "policy"]
+TESTED = (*AXES, "hm", *(f"{axis}_over_steps" for axis in AXES))  # metrics
 REFERENCE = "substrate"
 LEVEL = 0.95  # confidence of intervals and bounds
 EXACT = 20  # up to so many pairs all sign flips are enumerated
 SAME = 1e-12  # differences this small, relative to the values, are rounding
 
 
-def over_steps(runs, name):
-    """Mean of a column of checkpoints over stream steps, by trapezoids: of each run, as ``groupby`` parts them."""
+def over_steps(runs, name: str) -> list[float]:
+    """Mean of a column of checkpoints over stream steps, by trapezoids.
+
+    One of each run, as ``groupby`` parts them.
+    """
     return [np.trapezoid(run[name], run["step"]) / run["step"].iloc[-1] for _, run in runs]
 
 
-def measure(results):
-    """One row per run of checkpoints: what it ends with, and means over stream steps (``<axis>_over_steps``).
+def measure(results: pd.DataFrame) -> pd.DataFrame:
+    """One row per run of checkpoints: its end, and means over stream steps (``<axis>_over_steps``).
 
     It ends with ``novel`` and ``original`` accuracy, their harmonic mean ``hm``, ``corrections``
     and ``storage_bytes``; ``start`` is original accuracy before the stream. Where the checkpoints
     have them, ``ausuc`` counts as an axis, and there are ``best_hm`` and ``prequential`` accuracy:
     of the answers that users met.
     """
-    runs, last = results.groupby(RUN, sort=False, observed=True), final(results)
-    columns = {name: axis for axis, name in COLUMNS.items() if name in results}
+    runs = results.groupby(RUN, sort=False, observed=True)
+    last = final(results)
+    columns = {name: axis for axis, name in AXES.items() if name in results}
     kept = [name for name in ("corrections", "storage_bytes", "best_hm") if name in results]
     found = last[[*RUN, *columns, *kept]].rename(columns=columns)
-    found["hm"] = (
-        2
-        * found["novel"]
-        * found["original"]
-        / (found["novel"] + found["original"]).clip(lower=1e-300)
-    )
+    # hm = 2 · novel · original / (novel + original)
+    total = (found["novel"] + found["original"]).clip(lower=1e-300)
+    found["hm"] = 2 * found["novel"] * found["original"] / total
     found["start"] = runs["original_acc"].first().to_numpy()
     if "mistakes" in results:
         found["prequential"] = 1 - last["mistakes"] / last["step"]
-    return found.assign(
-        **{f"{axis}_over_steps": over_steps(runs, name) for name, axis in columns.items()}
-    )
+    means = {f"{axis}_over_steps": over_steps(runs, name) for name, axis in columns.items()}
+    return found.assign(**means)
 
 
-def by_seed(runs, *columns):
+def by_seed(runs: pd.DataFrame, *columns: str) -> Iterator[tuple]:
     """Yield each cell and a table of each column: seeds by systems, both in order of appearance."""
-    for cell, own in runs.groupby(CELL, sort=False, observed=True):
-        seeds, systems = own["seed"].unique(), own["system"].unique()
-        yield (
-            cell,
-            *(
-                own.pivot(index="seed", columns="system", values=name).loc[seeds, systems]
-                for name in columns
-            ),
-        )
+    for cell, own in runs.groupby(DATASET_POLICY, sort=False, observed=True):
+        seeds = own["seed"].unique()
+        systems = own["system"].unique()
+        tables = [
+            own.pivot(index="seed", columns="system", values=name).loc[seeds, systems]
+            for name in columns
+        ]
+        yield cell, *tables
 
 
-def differences(system, other):
+def differences(system, other) -> np.ndarray:
     """``system - other``, pair by pair; what is only rounding is zero."""
-    system, other = np.asarray(system, float), np.asarray(other, float)
+    system = np.asarray(system, float)
+    other = np.asarray(other, float)
     found = system - other
     return np.where(np.abs(found) <= SAME * np.maximum(np.abs(system), np.abs(other)), 0.0, found)
 
 
-def t_intervals(values, level=LEVEL):
-    """``mean``, ``sd`` and Student's t interval ``low`` to ``high`` of each row of (m, n); NaN for one column."""
+def t_intervals(values, level: float = LEVEL) -> pd.DataFrame:
+    """``mean``, ``sd`` and Student's t interval ``low`` to ``high`` of each row of (m, n).
+
+    NaN for one column.
+    """
     values = np.atleast_2d(np.asarray(values, float))
-    n, mean = values.shape[1], values.mean(axis=1)
+    n = values.shape[1]
+    mean = values.mean(axis=1)
     if n == 1:
         return pd.DataFrame({"mean": mean} | dict.fromkeys(("sd", "low", "high"), np.nan))
     same = np.ptp(values, axis=1) <= SAME * np.abs(values).max(axis=1)
     sd = np.where(same, 0.0, values.std(axis=1, ddof=1))
+    # mean ± t_{(1 + level) / 2, n - 1} · sd / √n
     half = stats.t.ppf((1 + level) / 2, n - 1) * sd / np.sqrt(n)
     return pd.DataFrame({"mean": mean, "sd": sd, "low": mean - half, "high": mean + half})
 
 
-def intervals(values, resamples=9_999):
-    """``t_intervals`` (``t_low``, ``t_high``) and BCa bootstrap intervals (``bca_low``, ``bca_high``) of each row."""
+def t_and_bca_intervals(values, resamples: int = 9_999) -> pd.DataFrame:
+    """``t_intervals`` and BCa bootstrap intervals of each row of (m, n).
+
+    Their bounds are ``t_low``, ``t_high``, ``bca_low`` and ``bca_high``.
+    """
     values = np.atleast_2d(np.asarray(values, float))
     found = t_intervals(values).rename(columns={"low": "t_low", "high": "t_high"})
-    found["bca_low"] = found["bca_high"] = found["mean"]
+    found["bca_low"] = found["mean"]
+    found["bca_high"] = found["mean"]
     vary = found["sd"].to_numpy() > 0
     if vary.any():
-        mean, size = (part(values[vary], axis=1, keepdims=True) for part in (np.mean, np.ptp))
-        how = dict(
+        mean = np.mean(values[vary], axis=1, keepdims=True)
+        size = np.ptp(values[vary], axis=1, keepdims=True)
+        result = stats.bootstrap(
+            ((values[vary] - mean) / size,),
+            _rounded_mean,
             n_resamples=resamples,
             batch=1_000,
             axis=-1,
             confidence_level=LEVEL,
             rng=np.random.default_rng(0),
         )
-        bounds = stats.bootstrap(
-            ((values[vary] - mean) / size,), _rounded_mean, **how
-        ).confidence_interval
-        found.loc[vary, ["bca_low", "bca_high"]] = mean + size * np.column_stack(bounds)
+        bounds = np.column_stack(result.confidence_interval)
+        found.loc[vary, ["bca_low", "bca_high"]] = mean + size * bounds
     return found
 
 
@@ -113,11 +123,12 @@ def _rounded_mean(sample, axis):
     return np.round(sample.mean(axis=axis), 12)  # equal means stay equal, however summed
 
 
-def flip_p(d):
-    """Two-sided p of paired differences (n,) under flips of their signs (Fisher): exact up to ``EXACT`` of them.
+def flip_p(d) -> float:
+    """Two-sided p of paired differences (n,) under flips of their signs (Fisher).
 
-    ``scipy.stats.permutation_test`` enumerates one flip after another, a million for 20 pairs; sums
-    of two halves give the same count at once. Beyond, SciPy draws 99,999 flips.
+    Exact up to ``EXACT`` pairs: ``scipy.stats.permutation_test`` would enumerate one flip after
+    another, a million for 20 pairs; sums of two halves give the same count at once. Beyond, SciPy
+    draws 99,999 flips.
     """
     d = np.asarray(d, float)
     d = d[d != 0]  # a zero is the same with either sign
@@ -125,86 +136,104 @@ def flip_p(d):
     if far <= 0:
         return 1.0
     if len(d) > EXACT:
-        rng = np.random.default_rng(0)
         return stats.permutation_test(
-            (d,), np.mean, permutation_type="samples", n_resamples=99_999, rng=rng
+            (d,),
+            np.mean,
+            permutation_type="samples",
+            n_resamples=99_999,
+            rng=np.random.default_rng(0),
         ).pvalue
-    one, other = (
-        np.ravel(reduce(np.add.outer, np.outer(half, (-1, 1)), 0.0)) for half in (d[::2], d[1::2])
-    )
+    one = _signed_sums(d[::2])
+    other = _signed_sums(d[1::2])
     above = len(other) - np.searchsorted(np.sort(other), far - one)
-    return float(2 * above.sum() / 2 ** len(d))  # sums are symmetric about 0
+    # p = #{s in {-1, 1}^n: |s·d| >= |Σd|} / 2^n; sums are symmetric about 0
+    return float(2 * above.sum() / 2 ** len(d))
 
 
-def accuracies(runs, resamples=9_999):
+def _signed_sums(d):
+    """Sums (2**n,) of differences (n,) with all combinations of signs."""
+    return np.ravel(reduce(np.add.outer, np.outer(d, (-1, 1)), 0.0))
+
+
+def accuracies(runs: pd.DataFrame, resamples: int = 9_999) -> pd.DataFrame:
     """Mean, spread and paired difference to ``REFERENCE`` of every system, metric by metric.
 
     Returns
     -------
     DataFrame
-        dataset, policy, metric, system, ``seeds``, the columns of ``intervals``; with
+        dataset, policy, metric, system, ``seeds``, the columns of ``t_and_bca_intervals``; with
         ``difference_`` before them those of the difference (its mean: ``difference``); ``p`` of
         flipped signs, ``p_holm`` over the systems of a cell and metric, ``improvement``: the
         probability of a better result, ties counted half. NaN for the reference itself.
     """
     found = {}
-    for metric in (metric for metric in METRICS if metric in runs):
+    for metric in TESTED:
+        if metric not in runs:
+            continue
         for cell, table in by_seed(runs, metric):
-            others = table.drop(columns=REFERENCE)
-            d = differences(others.T, table[REFERENCE])
-            paired = intervals(d, resamples).add_prefix("difference_").set_index(others.columns)
-            paired = paired.rename(columns={"difference_mean": "difference"}).assign(
-                p=[flip_p(row) for row in d]
-            )
-            paired["p_holm"] = multipletests(paired["p"], method="holm")[1]
-            paired["improvement"] = ((np.sign(d) + 1) / 2).mean(axis=-1)
-            own = intervals(table.T, resamples).set_index(table.columns)
+            own = t_and_bca_intervals(table.T, resamples).set_index(table.columns)
             own.insert(0, "seeds", len(table))
-            found[*cell, metric] = own.join(paired)
-    return pd.concat(found, names=[*CELL, "metric"]).reset_index()
+            found[*cell, metric] = own.join(_paired(table, resamples))
+    return pd.concat(found, names=[*DATASET_POLICY, "metric"]).reset_index()
 
 
-def median(times, reached):
-    """Kaplan-Meier median (1958) and its interval (Brookmeyer and Crowley 1982, log-log); NaN for what is not known.
+def _paired(table, resamples):
+    """Differences of systems to ``REFERENCE``, a row each, of a table of seeds by systems."""
+    others = table.drop(columns=REFERENCE)
+    d = differences(others.T, table[REFERENCE])
+    paired = t_and_bca_intervals(d, resamples).add_prefix("difference_").set_index(others.columns)
+    paired = paired.rename(columns={"difference_mean": "difference"})
+    paired["p"] = [flip_p(row) for row in d]
+    paired["p_holm"] = multipletests(paired["p"], method="holm")[1]
+    paired["improvement"] = ((np.sign(d) + 1) / 2).mean(axis=-1)
+    return paired
 
-    ``times`` (n,): when a run got there, or, where ``reached`` is False, how long it went without.
-    Where the curve stays at one half for a while, the median is the middle of that while, as of an
-    even number of plain values.
+
+def median(times, reached) -> tuple[float, float, float]:
+    """Kaplan-Meier median (1958) with its interval; NaN for what is not known.
+
+    The interval is Brookmeyer and Crowley's (1982, log-log). ``times`` (n,): when a run got there,
+    or, where ``reached`` is False, how long it went without. Where the curve stays at one half for
+    a while, the median is the middle of that while, as of an even number of plain values.
     """
-    times, reached = np.asarray(times, float), np.asarray(reached, bool)
+    times = np.asarray(times, float)
+    reached = np.asarray(reached, bool)
     if not reached.any():
         return np.nan, np.nan, np.nan
     curve = SurvfuncRight(times, reached.astype(int))
-    left, at = np.round(curve.surv_prob, 12), curve.surv_times
-    half, below = at[left <= 0.5], at[left < 0.5]
-    middle = (half[0] + (below[0] if len(below) else half[0])) / 2 if len(half) else np.nan
+    left = np.round(curve.surv_prob, 12)
+    half = curve.surv_times[left <= 0.5]
+    below = curve.surv_times[left < 0.5]
+    middle = np.nan
+    if len(half):
+        middle = (half[0] + (below[0] if len(below) else half[0])) / 2
     with np.errstate(all="ignore"):  # where nothing is left, the transform is infinite
         low, high = curve.quantile_ci(0.5, alpha=1 - LEVEL)
-    if np.isnan(
-        low
-    ):  # one leap over all that could be the median: exact if enough runs leap, else nothing is known
+    if np.isnan(low):
+        # One leap over all that could be the median: exact if enough runs leap, else nothing is
+        # known.
         leapt = curve.n_risk[left <= 0.5].max(initial=0)
         low = high = middle if 2 * 0.5**leapt <= 1 - LEVEL else np.nan
     return middle, low, high if np.isfinite(high) else np.nan
 
 
-def corrections_to_levels(results, levels=LEVELS):
-    """``median`` corrections with ``low``, ``high`` until N % novel accuracy (``to``) is seen, by cell and system.
+def corrections_to_levels(results: pd.DataFrame, levels: Iterable[int] = LEVELS) -> pd.DataFrame:
+    """``median`` corrections until N % novel accuracy (``to``) is seen, by cell and system.
 
-    ``reached`` of ``seeds`` runs got there; the others are censored at the corrections that they
-    made in all.
+    ``low`` and ``high`` are the bounds of its interval. ``reached`` of ``seeds`` runs got there;
+    the others are censored at the corrections that they made in all.
     """
-    runs, rows = final(results), []
+    runs = final(results)
     for to in levels:
         runs = runs.join(corrections_to(results, to), on=RUN)
-    for names, own in runs.groupby([*CELL, "system"], sort=False, observed=True):
+    index = [*DATASET_POLICY, "system"]
+    rows = []
+    for names, own in runs.groupby(index, sort=False, observed=True):
         for to in levels:
-            first, reached = own[f"to_{to}"], own[f"to_{to}"].notna()
-            row = dict(zip((*CELL, "system"), names)) | {
-                "to": to,
-                "seeds": len(own),
-                "reached": int(reached.sum()),
-            }
-            found = median(first.fillna(own["corrections"]), reached)
-            rows.append(row | dict(zip(("median", "low", "high"), found)))
+            first = own[f"to_{to}"]
+            reached = first.notna()
+            middle, low, high = median(first.fillna(own["corrections"]), reached)
+            row = dict(zip(index, names))
+            row |= {"to": to, "seeds": len(own), "reached": int(reached.sum())}
+            rows.append(row | {"median": middle, "low": low, "high": high})
     return pd.DataFrame(rows)

@@ -1,11 +1,12 @@
-"""Harder streams: which cells make a study, and the studies as one tidy frame.
+"""Harder streams: which settings make a study, and all studies as one tidy frame.
 
 Corrections are wrong, late, or asked for. Queries drift from the centre of their class, belong to
-few new classes or to many, or to none at all. And what the first rows, the encoder and the modality
-have to do with it.
+few new classes or to many, or to none at all. Other studies vary the initial rows, the encoder and
+the modality.
 """
 
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 
@@ -17,40 +18,42 @@ from ocrrlib.encoders import DEFAULT_ENCODER, LEXICAL_ENCODER
 from ocrrlib.experiments import OURS, WHOLE, parse_seeds
 from ocrrlib.policies import CONFUSIONS, UNCERTAINTIES, Policy
 from ocrrlib.runs import declared
-from ocrrlib.scenario import make_scenario, shuffled
+from ocrrlib.scenario import Scenario, make_scenario, shuffled
 from ocrrlib.search import top_k
 from ocrrlib.stream import ADDED, run_stream
 from ocrrlib.systems import make
-from ocrrlib.tasks import Task, run_tasks
+from studies.results import Study
 
-SEEDS = {"paper": (0, 1, 2, 3, 4), "quick": (0,)}
-COMPARED = ("substrate", "bounded_reservoir_1000", "knn_lm", "online_linear", "slda", OURS)
+SEEDS_OF = {"paper": (0, 1, 2, 3, 4), "quick": (0,)}  # by profile
+STREAMED = ("substrate", "bounded_reservoir_1000", "knn_lm", "online_linear", "slda", OURS)
 # What a memory with a budget keeps depends on the order; on digits the question is whether a head's
 # step carries over.
 OTHERS = {
     "order": ("bounded_fifo_1000", "bounded_reservoir_1000"),
-    "digits": (*COMPARED, "online_linear_tuned"),
+    "digits": (*STREAMED, "online_linear_tuned"),
 }
+# The policy that corrects every mistake at once.
 ORACLE = {
     "asking": "random",
     "p": 1.0,
     "wrong": 0.0,
     "confusion": "none",
     "delay": 0,
-}  # corrects every mistake at once
-SETTING = [*ORACLE, "drift", "order", "new", "known"]
-NAMED = ["dataset", "encoder", "system", "seed", *SETTING]  # fields of a cell that are in a row
-KEY = ["study", *NAMED, "step"]
+}
+VARIED = [*ORACLE, "drift", "order", "new", "known"]
+# Columns of a row that are fields of a setting.
+NAMED = ["dataset", "encoder", "system", "seed", *VARIED]
 DRIFTS = ("abrupt", "gradual", "recurring")
 RECALL = 0.95  # share of the queries in scope that must pass the threshold
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One system, streamed once: ``new`` classes stream by, it starts from ``known`` others (0 for all).
+class Setting:
+    """One system, streamed once.
 
-    A share ``p`` of the stream is asked about, ``asking`` at random or by an uncertainty;
-    ``wrong``, ``confusion`` and ``delay`` are those of a ``Policy``.
+    ``new`` classes stream by; the system starts from ``known`` others (0 for all). A share ``p`` of
+    the stream is asked about, ``asking`` at random or by an uncertainty; ``wrong``, ``confusion``
+    and ``delay`` are those of a ``Policy``.
     """
 
     system: str
@@ -71,8 +74,8 @@ class Cell:
     out_of_scope: bool = False
 
     @property
-    def policy(self):
-        """The correction policy; at random it asks about exactly the share ``p``, as by uncertainty."""
+    def policy(self) -> Policy:
+        """The correction policy; at random, too, it asks about exactly the share ``p``."""
         confusion = self.confusion if self.wrong else "uniform"
         ask = None if self.asking == "random" else self.asking
         return Policy("asked", self.p, self.wrong, confusion, self.delay, ask, exact=True)
@@ -83,8 +86,8 @@ def _product(**options):
     return [dict(zip(options, values)) for values in product(*options.values())]
 
 
-# Each setting as its changes of the usual cell.
-STUDIES = {
+# Settings of each study, as changes of the usual one.
+CHANGES = {
     "wrong": [{}, *_product(wrong=(0.1, 0.2, 0.4), confusion=CONFUSIONS)],
     "late": _product(delay=(0, 10, 50, 200)),
     "asked": _product(p=(0.05, 0.1, 0.2, 0.4), asking=("random", *UNCERTAINTIES)),
@@ -98,104 +101,140 @@ STUDIES = {
 }
 
 
-def plan(study, encoder=DEFAULT_ENCODER, seeds=None, profile="paper"):
-    """The cells of a study; without ``seeds``, for those of the profile."""
-    usual, seeds = (
-        WHOLE[profile] | {"encoder": encoder},
-        parse_seeds(SEEDS[profile] if seeds is None else seeds),
-    )
-    grid = product(STUDIES[study], seeds, OTHERS.get(study, COMPARED))
-    return [Cell(system, seed, **usual | change) for change, seed, system in grid]
+def plan(
+    study: str, encoder: str = DEFAULT_ENCODER, seeds=None, profile: str = "paper"
+) -> list[Setting]:
+    """Settings of a study; without ``seeds``, for those of the profile."""
+    usual = WHOLE[profile] | {"encoder": encoder}
+    seeds = parse_seeds(SEEDS_OF[profile] if seeds is None else seeds)
+    grid = product(CHANGES[study], seeds, OTHERS.get(study, STREAMED))
+    return [Setting(system, seed, **usual | change) for change, seed, system in grid]
 
 
-def load_pixels():
-    """1,797 images of 8 × 8 grey values as unit rows of length 64, ten classes (Alpaydin and Kaynak 1998)."""
+def load_pixels() -> Embedded:
+    """Images of digits as unit rows: 1,797 of 8 × 8 grey values (Alpaydin and Kaynak 1998)."""
     from sklearn.datasets import load_digits  # slow to import, seldom needed
 
     X, y = load_digits(return_X_y=True)
-    rows, y, test = widen(halve(X)), y.astype(np.int64), np.arange(len(y)) % 4 == 3
+    rows = widen(halve(X))
+    y = y.astype(np.int64)
+    test = np.arange(len(y)) % 4 == 3
     return Embedded(
         "digits", "pixels", tuple("0123456789"), rows[~test], y[~test], rows[test], y[test]
     )
 
 
 @lru_cache(maxsize=4)
-def rows_of(dataset, encoder, out_of_scope=False):
-    """The embedded dataset, its fingerprint, and None, or the test rows of its class "oos", which is split off."""
+def rows_of(
+    dataset: str, encoder: str, out_of_scope: bool = False
+) -> tuple[Embedded, str, np.ndarray | None]:
+    """The embedded dataset, its fingerprint, and the test rows of class "oos" if it is split off.
+
+    These are None unless ``out_of_scope``.
+    """
     data = load_pixels() if dataset == "digits" else load(dataset, encoder)
     if not out_of_scope:
         return data, data.fingerprint, None
     out = data.classes.index("oos")
     parts = {"classes": data.classes[:out] + data.classes[out + 1 :]}
     for split in ("train", "test"):
-        X, y = getattr(data, f"X_{split}"), getattr(data, f"y_{split}")
-        parts |= {f"X_{split}": X[y != out], f"y_{split}": y[y != out] - (y[y != out] > out)}
+        X = getattr(data, f"X_{split}")
+        y = getattr(data, f"y_{split}")
+        inside = y != out
+        parts[f"X_{split}"] = X[inside]
+        parts[f"y_{split}"] = y[inside] - (y[inside] > out)
     return replace(data, **parts), data.fingerprint, data.X_test[data.y_test == out]
 
 
-def keep_known(scenario, n):
-    """The same stream for a system that starts with ``n`` random known classes; fewer are among more."""
-    kept = np.random.default_rng([scenario.seed, 7]).permutation(np.unique(scenario.y_initial))[:n]
+def keep_known(scenario: Scenario, n: int) -> Scenario:
+    """The same stream for a system that starts with ``n`` random known classes.
+
+    The classes of a smaller ``n`` are among those of a larger one.
+    """
+    rng = np.random.default_rng([scenario.seed, 7])
+    kept = rng.permutation(np.unique(scenario.y_initial))[:n]
     parts = {}
     for part in ("initial", "original"):
-        X, y = getattr(scenario, f"X_{part}"), getattr(scenario, f"y_{part}")
-        parts |= {f"X_{part}": X[np.isin(y, kept)], f"y_{part}": y[np.isin(y, kept)]}
+        X = getattr(scenario, f"X_{part}")
+        y = getattr(scenario, f"y_{part}")
+        of_kept = np.isin(y, kept)
+        parts[f"X_{part}"] = X[of_kept]
+        parts[f"y_{part}"] = y[of_kept]
     return replace(scenario, **parts)
 
 
-def drifting(scenario, how):
-    """The same stream with rows near the centre of their class first; which class comes when stays as it was.
+def drifting(scenario: Scenario, how: str) -> Scenario:
+    """The same stream with the rows of each class in another order: near its centre first.
 
-    ``gradual``: in order of distance. ``abrupt``: the inner half of a class, then the outer one,
-    both in random order. ``recurring``: halves of the inner and of the outer half in turn, twice.
+    Which class comes when stays as it was. ``gradual``: in order of distance. ``abrupt``: the inner
+    half of a class, then the outer one, both in random order. ``recurring``: halves of the inner
+    and of the outer half in turn, twice.
     """
-    X, y = scenario.X_stream.astype(np.float64), scenario.y_stream
-    rng, order = np.random.default_rng([scenario.seed, 6]), np.arange(len(y))
+    X = scenario.X_stream.astype(np.float64)
+    y = scenario.y_stream
+    rng = np.random.default_rng([scenario.seed, 6])
+    order = np.arange(len(y))
     for label in np.unique(y):
         places = np.flatnonzero(y == label)
         distances = ((X[places] - X[places].mean(axis=0)) ** 2).sum(axis=1)
-        outwards, m = places[np.argsort(distances, kind="stable")], len(places) // 2
-        if how != "gradual":
-            halves = [rng.permutation(outwards[:m]), rng.permutation(outwards[m:])]
-            inner, outer = (np.array_split(half, 2 if how == "recurring" else 1) for half in halves)
-            outwards = np.concatenate([part for pair in zip(inner, outer) for part in pair])
-        order[places] = outwards
+        outwards = places[np.argsort(distances, kind="stable")]
+        order[places] = outwards if how == "gradual" else _in_halves(outwards, how, rng)
     return replace(scenario, X_stream=scenario.X_stream[order])
 
 
+def _in_halves(outwards, how, rng):
+    """Places (n,) of a class from its centre outwards, as ``abrupt`` or ``recurring`` drift."""
+    middle = len(outwards) // 2
+    inner = rng.permutation(outwards[:middle])
+    outer = rng.permutation(outwards[middle:])
+    if how == "recurring":
+        first_inner, second_inner = np.array_split(inner, 2)
+        first_outer, second_outer = np.array_split(outer, 2)
+        return np.concatenate([first_inner, first_outer, second_inner, second_outer])
+    return np.concatenate([inner, outer])
+
+
 @lru_cache(maxsize=1)
-def scenario_of(cell):
-    """The scenario that a cell streams."""
-    data, _, _ = rows_of(cell.dataset, cell.encoder, cell.out_of_scope)
-    scenario = make_scenario(data, cell.seed, cap=cell.cap, held_out=cell.new, thin=cell.thin)
-    scenario = keep_known(scenario, cell.known) if cell.known else scenario
-    scenario = scenario if cell.drift == "none" else drifting(scenario, cell.drift)
-    return shuffled(scenario) if cell.order == "shuffled" else scenario
+def scenario_of(setting: Setting) -> Scenario:
+    """The scenario that a setting streams."""
+    data, _, _ = rows_of(setting.dataset, setting.encoder, setting.out_of_scope)
+    scenario = make_scenario(
+        data, setting.seed, cap=setting.cap, held_out=setting.new, thin=setting.thin
+    )
+    if setting.known:
+        scenario = keep_known(scenario, setting.known)
+    if setting.drift != "none":
+        scenario = drifting(scenario, setting.drift)
+    if setting.order == "shuffled":
+        scenario = shuffled(scenario)
+    return scenario
 
 
-def wrong_entries(system, scenario):
-    """The share of stored entries that are stream rows with a wrong label; NaN where none are stored."""
+def wrong_entries(system, scenario: Scenario) -> float:
+    """Share of stored entries that are stream rows with a wrong label; NaN if none are stored."""
     entries = getattr(system, "entries", None)
     if entries is None:
         return np.nan
     right = {(x.tobytes(), y) for x, y in zip(scenario.X_stream, scenario.y_stream.tolist())}
-    written = entries.since(len(scenario.y_initial))  # the initial ones are right
-    return (
-        sum((entries.X[slot].tobytes(), int(entries.y[slot])) not in right for slot in written)
-        / entries.size
-    )
+    wrong = 0
+    for slot in entries.since(len(scenario.y_initial)):  # the initial ones are right
+        wrong += (entries.X[slot].tobytes(), int(entries.y[slot])) not in right
+    return wrong / entries.size
 
 
-def confidences(system, X):
-    """Scores (m,) by name: the highest class probability; where entries are stored, the best cosine, too."""
+def confidences(system, X: np.ndarray) -> dict[str, np.ndarray]:
+    """Scores (m,) of queries by name: the highest class probability, and the best cosine.
+
+    The latter only of a system that stores entries.
+    """
     scores = {"probability": system.predict_proba(X).max(axis=1)}
     if hasattr(system, "entries"):
         scores["cosine"] = top_k(X, system.entries.X, system.entries.born, 1)[0][:, 0]
     return scores
 
 
-def detection(inside, outside):
-    """AUROC of scores of queries in scope (m,) against others (n,), and the false-positive rate at 95 % recall."""
+def detection(inside: np.ndarray, outside: np.ndarray) -> dict[str, float]:
+    """AUROC, and false-positive rate at 95 % recall, of scores in scope (m,) and out of it (n,)."""
     from sklearn.metrics import roc_auc_score, roc_curve  # slow to import, seldom needed
 
     # Rounded, since BLAS does not round alike in batches of different size.
@@ -208,30 +247,71 @@ def detection(inside, outside):
     }
 
 
-def run_cell(cell):
-    """Stream a cell: one dict per checkpoint; the first and the last with ``detection`` where rows are out of scope."""
-    scenario = scenario_of(
-        replace(cell, system="", **ORACLE)
-    )  # remembered, whatever the system and the policy
-    _, _, outside = rows_of(cell.dataset, cell.encoder, cell.out_of_scope)
-    system, rows = make(cell.system, cell.seed), []
-    for checkpoint in run_stream(system, scenario, cell.policy):
+def run_setting(setting: Setting) -> list[dict]:
+    """Stream a setting: one dict per checkpoint.
+
+    Where rows are out of scope, the first and the last one have ``detection`` by score and rows.
+    """
+    # One scenario is remembered for all systems and policies.
+    scenario = scenario_of(replace(setting, system="", **ORACLE))
+    _, _, outside = rows_of(setting.dataset, setting.encoder, setting.out_of_scope)
+    system = make(setting.system, setting.seed)
+    known = len(np.unique(scenario.y_initial))
+    rows = []
+    for checkpoint in run_stream(system, scenario, setting.policy):
         row = {name: value for name, value in checkpoint.scalars.items() if name not in ADDED}
         row["wrong_entries"] = wrong_entries(system, scenario)
         if outside is not None and checkpoint.step in (0, len(scenario.y_stream)):
-            out, tested = (
-                confidences(system, outside),
-                confidences(system, scenario.queries[len(scenario.y_stream) :]),
-            )
-            for name, start in {"all": 0, "original": len(scenario.y_novel)}.items():
-                for score, inside in tested.items():
-                    found = detection(inside[start:], out[score])
-                    row |= {f"{metric}_{score}_{name}": value for metric, value in found.items()}
-        rows.append(row | {"known": len(np.unique(scenario.y_initial))})
+            row |= _detections(system, scenario, outside)
+        row["known"] = known
+        rows.append(row)
     return rows
 
 
-def run_studies(names=tuple(STUDIES), encoder=DEFAULT_ENCODER, seeds=None, profile="paper", **how):
+def _detections(system, scenario, outside):
+    """``detection`` of rows out of scope among all test rows, and among those of known classes."""
+    out = confidences(system, outside)
+    tested = confidences(system, scenario.queries[len(scenario.y_stream) :])
+    outcomes = {}
+    for name, start in {"all": 0, "original": len(scenario.y_novel)}.items():
+        for score, inside in tested.items():
+            for metric, value in detection(inside[start:], out[score]).items():
+                outcomes[f"{metric}_{score}_{name}"] = value
+    return outcomes
+
+
+def _setting(row, profile="paper"):
+    fields = {name: row[name] for name in NAMED}
+    return Setting(**fields, out_of_scope=row["study"] == "scope", **WHOLE[profile])
+
+
+def _run(row, profile="paper"):
+    return run_setting(_setting(row, profile))
+
+
+def _about(row):
+    scope = row["study"] == "scope"
+    _, fingerprint, _ = rows_of(row["dataset"], row["encoder"], scope)
+    # Nothing else depends on the study: settings that several studies share run once.
+    return declared(row["system"]) | {"data": fingerprint, "study": scope}
+
+
+STREAMS = Study(
+    "streams",
+    ("study", *NAMED, "step"),
+    run_one=_run,
+    settings=("study", *NAMED),
+    about=_about,
+)
+
+
+def run_studies(
+    names: Iterable[str] = tuple(CHANGES),
+    encoder: str = DEFAULT_ENCODER,
+    seeds=None,
+    profile: str = "paper",
+    **how,
+) -> pd.DataFrame:
     """Run studies and return their checkpoints, one row each; the same whatever the workers.
 
     ``how``: ``jobs``, ``cache``, ``progress`` and ``dask`` of ``run_tasks``.
@@ -239,29 +319,14 @@ def run_studies(names=tuple(STUDIES), encoder=DEFAULT_ENCODER, seeds=None, profi
     Returns
     -------
     DataFrame
-        What names a row (``KEY``), the paper's metrics of a checkpoint, ``wrong_entries`` (share of
-        what is stored), and for ``scope`` before and after the stream AUROC and FPR at 95 % recall,
-        by score and by rows.
+        What names a row (``STREAMS.key``), the paper's metrics of a checkpoint, ``wrong_entries``
+        (share of what is stored), and for ``scope`` before and after the stream AUROC and FPR at
+        95 % recall, by score and by rows.
     """
-    cells, tasks, rows = (
-        [(name, cell) for name in names for cell in plan(name, encoder, seeds, profile)],
-        [],
-        [],
-    )
-    for _, cell in cells:
-        about = declared(cell.system) | {
-            "data": rows_of(cell.dataset, cell.encoder, cell.out_of_scope)[1]
-        }
-        tasks.append(Task(asdict(cell) | about, (cell,)))
-    for (study, cell), found in zip(cells, run_tasks(run_cell, tasks, **how)):
-        setting = {"study": study} | {name: getattr(cell, name) for name in NAMED}
-        rows += [setting | checkpoint for checkpoint in found]
-    frame = pd.DataFrame(rows)
-    return frame[KEY + [name for name in frame if name not in KEY]]
-
-
-def rerun(row):
-    """Outcomes by column of a published row, a mapping by column, from its own settings."""
-    cell = Cell(**{name: row[name] for name in NAMED}, out_of_scope=row["study"] == "scope")
-    (found,) = (checkpoint for checkpoint in run_cell(cell) if checkpoint["step"] == row["step"])
-    return found
+    rows = []
+    for study in names:
+        for setting in plan(study, encoder, seeds, profile):
+            rows.append({"study": study} | {name: getattr(setting, name) for name in NAMED})
+    frame = STREAMS.run(rows, profile, **how)
+    key = list(STREAMS.key)
+    return frame[key + [name for name in frame if name not in key]]

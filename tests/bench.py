@@ -1,4 +1,4 @@
-"""Speed and memory of the whole, in one go: `make bench` writes build/bench.json (4 minutes on two idle cores)."""
+"""Speed and memory: `make bench` writes build/bench.json (4 minutes on two idle cores)."""
 
 import gc
 import json
@@ -46,10 +46,11 @@ TARGETS = {
 
 
 class PlainSubstrate:
-    """The substrate as one would first write it: one query at a time, all entries compared and sorted."""
+    """The substrate as first written: one query at a time, all entries compared and sorted."""
 
     def fit(self, X, y, classes):
-        self.X, self.y = X, y.tolist()
+        self.X = X
+        self.y = y.tolist()
 
     def predict_one(self, x):
         cosines = self.X @ x
@@ -85,14 +86,15 @@ def items(system, s):
 
 
 def bench_streams(s):
-    """The fast loop against the plain one, ours against the substrate, an entry's append against a list's."""
+    """Ratios: fast loop to plain one, ours to the substrate, an entry's append to a list's."""
     fast, checkpoints = timed(lambda: list(run_stream(make("substrate"), s, POLICIES["oracle"])))
     plain, finals = timed(plain_loop, s)
     assert np.allclose(finals, [checkpoints[-1].novel_acc, checkpoints[-1].original_acc]), (
         "the loops disagree"
     )
     substrate = make("substrate").fit(s.X_initial, s.y_initial, s.classes)
-    corrections, kept = list(zip(s.X_stream, s.y_stream.tolist())), []
+    corrections = list(zip(s.X_stream, s.y_stream.tolist()))
+    kept = []
     appended, _ = timed(lambda: [substrate.correct(x, y) for x, y in corrections])
     bare, _ = timed(lambda: [kept.append((x.copy(), y)) for x, y in corrections])
     return {
@@ -103,7 +105,10 @@ def bench_streams(s):
 
 
 def commits(memory, x):
-    """Median seconds of a durable correction, over those of one bare commit of as many bytes, taken in turns."""
+    """Median seconds of a durable correction over those of a bare commit of as many bytes.
+
+    Both are taken in turns.
+    """
     with closing(sqlite3.connect(memory.path.with_name("bare"), isolation_level=None)) as bare:
         for statement in (
             "PRAGMA journal_mode = WAL",
@@ -111,7 +116,8 @@ def commits(memory, x):
             "CREATE TABLE IF NOT EXISTS t (x)",
         ):
             bare.execute(statement)
-        content, pairs = x.tobytes() + bytes(200), []
+        content = x.tobytes() + bytes(200)
+        pairs = []
         for _ in range(300):
             plain, _ = timed(lambda: bare.execute("INSERT INTO t VALUES (?)", [content]))
             pairs.append((timed(memory.correct, x, "new")[0], plain))
@@ -120,20 +126,21 @@ def commits(memory, x):
 
 
 def used(n, folder, dim=384):
-    """A correction memory of ``n`` random vectors: its figures, and the seconds to learn and to open it."""
-    rng, here, path = np.random.default_rng(0), psutil.Process(), f"{folder}/{n}.sqlite"
+    """Figures of a correction memory of ``n`` random vectors; seconds to learn and open it."""
+    rng = np.random.default_rng(0)
+    here = psutil.Process()
+    path = f"{folder}/{n}.sqlite"
     with CorrectionMemory.open(path) as memory:
-        X, labels = (
-            rng.standard_normal((n, dim), dtype=np.float32),
-            rng.integers(0, 150, n).astype(str),
-        )
+        X = rng.standard_normal((n, dim), dtype=np.float32)
+        labels = rng.integers(0, 150, n).astype(str)
         learnt, _ = timed(memory.learn, X, labels)
     del X, memory
     gc.collect()
     before = here.memory_info().rss
     opened, memory = timed(CorrectionMemory.open, path)
     with memory:
-        held, X = here.memory_info().rss - before, memory.entries.X
+        held = here.memory_info().rss - before
+        X = memory.entries.X
         asked = np.median([timed(memory.predict, x)[0] for x in X[:20].copy()])
         read = np.median([timed(X.view(np.int32).max)[0] for _ in range(20)])
         return commits(memory, X[0].copy()), asked / read, held / X.nbytes, learnt, opened
@@ -154,8 +161,10 @@ def bench_memory(n=1_000_000):
 
 @contextmanager
 def peak_memory(figures):
-    """Note the highest resident memory of this process and its children together, in MB, while in the block."""
-    here, over, peaks = psutil.Process(), threading.Event(), [0.0]
+    """Note the highest resident memory, in MB, of this process and its children in the block."""
+    here = psutil.Process()
+    over = threading.Event()
+    peaks = [0.0]
 
     def sample():
         while not over.wait(0.1):
@@ -189,7 +198,8 @@ def make_paper():
 
 def main():
     datasets = {name: load(name) for name in ("banking77", "clinc150")}
-    runs, figures = grid("full_sweep"), {}
+    runs = grid("full_sweep")
+    figures = {}
     with peak_memory(figures):
         figures["full_sweep_s"], _ = timed(sweep, runs, datasets, jobs=JOBS, cache=None)
     rest = [run for run in runs if run.system != "river_logreg"]
@@ -212,7 +222,8 @@ def main():
     )
     for name, value in figures.items():
         print(
-            f"{name:28} {value:10.3f}   target <= {TARGETS[name]:.3g}{'' if value <= TARGETS[name] else '   MISSED'}"
+            f"{name:28} {value:10.3f}   target <= {TARGETS[name]:.3g}"
+            + ("" if value <= TARGETS[name] else "   MISSED")
         )
 
 

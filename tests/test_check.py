@@ -17,11 +17,11 @@ from studies.check import (
     differing,
     differing_rows,
     draw,
-    published_runs,
+    repeatable_runs,
     undeclared,
 )
 
-PUBLISHED = published_runs()
+PUBLISHED = repeatable_runs()
 
 
 @pytest.mark.parametrize("half", [0, 1])
@@ -72,12 +72,12 @@ def test_every_published_row_is_of_the_declared_version_and_parameters(monkeypat
 
 def test_a_new_registry_row_changes_nothing_published(monkeypatch):
     monkeypatch.setitem(SYSTEMS, "slda_again", SYSTEMS["slda"])
-    assert undeclared() == [] and published_runs() == PUBLISHED
+    assert undeclared() == [] and repeatable_runs() == PUBLISHED
 
 
 @pytest.fixture
 def edited(tmp_path):
-    """A copy of the checkout's code to edit: ``edited(file, old, new)`` and then ``make check`` of a system there."""
+    """Edits a copy of the checkout's code, then runs ``make check`` there."""
     for name in ("ocrrlib", "studies"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "data").symlink_to(ROOT / "data")

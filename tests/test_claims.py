@@ -8,7 +8,8 @@ from paper.claims import check, read
 
 OURS = {"sweep": {"a": {"novel": 0.9, "novel_std": 0.02}, "b": {"novel": 0.5, "novel_std": 0.03}}}
 CLAIM = dict(id="first", section=5.1, claim="a reaches nine tenths", printed={"novel": 0.9})
-NO, YES = {"holds": "1 > 2"}, {"holds": "2 > 1"}
+NO = {"holds": "1 > 2"}
+YES = {"holds": "2 > 1"}
 
 
 def judged(**parts):
@@ -52,7 +53,7 @@ def test_only_our_means_have_a_spread():
     }
 
 
-def test_our_runs_decide_before_the_release_and_this_before_the_paper_unless_the_claim_names_another():
+def test_our_runs_decide_before_the_release_before_the_paper_unless_the_claim_names_another():
     assert judged(ours=YES, paper=NO, released=NO)["verdict"] == "holds"
     assert judged(released=YES, paper=NO)["verdict"] == "holds"
     assert judged(paper=NO)["verdict"] == "does not hold"

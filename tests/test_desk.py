@@ -1,4 +1,4 @@
-"""The correction desk without a browser, the replay of a published run, and the benchmark from scratch."""
+"""The correction desk without a browser, a published run replayed, the benchmark from scratch."""
 
 import json
 
@@ -23,7 +23,8 @@ def desk(tiny):
 
 
 def test_a_correction_is_learnt_and_appended(desk):
-    first, size = desk.ask(desk.draw()).answers, len(desk.memory)
+    first = desk.ask(desk.draw()).answers
+    size = len(desk.memory)
     desk.correct(desk.truth)
     desk.again()
     assert desk.truth in desk.new and len(desk.memory) == size + 1
@@ -61,7 +62,8 @@ def test_the_stream_is_the_benchmarks_and_every_correction_is_measured(desk):
 
 
 def test_another_system_gets_query_and_corrections_and_a_restart_forgets_them(desk, tiny):
-    start, other = [*desk.history], Desk(tiny, ("substrate", "slda"), encoder=directions)
+    start = [*desk.history]
+    other = Desk(tiny, ("substrate", "slda"), encoder=directions)
     for one in (desk, other):
         one.stream(10)
         one.ask(0)

@@ -33,8 +33,14 @@ def lab(tmp_path_factory):
         json.dumps(SETTINGS)
     )
     shutil.copy(ROOT / "notebooks/00_tour.ipynb", home)
-    folders = "JUPYTERLAB_SETTINGS_DIR JUPYTERLAB_WORKSPACES_DIR JUPYTER_RUNTIME_DIR JUPYTER_CONFIG_DIR IPYTHONDIR"
-    settings = {name: str(home / name) for name in folders.split()}
+    folders = (
+        "JUPYTERLAB_SETTINGS_DIR",
+        "JUPYTERLAB_WORKSPACES_DIR",
+        "JUPYTER_RUNTIME_DIR",
+        "JUPYTER_CONFIG_DIR",
+        "IPYTHONDIR",
+    )
+    settings = {name: str(home / name) for name in folders}
     settings |= {"PYTHONPATH": str(ROOT), "JUPYTER_PLATFORM_DIRS": "1"}
     server = subprocess.Popen(
         [sys.executable, *LAB.split()],
@@ -72,11 +78,14 @@ class Visitor:
     def click(self, what, text):
         """Click the element with this text or placeholder, once it may be used and stands still."""
         found = f"[...document.querySelectorAll('.jp-OutputArea {what}')]"
-        found += f".find(e => !e.disabled && [e.textContent, e.placeholder].includes({json.dumps(text)}))"
+        found += ".find(e => !e.disabled && "
+        found += f"[e.textContent, e.placeholder].includes({json.dumps(text)}))"
         self.tab.until(f"!!{found}")
         self.tab.run(
-            "(async e => { document.querySelector('#target')?.removeAttribute('id'); e.id = 'target';"
-            "e.scrollIntoView({block: 'center'}); for (let i = 0; i < 3; i++) await new Promise(requestAnimationFrame)"
+            "(async e => { document.querySelector('#target')?.removeAttribute('id'); "
+            "e.id = 'target'; "
+            "e.scrollIntoView({block: 'center'}); "
+            "for (let i = 0; i < 3; i++) await new Promise(requestAnimationFrame)"
             f" }})({found})"
         )
         self.tab.click("#target")
@@ -107,7 +116,8 @@ def test_a_visitor_asks_corrects_and_asks_again_on_any_screen(lab, tab):
     errors = '[data-mime-type$="jupyter.error"], [data-mime-type$="jupyter.stderr"]'
     assert tab.run(f"document.querySelectorAll('{errors}').length") == 0
 
-    unnamed = f"[...{DESK}.querySelectorAll('select, input')].filter(e => !e.labels[0]?.innerText && !e.placeholder)"
+    inputs = f"[...{DESK}.querySelectorAll('select, input')]"
+    unnamed = f"{inputs}.filter(e => !e.labels[0]?.innerText && !e.placeholder)"
     assert tab.run(f"{unnamed}.map(e => e.outerHTML)") == []
     tab.run("jupyterapp.commands.execute('application:toggle-left-area').then(() => true)")
     for width in (1300, 400):

@@ -1,4 +1,4 @@
-"""The leaderboard: what is committed follows from the published rows; contributed rows are checked and ranked."""
+"""The leaderboard follows from published rows; contributed rows are checked and ranked."""
 
 import pandas as pd
 import pytest
@@ -11,7 +11,7 @@ from paper.leaderboard import contributed, leaderboard, main, markdown
 
 @pytest.fixture
 def ncm(banking, tmp_path):
-    """The published evaluation of `ncm`, under another name, and as a contribution in ``ada.csv``."""
+    """The published evaluation of `ncm`, under another name, as a contribution in ``ada.csv``."""
     curve = pd.read_parquet(ROOT / "data/results/beyond.parquet")
     curve = curve.query("dataset == 'banking77' and policy == 'oracle' and system == 'ncm'").assign(
         system="their_ncm"
@@ -39,7 +39,8 @@ def test_a_contributed_system_stands_in_its_cell_with_its_source(ncm, tiny, tmp_
     cell = table[(table["dataset"] == "banking77") & (table["policy"] == "oracle")].set_index(
         "system"
     )
-    theirs, ours = cell.loc["their_ncm"], cell.loc["ncm"]
+    theirs = cell.loc["their_ncm"]
+    ours = cell.loc["ncm"]
     assert theirs["rank"] == ours["rank"] and theirs["collapsed"] and theirs["seeds"] == 20
     same = ["novel", "original low", "anytime novel high", "corrections"]
     assert theirs[same].tolist() == pytest.approx(ours[same].tolist(), abs=1e-9)

@@ -1,4 +1,4 @@
-"""Label names: a row at the right moment, where sentences are; controls have names that say nothing."""
+"""Label names: a row at the right moment and place; controls have names that say nothing."""
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,7 @@ from ocrrlib.scenario import make_scenario
 from ocrrlib.systems import make
 from ocrrlib.systems.base import class_means, class_sums
 from studies import names
-from studies.names import Named, compared, rows_of
+from studies.names import Named, compared, name_rows
 
 
 @pytest.mark.parametrize("upfront", [False, True])
@@ -22,7 +22,8 @@ def test_a_name_moved_to_where_sentences_are_is_the_first_row_of_a_new_class(upf
         for name in "Xy"
     ]
     means = class_means(*class_sums(*parts, len(s.classes)))
-    named, other = Named(make("ledger_lda"), means - 0.3, upfront), make("ledger_lda")
+    named = Named(make("ledger_lda"), means - 0.3, upfront)
+    other = make("ledger_lda")
     for system in (named, other):
         system.fit(s.X_initial, s.y_initial, s.classes)
     np.testing.assert_allclose(named.rows, widen(means), atol=1e-6)
@@ -40,10 +41,10 @@ def test_a_name_moved_to_where_sentences_are_is_the_first_row_of_a_new_class(upf
 
 
 def test_as_a_control_every_class_has_the_name_of_another_one_or_an_opaque_one(banking):
-    own, other = (rows_of(banking, way, 1) for way in ("arriving", "upfront, shuffled"))
+    own, other = (name_rows(banking, way, 1) for way in ("arriving", "upfront, shuffled"))
     assert (own != other).any(axis=1).all() and sorted(map(bytes, own)) == sorted(map(bytes, other))
     opaque = {bytes(row) for row in widen(load_file(names.FILE)["opaque"])}
-    assert {bytes(row) for row in rows_of(banking, "arriving, opaque", 1)} <= opaque
+    assert {bytes(row) for row in name_rows(banking, "arriving, opaque", 1)} <= opaque
 
 
 def test_differences_are_to_the_same_system_without_names_seed_by_seed():
@@ -53,7 +54,7 @@ def test_differences_are_to_the_same_system_without_names_seed_by_seed():
         for way, own in values.items()
         for seed, x in enumerate(own)
     ]
-    rows = pd.DataFrame(rows, columns=[*names.KEY, "novel"])
+    rows = pd.DataFrame(rows, columns=[*names.LABEL_NAMES.key, "novel"])
     rows = rows.assign(
         **dict.fromkeys(("original", "ausuc", "novel_over_steps", "ausuc_over_steps"), 0.5)
     )

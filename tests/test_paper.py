@@ -158,11 +158,9 @@ def test_values_are_filled_in_everywhere(markup):
 @pytest.mark.parametrize("id, name", NUMBERS.items())
 def test_numbers_and_references_are_the_same_in_all_formats(id, name, markup):
     page, printed, bundled = markup
-    shown, marked, head = (
-        name.replace(" ", "\xa0"),
-        name.replace(" ", "~"),
-        f"{name.split()[1]}\N{EM SPACE}",
-    )
+    shown = name.replace(" ", "\xa0")
+    marked = name.replace(" ", "~")
+    head = f"{name.split()[1]}\N{EM SPACE}"
     assert f'<a href="#{id}" class="reference">{shown}</a>' in page
     assert rf"\hyperref[{id}]{{{marked}}}" in bundled and f"#link(<{id}>)[{marked}]" in printed
     if id.startswith("sec:"):
@@ -212,7 +210,8 @@ def test_on_a_phone_tables_scroll_within_their_boxes(source):
         assert tab.errors == [] and all(url.startswith(("file:", "data:")) for url in tab.requests)
         assert tab.run("document.documentElement.scrollWidth") == 400
         assert tab.run(
-            "(e => e.scrollWidth > e.clientWidth)(document.querySelector('[id=\"tbl:claims\"] .scroll'))"
+            "(e => e.scrollWidth > e.clientWidth)"
+            "(document.querySelector('[id=\"tbl:claims\"] .scroll'))"
         )
 
 

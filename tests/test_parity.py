@@ -1,4 +1,4 @@
-"""Parity: Banking77 under the oracle policy agrees with the authors' released systems on the same embeddings.
+"""Parity with the authors' released systems: Banking77, oracle policy, the same embeddings.
 
 ``parity.csv`` was computed with the authors' released code: their full sweep, all-MiniLM-L6-v2
 embeddings in float32.
@@ -14,17 +14,15 @@ from ocrrlib.runs import sweep
 
 AUTHORS = pd.read_csv(Path(__file__).with_name("parity.csv"))
 ACCURACIES = ["novel_acc", "original_acc"]
-PER_CHECKPOINT, FINAL_MEAN, CORRECTIONS = (
-    0.0125,
-    0.0075,
-    0.02,
-)  # embeddings are rounded to float16 here
+PER_CHECKPOINT = 0.0125
+FINAL_MEAN = 0.0075
+CORRECTIONS = 0.02  # embeddings are rounded to float16 here
 ROUNDING = 1e-9
 
 
 @pytest.fixture(scope="module")
 def both(banking, tmp_path_factory):
-    """Checkpoints of the authors with those of runs made now, the latter with ``_now``; the last one of each run."""
+    """Checkpoints of the authors beside those of runs made now (``_now``); the last of each run."""
     runs = [
         run for run in grid("full_sweep") if run.dataset == "banking77" and run.policy == "oracle"
     ]

@@ -17,7 +17,7 @@ from ocrrlib.metrics import RUN, final, summary
 from ocrrlib.runs import read_about, read_results, run_grid, same_fit, sweep
 from ocrrlib.scenario import make_scenario
 from ocrrlib.tasks import Task, run_tasks
-from studies.results import publish_study
+from studies.costs import GROWTH
 
 # Every family, everything random, two scenarios and two policies.
 SYSTEMS = (
@@ -283,9 +283,8 @@ def test_fresh_rows_of_a_study_replace_published_ones_and_the_others_stay(tmp_pa
         monkeypatch.setattr(f"{module}.path_of", lambda name, out=tmp_path: out / f"{name}.parquet")
 
     def write(*rows, **more):
-        return publish_study(
-            "growth", pd.DataFrame(rows, columns=["system", "entries", "us"]), tmp_path, **more
-        )
+        fresh = pd.DataFrame(rows, columns=["system", "entries", "us"])
+        return GROWTH.publish(fresh, tmp_path, **more)
 
     write(("substrate", 1000, 1.0), ("substrate", 100, 2.0), keep=False)
     joined = write(("substrate", 1000, 3.0), ("hnsw", 100, 4.0))

@@ -1,4 +1,4 @@
-"""Statistics over seeds: against SciPy and statsmodels, and worked examples where there is no library."""
+"""Statistics over seeds, against SciPy and statsmodels, and by worked examples."""
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ from ocrrlib.runs import published, run_grid
 from ocrrlib.scenario import make_scenario
 from studies import differences, statistics
 from studies.rows import by_class, over_classes, places_of
-from studies.statistics import CELL, LEVEL, METRICS
+from studies.statistics import DATASET_POLICY, LEVEL, TESTED
 
 BOUNDS = ["t_low", "t_high", "bca_low", "bca_high"]
 
@@ -49,7 +49,8 @@ def test_a_run_is_measured_by_its_end_its_start_and_its_mean_over_steps():
 def test_tables_of_pairs_are_in_order_of_appearance():
     rows = [(1, "z", 0.1), (1, "a", 0.2), (0, "a", 0.3), (0, "z", 0.4)]
     runs = pd.DataFrame(
-        [("d", "oracle", *row) for row in rows], columns=[*CELL, "seed", "system", "novel"]
+        [("d", "oracle", *row) for row in rows],
+        columns=[*DATASET_POLICY, "seed", "system", "novel"],
     )
     ((cell, table),) = statistics.by_seed(runs, "novel")
     assert (cell, list(table), list(table.index)) == (("d", "oracle"), ["z", "a"], [1, 0])
@@ -58,7 +59,7 @@ def test_tables_of_pairs_are_in_order_of_appearance():
 
 def test_intervals_are_those_of_scipy():
     values = np.random.default_rng(0).beta(8, 2, (3, 20))
-    for row, found in zip(values, statistics.intervals(values).to_dict("records")):
+    for row, found in zip(values, statistics.t_and_bca_intervals(values).to_dict("records")):
         t = stats.ttest_1samp(row, 0).confidence_interval(LEVEL)
         bca = stats.bootstrap(
             (row,), np.mean, confidence_level=LEVEL, method="BCa", rng=np.random.default_rng(0)
@@ -69,7 +70,7 @@ def test_intervals_are_those_of_scipy():
 
 
 def test_equal_values_have_intervals_of_no_width_and_one_value_has_none():
-    (found,) = statistics.intervals([0.1 + 0.2, 0.3, 0.3]).to_dict("records")
+    (found,) = statistics.t_and_bca_intervals([0.1 + 0.2, 0.3, 0.3]).to_dict("records")
     assert found["sd"] == 0 and all(found[bound] == found["mean"] for bound in BOUNDS)
     assert statistics.t_intervals([0.4]).notna().to_numpy().tolist() == [
         [True, False, False, False]
@@ -109,16 +110,14 @@ def test_sums_of_flips_that_differ_by_rounding_are_equal(d, p):
 def test_every_system_is_compared_with_the_substrate_in_its_cell_and_metric():
     runs = statistics.measure(published("full_sweep"))
     found = statistics.accuracies(runs, resamples=99)
-    assert len(found) == 2 * 3 * 9 * len(METRICS) and (found["seeds"] == 3).all()
+    assert len(found) == 2 * 3 * 9 * len(TESTED) and (found["seeds"] == 3).all()
     assert (
         found[["difference", "p_holm"]].isna().all(axis=1) == (found["system"] == "substrate")
     ).all()
-    for (dataset, policy, metric), own in found.groupby([*CELL, "metric"], sort=False):
+    for (dataset, policy, metric), own in found.groupby([*DATASET_POLICY, "metric"], sort=False):
         cell = runs[(runs["dataset"] == dataset) & (runs["policy"] == policy)]
-        table, own = (
-            cell.pivot(index="seed", columns="system", values=metric),
-            own.set_index("system"),
-        )
+        table = cell.pivot(index="seed", columns="system", values=metric)
+        own = own.set_index("system")
         np.testing.assert_allclose(own["mean"], table[own.index].mean())
         own = own.drop(index="substrate")
         theirs = stats.ttest_rel(table["ewc"], table["substrate"]).confidence_interval(LEVEL)
@@ -200,7 +199,7 @@ def test_classes_of_a_run_add_up_to_its_accuracies_and_its_area(tiny):
     found = by_class(rows, places_of(rows, {"tiny": tiny}), {"tiny": tiny})
     for run, end in zip(named, final(checkpoints).itertuples()):
         own = found[(found[list(RUN)] == pd.Series(run.names)).all(axis=1)]
-        novel, original = (own[own["axis"] == axis] for axis in statistics.AXES)
+        novel, original = (own[own["axis"] == axis] for axis in statistics.BOTH_ACCURACIES)
         assert np.average(novel["accuracy"], weights=novel["share"]) == pytest.approx(end.novel_acc)
         assert np.average(original["accuracy"], weights=original["share"]) == pytest.approx(
             end.original_acc
@@ -209,9 +208,11 @@ def test_classes_of_a_run_add_up_to_its_accuracies_and_its_area(tiny):
 
 
 def test_bounds_over_classes_hang_on_how_their_differences_vary():
-    rng, rows = np.random.default_rng(0), []
+    rng = np.random.default_rng(0)
+    rows = []
     for place in range(100):  # ten seeds of ten classes, some twice
-        area, more = rng.uniform(0.4, 0.9), rng.normal(0.05, 0.1)
+        area = rng.uniform(0.4, 0.9)
+        more = rng.normal(0.05, 0.1)
         names = {
             "dataset": "d",
             "policy": "oracle",
@@ -232,11 +233,14 @@ def test_bounds_over_classes_hang_on_how_their_differences_vary():
 
 def test_differences_of_streams_are_paired_t_tests_corrected_by_holm_within_each_study():
     rows = published("streams")
-    table, runs = differences.compared(rows), differences.measured(rows)
+    table = differences.compared(rows)
+    runs = differences.measured(rows)
     assert not table.duplicated(["study", "system", "setting", "than", "metric"]).any()
-    assert set(table["study"]) == set(rows["study"]) and set(table["metric"]) == set(
-        differences.METRICS
-    )
+    assert set(table["study"]) == set(rows["study"]) and set(table["metric"]) == {
+        *differences.ENDS,
+        "auroc",
+        "fpr95",
+    }
     runs = runs.pivot(
         index=["study", "system", "setting", "metric"], columns="seed", values="value"
     )

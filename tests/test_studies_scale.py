@@ -1,4 +1,4 @@
-"""Scale and costs: synthetic ledgers are what they claim, both searches are judged right, each call is timed alone."""
+"""Scale and costs: synthetic ledgers, judgement of both searches, calls timed alone."""
 
 from dataclasses import asdict, replace
 from types import SimpleNamespace
@@ -15,7 +15,7 @@ from ocrrlib.scenario import make_scenario
 from ocrrlib.search import top_k
 from ocrrlib.systems import make
 from ocrrlib.voting import vote
-from studies import costs, race, scale
+from studies import costs, ledger_search, race, scale
 from studies.scale import Cell, Narrow, cells, compare, to_grid
 
 hnswlib = pytest.importorskip("hnswlib")
@@ -44,7 +44,8 @@ def test_rows_are_the_same_whatever_is_asked_for_with_them(ends):
     start, stop = sorted(ends)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scale, "BLOCK", 64)
-        rows, whole = CELL.rows(start, stop), CELL.rows(0, CELL.n)
+        rows = CELL.rows(start, stop)
+        whole = CELL.rows(0, CELL.n)
     assert rows.dtype == np.float32
     np.testing.assert_array_equal(rows, whole[start:stop])
 
@@ -64,7 +65,8 @@ def test_rows_and_queries_lie_around_the_centre_of_their_class_with_the_noise_th
         np.testing.assert_array_equal(cell.query_rows()[0], replace(cell, n=900).query_rows()[0])
         for rows, y in ((cell.rows(0, 300), cell.labels(0, 300)), cell.query_rows()):
             assert set(y) == set(range(40))
-            centre, rows = cell.centres[y].astype(np.float64), rows.astype(np.float64)
+            centre = cell.centres[y].astype(np.float64)
+            rows = rows.astype(np.float64)
             apart = rows / (rows * centre).sum(axis=1, keepdims=True) - centre
             assert np.sqrt((apart**2).sum(axis=1).mean() / (scale.DIM - 1)) == pytest.approx(
                 noise, rel=0.03, abs=5e-4
@@ -106,17 +108,17 @@ def test_exact_neighbours_do_not_depend_on_chunks_and_of_equal_cosines_the_newes
 def test_what_is_found_is_what_a_plain_computation_finds_and_the_same_twice():
     found, cost = compare(CELL)
     assert found == compare(CELL)[0] and list(found) == OUTCOMES
-    X, (Q, y), labels = CELL.rows(0, CELL.n), CELL.query_rows(), CELL.labels(0, CELL.n)
+    X = CELL.rows(0, CELL.n)
+    Q, y = CELL.query_rows()
+    labels = CELL.labels(0, CELL.n)
     sims, slots = top_k(Q, X, np.arange(CELL.n), 5)
     index = hnswlib.Index("ip", 384)
     index.init_index(CELL.n, 16, 200, random_seed=CELL.seed)
     index.set_ef(CELL.ef)
     index.add_items(X, num_threads=1)
     near, distances = index.knn_query(Q, 5, num_threads=1)
-    elected, other = (
-        vote(sims, labels[slots]),
-        vote(1.0 - distances.astype(np.float64), labels[near]),
-    )
+    elected = vote(sims, labels[slots])
+    other = vote(1.0 - distances.astype(np.float64), labels[near])
     hits = [len(set(a) & set(b)) for a, b in zip(slots.tolist(), near.tolist())]
     expected = [
         np.mean(elected == y),
@@ -182,7 +184,8 @@ def test_a_scale_that_does_not_fit_is_refused_before_anything_is_built(monkeypat
 
 
 def test_the_plan_has_the_papers_scales_the_map_and_a_short_live_part():
-    plan, seeds = cells(",".join(scale.PARTS)), {}
+    plan = cells(",".join(scale.PARTS))
+    seeds = {}
     for cell in plan:
         seeds.setdefault((cell.n, cell.classes, cell.noise), set()).add(cell.seed)
     assert [seeds[n, 100, 0.1] for n in (10**4, 10**5, 10**6, 10**7)] == [
@@ -207,13 +210,13 @@ def test_published_comparisons_are_of_the_plan_and_come_out_again(monkeypatch):
     plan = {tuple(asdict(cell).values()) for cell in cells(",".join(scale.PARTS))}
     assert {tuple(row) for row in published[list(asdict(CELL))].values.tolist()} == plan
     for row in published[published["n"] <= 2000].sample(2, random_state=0).to_dict("records"):
-        assert scale.rerun(row) == {name: row[name] for name in OUTCOMES}
+        assert scale.SCALE.rerun(row) == {name: row[name] for name in OUTCOMES}
 
 
 def test_the_ledger_that_is_searched_has_seen_a_whole_stream():
-    rows = scale.search_ledgers(["banking77"], DEFAULT_ENCODER, "0", "quick")
+    rows = ledger_search.search_ledgers(["banking77"], DEFAULT_ENCODER, "0", "quick")
     assert list(rows["ef"]) == 3 * list(scale.EFFORTS) and list(rows["order"].unique()) == list(
-        scale.ORDERS
+        ledger_search.ORDERS
     )
     assert rows["entries"].nunique() == 1 and rows["entries"][0] > 100
     assert (
@@ -225,20 +228,21 @@ def test_the_ledger_that_is_searched_has_seen_a_whole_stream():
 def test_the_local_dimension_of_a_uniform_cloud_is_that_of_its_space(d):
     cloud = np.random.default_rng(0).uniform(-0.1, 0.1, (4000, d))
     X = np.hstack([cloud, np.ones((4000, 1))]) / np.sqrt(1 + (cloud**2).sum(axis=1, keepdims=True))
-    cosines = -np.sort(-X[:200] @ X.T)[:, 1 : 1 + scale.NEAREST]
-    assert scale.dimension(cosines) == pytest.approx(d, rel=0.15)
+    cosines = -np.sort(-X[:200] @ X.T)[:, 1 : 1 + ledger_search.NEAREST]
+    assert ledger_search.dimension(cosines) == pytest.approx(d, rel=0.15)
 
 
 # --- the race
 
 
 def test_narrow_rows_have_about_the_local_dimension_of_real_ledgers():
-    narrow, cell = Narrow(4000, 20, 0.05), Cell(4000, 20, 0.05)
+    narrow = Narrow(4000, 20, 0.05)
+    cell = Cell(4000, 20, 0.05)
     found = [
-        scale.exact_neighbours(one, one.query_rows()[0], scale.NEAREST)[0][0]
+        scale.exact_neighbours(one, one.query_rows()[0], ledger_search.NEAREST)[0][0]
         for one in (narrow, cell)
     ]
-    assert 6 < scale.dimension(found[0]) < 12 < 60 < scale.dimension(found[1])
+    assert 6 < ledger_search.dimension(found[0]) < 12 < 60 < ledger_search.dimension(found[1])
 
 
 @pytest.mark.parametrize("name", race.RACED)
@@ -273,9 +277,11 @@ def test_an_index_whose_library_is_missing_is_left_out_with_a_warning(tmp_path, 
 
 
 def test_items_are_predicted_alone_and_then_corrected_in_turns(tiny):
-    s, calls = make_scenario(tiny, 0, held_out=4), []
+    s = make_scenario(tiny, 0, held_out=4)
+    calls = []
     system = make("substrate").fit(s.X_initial, s.y_initial, s.classes)
-    predict, correct = system.predict, system.correct
+    predict = system.predict
+    correct = system.correct
     system.predict = lambda X: (calls.append(X), predict(X))
     system.correct = lambda x, y: (calls.append(y), correct(x, y))
     held = [found["bytes"] for found in costs.turns(system, s, items=60)]

@@ -1,5 +1,6 @@
 """Figures look the same on every machine, and leave no seed out."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib as mpl
@@ -8,7 +9,9 @@ import pandas as pd
 import pytest
 from matplotlib.font_manager import FontEntry, FontProperties, findfont, fontManager
 
+from ocrrlib.experiments import EXPERIMENTS, OURS
 from ocrrlib.files import sha256
+from ocrrlib.systems import SYSTEMS
 from paper import figures, style
 
 SHIPPED = Path(mpl.get_data_path(), "fonts/ttf")
@@ -17,7 +20,7 @@ OTHER = str(SHIPPED / "STIXGeneral.ttf")  # letters that look otherwise
 
 @pytest.fixture
 def drawn(tmp_path, monkeypatch):
-    """Draws a figure on a machine that knows some fonts; gives the hashes of its files, and the fonts it found."""
+    """Draws a figure on a machine that knows some fonts: hashes of its files, and fonts found."""
 
     def draw(fonts):
         style.take_shipped_fonts.cache_clear()
@@ -53,3 +56,12 @@ def test_a_seed_whose_stream_is_over_stays_where_it_ended():
     cell = pd.DataFrame(rows, columns=["seed", "step", "corrections", "novel_acc"])
     x, found = figures.mean_curve(cell, "novel_acc")
     assert x.tolist() == [0, 3, 6] and found.tolist() == [[0.0, 0.5, 0.5], [0.0, 0.1, 0.7]]
+
+
+def test_every_compared_system_has_the_colour_of_its_family_and_so_has_a_new_one(monkeypatch):
+    colours = {name: style.family_colour(name) for name in EXPERIMENTS["beyond"].systems}
+    assert colours["er"] == colours["gdumb"] != colours["slda"] == colours["ranpac"]
+    assert colours[OURS] not in {colours["substrate"], colours["slda"], colours["ewc"]}
+    new = replace(SYSTEMS["slda"], module="rivals.new")
+    monkeypatch.setitem(SYSTEMS, "new", new)
+    assert style.family_colour("new") == colours["slda"]

@@ -1,4 +1,4 @@
-"""Fronts, collapse and the target: by definition, by SciPy's tests, and on runs with known winners."""
+"""Fronts, collapse and the target: by definition, by SciPy, on runs with known winners."""
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,7 @@ ROWS = 100  # on either axis
 
 
 def runs(seeds=2, **systems):
-    """Runs by system: novel and original accuracy and area, each a number for all seeds or one for each."""
+    """Runs by system: both accuracies and area, each a number for all seeds or one for each."""
     rows = [
         dict(
             dataset="banking77",

@@ -23,7 +23,7 @@ from ocrrlib import CorrectionMemory
 from ocrrlib.chain import commitment, entry_hash
 from ocrrlib.files import ROOT, InputError
 from ocrrlib.memory.rows import FIELDS
-from studies.results import publish_study
+from studies.results import Study
 from tests.auditor import ALL, PUT, integrity, proofs, sql, tampering
 
 MAYBE = "?"  # told of an entry before it is erased: afterwards it may be or not
@@ -381,7 +381,7 @@ def main():
     trials = tqdm(rows(), "trials", total=27)
     found = pd.DataFrame(trials, columns=["test", "case", "trials", "right"])
     print(found.to_string())
-    publish_study("memory", found, keep=False)
+    Study("memory", ("test", "case"), timed=True).publish(found, keep=False)
 
 
 if __name__ == "__main__":
