@@ -93,7 +93,7 @@ class SLDA(System):
         self.b = np.einsum("cd,cd->c", self._held(self.means), self.weights) / -2
 
     def _held(self, M):
-        """Rows (C, D) of classes held to the last row, which is that of the mean of initial rows."""
+        """Rows (C, D) of classes held to the last one of M, that of the mean of initial rows."""
         if not self.prior_rows:
             return M
         return class_means(self.counts[:, None] * M[:-1], self.counts, M[-1], self.prior_rows)
@@ -280,9 +280,10 @@ def _initial(X, y, n_classes, shrinkage, target, *drawn):
 
 
 def _ridge(s, target, counts, trace, D):
-    """Weight r of the identity beside the scatter (D, D) of rows, of which each class has ``counts``.
+    """Weight r of the identity beside the scatter (D, D), whose trace is given.
 
-    s n, or with the target ``variance`` s tr(S) / D, and s while rows of no class vary.
+    It is s n, or with the target ``variance`` s tr(S) / D, or s while rows of no class vary.
+    ``counts`` (C,) are the rows of each class, n in all.
     """
     if target == "identity":
         return s * counts.sum()

@@ -58,8 +58,8 @@ class PLDA(GaussianClasses):
     those of the first rows. The spread of a class is the common one unless its own rows say
     otherwise. Features are the coordinates of a row, then their squares.
 
-    ``X`` (n, d) float32 and ``y`` (n,) are the first rows of ``n_classes`` classes. ``shrinkage`` is
-    the weight of the identity in the covariance within classes. ``floor``, above 0, is the least
+    ``X`` (n, d) float32 and ``y`` (n,) are the first rows of ``n_classes`` classes. ``shrinkage``
+    is the weight of the identity in the covariance within classes. ``floor``, above 0, is the least
     variance of class means along a coordinate, as new classes may lie where known ones do not.
     ``prior_rows``, above 0, is the number of rows that the common spread counts for, and ``power``
     the exponent of the spread, 0 for a common one.

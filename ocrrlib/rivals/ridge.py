@@ -16,7 +16,7 @@ LEAST_REST = 1e-9  # of 1 - leverage, by which the error of a row is divided
 
 @dataclass(eq=False)
 class RLS(System):
-    """Recursive least squares: ridge regression on one-hot targets (as in ACIL, Zhuang et al. 2022).
+    """Recursive least squares, i.e. ridge regression on one-hot targets (ACIL, Zhuang et al. 2022).
 
     Weights are at any time those of the regression over all rows so far, initial and corrected:
     ``W = Y^T X (X^T X + ridge I)^-1`` with one-hot targets Y. The source regresses on random
@@ -165,11 +165,11 @@ class RanPAC(System):
 def left_out_errors(
     F: np.ndarray, y: np.ndarray, d: np.ndarray, values: np.ndarray, targets: np.ndarray
 ) -> list[float]:
-    """Weighted squared errors of rows left out of a ridge regression in turn, for each of ``RIDGES``.
+    """Squared errors, weighted, of rows left out in turn of regressions with each of ``RIDGES``.
 
     ``F`` (n, M) are features of rows along the eigenvectors of Z^T D Z, which has the eigenvalues
-    ``values`` (M,), ``y`` (n,) their classes, ``d`` (n,) their weights, ``targets`` (C, M) is Y^T D Z
-    along the eigenvectors.
+    ``values`` (M,); ``y`` (n,) are their classes, ``d`` (n,) their weights. ``targets`` (C, M) is
+    Y^T D Z along the eigenvectors.
     """
     # Of row i the error is (W z_i - e_y) / (1 - h_i), by the leverage h_i = d_i z_i^T B z_i.
     rests = 1 - d[:, None] * (F**2 @ (1 / (values[:, None] + RIDGES)))
