@@ -35,7 +35,7 @@ def draw_features(
 def median_distance(X: np.ndarray, seed: int) -> float:
     """The median distance between two of at most ``BANDWIDTH_ROWS`` unit rows (n, d).
 
-    Returns 1 if no two rows differ, or there is one row.
+    Returns 1 if that is 0, or there is one row.
     """
     rows = np.random.default_rng([seed, 1]).permutation(len(X))[:BANDWIDTH_ROWS]
     sample = X[rows].astype(np.float64)
