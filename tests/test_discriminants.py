@@ -66,16 +66,17 @@ def test_slda_and_klda_probabilities_are_those_of_gaussians_with_their_covarianc
     s = system.shrinkage
     if s == "oas":
         s = oas_shrinkage(S0, len(Y0))
-    S, rows_in = S0, len(Y0)
+    S = S0
+    rows_in = len(Y0)
     if system.updated:
-        S, rows_in = scatter(Z, y), len(y)
-    shrunk, count = S0, len(Y0)  # at the last inversion
-    if n == GROWN:
-        shrunk, count = S, rows_in
+        S = scatter(Z, y)
+        rows_in = len(y)
     D = Z.shape[1]
-    ridge = s * np.trace(shrunk) / D
+    inverted_anew = system.updated and n == GROWN
     if system.target == "identity":
-        ridge = s * count
+        ridge = s * (rows_in if inverted_anew else len(Y0))
+    else:
+        ridge = s * np.trace(S if inverted_anew else S0) / D
     covariance = ((1 - s) * S + ridge * np.eye(D)) / rows_in
     held = system.prior_rows * initial.mean(axis=0)
     means = [
