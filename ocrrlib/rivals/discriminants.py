@@ -165,9 +165,9 @@ class KLDA(SLDA):
     own choice. RanDumb's code has 10,000 features by default, a bandwidth by scikit-learn's "scale"
     rule and the shrinkage of an OAS estimate.
 
-    Scores of fixed queries follow from products that are taken once: since a first time, when the
-    weights were W_0, they have become W = W_0 + moves^T U, where the rows of U (k, D) are the
-    vectors u of the k corrections since, and moves (k, C) their factors.
+    Scores of watched queries follow from products that are computed once. If weights were W_0 when
+    the log began (at the first watch, or the last inversion of A), they are W_0 + moves^T U after
+    k more corrections, with the vectors u of these in the rows of U (k, D), and moves (k, C).
     """
 
     features: int = 2000
