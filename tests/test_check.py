@@ -101,8 +101,8 @@ def edited(tmp_path):
 def test_a_planted_off_by_one_is_named(edited):
     done = edited(
         "ocrrlib/rivals/discriminants.py",
-        "n + 1",
-        "n + 2",
+        "k + 1",
+        "k + 2",
         "SYSTEMS=slda,ncm",
         "SAMPLE=6",
         "SEED=1",

@@ -1,4 +1,4 @@
-"""Replay: what the class-balanced memory keeps, and that every step is the gradient of the loss it says."""
+"""Replay: what the memory keeps, and that every step is along the gradient of its loss."""
 
 import numpy as np
 import pytest
@@ -12,10 +12,13 @@ from ocrrlib.rivals.tuned import HELD_OUT, TESTED, OnlineLinearTuned, rehearse
 from ocrrlib.systems.heads import train, with_bias
 
 torch = pytest.importorskip("torch")
-KNOWN, CLASSES, D = 5, 8, 12
+KNOWN = 5
+CLASSES = 8
+D = 12
 TRAINING = dict(epochs=6, fit_lr=1e-2, weight_decay=1e-4, batch=32)
 X0, Y0 = clusters(KNOWN, 20, D, seed=3)
-NEW_X, NEW_Y = rows(60, D, 4), np.random.default_rng(5).integers(0, CLASSES, 60).tolist()
+NEW_X = rows(60, D, 4)
+NEW_Y = np.random.default_rng(5).integers(0, CLASSES, 60).tolist()
 
 
 def fitted(cls, memory=40, **params):
@@ -24,7 +27,8 @@ def fitted(cls, memory=40, **params):
 
 @given(st.lists(st.integers(0, 6), max_size=300), st.integers(1, 30), st.integers(0, 5))
 def test_memory_fills_up_and_classes_that_were_never_the_largest_lose_nothing(labels, budget, seed):
-    memory, sizes = BalancedReservoir(budget, 1, 7, np.random.default_rng(seed)), np.zeros(7, int)
+    memory = BalancedReservoir(budget, 1, 7, np.random.default_rng(seed))
+    sizes = np.zeros(7, int)
     largest = np.zeros(7, bool)
     for number, label in enumerate(labels):
         slot = memory.write(number, label)
@@ -32,13 +36,10 @@ def test_memory_fills_up_and_classes_that_were_never_the_largest_lose_nothing(la
         assert slot is None or (memory.X[slot], memory.y[slot]) == (number, label)
         sizes = np.bincount(memory.y[: memory.size], minlength=7)
         largest |= (sizes == sizes.max()) & (memory.size == budget)
-    assert (
-        memory.size == min(budget, len(labels))
-        and len(set(memory.X[: memory.size, 0])) == memory.size
-    )
-    np.testing.assert_array_equal(
-        sizes[~largest], np.bincount(np.array(labels, int), minlength=7)[~largest]
-    )
+    assert memory.size == min(budget, len(labels))
+    assert len(set(memory.X[: memory.size, 0])) == memory.size
+    offered = np.bincount(np.array(labels, int), minlength=7)
+    np.testing.assert_array_equal(sizes[~largest], offered[~largest])
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,7 @@ def test_memory_ends_balanced(order):
 
 
 def losses(at, X, y, classes):
-    """Cross-entropy of each row among some classes, at weights (C, d + 1) whose last column is the intercept."""
+    """Cross-entropy of each row among some classes, at weights (C, d + 1), intercepts last."""
     logits = torch.from_numpy(with_bias(X)) @ at[list(classes)].T
     return torch.nn.functional.cross_entropy(
         logits, torch.tensor(np.searchsorted(classes, y)), reduction="none"
@@ -66,7 +67,8 @@ def gradient(loss, at):
 
 def recorded(system, monkeypatch):
     """The rows that a system draws, as they are then, and their labels."""
-    found, draw = [], system._draw
+    found = []
+    draw = system._draw
 
     def noted(n):
         slots = draw(n)
@@ -87,8 +89,10 @@ def er(i, seen, drawn, starts):
 
 
 def er_ace(i, seen, drawn, starts):
-    ((M, m),), first = drawn, max(i - 3, 0)
-    X, y = NEW_X[first : i + 1], NEW_Y[first : i + 1]
+    ((M, m),) = drawn
+    first = max(i - 3, 0)
+    X = NEW_X[first : i + 1]
+    y = NEW_Y[first : i + 1]
     return lambda at: losses(at, X, y, sorted(set(y))).mean() + losses(at, M, m, seen).mean()
 
 
@@ -110,9 +114,13 @@ def der_pp(i, seen, drawn, starts):
 
 def mir(i, seen, drawn, starts):
     ((M, m),) = drawn
-    new = lambda at: losses(at, NEW_X[[i]], [NEW_Y[i]], seen)[0]  # noqa: E731
+
+    def new(at):
+        return losses(at, NEW_X[[i]], [NEW_Y[i]], seen)[0]
+
     alone = starts[-1] - 0.1 * gradient(new, starts[-1])
-    before, after = (losses(torch.tensor(at), M, m, seen) for at in (starts[-1], alone))
+    before = losses(torch.tensor(starts[-1]), M, m, seen)
+    after = losses(torch.tensor(alone), M, m, seen)
     most = torch.argsort(after - before)[-4:].numpy()
     return lambda at: new(at) + losses(at, M[most], m[most], seen).mean()
 
@@ -130,7 +138,8 @@ def test_each_correction_is_one_step_along_the_gradient_of_its_papers_loss(
     cls, params, loss_of, monkeypatch
 ):
     system = fitted(cls, memory=20, **params)
-    drawn, starts = recorded(system, monkeypatch), []
+    drawn = recorded(system, monkeypatch)
+    starts = []
     for i in range(25):
         drawn.clear()
         starts.append(system.theta.copy())
@@ -146,7 +155,8 @@ def test_each_correction_is_one_step_along_the_gradient_of_its_papers_loss(
 
 def test_gdumb_is_a_head_trained_on_the_memory_alone_and_again_when_it_is_due():
     system = fitted(GDumb, every=7)
-    since, met = 0, set(Y0.tolist())
+    since = 0
+    met = set(Y0.tolist())
     for x, y in zip(NEW_X, NEW_Y):
         before = system.theta.copy()
         system.correct(x, y)
@@ -160,7 +170,8 @@ def test_gdumb_is_a_head_trained_on_the_memory_alone_and_again_when_it_is_due():
             np.testing.assert_array_equal(
                 system.theta[known], train(system.held.X, ranks, len(known), 1, **TRAINING)
             )
-    assert met == set(range(CLASSES)) and since
+    assert met == set(range(CLASSES))
+    assert since
 
 
 class Recorder:
@@ -169,7 +180,9 @@ class Recorder:
     seed = 0
 
     def fit(self, X, y, classes):
-        self.trained, self.corrected, self.asked = X.tolist(), [], []
+        self.trained = X.tolist()
+        self.corrected = []
+        self.asked = []
 
     def predict(self, X):
         self.asked.append(X.tolist())
@@ -185,9 +198,8 @@ def test_a_rehearsal_trains_streams_and_tests_each_row_in_one_place_only(counts)
     recorder = Recorder()
     rehearse(recorder, np.arange(len(y)), y, len(counts))
     streamed = recorder.corrected
-    assert recorder.asked[: len(streamed)] == [
-        [row] for row in streamed
-    ]  # each asked about before it is learnt
+    # Each is asked about before it is learnt.
+    assert recorder.asked[: len(streamed)] == [[row] for row in streamed]
     tested = sum(recorder.asked[len(streamed) :], [])
     assert sorted(recorder.trained + streamed + tested) == list(range(len(y)))
     classes, counts = np.unique(y, return_counts=True)

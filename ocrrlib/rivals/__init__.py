@@ -1,1 +1,1 @@
-"""Systems that the paper leaves out: one file per family of methods, the proposed one (``ledger_lda``) among them."""
+"""Systems beyond the paper's, one file per family, with the proposed one, ``ledger_lda``."""

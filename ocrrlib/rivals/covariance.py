@@ -1,76 +1,95 @@
-"""Covariances within and between classes, estimated from the initial rows, and how far to shrink them."""
+"""Covariances within and between classes, and how far to shrink them."""
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ocrrlib.systems.base import class_means, class_sums
 
-LEAST_SCATTER = (
-    1e-6  # rows of a class that differ by less than a thousandth of their length count as copies
-)
+LEAST_SCATTER = 1e-6  # squared distance to the class mean, relative, below which rows are copies
 LEAST_VARIANCE = 1e-3  # of a direction within classes, as a share of the mean variance
 
 
-def is_known(scatter, free, square=1.0):
-    """Whether rows of one class are known to vary, beyond rounding.
+def varies(scatter: float, dof: int, mean_square: float = 1.0) -> bool:
+    """Whether rows of one class differ by more than rounding.
 
-    ``scatter`` is the sum of squared distances of rows to the mean of their class, ``free`` its
-    degrees of freedom (rows, less the classes that have any), ``square`` the mean squared length of
-    the rows.
+    ``scatter`` is the sum of the squared distances of rows to the mean of their class, ``dof`` its
+    degrees of freedom (number of rows less number of classes), ``mean_square`` the mean squared
+    length of the rows.
     """
-    return scatter > LEAST_SCATTER * free * square
+    return scatter > LEAST_SCATTER * dof * mean_square
 
 
-def oas(S, n):
-    """Oracle approximating shrinkage of a covariance (D, D), at any scale, of n rows (Chen et al. 2010, eq. 23).
+def oas_shrinkage(S: np.ndarray, n: int) -> float:
+    """Oracle approximating shrinkage of a covariance of n rows (Chen et al. 2010, eq. 23).
 
-    Towards a multiple of the identity, by an estimate of what has the least squared error if rows
-    are Gaussian.
+    The weight rho in ``(1 - rho) S + rho tr(S) / D I`` that has about the least expected squared
+    error if rows are Gaussian. ``S`` (D, D) may be scaled by any factor.
     """
-    D, square, trace = len(S), float(np.vdot(S, S)), float(np.trace(S))
-    off = (n + 1 - 2 / D) * (square - trace**2 / D)
-    return min(((1 - 2 / D) * square + trace**2) / off, 1.0) if off > 0 else 1.0
+    # rho = min(1, ((1 - 2 / D) tr(S^2) + tr(S)^2) / ((n + 1 - 2 / D) (tr(S^2) - tr(S)^2 / D)))
+    D = len(S)
+    square = float(np.vdot(S, S))
+    trace = float(np.trace(S))
+    denominator = (n + 1 - 2 / D) * (square - trace**2 / D)
+    if denominator > 0:
+        return min(((1 - 2 / D) * square + trace**2) / denominator, 1.0)
+    return 1.0
 
 
-def shrinkage_within(X, y, n_classes):
-    """Share of the identity in the covariance within classes that is closest to the true one (Ledoit and Wolf 2004)."""
+def ledoit_wolf_shrinkage(X: np.ndarray, y: np.ndarray, n_classes: int) -> float:
+    """Shrinkage of the covariance within classes (Ledoit and Wolf 2004).
+
+    An estimate of the weight lambda in ``(1 - lambda) S + lambda tr(S) / d I`` that has the least
+    expected squared error. S is the covariance of rows X (n, d) around the means of their classes
+    y (n,).
+    """
     R = X - class_means(*class_sums(X, y, n_classes))[y]
     n, d = R.shape
     S = R.T @ R / n
-    off, spread = (
-        (S**2).sum() - np.trace(S) ** 2 / d,
-        (np.einsum("nd,nd->n", R, R) ** 2).sum() / n - (S**2).sum(),
-    )
-    return float(np.clip(spread / n / off, 0, 1)) if off > 0 else 1.0
+    # lambda = b^2 / d^2, between 0 and 1, where over rows r
+    #   b^2 = sum |r r^T - S|^2 / n^2 = (sum |r|^4 / n - |S|^2) / n
+    #   d^2 = |S - tr(S) / d I|^2 = |S|^2 - tr(S)^2 / d
+    square = (S**2).sum()
+    b2 = ((np.einsum("nd,nd->n", R, R) ** 2).sum() / n - square) / n
+    d2 = square - np.trace(S) ** 2 / d
+    if d2 > 0:
+        return float(np.clip(b2 / d2, 0, 1))
+    return 1.0
 
 
-def basis(X, y, n_classes, shrinkage):
-    """Coordinates in which rows of one class vary by 1 in every direction, and class means independently.
+def discriminant_basis(
+    X: np.ndarray, y: np.ndarray, n_classes: int, shrinkage: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Coordinates in which covariances within and between classes are diagonal (Ioffe 2006).
 
-    Where rows of one class are not known to vary, they are taken to vary like unit vectors at
-    random.
+    In ``z = P^T (x - mu)`` rows of one class vary by 1 in every direction, and class means
+    independently. ``shrinkage`` is the weight lambda of the identity in the covariance within
+    classes of the rows X (n, d) of classes y (n,).
 
-    Returns the mean of the class means (d,), a projection P (d, d), so that rows are ``(X - centre)
-    @ P``, and the variance of class means along each coordinate (d,), highest first; it may be
-    negative. All are float64.
+    Returns the mean ``mu`` (d,) of the class means, ``P`` (d, d), and the variances (d,) of class
+    means along the coordinates, highest first. They are unbiased estimates, so some may be
+    negative. All are float64. If rows of one class do not vary, unit vectors at random are assumed
+    to be their residuals: mu is 0, P sqrt(d) I, and the variances are 0.
     """
     d = X.shape[1]
     sums, counts = class_sums(X, y, n_classes)
-    known, free = counts > 0, len(y) - np.count_nonzero(counts)
+    known = counts > 0
+    dof = len(y) - np.count_nonzero(counts)
     R = X - class_means(sums, counts)[y]
     with threadpool_limits(1):  # so that sums are made in one order
         scatter = np.vdot(R, R)
-        if not is_known(scatter, free, np.vdot(X, X) / len(X)):
+        if not varies(scatter, dof, np.vdot(X, X) / len(X)):
             return np.zeros(d), np.sqrt(d) * np.eye(d), np.zeros(d)
         means = sums[known] / counts[known, None]
-        centre = means.mean(axis=0)
-        W = (1 - shrinkage) * (R.T @ R) / free
-        variance = scatter / free / d
+        mu = means.mean(axis=0)
+        # W = (1 - lambda) S + lambda tr(S) / d I,  with S = R^T R / dof
+        W = (1 - shrinkage) * (R.T @ R) / dof
+        variance = scatter / dof / d
         W.flat[:: d + 1] += shrinkage * variance
+        # W = V diag(values) V^T, so that rows vary by 1 along the columns of V diag(values^-1/2)
         values, vectors = np.linalg.eigh(W)
         whiten = vectors / np.sqrt(np.maximum(values, LEAST_VARIANCE * variance))
-        C = (means - centre) @ whiten
-        # Means of few rows vary by themselves, too: by 1 / rows, in these coordinates.
+        # Covariance of class means, less what means of few rows vary by themselves: 1 / n_c
+        C = (means - mu) @ whiten
         B = C.T @ C / max(len(means) - 1, 1) - np.eye(d) * np.mean(1 / counts[known])
         between, rotation = np.linalg.eigh(B)
-    return centre, whiten @ rotation[:, ::-1], between[::-1]
+    return mu, whiten @ rotation[:, ::-1], between[::-1]

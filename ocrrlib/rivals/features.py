@@ -1,14 +1,20 @@
-"""Random features of rows: Fourier features of an RBF kernel, drawn one by one or orthogonally, and rectified ones."""
+"""Random features of rows: Fourier features of an RBF kernel, and rectified projections."""
 
 import numpy as np
 
-SAMPLE = 1000  # rows that the bandwidth of random features is taken from
+BANDWIDTH_ROWS = 1000  # whose distances the bandwidth is taken from
 
 
-def lift(X, frequencies=None, phases=0.0):
-    """Rows (n, d) as float64, or their random Fourier features (n, D) (Rahimi and Recht 2007)."""
+def lift(
+    X: np.ndarray, frequencies: np.ndarray | None = None, phases: np.ndarray | float = 0.0
+) -> np.ndarray:
+    """Random Fourier features (n, D) float64 of rows (n, d) (Rahimi and Recht 2007).
+
+    Without ``frequencies`` (d, D) and ``phases`` (D,), the rows themselves, as float64.
+    """
     Z = X.astype(np.float64)
     if frequencies is not None:
+        # z(x) = sqrt(2 / D) cos(x Omega + phi), so that z(x) . z(x') ~ exp(-|x - x'|^2 / 2 sigma^2)
         Z = Z @ frequencies
         Z += phases
         np.cos(Z, out=Z)
@@ -16,54 +22,68 @@ def lift(X, frequencies=None, phases=0.0):
     return Z
 
 
-def draw_features(features, d, bandwidth, seed):
-    """Frequencies (d, D) and phases (D,) of features whose products approximate an RBF kernel of this bandwidth."""
+def draw_features(
+    features: int, d: int, bandwidth: float, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Frequencies (d, D) and phases (D,) of Fourier features of an RBF kernel, for ``lift``."""
     rng = np.random.default_rng([seed, 2])
-    return rng.normal(0, 1 / bandwidth, (d, features)), rng.uniform(0, 2 * np.pi, features)
+    frequencies = rng.normal(0, 1 / bandwidth, (d, features))
+    phases = rng.uniform(0, 2 * np.pi, features)
+    return frequencies, phases
 
 
-def median_distance(X, seed):
-    """The median distance between two of at most ``SAMPLE`` rows; 1 where there are no two different ones."""
-    rows = np.random.default_rng([seed, 1]).permutation(len(X))[:SAMPLE]
-    cosines = (X[rows].astype(np.float64) @ X[rows].T.astype(np.float64))[
-        np.triu_indices(len(rows), 1)
-    ]
-    # Unit rows; the mid of an even number of pairs is the lower one, an exact value.
-    return (
-        float(np.sqrt(max(2 - 2 * np.quantile(cosines, 0.5, method="lower"), 0)) or 1.0)
-        if len(cosines)
-        else 1.0
-    )
+def median_distance(X: np.ndarray, seed: int) -> float:
+    """The median distance between two of at most ``BANDWIDTH_ROWS`` unit rows (n, d).
+
+    Returns 1 if that is 0, or there is one row.
+    """
+    rows = np.random.default_rng([seed, 1]).permutation(len(X))[:BANDWIDTH_ROWS]
+    sample = X[rows].astype(np.float64)
+    cosines = (sample @ sample.T)[np.triu_indices(len(rows), 1)]
+    if not len(cosines):
+        return 1.0
+    # Of an even number of pairs the lower median, which is an exact value.
+    middle = np.quantile(cosines, 0.5, method="lower")
+    distance = float(np.sqrt(max(2 - 2 * middle, 0)))  # |a - b|^2 = 2 - 2 a . b
+    return distance or 1.0
 
 
-def orthogonal_frequencies(count, d, bandwidth, seed):
-    """Frequencies (d, count) of an RBF kernel, orthogonal d at a time (Yu et al. 2016), as long as normal ones."""
-    rng, blocks = np.random.default_rng([seed, 7]), []
+def orthogonal_frequencies(count: int, d: int, bandwidth: float, seed: int) -> np.ndarray:
+    """Frequencies (d, count) of an RBF kernel, orthogonal in blocks of d (Yu et al. 2016).
+
+    Their lengths are distributed as those of independent normal frequencies.
+    """
+    rng = np.random.default_rng([seed, 7])
+    blocks = []
     for _ in range(0, count, d):
-        turned, signs = np.linalg.qr(rng.normal(size=(d, d)))
-        blocks.append(turned * np.sign(np.diag(signs)) * np.sqrt(rng.chisquare(d, d)))
+        Q, R = np.linalg.qr(rng.normal(size=(d, d)))
+        rotation = Q * np.sign(np.diag(R))  # uniform over all rotations
+        blocks.append(rotation * np.sqrt(rng.chisquare(d, d)))
     return np.hstack(blocks)[:, :count] / bandwidth
 
 
-def cosines_and_sines(X, frequencies):
-    """Two features of unit length in all for each frequency (d, f) of rows (n, d): (n, 2 f) float64.
+def cosines_and_sines(X: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
+    """Fourier features (n, 2 f) float64 of rows (n, d), two for each frequency (d, f).
 
-    At as many features they follow the kernel more closely than cosines along frequencies drawn one
-    by one.
+    They have unit length. With as many features they follow the kernel more closely than cosines
+    with random phases.
     """
-    angles, half = X.astype(np.float64) @ frequencies, frequencies.shape[1]
-    F = np.empty((len(X), 2 * half))
-    np.cos(angles, out=F[:, :half])
-    np.sin(angles, out=F[:, half:])
-    F *= np.sqrt(1 / half)
+    # z(x) = sqrt(1 / f) [cos(x Omega), sin(x Omega)]
+    angles = X.astype(np.float64) @ frequencies
+    f = frequencies.shape[1]
+    F = np.empty((len(X), 2 * f))
+    np.cos(angles, out=F[:, :f])
+    np.sin(angles, out=F[:, f:])
+    F *= np.sqrt(1 / f)
     return F
 
 
-def rectified(X, projection):
-    """Positive parts of rows (n, d) along the columns of a normal projection (d, M): (n, M) float64.
+def rectified(X: np.ndarray, projection: np.ndarray) -> np.ndarray:
+    """Rectified projections (n, M) float64 of rows (n, d), by a normal projection (d, M).
 
     Scaled so that features of a unit row have unit length on average.
     """
+    # z(x) = sqrt(2 / M) max(0, x P)
     F = X.astype(np.float64) @ projection
     np.maximum(F, 0, out=F)
     F *= np.sqrt(2 / F.shape[1])

@@ -1,4 +1,4 @@
-"""Readers of the substrate's ledger: Gaussian models and a frozen head beside the nearest entries."""
+"""Readers of the substrate's ledger: models and a frozen head beside the nearest entries."""
 
 from ocrrlib.systems.base import Storage, best_seen
 from ocrrlib.systems.heads import StaticLinear, Trained
@@ -6,17 +6,19 @@ from ocrrlib.systems.neighbours import Substrate
 
 
 class LedgerReader(Trained, Substrate):
-    """A substrate whose ledger is read by ``models`` and a frozen head beside its neighbours; scores are probabilities.
+    """A substrate that answers from a mixture of models, a frozen head and its neighbours.
 
-    The models learn entries when the next prediction asks for them. The head is that of
-    ``static_linear``, and so is its size: 4 bytes a parameter, as published.
+    A subclass sets ``models``, each with ``learn``, ``project``, ``scores`` and ``nbytes``, and its
+    evidence is class probabilities. The models learn entries when the next prediction asks for
+    them. The head is that of ``static_linear``, and so is its size: 4 bytes a parameter, as
+    published.
     """
 
     def _fit(self, X, y):
         super()._fit(X, y)
         self.head = StaticLinear(self.seed, self.epochs, self.fit_lr, self.weight_decay, self.batch)
         self.head.fit(X, y, range(self.n_classes))
-        self.n_read = len(X)
+        self.n_read = len(X)  # entries that the models have learnt
 
     def _catch_up(self):
         """Let the models learn the entries written since they last looked."""
@@ -25,15 +27,14 @@ class LedgerReader(Trained, Substrate):
                 model.learn(self.entries.X[slot], int(self.entries.y[slot]))
         self.n_read = self.entries.size
 
-    def _answer(self, p):
-        return best_seen(p, self.seen)
+    def _answer(self, evidence):
+        return best_seen(evidence, self.seen)
 
-    def _probabilities(self, p):
-        return p
+    def _probabilities(self, evidence):
+        return evidence
 
-    def storage(self):
-        head, held = (
-            self.head.storage(),
-            self.entries.nbytes + sum(model.nbytes for model in self.models),
-        )
-        return Storage(held + head.bytes, self.entries.size, head.parameters)
+    def storage(self) -> Storage:
+        head = self.head.storage()
+        models = sum(model.nbytes for model in self.models)
+        size = self.entries.nbytes + models + head.bytes
+        return Storage(size, entries=self.entries.size, parameters=head.parameters)

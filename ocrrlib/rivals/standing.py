@@ -1,55 +1,73 @@
-"""Fixed queries whose products and scores are kept: only what changed since is computed again."""
+"""Products and scores of fixed queries that are kept: only what changed is computed again."""
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 
-def in_a_row(rows):
-    """Row numbers as a slice, so that large features are not copied, where each follows the one before."""
-    return slice(rows[0], rows[-1] + 1) if (np.diff(rows) == 1).all() else rows
+def as_slice(rows: np.ndarray) -> slice | np.ndarray:
+    """Row numbers (m,) as a slice if each follows the one before, as slicing copies no features."""
+    if (np.diff(rows) == 1).all():
+        return slice(rows[0], rows[-1] + 1)
+    return rows
 
 
 class StandingProducts:
-    """Products of fixed features (q, D) with vectors (D,) of a list that only grows, each computed once.
+    """Products of fixed features (q, D) with vectors (D,) in a growing list, each computed once.
 
-    Where weights change by terms of rank one, few vectors come between two tests and there are many
-    classes.
+    It saves time where weights change by terms of rank one: between two tests there are fewer new
+    vectors than classes.
     """
 
-    def __init__(self, F):
-        self.F, self.upto, self.known = F, np.zeros(len(F), np.int64), 0
-        self.V, self.kept = np.empty((0, F.shape[1])), np.empty((len(F), 0))
+    def __init__(self, F: np.ndarray):
+        self.F = F
+        self._V = np.empty((0, F.shape[1]))  # the vectors so far, with room for more
+        self._size = 0  # vectors in it
+        self._products = np.empty((len(F), 0))
+        self._upto = np.zeros(len(F), np.int64)  # vectors that each row was multiplied with
 
-    def __call__(self, vectors, rows):
-        """Products (len(rows), k) of the features ``rows`` with all vectors so far."""
-        k, upto = len(vectors), self.upto[rows]
-        if k > len(self.V):
-            self.V = np.vstack([self.V, np.empty((k, self.V.shape[1]))])
-            self.kept = np.hstack([self.kept, np.empty((len(self.F), k))])
-        if k > self.known:
-            self.V[self.known : k], self.known = vectors[self.known :], k
+    def __call__(self, vectors: Sequence[np.ndarray], rows: np.ndarray) -> np.ndarray:
+        """Products (m, k) of the features ``rows`` (m,) with all k vectors so far."""
+        k = len(vectors)
+        if k > len(self._V):
+            self._V = np.vstack([self._V, np.empty((k, self._V.shape[1]))])
+            self._products = np.hstack([self._products, np.empty((len(self.F), k))])
+        if k > self._size:
+            self._V[self._size : k] = vectors[self._size :]
+            self._size = k
+        upto = self._upto[rows]
         for first in np.unique(upto[upto < k]):
-            stale = in_a_row(rows[upto == first])
-            self.kept[stale, first:k] = self.F[stale] @ self.V[first:k].T
-        self.upto[rows] = k
-        return self.kept[rows, :k]
+            stale = as_slice(rows[upto == first])
+            self._products[stale, first:k] = self.F[stale] @ self._V[first:k].T
+        self._upto[rows] = k
+        return self._products[rows, :k]
 
 
 class StandingScores:
-    """A model's scores of fixed features (q, D), computed again only under classes that changed since."""
+    """Scores of fixed features (q, D), computed again only under classes that changed.
 
-    def __init__(self, model, F):
-        self.model, self.F = model, F
-        self.kept, self.upto = (
-            np.empty((len(F), len(model.counts))),
-            np.full(len(F), -1),
-        )  # no score is known yet
+    ``model`` has ``scores(F, classes)``, ``counts`` (C,) and ``changes``, the classes that changed,
+    in order, as ``GaussianClasses`` has.
+    """
 
-    def __call__(self, rows):
-        """Scores (len(rows), C) of the features ``rows``; a copy."""
-        changes, known = self.model.changes, self.upto[rows]
-        for upto in np.unique(known[known < len(changes)]):
-            stale = rows[known == upto]
-            classes = np.arange(self.kept.shape[1]) if upto < 0 else np.unique(changes[upto:])
-            self.kept[np.ix_(stale, classes)] = self.model.scores(self.F[in_a_row(stale)], classes)
-        self.upto[rows] = len(changes)
-        return self.kept[rows]
+    def __init__(self, model: Any, F: np.ndarray):
+        self.model = model
+        self.F = F
+        self._scores = np.empty((len(F), len(model.counts)))
+        self._upto = np.full(len(F), -1)  # changes that each row has seen; -1: not scored yet
+
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        """Scores (m, C) of the features ``rows`` (m,); a copy."""
+        changes = self.model.changes
+        seen = self._upto[rows]
+        for upto in np.unique(seen[seen < len(changes)]):
+            stale = rows[seen == upto]
+            if upto < 0:
+                classes = np.arange(self._scores.shape[1])
+            else:
+                classes = np.unique(changes[upto:])
+            scores = self.model.scores(self.F[as_slice(stale)], classes)
+            self._scores[np.ix_(stale, classes)] = scores
+        self._upto[rows] = len(changes)
+        return self._scores[rows]

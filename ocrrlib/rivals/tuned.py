@@ -4,49 +4,55 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ocrrlib.systems.base import best_seen
+from ocrrlib.systems.base import System, best_seen
 from ocrrlib.systems.heads import LinearHead
 
-HELD_OUT = 10  # of the known classes, a quarter at most, are held out in a rehearsal
+HELD_OUT = 10  # known classes, a quarter at most, that are held out in a rehearsal
 TESTED = 4  # every so-many-th row of a class is a test row there
 
 
-def rehearse(system, X, y, n_classes):
-    """Mean of novel and original accuracy after a stream of held-out known classes, every mistake corrected.
+def rehearse(system: System, X: np.ndarray, y: np.ndarray, n_classes: int) -> float:
+    """Mean of novel and original accuracy after a stream of known classes that are held out.
 
     Only the initial rows X (n, d), y (n,) are used, so that nothing is known of the classes to
     come. Every mistake is corrected whatever the policy of the stream, of which a system knows
-    nothing: the best step size here is not what fewer corrections would ask for. Of fewer than four
+    nothing: the best step size here need not be that for fewer corrections. Of fewer than four
     known classes none is held out.
     """
-    rng, classes = np.random.default_rng([system.seed, 6]), np.unique(y)
-    held = np.isin(y, rng.choice(classes, min(HELD_OUT, len(classes) // 4), replace=False))
+    rng = np.random.default_rng([system.seed, 6])
+    classes = np.unique(y)
+    n_held_out = min(HELD_OUT, len(classes) // 4)
+    held_out = np.isin(y, rng.choice(classes, n_held_out, replace=False))
     order = rng.permutation(len(y))
     tested = np.zeros(len(y), bool)
     for label in classes:
         own = order[y[order] == label]
         tested[own[TESTED - 1 :: TESTED]] = True
-    system.fit(X[~held & ~tested], y[~held & ~tested], range(n_classes))
-    for row in order[(held & ~tested)[order]]:
+
+    initial = ~held_out & ~tested
+    system.fit(X[initial], y[initial], range(n_classes))
+    streamed = held_out & ~tested
+    for row in order[streamed[order]]:
         if system.predict(X[row : row + 1])[0] != y[row]:
             system.correct(X[row], int(y[row]))
-    axes = [part for part in (held & tested, ~held & tested) if part.any()]
-    return float(np.mean([np.mean(system.predict(X[part]) == y[part]) for part in axes] or 0.0))
+
+    accuracies = []
+    for rows in (held_out & tested, ~held_out & tested):  # novel, original
+        if rows.any():
+            accuracies.append(np.mean(system.predict(X[rows]) == y[rows]))
+    return float(np.mean(accuracies or 0.0))
 
 
 @dataclass(eq=False)
 class Tuned(LinearHead):
-    """A linear head whose step size, where ``lr`` is None, is the one of ``rates`` that rehearses best."""
+    """A linear head with a tuned step size.
+
+    Where ``lr`` is None, it is the one of ``rates`` that rehearses best.
+    """
 
     lr: float | None = None
-    rates = (
-        0.1,
-        0.2,
-        0.5,
-        1.0,
-        2.0,
-        5.0,
-    )  # lowest first; rates for deep networks move a head on unit rows too little
+    # Lowest first; rates for deep networks move a head on unit rows too little.
+    rates = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
     def _tune(self, X, y):
         self.rate = self.lr or self._best_rate(X, y)
@@ -59,9 +65,9 @@ class Tuned(LinearHead):
 
 @dataclass(eq=False)
 class OnlineLinearTuned(Tuned):
-    """``online_linear`` that answers only classes of which a row was met, at the rate best on a rehearsal."""
+    """``online_linear`` at the rate that rehearses best, which answers only classes met."""
 
     rates = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 
-    def _answer(self, logits):
-        return best_seen(logits, self.seen)
+    def _answer(self, evidence):
+        return best_seen(evidence, self.seen)

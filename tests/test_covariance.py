@@ -1,0 +1,68 @@
+"""Covariances: bases and shrinkage are the textbook's."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import clusters
+
+from ocrrlib.rivals.covariance import discriminant_basis, ledoit_wolf_shrinkage, oas_shrinkage
+from ocrrlib.systems.base import class_means, class_sums
+
+KNOWN = 6
+CLASSES = 9
+D = 8
+X, Y = clusters(KNOWN, 30, D, seed=3)
+
+
+def scatter(Z, y):
+    """Of rows around the means of their classes."""
+    centred = Z - pd.DataFrame(Z).groupby(y).transform("mean").to_numpy()
+    return centred.T @ centred
+
+
+def within(Z, y):
+    """Covariance of rows of one class."""
+    return scatter(Z, y) / (len(y) - len(np.unique(y)))
+
+
+@pytest.mark.parametrize("shrinkage", [0.0, 0.3, 1.0])
+def test_rows_of_a_class_vary_by_one_and_class_means_by_what_is_not_due_to_few_rows(shrinkage):
+    keep = np.flatnonzero((Y > 0) | (np.cumsum(Y == 0) <= 3))  # classes of unequal size
+    rows = X[keep]
+    y = Y[keep]
+    mu, P, between = discriminant_basis(rows, y, CLASSES, shrinkage)
+    W = within(rows.astype(np.float64), y)
+    shrunk = (1 - shrinkage) * W + shrinkage * np.trace(W) / D * np.eye(D)
+    np.testing.assert_allclose(P.T @ shrunk @ P, np.eye(D), atol=1e-8)
+    Z = (rows - mu) @ P
+    means = np.array([Z[y == c].mean(axis=0) for c in range(KNOWN)])
+    np.testing.assert_allclose(means.mean(axis=0), 0, atol=1e-9)
+    expected = np.cov(means.T) - np.eye(D) * np.mean(1 / np.bincount(y))
+    np.testing.assert_allclose(np.diag(between), expected, atol=1e-8)
+    assert (np.diff(between) <= 0).all()
+
+
+def test_shrinkage_is_that_of_ledoit_and_wolf():
+    covariance = pytest.importorskip("sklearn.covariance")
+    centred = X.astype(np.float64) - class_means(*class_sums(X, Y, CLASSES))[Y]
+    _, expected = covariance.ledoit_wolf(centred, assume_centered=True)
+    assert ledoit_wolf_shrinkage(X, Y, CLASSES) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("n", [4, 40, 400])
+def test_oas_is_where_the_estimate_of_the_oracle_shrinkage_converges(n):
+    """The iteration of Chen et al. 2010, whose limit they give in closed form."""
+    Z = np.random.default_rng(n).normal(size=(n, D)) * np.linspace(0.1, 2, D)
+    S = Z.T @ Z / n
+    shrunk = np.eye(D)
+    for _ in range(1000):
+        product = np.trace(shrunk @ S)
+        square = np.trace(shrunk) ** 2
+        rho = ((1 - 2 / D) * product + square) / ((n + 1 - 2 / D) * product + (1 - n / D) * square)
+        shrunk = (1 - rho) * S + rho * np.trace(S) / D * np.eye(D)
+    assert oas_shrinkage(S, n) == pytest.approx(min(rho, 1), rel=1e-6)
+
+
+def test_oas_of_a_multiple_of_the_identity_is_one():
+    assert oas_shrinkage(np.eye(D), 40) == 1
+    assert oas_shrinkage(np.zeros((D, D)), 40) == 1
