@@ -1,4 +1,4 @@
-"""Your own system on the benchmark: as published for registry names, as expected for others, one line per mistake."""
+"""Your own system: as published for names, as expected for others, one line per mistake."""
 
 import doctest
 import os
@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import scipy.stats
 from conftest import Means
-from river import linear_model, multiclass, neighbors
+from river import base, linear_model, multiclass, neighbors
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.naive_bayes import BernoulliNB, GaussianNB
 from sklearn.neural_network import MLPClassifier
@@ -36,6 +36,20 @@ RIVER = {
     "neighbours": neighbors.KNNClassifier(),
     "one against the rest": multiclass.OneVsRestClassifier(linear_model.LogisticRegression()),
 }
+
+
+class Silent(base.Classifier):
+    """A river classifier that has labels only."""
+
+    _multiclass = True
+
+    def learn_one(self, x, y):
+        self.last = y
+
+    def predict_one(self, x, **kwargs):
+        return self.last
+
+
 ALL = (
     SKLEARN
     | RIVER
@@ -159,6 +173,60 @@ def test_an_object_with_probabilities_has_a_curve_and_others_have_none(tiny):
     assert plain.curve[["ausuc", "best_hm"]].isna().all(axis=None) and "ausuc" not in repr(plain)
     assert 0.5 < probable.runs["ausuc"].item() <= 1 and "ausuc" in repr(probable)
     assert "ausuc" not in set(plain.against(probable)["metric"])
+
+
+@pytest.mark.parametrize("name", ["gaussian", "bernoulli", "mlp", *RIVER])
+def test_a_classifier_of_a_library_with_probabilities_has_a_curve(name, tiny):
+    ausuc = evaluate(ALL[name], tiny, [0], **QUIET).runs["ausuc"].item()
+    assert 0.3 < ausuc <= 1
+
+
+@pytest.mark.parametrize("model", [SGDClassifier(), Silent(), "mlp"])
+def test_probabilities_are_there_only_where_the_model_has_them(model, tiny):
+    ausuc = evaluate(ALL.get(model, model), tiny, [0], **QUIET).runs["ausuc"]
+    assert ausuc.isna().item() == (model != "mlp")
+
+
+@pytest.mark.parametrize("name", ["gaussian", "bernoulli", "mlp"])
+def test_a_class_without_a_row_has_no_probability_and_the_others_sum_to_one(name, tiny):
+    s = make_scenario(tiny, 0, held_out=4, cap=None)
+    system = as_system(SKLEARN[name]).fit(s.X_initial, s.y_initial, s.classes)
+    p = system.predict_proba(s.queries)
+    assert p.shape == (len(s.queries), 12)
+    assert (p[:, s.held_out] == 0).all()
+    np.testing.assert_allclose(p.sum(axis=1), 1)
+    system.correct(s.X_stream[0], int(s.y_stream[0]))
+    np.testing.assert_allclose(system.predict_proba(s.queries).sum(axis=1), 1)
+
+
+def test_probabilities_that_are_missing_in_the_model_are_zero(tiny):
+    class Missing(MLPClassifier):
+        def predict_proba(self, X):
+            p = super().predict_proba(X)
+            p[::2, 0] = np.nan
+            p[1] = np.nan
+            return p
+
+    p = (
+        as_system(Missing())
+        .fit(tiny.X_train, tiny.y_train, tiny.classes)
+        .predict_proba(tiny.X_test)
+    )
+    assert (p[::2, 0] == 0).all()
+    assert (p[1] == 0).all()
+    np.testing.assert_allclose(np.delete(p, 1, 0).sum(axis=1), 1)
+
+
+def test_a_river_model_without_any_probability_of_a_row_gives_zeros(tiny):
+    class Empty(neighbors.KNNClassifier):
+        def predict_proba_one(self, x, **kwargs):
+            return {}
+
+        def predict_one(self, x, **kwargs):
+            return None
+
+    result = evaluate(Empty(), tiny, [0], **QUIET)
+    assert result.runs["novel"].item() == result.runs["ausuc"].item() == 0
 
 
 class Seeded(Means):
