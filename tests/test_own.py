@@ -16,6 +16,7 @@ from sklearn.naive_bayes import BernoulliNB, GaussianNB
 from sklearn.neural_network import MLPClassifier
 
 from ocrrlib.experiments import COMPARED
+from ocrrlib import tasks
 from ocrrlib.files import ROOT, InputError
 from ocrrlib.own import evaluate as own
 from ocrrlib.own.adapters import as_system
@@ -375,7 +376,7 @@ def test_resume_after_a_kill_equals_an_uninterrupted_run_and_an_edit_starts_anew
 
 def test_finished_seeds_are_kept_by_all_that_decides_them(tiny, tmp_path, monkeypatch):
     monkeypatch.setenv("OCRR_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(own, "STARTED", np.inf)  # other tests wrote modules and imported them
+    monkeypatch.setattr(tasks, "STARTED", np.inf)  # other tests wrote modules and imported them
     counts = []
     for options in (
         {},
