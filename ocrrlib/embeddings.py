@@ -53,7 +53,7 @@ class Embedded:
         """SHA-256 over names, labels and vectors."""
         digest = hashlib.sha256(json.dumps([self.dataset, self.encoder, self.classes]).encode())
         for array in (self.X_train, self.y_train, self.X_test, self.y_test):
-            digest.update(np.ascontiguousarray(array).view(np.uint8))
+            digest.update(np.ascontiguousarray(array).view(np.uint8).data)
         return digest.hexdigest()
 
 

@@ -72,19 +72,21 @@ def run(
     ] = "own run",
 ) -> None:
     """Evaluate systems one after the other, and print each result as soon as it is there."""
+    from ocrrlib.embeddings import Embedded
     from ocrrlib.own.data import read_data
     from ocrrlib.own.evaluate import evaluate
 
     compare = context.info_name == "compare"
     progress = sys.stderr.isatty()
     encoder = _named(encoder)
+    given: str | Embedded = dataset
     if data is not None:
-        dataset = read_data(data, text, label, split, encoder=encoder, progress=progress)
+        given = read_data(data, text, label, split, encoder=encoder, progress=progress)
     results = []
     for system in [_named(one) for one in systems]:  # all are imported before the first one runs
         found = evaluate(
             system,
-            dataset,
+            given,
             seeds,
             policy,
             encoder,

@@ -81,12 +81,12 @@ def evaluate(
     """
     title = name or title_of(system)
     seeds = parse_seeds(seeds)
-    policy = _policy(policy)
+    rule = _policy(policy)
     data = _load(dataset, encoder, reads_text=isinstance(as_system(system), TextSystem))
     if held_out is None:
         held_out = min(HELD_OUT, max(1, len(data.classes) // 4))
     encoder_name = encoder if isinstance(encoder, str) else None
-    options = (system, encoder_name, policy, held_out, every)
+    options = (system, encoder_name, rule, held_out, every)
     tasks = [
         Task({"run": f"{title} on {data.dataset}, seed {seed}"}, (data, seed, *options))
         for seed in seeds
@@ -95,7 +95,7 @@ def evaluate(
     cache = cache_folder() / "own" / digest[:32] if digest else None
     runs = run_tasks(_run, tasks, jobs, cache, progress, dask)
 
-    cell = {"dataset": data.dataset, "encoder": data.encoder, "policy": policy.name}
+    cell = {"dataset": data.dataset, "encoder": data.encoder, "policy": rule.name}
     rows = []
     for seed, checkpoints in zip(seeds, runs):
         run = cell | {"seed": seed, "system": title}
