@@ -87,6 +87,9 @@ def sync_to_disk(path: str | Path) -> None:
         os.close(handle)
 
 
+_sync = sync_to_disk  # the name by which memory.file asks for it
+
+
 def write_text(path: str | Path, text: str) -> None:
     """Write ``text`` (UTF-8) to ``path``, whole or not at all."""
     with atomic(path) as temporary:

@@ -1,6 +1,5 @@
 """Your own system: as published for names, as expected for others, one line per mistake."""
 
-import doctest
 import os
 import subprocess
 import sys
@@ -18,7 +17,6 @@ from sklearn.neural_network import MLPClassifier
 from ocrrlib.experiments import COMPARED
 from ocrrlib import tasks
 from ocrrlib.files import ROOT, InputError
-from ocrrlib.own import evaluate as own
 from ocrrlib.own.adapters import as_system
 from ocrrlib.own.evaluate import evaluate
 from ocrrlib.policies import Policy
@@ -391,8 +389,3 @@ def test_finished_seeds_are_kept_by_all_that_decides_them(tiny, tmp_path, monkey
     assert counts == [2, 2, 4, 6, 8, 10]
     evaluate("ncm", tiny, [2], **QUIET)
     assert len(list(tmp_path.rglob("*.json"))) == 10
-
-
-def test_the_example_of_the_docstring_is_right():
-    found = doctest.testmod(own, optionflags=doctest.ELLIPSIS)
-    assert found.attempted and not found.failed
