@@ -96,12 +96,14 @@ def run_tasks(
     if dask:
         client = connect(dask)
         workers = dict(backend="dask", n_jobs=-1)
-        keep_in, parent = None, None
+        keep_in = None
+        parent = None
     else:  # arrays are sent, not mapped: maps of a killed parent would stay in memory
         client = nullcontext()
         jobs = min(jobs, max(1, len(groups)))
         workers = dict(backend="loky", n_jobs=jobs, inner_max_num_threads=1, max_nbytes=None)
-        keep_in, parent = cache, os.getpid()
+        keep_in = cache
+        parent = os.getpid()
     bar = tqdm(total=len({*keys}), initial=len(found), unit="run", disable=not progress)
     with bar, client, joblib.parallel_config(**workers):
         work = [joblib.delayed(_do)(function, group, keep_in, parent) for group in longest_first]

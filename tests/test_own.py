@@ -14,8 +14,8 @@ from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.naive_bayes import BernoulliNB, GaussianNB
 from sklearn.neural_network import MLPClassifier
 
-from ocrrlib.experiments import COMPARED
 from ocrrlib import tasks
+from ocrrlib.experiments import COMPARED
 from ocrrlib.files import ROOT, InputError
 from ocrrlib.own.adapters import as_system
 from ocrrlib.own.evaluate import evaluate
@@ -75,7 +75,8 @@ def test_registry_name_gives_the_published_rows_exactly(ncm):
 
 
 def test_finals_are_the_last_checkpoint_and_the_mean_over_the_stream(ncm):
-    run, row = ncm.curve[ncm.curve["seed"] == 3], ncm.runs.iloc[1]
+    run = ncm.curve[ncm.curve["seed"] == 3]
+    row = ncm.runs.iloc[1]
     area = np.trapezoid(run["original_acc"], run["step"]) / run["step"].iloc[-1]
     assert row["novel"] == run["novel_acc"].iloc[-1] and row["anytime original"] == pytest.approx(
         area, abs=1e-12
@@ -110,10 +111,8 @@ def test_compared_refuses_what_is_not_published(banking):
 
 
 def test_against_pairs_by_seed(tiny):
-    one, other = (
-        evaluate("slda", tiny, [2, 0, 1], **QUIET),
-        evaluate("ncm", tiny, [0, 1, 5], **QUIET),
-    )
+    one = evaluate("slda", tiny, [2, 0, 1], **QUIET)
+    other = evaluate("ncm", tiny, [0, 1, 5], **QUIET)
     table = one.against(other).set_index("metric")
     gaps = (one.runs.set_index("seed")["original"] - other.runs.set_index("seed")["original"])[
         [0, 1]
@@ -135,10 +134,8 @@ def test_it_streams_learns_new_classes_and_stays_as_given(name, tiny):
 @pytest.mark.parametrize("name", SKLEARN)
 def test_a_class_without_a_row_is_masked_until_it_is_corrected(name, tiny):
     s = make_scenario(tiny, 0, held_out=4, cap=None)
-    system, new = (
-        as_system(SKLEARN[name]).fit(s.X_initial, s.y_initial, s.classes),
-        int(s.y_stream[0]),
-    )
+    system = as_system(SKLEARN[name]).fit(s.X_initial, s.y_initial, s.classes)
+    new = int(s.y_stream[0])
     assert set(system.predict(s.queries).tolist()) <= set(s.y_initial.tolist())
     for row in np.tile(s.X_stream[s.y_stream == new], (4, 1)):
         system.correct(row, new)
@@ -231,7 +228,8 @@ def test_a_river_model_without_any_probability_of_a_row_gives_zeros(tiny):
 class Seeded(Means):
     def __init__(self, k=5, *, seed=None):
         super().__init__()
-        self.seed, self.k = seed, k
+        self.seed = seed
+        self.k = k
 
 
 @pytest.mark.parametrize(
@@ -256,10 +254,8 @@ def test_global_draws_are_repeated(tiny):
             super().fit(X, y, classes)
             self.sums += np.random.normal(size=self.sums.shape)
 
-    both, one = (
-        evaluate(Noisy(), tiny, [0, 1], **QUIET).curve,
-        evaluate(Noisy(), tiny, [1], **QUIET).curve,
-    )
+    both = evaluate(Noisy(), tiny, [0, 1], **QUIET).curve
+    one = evaluate(Noisy(), tiny, [1], **QUIET).curve
     assert one.equals(both[both["seed"] == 1].reset_index(drop=True))
 
 
@@ -363,7 +359,9 @@ def test_resume_after_a_kill_equals_an_uninterrupted_run_and_an_edit_starts_anew
         command = [sys.executable, "-c", KILLED.format(path=str(vectors))]
         return subprocess.run(command, env=os.environ | more, capture_output=True, text=True)
 
-    killed, resumed, whole = run("2", "one"), run("", "one", "1"), run("", "other")
+    killed = run("2", "one")
+    resumed = run("", "one", "1")
+    whole = run("", "other")
     assert killed.returncode == 9 and killed.stdout == ""
     assert resumed.stdout == whole.stdout and resumed.stdout.count("\n") > 9
     assert (resumed.stderr, whole.stderr) == ("fitted\n", "fitted\n" * 3)
