@@ -21,40 +21,43 @@ CITED = re.search(
     r"repository-code:.*github\.com/([\w-]+/[\w.-]+)", (ROOT / "CITATION.cff").read_text("utf-8")
 )
 REPOSITORY = CITED[1] if CITED else "OWNER/REPOSITORY"
+BINDER = f"https://mybinder.org/v2/gh/{REPOSITORY}/HEAD?urlpath=lab/tree/notebooks/NAME.ipynb"
+JUPYTERLAB = "http://localhost:8888/lab/tree/notebooks/NAME.ipynb"
 BUTTONS = f"""<p class="open-in">
-<a href="https://mybinder.org/v2/gh/{REPOSITORY}/HEAD?urlpath=lab/tree/notebooks/NAME.ipynb">Open in Binder</a>
-<a href="http://localhost:8888/lab/tree/notebooks/NAME.ipynb" title="after `make lab`">Open in local JupyterLab</a>
+<a href="{BINDER}">Open in Binder</a>
+<a href="{JUPYTERLAB}" title="after `make lab`">Open in local JupyterLab</a>
 <a href="../NAME.html">One HTML file</a></p>"""
-WIDGET = "application/vnd.jupyter.widget-view+json"  # needs a kernel: shown in Binder and JupyterLab only
-NBCONVERT = "-m nbconvert --to html --log-level ERROR --HTMLExporter.mathjax_url= --HTMLExporter.require_js_url="
-
-project, author, language = "OCRR compendium", "The OCRR compendium's maintainers", "en"
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinxcontrib.bibtex"]
-exclude_patterns, bibtex_bibfiles = ["examples", "made"], ["../paper/references.bib"]
-html_theme, html_title, html_static_path, html_css_files = (
-    "sphinx_book_theme",
-    project,
-    ["_static"],
-    ["site.css"],
+WIDGET = "application/vnd.jupyter.widget-view+json"  # needs a kernel: not on pages
+NBCONVERT = (
+    *("-m", "nbconvert", "--to", "html", "--log-level", "ERROR"),
+    "--HTMLExporter.mathjax_url=",
+    "--HTMLExporter.require_js_url=",
 )
+
+project = "OCRR compendium"
+author = "The OCRR compendium's maintainers"
+language = "en"
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinxcontrib.bibtex"]
+exclude_patterns = ["examples", "made"]
+bibtex_bibfiles = ["../paper/references.bib"]
+html_theme = "sphinx_book_theme"
+html_title = project
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_theme_options = {"home_page_in_toc": True, "show_toc_level": 2, "navbar_persistent": []}
 html_show_search_summary = False  # a page opened from a folder cannot fetch others
 html_extra_path = ["../paper/ocrr.html", "../paper/ocrr.pdf", "../build/html"]
 myst_heading_anchors = 3
-nb_execution_mode, nb_output_stderr, nb_merge_streams, nb_render_markdown_format = (
-    "off",
-    "remove",
-    True,
-    "gfm",
-)
-autodoc_default_options, autodoc_preserve_defaults = (
-    {"members": True, "member-order": "bysource"},
-    True,
-)
+nb_execution_mode = "off"
+nb_output_stderr = "remove"
+nb_merge_streams = True
+nb_render_markdown_format = "gfm"
+autodoc_default_options = {"members": True, "member-order": "bysource"}
+autodoc_preserve_defaults = True
 
 
 def copy_notebooks():
-    """Copy executed notebooks into the source tree, without widgets, and convert each to one HTML file."""
+    """Copy executed notebooks into the source tree, without widgets; make an HTML file of each."""
     shutil.rmtree(DOCS / "notebooks", ignore_errors=True)
     (DOCS / "notebooks").mkdir()
     for path in (ROOT / "build/notebooks").glob("[0-9]*.ipynb"):
@@ -65,13 +68,13 @@ def copy_notebooks():
         nbformat.write(notebook, DOCS / "notebooks" / path.name)
     copies = sorted((DOCS / "notebooks").glob("*.ipynb"))
     subprocess.run(
-        [sys.executable, *NBCONVERT.split(), "--output-dir", ROOT / "build/html", *copies],
+        [sys.executable, *NBCONVERT, "--output-dir", ROOT / "build/html", *copies],
         check=True,
     )
 
 
 def write_table(name, frame, columns):
-    """Write rows as a table that filters and sorts offline, for the page of that name to include."""
+    """Write a table that filters and sorts offline, for the page of that name to include."""
     frame = frame[columns.split(", ")].fillna("").round(3)
     controls = {
         "columnControl": ["order", ["searchList"]],
@@ -100,7 +103,8 @@ def setup(app):
         claims,
         "section, claim, verdict, note, printed, ours found, released found, paper found",
     )
-    columns = "dataset, policy, rank, system, anytime novel, novel, original, corrections, collapsed, source"
+    columns = "dataset, policy, rank, system, anytime novel, novel, original, corrections, "
+    columns += "collapsed, source"
     write_table("leaderboard", pd.read_csv(ROOT / "figures/leaderboard.csv"), columns)
     app.connect("html-page-context", add_buttons)
     app.connect(

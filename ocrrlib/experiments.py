@@ -13,6 +13,10 @@ from ocrrlib.policies import JOINT, POLICIES
 from ocrrlib.scenario import PAPER_CAP
 from ocrrlib.systems import SYSTEMS
 
+ONE = ("banking77",)
+BOTH = ("banking77", "clinc150")
+THREE = (*BOTH, "hwu64")
+ALL_POLICIES = tuple(POLICIES)
 SEEDS = (0, 1, 2)
 MOST_SEEDS = 100_000  # of one range: each is laid out
 
@@ -54,6 +58,20 @@ class Experiment:
     encoder: str = DEFAULT_ENCODER
 
 
+def wider(policies: tuple[str, ...], systems: tuple[str, ...], encoder=DEFAULT_ENCODER):
+    """An experiment of our own: three datasets, 20 seeds, whole test sets."""
+    return Experiment(
+        THREE,
+        policies,
+        systems,
+        "fresh",
+        seeds=tuple(range(20)),
+        cap=None,
+        rows=True,
+        encoder=encoder,
+    )
+
+
 def joining(comparison: str, first: Sequence[str] = ()) -> tuple[str, ...]:
     """Systems whose registry rows join a comparison: some ``first``, the others in its order.
 
@@ -87,34 +105,21 @@ VARIANTS = joining(
 )
 STORAGE = joining("storage_pareto", ("substrate",))
 
-ONE = ("banking77",)
-BOTH = ("banking77", "clinc150")
-THREE = (*BOTH, "hwu64")
-ALL_POLICIES = tuple(POLICIES)
-WIDER = dict(seeds=tuple(range(20)), cap=None, rows=True)
-
 EXPERIMENTS = {
     "full_sweep": Experiment(BOTH, ALL_POLICIES, FULL_SWEEP, "fresh"),
     "storage_pareto": Experiment(ONE, ("oracle",), STORAGE, "continued"),
     "lora": Experiment(ONE, ("oracle",), LORAS, "continued", slower=5),
     "vote_ablation": Experiment(ONE, ("oracle",), VARIANTS, "continued"),
-    "beyond": Experiment(THREE, ALL_POLICIES, COMPARED, "fresh", **WIDER),
-    "beyond_mpnet": Experiment(
-        THREE,
-        ALL_POLICIES,
-        joining("beyond_mpnet", first=NARROWER),
-        "fresh",
-        encoder=SECOND_ENCODER,
-        **WIDER,
+    "beyond": wider(ALL_POLICIES, COMPARED),
+    "beyond_mpnet": wider(
+        ALL_POLICIES, joining("beyond_mpnet", first=NARROWER), encoder=SECOND_ENCODER
     ),
-    "beyond_tfidf": Experiment(
-        THREE, ALL_POLICIES, NARROWER, "fresh", encoder=LEXICAL_ENCODER, **WIDER
-    ),
-    "joint": Experiment(THREE, (JOINT.name,), joining("joint", first=NARROWER), "fresh", **WIDER),
+    "beyond_tfidf": wider(ALL_POLICIES, NARROWER, encoder=LEXICAL_ENCODER),
+    "joint": wider((JOINT.name,), joining("joint", first=NARROWER)),
 }
 
 # ``quick`` shows in seconds that everything works; its numbers mean nothing.
-PROFILES = {"paper": dict(cap=PAPER_CAP, thin=1), "quick": dict(cap=60, thin=24)}
+PROFILES: dict[str, dict] = {"paper": dict(cap=PAPER_CAP, thin=1), "quick": dict(cap=60, thin=24)}
 WHOLE = PROFILES | {"paper": dict(cap=None, thin=1)}  # for what is not the paper's: all test rows
 
 
@@ -163,13 +168,11 @@ def grid(
     out of range.
     """
     plan = pick("experiment", experiment, EXPERIMENTS)
-    size = dict(pick("profile", profile, PROFILES))
-    if profile == "quick":
-        size["thin"] *= plan.slower
-    else:
-        size["cap"] = plan.cap
+    size = pick("profile", profile, PROFILES)
+    cap = size["cap"] if profile == "quick" else plan.cap
+    thin = size["thin"] * plan.slower if profile == "quick" else size["thin"]
     return [
-        Run(dataset, encoder or plan.encoder, policy, seed, system, draw=plan.draw, **size)
+        Run(dataset, encoder or plan.encoder, policy, seed, system, plan.draw, cap, thin)
         for dataset in plan.datasets
         for policy in plan.policies
         for seed in parse_seeds(plan.seeds if seeds is None else seeds)

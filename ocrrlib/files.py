@@ -1,4 +1,4 @@
-"""Files that are never half-written, where they stand, and the error of bad input."""
+"""Atomic writes, paths of the project, and ``InputError``."""
 
 import glob
 import hashlib
@@ -6,42 +6,45 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any, TypeVar
 
-ROOT = (
-    Path(__file__).resolve().parent.parent
-)  # the checkout: data, figures and build folders stand here
+ROOT = Path(__file__).resolve().parent.parent  # the checkout, with data, figures and build folders
 PACKAGED = Path(__file__).resolve().parent / "data"  # in an installed wheel only
+_T = TypeVar("_T")
 
 
 class InputError(ValueError):
     """Bad input, named in one line with the way out; nothing was changed or lost."""
 
 
-def pick(kind, name, options):
-    """Return ``options[name]``; otherwise raise an ``InputError`` that lists the names of this kind."""
+def pick(kind: str, name: Any, options: Mapping[str, _T]) -> _T:
+    """Return ``options[name]``; raise an ``InputError`` that lists all names if there is none."""
     if name in options:
         return options[name]
-    hint = "".join(
-        f" (did you mean {close!r}?)" for close in get_close_matches(str(name), list(options), n=1)
-    )
+    close = get_close_matches(str(name), list(options), n=1)
+    hint = f" (did you mean {close[0]!r}?)" if close else ""
     raise InputError(f"unknown {kind} {name!r}{hint}; there are: {', '.join(options)}")
 
 
-def installed():
+def installed() -> bool:
     """Whether the package was installed from a wheel, without a checkout around it."""
     return PACKAGED.is_dir()
 
 
-def data_folder():
+def data_folder() -> Path:
     """Folder of the published ``embeddings`` and ``results``; a wheel has some of them."""
     return PACKAGED if installed() else ROOT / "data"
 
 
-def cache_folder():
-    """Folder for files that can be made again: ``OCRR_CACHE_DIR``, else in the checkout or the user's cache."""
+def cache_folder() -> Path:
+    """Folder for files that can be made again.
+
+    That is ``OCRR_CACHE_DIR``, else a folder in the checkout, or of a wheel the user's cache.
+    """
     import pooch  # slow to import
 
     default = pooch.os_cache("ocrr") if installed() else ROOT / "build/cache"
@@ -49,7 +52,7 @@ def cache_folder():
 
 
 @contextmanager
-def atomic(path):
+def atomic(path: str | os.PathLike) -> Iterator[Path]:
     """Yield a temporary path; sync it to disk and move it into place on success only.
 
     Raises ``InputError`` if the file cannot be written, as on a full disk.
@@ -57,22 +60,25 @@ def atomic(path):
     path = Path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        for left in path.parent.glob(f".{glob.escape(path.name)}.*~"):  # by a killed write
-            if time.time() - left.stat().st_mtime > 3600:
-                shutil.rmtree(left, ignore_errors=True)
+        for leftover in path.parent.glob(f".{glob.escape(path.name)}.*~"):  # by a killed write
+            if time.time() - leftover.stat().st_mtime > 3600:
+                shutil.rmtree(leftover, ignore_errors=True)
         with tempfile.TemporaryDirectory(
             dir=path.parent, prefix=f".{path.name}.", suffix="~"
         ) as folder:
-            yield (temporary := Path(folder) / path.name)
+            temporary = Path(folder) / path.name
+            yield temporary
             sync_to_disk(temporary)
             os.replace(temporary, path)
             sync_to_disk(path.parent)
     except OSError as error:
-        way_out = "make room, or choose a folder that can be written"
-        raise InputError(f"cannot write {path}: {error.strerror or error}; {way_out}") from error
+        raise InputError(
+            f"cannot write {path}: {error.strerror or error}; "
+            "make room, or choose a folder that can be written"
+        ) from error
 
 
-def sync_to_disk(path):
+def sync_to_disk(path: str | Path) -> None:
     """Flush a file, or the names in a folder, to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
@@ -81,26 +87,25 @@ def sync_to_disk(path):
         os.close(handle)
 
 
-def write_text(path, text):
+def write_text(path: str | os.PathLike, text: str) -> None:
     """Write ``text`` (UTF-8) to ``path``, whole or not at all."""
     with atomic(path) as temporary:
         temporary.write_bytes(text.encode("utf-8"))
 
 
-def sha256(path):
+def sha256(path: str | Path) -> str:
     """SHA-256 of a file's bytes, as 64 hexadecimal digits."""
     with open(path, "rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
-def check_name(what, name):
-    """Refuse a name that is empty, or has control characters or HTML in it: it goes into tables and pages."""
-    if not (
-        isinstance(name, str)
-        and name.strip()
-        and name.isprintable()
-        and not set(name) & set("<>&|`")
-    ):
+def check_name(what: str, name: Any) -> None:
+    """Raise ``InputError`` unless a name can stand in tables and web pages as it is.
+
+    It may not be empty or have control characters or HTML in it; ``what`` is the kind of name.
+    """
+    plain = isinstance(name, str) and name.strip() and name.isprintable()
+    if not plain or set(name) & set("<>&|`"):
         raise InputError(
             f"{what} {name!r} is not a plain name: use printable characters other than < > & | `"
         )

@@ -65,6 +65,17 @@ class Policy:
     mistake, the last ones at the end of the stream.
 
     Raises ``InputError`` if a number is out of range or a name unknown.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> half = Policy("half", p=0.5)
+    >>> half.draws(seed=0, n=8)
+    array([False, False, False, False,  True,  True, False,  True])
+    >>> half.draws(seed=0, n=1000).sum()
+    np.int64(482)
+    >>> replace(half, name="exact half", exact=True).draws(seed=0, n=1000).sum()
+    np.int64(500)
     """
 
     name: str

@@ -71,6 +71,17 @@ def make_scenario(
     ``thin``-th training row is kept.
 
     Raises ``InputError`` if the draw is unknown or a number is out of range.
+
+    Examples
+    --------
+    >>> from ocrrlib.embeddings import load
+    >>> scenario = make_scenario(load("banking77"), seed=0)
+    >>> [scenario.classes[i] for i in scenario.held_out[:2]]
+    ['top_up_by_card_charge', 'topping_up_by_card']
+    >>> scenario.X_initial.shape, scenario.X_stream.shape
+    ((8808, 384), (1195, 384))
+    >>> len(scenario.y_novel), len(scenario.y_original)  # at most 400, as in the paper's code
+    (400, 400)
     """
     renew = pick("draw", draw, DRAWS)
     n_classes = len(data.classes)

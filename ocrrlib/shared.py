@@ -7,25 +7,33 @@ neighbours are the same for every policy and for several systems.
 import functools
 import hashlib
 import weakref
+from collections.abc import Callable
 
 import numpy as np
 
-_read_only = {}  # id of a read-only array -> a weak reference to it, and its digest
+_read_only: dict[int, tuple] = {}  # id of a read-only array: a weak reference to it, its digest
 
 
 def _key(value):
-    """An array by shape, type and content, anything else by itself; what cannot change is hashed once."""
+    """A hashable key of an argument: an array's shape, type and content; else the value itself.
+
+    A read-only array is hashed once.
+    """
     if not isinstance(value, np.ndarray):
         return value
-    array, digest = _read_only.get(id(value), (lambda: None, None))
-    if value.flags.writeable or array() is not value:
+    digest = None
+    if id(value) in _read_only:
+        reference, known = _read_only[id(value)]
+        if reference() is value and not value.flags.writeable:  # ids of deleted arrays come again
+            digest = known
+    if digest is None:
         digest = hashlib.sha256(np.ascontiguousarray(value).view(np.uint8)).digest()
         if not value.flags.writeable:
-            _read_only[id(value)] = weakref.ref(value), digest
+            _read_only[id(value)] = (weakref.ref(value), digest)
     return value.shape, value.dtype.str, digest
 
 
-def shared(keep):
+def shared(keep: int) -> Callable:
     """Remember the last ``keep`` results of a pure function by the content of its arguments.
 
     The result is handed to every caller, so callers must copy before they change it.
@@ -36,14 +44,16 @@ def shared(keep):
 
         @functools.wraps(function)
         def remembered(*args, **kwargs):
-            key = (
-                tuple(map(_key, args)),
-                tuple((name, _key(kwargs[name])) for name in sorted(kwargs)),
-            )
-            results[key] = results.pop(key) if key in results else function(*args, **kwargs)
+            named = tuple((name, _key(kwargs[name])) for name in sorted(kwargs))
+            key = (tuple(map(_key, args)), named)
+            if key in results:
+                result = results.pop(key)
+            else:
+                result = function(*args, **kwargs)
+            results[key] = result  # the newest is last
             for oldest in list(results)[:-keep]:
                 del results[oldest]
-            return results[key]
+            return result
 
         remembered.forget = results.clear
         return remembered

@@ -45,6 +45,20 @@ def run_stream(
         Stream items between checkpoints; there is one before the first and one after the last.
     fitted : bool
         Whether the system was fitted on the scenario already.
+
+    Examples
+    --------
+    >>> from ocrrlib.embeddings import load
+    >>> from ocrrlib.policies import POLICIES
+    >>> from ocrrlib.scenario import make_scenario
+    >>> from ocrrlib.systems import make
+    >>> scenario = make_scenario(load("banking77"), seed=0)
+    >>> for at in run_stream(make("ncm"), scenario, POLICIES["random10"], every=400):
+    ...     print(at.step, at.corrections, round(at.novel_acc, 3), round(at.original_acc, 3))
+    0 0 0.0 0.875
+    400 21 0.645 0.875
+    800 30 0.767 0.875
+    1195 38 0.787 0.873
     """
     if not fitted:
         system.fit(scenario.X_initial, scenario.y_initial, scenario.classes)

@@ -1,7 +1,7 @@
 """Many pieces of work: in parallel, resumable, each kept as soon as it is finished.
 
-A finished result is kept under ``build/`` by all that decides it: its key, the text of the code and
-the versions of libraries, so that nobody who edits a system is shown old results.
+A finished result is kept under ``build/`` by everything that decides it: its key, the text of the
+code and the versions of libraries. After an edit of a system, old results are never shown.
 """
 
 import functools
@@ -10,10 +10,16 @@ import importlib.metadata
 import inspect
 import json
 import os
-from contextlib import nullcontext, suppress
+import sys
+import sysconfig
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import cloudpickle
 import joblib
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
@@ -22,16 +28,30 @@ from ocrrlib.files import InputError, cache_folder, write_text
 
 CACHE = cache_folder() / "runs"
 PATIENCE = 10  # seconds that a Dask scheduler has to answer
-LIBRARIES = "numpy scipy scikit-learn torch river transformers peft hnswlib chroma-hnswlib faiss-cpu usearch turbovec"
+LIBRARIES = (
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "torch",
+    "river",
+    "transformers",
+    "peft",
+    "hnswlib",
+    "chroma-hnswlib",
+    "faiss-cpu",
+    "usearch",
+    "turbovec",
+)
+STARTED = time.time()
 
 
 @dataclass(frozen=True)
 class Task:
     """A call of a function with ``args``.
 
-    ``key`` is all that decides the result but the code, as JSON can hold it. One worker does the
-    tasks of a ``group`` in a row, as they share work. ``cost`` is about how long it takes, in any
-    unit: what is long must not start last.
+    ``key`` is everything but the code that decides the result, as JSON can hold it. One worker does
+    the tasks of a ``group`` in a row, as they share work. ``cost`` is an estimate of the time, in
+    any unit; the longest groups are started first.
     """
 
     key: dict
@@ -40,38 +60,53 @@ class Task:
     cost: float = 1
 
 
-def run_tasks(function, tasks, jobs=1, cache=CACHE, progress=True, dask=None):
+def run_tasks(
+    function: Callable,
+    tasks: Sequence[Task],
+    jobs: int = 1,
+    cache: str | Path | None = CACHE,
+    progress: bool = True,
+    dask: str | None = None,
+) -> list:
     """``function(*task.args)`` for every task, in order; tasks of one key are done once.
 
     ``function`` gives what JSON can hold, the same whenever it is called. ``jobs`` worker processes
-    do the work, or the cluster whose scheduler has the address ``dask``. What is finished is kept
-    in the folder ``cache``, if there is one, and not done again.
+    do the work, or the cluster whose scheduler has the address ``dask``. A finished result is kept
+    in the folder ``cache``, if there is one, and not computed again.
 
     Raises ``InputError`` if there are too few jobs, no scheduler answers or a task raises one, and
-    ``RuntimeError`` if a task fails otherwise. Either error names the task; all that were finished
-    are kept.
+    ``RuntimeError`` if a task fails otherwise. Either error names the task; finished results are
+    kept.
     """
     if jobs < 1:
         raise InputError(f"{jobs} jobs are too few: give at least 1")
-    code, found, groups = _code(inspect.getsourcefile(function)), {}, {}
+    code = _code(inspect.getsourcefile(function))
     keys = [_digest([code, function.__qualname__, task.key]) for task in tasks]
+    found = {}
+    groups: dict[Any, dict[str, Task]] = {}
     for key, task in dict(zip(keys, tasks)).items():
         try:
             found[key] = json.loads(_file(cache, key).read_text(encoding="utf-8"))
         except (OSError, TypeError, ValueError):  # missing, no cache, or damaged
-            groups.setdefault(key if task.group is None else task.group, {})[key] = task
-    longest_first = sorted(
-        groups.values(), key=lambda part: sum(task.cost for task in part.values()), reverse=True
-    )
+            group = key if task.group is None else task.group
+            groups.setdefault(group, {})[key] = task
+    longest_first = sorted(groups.values(), key=_total_cost, reverse=True)
+
+    client: AbstractContextManager
     if dask:
-        workers, there, keeping = dict(backend="dask", n_jobs=-1), connect(dask), (None, None)
+        client = connect(dask)
+        workers = dict(backend="dask", n_jobs=-1)
+        keep_in = None
+        parent = None
     else:  # arrays are sent, not mapped: maps of a killed parent would stay in memory
+        client = nullcontext()
         jobs = min(jobs, max(1, len(groups)))
         workers = dict(backend="loky", n_jobs=jobs, inner_max_num_threads=1, max_nbytes=None)
-        there, keeping = nullcontext(), (cache, os.getpid())
+        keep_in = cache
+        parent = os.getpid()
     bar = tqdm(total=len({*keys}), initial=len(found), unit="run", disable=not progress)
-    with bar, there, joblib.parallel_config(**workers):
-        work = [joblib.delayed(_do)(function, part, *keeping) for part in longest_first]
+    with bar, client, joblib.parallel_config(**workers):
+        work = [joblib.delayed(_do)(function, group, keep_in, parent) for group in longest_first]
         for done in joblib.Parallel(return_as="generator_unordered", pre_dispatch="all")(work):
             found |= done
             if dask and cache:  # a worker elsewhere has no folder in common with us
@@ -81,13 +116,17 @@ def run_tasks(function, tasks, jobs=1, cache=CACHE, progress=True, dask=None):
     return [found[key] for key in keys]
 
 
+def _total_cost(group):
+    return sum(task.cost for task in group.values())
+
+
 def _do(function, tasks, cache, parent):
     """Results of tasks by key, done in a row in the process ``parent`` or a child of it."""
     done = {}
     with threadpool_limits(1):  # sums are made in one order whatever the machine
         for key, task in tasks.items():
             if parent not in (None, os.getpid(), os.getppid()):
-                os._exit(1)  # whoever asked for this was killed
+                os._exit(1)  # the calling process was killed
             try:
                 done[key] = function(*task.args)
             except Exception as error:
@@ -98,8 +137,11 @@ def _do(function, tasks, cache, parent):
     return done
 
 
-def connect(address):
-    """A client of the Dask scheduler at an address; ``InputError`` if none answers or Dask is not installed."""
+def connect(address: str) -> Any:
+    """A client of the Dask scheduler at an address.
+
+    Raises ``InputError`` if no scheduler answers or Dask is not installed.
+    """
     try:
         from distributed import Client
 
@@ -120,19 +162,40 @@ def _digest(value):
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
 
 
-@functools.cache  # once: what is edited later is not what runs
+@functools.cache  # once: a later edit is not in the code that runs
 def _code(path):
-    """Digest of the text of this package and of one more file, and of the libraries' versions."""
+    """SHA-256 of the text of this package and of one more file, and of the libraries' versions."""
     files = [*sorted(Path(__file__).parent.rglob("*.py")), path]
-    return _digest(
-        [libraries(), *(hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files)]
-    )
+    texts = [hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files]
+    return _digest([libraries(), *texts])
 
 
-def libraries():
-    """Versions of the libraries that compute, by name; of those that are installed."""
+def own_code_digest(*parts: Any) -> str | None:
+    """SHA-256 of the pickle of ``parts`` and of the text of all loaded modules of your own.
+
+    Installed modules and this package are left out: ``run_tasks`` covers them. None where the
+    digest cannot be known: a part cannot be pickled, or a module changed after it was loaded.
+    """
+    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    elsewhere = tuple(sysconfig.get_path(name) for name in names) + (str(Path(__file__).parent),)
+    modules = list(sys.modules.values())
+    files = sorted({str(getattr(module, "__file__", None)) for module in modules})
+    yours = [Path(file) for file in files if file.endswith(".py")]
+    yours = [path for path in yours if not str(path).startswith(elsewhere)]
+    try:
+        yours = [path for path in yours if path.is_file()]  # some of torch's modules only name one
+        if any(path.stat().st_mtime > STARTED for path in yours):
+            return None
+        texts = [path.read_bytes() for path in yours]
+        return hashlib.sha256(cloudpickle.dumps((parts, texts))).hexdigest()
+    except Exception:  # many kinds: pickling runs code of your own
+        return None
+
+
+def libraries() -> dict[str, str]:
+    """Versions of the installed libraries that compute, by name."""
     found = {}
-    for name in LIBRARIES.split():
+    for name in LIBRARIES:
         with suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)
     return found

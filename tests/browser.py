@@ -10,7 +10,14 @@ from pathlib import Path
 
 from websocket import create_connection
 
-FLAGS = "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run --remote-debugging-port=0"
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--remote-debugging-port=0",
+)
 LONGEST = 120  # seconds of waiting for the browser
 KEYS = {"Enter": (13, "\r"), "Tab": (9, "")}
 EVENTS = {  # what of an event is noted where
@@ -31,17 +38,18 @@ def find():
 
 
 class Tab:
-    """One tab. What its page requests and complains about is collected in ``requests`` and ``errors``."""
+    """One tab; ``requests`` has the addresses that its page asks for, ``errors`` its complaints."""
 
     def __init__(self, socket):
-        self._socket, self._last, self._session = socket, 0, {}
-        self.requests, self.errors, self.events = [], [], []
+        self._socket = socket
+        self._last = 0
+        self._session = {}
+        self.requests = []
+        self.errors = []
+        self.events = []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self._session = {
-            "sessionId": self.call("Target.attachToTarget", targetId=target, flatten=True)[
-                "sessionId"
-            ]
-        }
+        attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
+        self._session = {"sessionId": attached["sessionId"]}
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
         self.call("Page.setLifecycleEventsEnabled", enabled=True)
@@ -53,8 +61,10 @@ class Tab:
             json.dumps({"id": self._last, "method": method, "params": params} | self._session)
         )
         end = time.monotonic() + LONGEST
-        while (answer := self._next()).get("id") != self._last:
+        answer = self._next()
+        while answer.get("id") != self._last:
             assert time.monotonic() < end, f"{method}: no answer"
+            answer = self._next()
         assert "error" not in answer, f"{method}: {answer}"
         return answer["result"]
 
@@ -113,8 +123,9 @@ class Tab:
     def click(self, selector):
         """Click in the middle of an element, wherever it is on the page."""
         x, y = self.run(
-            f"(e => {{ e.scrollIntoView({{block: 'center'}}); const r = e.getBoundingClientRect();"
-            f"return [r.x + r.width / 2, r.y + r.height / 2] }})(document.querySelector({json.dumps(selector)}))"
+            "(e => { e.scrollIntoView({block: 'center'}); const r = e.getBoundingClientRect();"
+            "return [r.x + r.width / 2, r.y + r.height / 2] })"
+            f"(document.querySelector({json.dumps(selector)}))"
         )
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
@@ -124,17 +135,13 @@ class Tab:
 def browser():
     """A tab of a browser that is gone afterwards, with all that it wrote."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        command, port = (
-            [find(), *FLAGS.split(), f"--user-data-dir={folder}"],
-            Path(folder) / "DevToolsActivePort",
-        )
-        process, end = (
-            subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL),
-            time.monotonic(),
-        )
+        command = [find(), *FLAGS, f"--user-data-dir={folder}"]
+        port = Path(folder) / "DevToolsActivePort"
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        start = time.monotonic()
         try:
             while not port.exists() or port.read_text().count("\n") < 1:
-                assert process.poll() is None and time.monotonic() < end + LONGEST, (
+                assert process.poll() is None and time.monotonic() < start + LONGEST, (
                     "the browser does not start"
                 )
                 time.sleep(0.02)

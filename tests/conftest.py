@@ -1,4 +1,4 @@
-"""What tests share: the committed Banking77 embeddings, a tiny dataset that can be learnt, exact unit rows."""
+"""Fixtures: the committed Banking77 embeddings, a tiny dataset, backbones of random weights."""
 
 import gc
 import os
@@ -73,7 +73,8 @@ def banking():
 @pytest.fixture(scope="session")
 def tiny():
     """12 classes in 16 dimensions, 20 training and 6 test rows of each."""
-    n_classes, d = 12, 16
+    n_classes = 12
+    d = 16
     X_train, y_train = clusters(n_classes, 20, d, seed=0)
     X_test, y_test = clusters(n_classes, 6, d, seed=1)
     names = tuple(f"class {id:02d}" for id in range(n_classes))
@@ -104,7 +105,10 @@ STILL = dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
 
 @pytest.fixture(scope="session")
 def backbones(tmp_path_factory):
-    """Backbones of random weights, each with a tokeniser: BERT, BERT without any dropout, DeBERTa as in version 3."""
+    """Backbones of random weights, each with a tokeniser.
+
+    BERT, BERT without any dropout, and DeBERTa as in version 3.
+    """
     torch, transformers = map(pytest.importorskip, ("torch", "transformers"))
     models = {
         "bert": (transformers.BertModel, transformers.BertConfig(**SHAPE)),
@@ -127,7 +131,10 @@ def backbones(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def sentences():
-    """12 classes of sentences with words of their own, from three words to more than can be read; 3 and 1 of each."""
+    """12 classes of sentences with words of their own: 3 training and 1 test sentence of each.
+
+    Sentences have from three words to more than a backbone reads.
+    """
 
     def draw(per_class, seed):
         rng = np.random.default_rng(seed)
@@ -156,7 +163,7 @@ def no_network(monkeypatch):
 
 
 def pytest_collection_finish():
-    """What was imported stays: collections of garbage, which some libraries ask for, need not look at it again."""
+    """Let garbage collections, which some libraries ask for, skip what was imported: it stays."""
     gc.collect()
     gc.freeze()
 

@@ -43,8 +43,9 @@ def names(requirements):
 
 
 def closure(requirements):
-    """Names of all distributions that these requirements bring, as the metadata of the installed ones say."""
-    found, todo = set(), [Requirement(requirement) for requirement in requirements]
+    """Names of all distributions that these requirements bring, by the metadata installed."""
+    found = set()
+    todo = [Requirement(requirement) for requirement in requirements]
     while todo:
         wanted = todo.pop()
         key = canonicalize_name(wanted.name), frozenset(wanted.extras)
@@ -59,7 +60,7 @@ def closure(requirements):
 
 
 def only(kept, folder, root=ROOT):
-    """Environment variables with which Python finds these distributions and the project in ``root``, no others."""
+    """Environment variables with which Python finds only these distributions and the project."""
     kept = kept | {"ocrrlib"}
     owners = packages_distributions().items()
     hidden = {module for module, owned in owners if kept.isdisjoint(map(canonicalize_name, owned))}

@@ -97,7 +97,8 @@ def test_systems_and_datasets_are_listed():
 
 
 def test_help_imports_nothing_slow():
-    code = "import sys; from ocrrlib.cli import main\ntry: main(['--help'])\nfinally: print(*sys.modules)"
+    code = "import sys; from ocrrlib.cli import main\n"
+    code += "try: main(['--help'])\nfinally: print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert "Usage" in done.stdout and not {"numpy", "pandas", "torch", "joblib", "rich"} & set(
         done.stdout.split()

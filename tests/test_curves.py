@@ -47,7 +47,8 @@ def test_corners_are_the_best_of_all_constants(rng, n, m, coarse):
     p[:, 0] += 1e-3  # some class has a probability
     p = p / p.sum(axis=1, keepdims=True)
     y = np.concatenate([rng.integers(2, 4, n), rng.integers(0, 2, m)])
-    found, tried = over(p, y, n), corners(p, y, n, NEW)
+    found = over(p, y, n)
+    tried = corners(p, y, n, NEW)
     best = {}
     for novel, original in tried:
         best = {k: max(best.get(k, 0), original) for k in range(1, novel + 1)} | {
@@ -64,9 +65,12 @@ def test_corners_are_the_best_of_all_constants(rng, n, m, coarse):
 @pytest.mark.parametrize("name", CONTRACT)
 def test_watched_curves_are_those_of_probabilities_and_hold_the_declared_point(name, tiny):
     s = make_scenario(tiny, 0, held_out=4, cap=None)
-    system, n = fitted(name, s), len(s.y_novel)
-    watched, new = system.watch(s.queries), np.isin(np.arange(12), s.held_out)
-    rows, y = np.arange(len(s.y_stream), len(s.queries)), np.append(s.y_novel, s.y_original)
+    system = fitted(name, s)
+    n = len(s.y_novel)
+    watched = system.watch(s.queries)
+    new = np.isin(np.arange(12), s.held_out)
+    rows = np.arange(len(s.y_stream), len(s.queries))
+    y = np.append(s.y_novel, s.y_original)
     for part in (0, 12, 24):
         teach(system, zip(s.X_stream[part : part + 12], s.y_stream[part : part + 12].tolist()))
         answers = watched.answers(rows)

@@ -58,8 +58,10 @@ def test_without_a_network_the_error_names_the_file_and_the_data_dir(
 
 
 def test_banking77_is_read_in_file_order_with_quotes_and_newlines(tmp_path):
-    train, test = tmp_path / "train.csv", tmp_path / "test.csv"
-    rows = 'text,category\nIs it here?,card_arrival\n"Well, ""where""\nis it?",card_arrival\ncafé,atm\n'
+    train = tmp_path / "train.csv"
+    test = tmp_path / "test.csv"
+    rows = "text,category\nIs it here?,card_arrival\n"
+    rows += '"Well, ""where""\nis it?",card_arrival\ncafé,atm\n'
     train.write_text(rows, encoding="utf-8")
     test.write_text("text,category\nPIN?,change_pin\n")
     texts = DATASETS["banking77"].parse({"train.csv": train, "test.csv": test})

@@ -37,8 +37,9 @@ def run_python(text, names, place):
 
 
 def run_shell(text):
-    """What the commands of a block print, errors included, each with its exit status where that is not 0."""
-    said, progress = "", r"[^\n]*\d%\|[^\n]*\n|[.]{3} [^\n]* s\n"  # which tells of a moment only
+    """What the commands of a block print, errors included, with an exit status other than 0."""
+    said = ""
+    progress = r"[^\n]*\d%\|[^\n]*\n|[.]{3} [^\n]* s\n"  # differs from run to run
     for line in text.replace("\\\n", " ").splitlines():
         program, *arguments = shlex.split(line, comments=True)
         assert program == "ocrr", f"{line}: only ocrr can be run here"
@@ -54,14 +55,18 @@ def run_shell(text):
 
 
 def run_page(text):
-    """Run a page's blocks one after the other; a block of text is what the one before it prints, ``...`` is anything.
+    """Run the blocks of a page, one after the other.
+
+    A block of text is the output of the one before it; ``...`` in it stands for anything.
 
     Returns
     -------
     list of str
         Blocks that are marked as not executed.
     """
-    names, printed, left = {"__name__": "page"}, None, []
+    names = {"__name__": "page"}
+    printed = None
+    left = []
     for info, block in blocks(text):
         if info.endswith("not executed"):
             left.append(block)

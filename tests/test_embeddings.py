@@ -1,4 +1,4 @@
-"""Embeddings survive their file bit for bit, a damaged file is never used, encoders are what is asked for."""
+"""Embeddings survive their file bit for bit, and a damaged file is never used."""
 
 import hashlib
 import os
@@ -64,7 +64,7 @@ def hashed(texts):
 
 @pytest.fixture
 def toy(monkeypatch):
-    """Texts and a model in the place of the real ones; the numbers of sentences that it was given."""
+    """Replace texts and model; returns the number of sentences of each call of the model."""
     calls = []
     monkeypatch.setattr(
         embeddings,
@@ -115,8 +115,8 @@ finite_rows = arrays.arrays(
 def test_rows_are_unit_multiples_of_two_to_the_minus_24_whatever_is_around_them(
     quantised, error, X, random
 ):
-    halves, order = halve(X), random.sample(range(len(X)), len(X))
-    halves = quantise(halves) if quantised else halves
+    order = random.sample(range(len(X)), len(X))
+    halves = quantise(halve(X)) if quantised else halve(X)
     unit = widen(halves)
     steps = unit.astype(np.float64) * 2.0**24
     np.testing.assert_array_equal(steps, np.round(steps))
@@ -147,7 +147,8 @@ def test_the_same_embeddings_give_the_same_bytes_and_each_part_decides_the_finge
 
 
 def test_a_flipped_bit_in_any_byte_is_refused_unless_it_decides_no_result(file):
-    whole, reference = file.read_bytes(), read(file)
+    whole = file.read_bytes()
+    reference = read(file)
     start = whole.index(rb"\"origin\"")
     idle = {*range(start, whole.index(b"}}", start))}  # the origin
     if b'"U8"' in whole:  # bits that fill up the last byte of what is compressed
@@ -228,7 +229,8 @@ def test_an_encoder_is_a_function_an_object_or_a_name(no_network, tmp_path):
 
 
 def test_a_local_encoders_file_name_depends_on_the_folders_content(tmp_path):
-    model, names = tmp_path / "my-model", set()
+    model = tmp_path / "my-model"
+    names = set()
     (model / "pooling").mkdir(parents=True)
     for change in (
         lambda: (model / "weights.bin").write_bytes(b"0"),
@@ -259,7 +261,9 @@ def test_committed_embeddings_are_the_published_ones(dataset, encoder):
 )
 def test_committed_embeddings_are_what_the_sentences_encode_to(dataset, encoder):
     pytest.importorskip("sentence_transformers")
-    data, texts, every = load(dataset, encoder), load_texts(dataset), 700
+    data = load(dataset, encoder)
+    texts = load_texts(dataset)
+    every = 700
     fresh = widen(
         encode(texts.train[::every] + texts.test[::every], load_encoder(encoder, texts.train))
     )
@@ -269,7 +273,8 @@ def test_committed_embeddings_are_what_the_sentences_encode_to(dataset, encoder)
 
 @needs_texts
 def test_sentences_stream_as_their_embeddings_do():
-    data, texts = load("banking77"), load_sentences("banking77", DEFAULT_ENCODER)
+    data = load("banking77")
+    texts = load_sentences("banking77", DEFAULT_ENCODER)
     assert (
         isinstance(texts, Sentences)
         and texts.classes == data.classes

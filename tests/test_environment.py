@@ -1,4 +1,4 @@
-"""The lock, pyproject.toml and the environment files, conda's and Binder's slim one, name the same versions."""
+"""The lock, pyproject.toml, conda's environment and Binder's slim one name the same versions."""
 
 import ast
 import os

@@ -10,12 +10,13 @@ torch = pytest.importorskip("torch")
 F = torch.nn.functional
 
 TRAINING = dict(epochs=6, fit_lr=1e-2, weight_decay=1e-4, batch=32)
-LR, KNOWN, CLASSES = 0.05, 6, 9
+LR = 0.05
+KNOWN = 6
+CLASSES = 9
 X0, Y0 = clusters(KNOWN, 15, 8, seed=3)
-NEW_X, NEW_Y = (
-    rows(40, 8, 4),
-    np.random.default_rng(5).integers(0, CLASSES, 40).tolist(),
-)  # known and new classes
+# known and new classes
+NEW_X = rows(40, 8, 4)
+NEW_Y = np.random.default_rng(5).integers(0, CLASSES, 40).tolist()
 Q = rows(50, 8, 6)
 
 
@@ -25,7 +26,8 @@ def trained(X, y, n_classes, seed=0, epochs=30, fit_lr=1e-2, weight_decay=1e-4, 
     head = torch.nn.Linear(X.shape[1], n_classes).double()
     optimizer = torch.optim.AdamW(head.parameters(), lr=fit_lr, weight_decay=weight_decay)
     generator = torch.Generator().manual_seed(seed)
-    X, y = torch.from_numpy(X).double(), torch.from_numpy(y)
+    X = torch.from_numpy(X).double()
+    y = torch.from_numpy(y)
     for _ in range(epochs):
         order = torch.randperm(len(X), generator=generator)
         for start in range(0, len(X), batch):
@@ -51,7 +53,8 @@ def logits(head, X):
     [(10, 1, 2, 256), (64, 16, 3, 64), (50, 30, 7, 1), (20000, 3, 2, 999), (700, 384, 77, 99)],
 )
 def test_training_equals_torch(n, d, n_classes, batch, seed):
-    X, y = rows(n, d, seed), np.random.default_rng(seed).integers(0, n_classes, n)
+    X = rows(n, d, seed)
+    y = np.random.default_rng(seed).integers(0, n_classes, n)
     settings = dict(seed=seed, epochs=3, fit_lr=1e-2, weight_decay=1e-2, batch=batch)
     assert_equal(train(X, y, n_classes, **settings), trained(X, y, n_classes, **settings))
 
@@ -67,10 +70,8 @@ def test_static_linear_is_a_head_over_the_known_classes_alone():
 
 
 def test_prediction_is_the_highest_logit_and_classes_not_met_have_no_probability():
-    system, head = (
-        LinearHead(1, **TRAINING).fit(X0, Y0, range(CLASSES)),
-        trained(X0, Y0, CLASSES, 1, **TRAINING),
-    )
+    system = LinearHead(1, **TRAINING).fit(X0, Y0, range(CLASSES))
+    head = trained(X0, Y0, CLASSES, 1, **TRAINING)
     np.testing.assert_array_equal(system.predict(Q), logits(head, Q).argmax(1).numpy())
     p = np.zeros((50, CLASSES))
     p[:, :KNOWN] = F.softmax(logits(head, Q)[:, :KNOWN], dim=1).numpy()
@@ -105,7 +106,8 @@ def ewc(head, strength, fisher_rows):
 
 
 def a_gem(head, memory, memory_batch):
-    rng, a_gem.branches = np.random.default_rng(1), set()
+    rng = np.random.default_rng(1)
+    a_gem.branches = set()
     remembered = rng.choice(len(X0), min(memory, len(X0)), replace=False)
 
     def gradient(x, y):
@@ -113,7 +115,8 @@ def a_gem(head, memory, memory_batch):
             rng.choice(len(remembered), min(memory_batch, len(remembered)), replace=False)
         ]
         gradients = of(F.cross_entropy(head(x), y), head)
-        old, labels = torch.from_numpy(X0[picked]).double(), torch.from_numpy(Y0[picked])
+        old = torch.from_numpy(X0[picked]).double()
+        labels = torch.from_numpy(Y0[picked])
         reference = of(F.cross_entropy(head(old), labels), head)
         overlap = sum((g * r).sum() for g, r in zip(gradients, reference))
         a_gem.branches.add(bool(overlap < 0))
@@ -124,10 +127,12 @@ def a_gem(head, memory, memory_batch):
 
 
 def lwf(head, strength, temperature):
-    teacher, T = trained(X0, Y0, CLASSES, 1, **TRAINING), temperature
+    teacher = trained(X0, Y0, CLASSES, 1, **TRAINING)
+    T = temperature
 
     def gradient(x, y):
-        soft, log_soft = F.softmax(teacher(x) / T, dim=1), F.log_softmax(head(x) / T, dim=1)
+        soft = F.softmax(teacher(x) / T, dim=1)
+        log_soft = F.log_softmax(head(x) / T, dim=1)
         divergence = (soft * (soft.log() - log_soft)).sum()  # KL(teacher || student)
         return of(F.cross_entropy(head(x), y) + strength * T**2 * divergence, head)
 

@@ -19,8 +19,11 @@ pytestmark = pytest.mark.slow
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 lora = pytest.importorskip("ocrrlib.systems.lora")
-Training, cross_entropy = lora.Training, torch.nn.functional.cross_entropy
-HIDDEN, LAYERS = 16, 2  # of the backbones
+Training = lora.Training
+cross_entropy = torch.nn.functional.cross_entropy
+# of the backbones
+HIDDEN = 16
+LAYERS = 2
 kinds = pytest.mark.parametrize("kind", ["bert", "deberta"])
 
 
@@ -56,7 +59,8 @@ def assert_close(a, b, atol):
 
 @kinds
 def test_neither_threads_nor_the_state_of_torch_matter_or_change(fitted, s, kind):
-    ends, before = [], torch.get_num_threads()
+    ends = []
+    before = torch.get_num_threads()
     for number in (1, 2):
         torch.set_num_threads(number)
         torch.manual_seed(number)
@@ -110,10 +114,8 @@ def test_adapters_sit_on_all_query_and_value_projections_and_alone_change(fitted
 
 @pytest.mark.parametrize("name", ["lora", "lora_replay"])
 def test_storage_counts_adapters_head_and_remembered_rows(fitted, name):
-    parameters, entries = (
-        LAYERS * 2 * 8 * 2 * HIDDEN + (HIDDEN + 1) * 12,
-        24 if "replay" in name else 0,
-    )
+    parameters = LAYERS * 2 * 8 * 2 * HIDDEN + (HIDDEN + 1) * 12
+    entries = 24 if "replay" in name else 0
     held = fitted(name, "bert", epochs=0).storage()
     assert held == Storage(4 * parameters + 8 * entries * (64 + 2), entries, parameters)
 
@@ -141,7 +143,8 @@ def test_training_goes_on_where_it_stopped_as_if_it_had_not_stopped(backbones, s
 
 def test_training_equals_plain_adamw(backbones, s):
     """Without dropout, and with all rows in one batch, so that nothing is drawn."""
-    backbone, settings = backbones["still"], SETTINGS | dict(adapter=(8, 16, 0.0), batch=100)
+    backbone = backbones["still"]
+    settings = SETTINGS | dict(adapter=(8, 16, 0.0), batch=100)
     ours = Training(s.X_initial, s.y_initial, 12, 0, backbone, **settings).after(3)
     model = lora.untrained(backbone, 12, 0, 8, 16, 0.0, "cpu")
     optimiser = torch.optim.AdamW(model.learnt().values(), lr=1e-2, weight_decay=1e-2)
@@ -180,10 +183,12 @@ def test_a_correction_is_one_sgd_step_on_the_mean_loss_of_it_and_remembered_rows
     fitted, s, kind, memory, replay
 ):
     params = dict(memory=memory, replay=replay, lr=0.5, fit_lr=0.01)
-    system, rng = fitted("lora_no_dropout", kind, 6, **params), np.random.default_rng(6)
+    system = fitted("lora_no_dropout", kind, 6, **params)
+    rng = np.random.default_rng(6)
     kept = rng.choice(24, min(memory, 24), replace=False)
     for x, y in corrections(s, 3):
-        again, before = kept[rng.choice(len(kept), replay, replace=False)], learnt(system)
+        again = kept[rng.choice(len(kept), replay, replace=False)]
+        before = learnt(system)
         expected = step(system, [x, *s.X_initial[again]], [y, *s.y_initial[again]], 0.5)
         system.correct(x, y)
         assert_close(learnt(system), expected, atol=1e-6)

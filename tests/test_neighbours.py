@@ -13,7 +13,8 @@ from ocrrlib.systems.neighbours import EVICTIONS, KNNLM, Bounded, SubstrateHNSW
 
 def algorithm_r(budget, seed, writes):
     """The published reservoir, written out: numbers of the writes kept, by slot."""
-    rng, held = np.random.default_rng(seed), []
+    rng = np.random.default_rng(seed)
+    held = []
     for seen in range(writes):
         if len(held) < budget:
             held.append(seen)
@@ -36,7 +37,8 @@ def test_initial_rows_and_corrections_stream_through_the_eviction_alike(
     eviction, budget, initial, writes, seed
 ):
     n = initial + writes
-    X, y = rows(n, 3, seed), np.arange(n)
+    X = rows(n, 3, seed)
+    y = np.arange(n)
     system = Bounded(seed, budget=budget, eviction=eviction).fit(
         X[:initial], y[:initial], range(n + 1)
     )
@@ -59,7 +61,9 @@ def test_share_of_a_class_is_that_of_its_neighbours():
 
 
 def test_knn_lm_mixes_the_softmax_of_its_head_with_that_of_its_neighbours():
-    X, y, Q = rows(30, 6, 0), np.arange(30) % 4, rows(20, 6, 1)
+    X = rows(30, 6, 0)
+    y = np.arange(30) % 4
+    Q = rows(20, 6, 1)
     system = KNNLM(weight=0.3, temperature=0.2, k=3, epochs=2).fit(X, y, range(4))
     expected = np.exp(Q @ system.theta[:, :-1].T + system.theta[:, -1])
     expected *= 0.7 / expected.sum(axis=1, keepdims=True)
@@ -71,14 +75,16 @@ def test_knn_lm_mixes_the_softmax_of_its_head_with_that_of_its_neighbours():
 
 
 def test_approximate_search_finds_nearly_all_neighbours_and_repeats_for_the_same_seed():
-    X, Q = rows(900, 16, 0), rows(100, 16, 1)
+    X = rows(900, 16, 0)
+    Q = rows(100, 16, 1)
     system, again = (
         SubstrateHNSW(seed=3).fit(X[:300], np.arange(300) % 7, range(7)) for _ in range(2)
     )
     for one in (system, again):
         for row in range(300, 900):
             one.correct(X[row], row % 7)
-    (sims, slots), (_, repeated) = system._evidence(Q), again._evidence(Q)
+    (sims, slots) = system._evidence(Q)
+    (_, repeated) = again._evidence(Q)
     exact = top_k(Q, X, np.arange(900), 5)[1]
     assert np.mean([len(set(a) & set(b)) / 5 for a, b in zip(slots, exact)]) > 0.97
     np.testing.assert_array_equal(slots, repeated)

@@ -1,6 +1,5 @@
-"""Your own system on the benchmark: as published for registry names, as expected for others, one line per mistake."""
+"""Your own system: as published for names, as expected for others, one line per mistake."""
 
-import doctest
 import os
 import subprocess
 import sys
@@ -10,14 +9,14 @@ import pandas as pd
 import pytest
 import scipy.stats
 from conftest import Means
-from river import linear_model, multiclass, neighbors
+from river import base, linear_model, multiclass, neighbors
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.naive_bayes import BernoulliNB, GaussianNB
 from sklearn.neural_network import MLPClassifier
 
+from ocrrlib import tasks
 from ocrrlib.experiments import COMPARED
 from ocrrlib.files import ROOT, InputError
-from ocrrlib.own import evaluate as own
 from ocrrlib.own.adapters import as_system
 from ocrrlib.own.evaluate import evaluate
 from ocrrlib.policies import Policy
@@ -36,6 +35,20 @@ RIVER = {
     "neighbours": neighbors.KNNClassifier(),
     "one against the rest": multiclass.OneVsRestClassifier(linear_model.LogisticRegression()),
 }
+
+
+class Silent(base.Classifier):
+    """A river classifier that has labels only."""
+
+    _multiclass = True
+
+    def learn_one(self, x, y):
+        self.last = y
+
+    def predict_one(self, x, **kwargs):
+        return self.last
+
+
 ALL = (
     SKLEARN
     | RIVER
@@ -62,7 +75,8 @@ def test_registry_name_gives_the_published_rows_exactly(ncm):
 
 
 def test_finals_are_the_last_checkpoint_and_the_mean_over_the_stream(ncm):
-    run, row = ncm.curve[ncm.curve["seed"] == 3], ncm.runs.iloc[1]
+    run = ncm.curve[ncm.curve["seed"] == 3]
+    row = ncm.runs.iloc[1]
     area = np.trapezoid(run["original_acc"], run["step"]) / run["step"].iloc[-1]
     assert row["novel"] == run["novel_acc"].iloc[-1] and row["anytime original"] == pytest.approx(
         area, abs=1e-12
@@ -97,10 +111,8 @@ def test_compared_refuses_what_is_not_published(banking):
 
 
 def test_against_pairs_by_seed(tiny):
-    one, other = (
-        evaluate("slda", tiny, [2, 0, 1], **QUIET),
-        evaluate("ncm", tiny, [0, 1, 5], **QUIET),
-    )
+    one = evaluate("slda", tiny, [2, 0, 1], **QUIET)
+    other = evaluate("ncm", tiny, [0, 1, 5], **QUIET)
     table = one.against(other).set_index("metric")
     gaps = (one.runs.set_index("seed")["original"] - other.runs.set_index("seed")["original"])[
         [0, 1]
@@ -122,10 +134,8 @@ def test_it_streams_learns_new_classes_and_stays_as_given(name, tiny):
 @pytest.mark.parametrize("name", SKLEARN)
 def test_a_class_without_a_row_is_masked_until_it_is_corrected(name, tiny):
     s = make_scenario(tiny, 0, held_out=4, cap=None)
-    system, new = (
-        as_system(SKLEARN[name]).fit(s.X_initial, s.y_initial, s.classes),
-        int(s.y_stream[0]),
-    )
+    system = as_system(SKLEARN[name]).fit(s.X_initial, s.y_initial, s.classes)
+    new = int(s.y_stream[0])
     assert set(system.predict(s.queries).tolist()) <= set(s.y_initial.tolist())
     for row in np.tile(s.X_stream[s.y_stream == new], (4, 1)):
         system.correct(row, new)
@@ -161,10 +171,65 @@ def test_an_object_with_probabilities_has_a_curve_and_others_have_none(tiny):
     assert "ausuc" not in set(plain.against(probable)["metric"])
 
 
+@pytest.mark.parametrize("name", ["gaussian", "bernoulli", "mlp", *RIVER])
+def test_a_classifier_of_a_library_with_probabilities_has_a_curve(name, tiny):
+    ausuc = evaluate(ALL[name], tiny, [0], **QUIET).runs["ausuc"].item()
+    assert 0.3 < ausuc <= 1
+
+
+@pytest.mark.parametrize("model", [SGDClassifier(), Silent(), "mlp"])
+def test_probabilities_are_there_only_where_the_model_has_them(model, tiny):
+    ausuc = evaluate(ALL.get(model, model), tiny, [0], **QUIET).runs["ausuc"]
+    assert ausuc.isna().item() == (model != "mlp")
+
+
+@pytest.mark.parametrize("name", ["gaussian", "bernoulli", "mlp"])
+def test_a_class_without_a_row_has_no_probability_and_the_others_sum_to_one(name, tiny):
+    s = make_scenario(tiny, 0, held_out=4, cap=None)
+    system = as_system(SKLEARN[name]).fit(s.X_initial, s.y_initial, s.classes)
+    p = system.predict_proba(s.queries)
+    assert p.shape == (len(s.queries), 12)
+    assert (p[:, s.held_out] == 0).all()
+    np.testing.assert_allclose(p.sum(axis=1), 1)
+    system.correct(s.X_stream[0], int(s.y_stream[0]))
+    np.testing.assert_allclose(system.predict_proba(s.queries).sum(axis=1), 1)
+
+
+def test_probabilities_that_are_missing_in_the_model_are_zero(tiny):
+    class Missing(MLPClassifier):
+        def predict_proba(self, X):
+            p = super().predict_proba(X)
+            p[::2, 0] = np.nan
+            p[1] = np.nan
+            return p
+
+    p = (
+        as_system(Missing())
+        .fit(tiny.X_train, tiny.y_train, tiny.classes)
+        .predict_proba(tiny.X_test)
+    )
+    assert (p[::2, 0] == 0).all()
+    assert (p[1] == 0).all()
+    np.testing.assert_allclose(np.delete(p, 1, 0).sum(axis=1), 1)
+
+
+def test_a_river_model_without_any_probability_of_a_row_gives_zeros(tiny):
+    class Empty(neighbors.KNNClassifier):
+        def predict_proba_one(self, x, **kwargs):
+            return {}
+
+        def predict_one(self, x, **kwargs):
+            return None
+
+    result = evaluate(Empty(), tiny, [0], **QUIET)
+    assert result.runs["novel"].item() == result.runs["ausuc"].item() == 0
+
+
 class Seeded(Means):
     def __init__(self, k=5, *, seed=None):
         super().__init__()
-        self.seed, self.k = seed, k
+        self.seed = seed
+        self.k = k
 
 
 @pytest.mark.parametrize(
@@ -189,10 +254,8 @@ def test_global_draws_are_repeated(tiny):
             super().fit(X, y, classes)
             self.sums += np.random.normal(size=self.sums.shape)
 
-    both, one = (
-        evaluate(Noisy(), tiny, [0, 1], **QUIET).curve,
-        evaluate(Noisy(), tiny, [1], **QUIET).curve,
-    )
+    both = evaluate(Noisy(), tiny, [0, 1], **QUIET).curve
+    one = evaluate(Noisy(), tiny, [1], **QUIET).curve
     assert one.equals(both[both["seed"] == 1].reset_index(drop=True))
 
 
@@ -296,7 +359,9 @@ def test_resume_after_a_kill_equals_an_uninterrupted_run_and_an_edit_starts_anew
         command = [sys.executable, "-c", KILLED.format(path=str(vectors))]
         return subprocess.run(command, env=os.environ | more, capture_output=True, text=True)
 
-    killed, resumed, whole = run("2", "one"), run("", "one", "1"), run("", "other")
+    killed = run("2", "one")
+    resumed = run("", "one", "1")
+    whole = run("", "other")
     assert killed.returncode == 9 and killed.stdout == ""
     assert resumed.stdout == whole.stdout and resumed.stdout.count("\n") > 9
     assert (resumed.stderr, whole.stderr) == ("fitted\n", "fitted\n" * 3)
@@ -307,7 +372,7 @@ def test_resume_after_a_kill_equals_an_uninterrupted_run_and_an_edit_starts_anew
 
 def test_finished_seeds_are_kept_by_all_that_decides_them(tiny, tmp_path, monkeypatch):
     monkeypatch.setenv("OCRR_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(own, "STARTED", np.inf)  # other tests wrote modules and imported them
+    monkeypatch.setattr(tasks, "STARTED", np.inf)  # other tests wrote modules and imported them
     counts = []
     for options in (
         {},
@@ -322,8 +387,3 @@ def test_finished_seeds_are_kept_by_all_that_decides_them(tiny, tmp_path, monkey
     assert counts == [2, 2, 4, 6, 8, 10]
     evaluate("ncm", tiny, [2], **QUIET)
     assert len(list(tmp_path.rglob("*.json"))) == 10
-
-
-def test_the_example_of_the_docstring_is_right():
-    found = doctest.testmod(own, optionflags=doctest.ELLIPSIS)
-    assert found.attempted and not found.failed

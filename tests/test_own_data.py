@@ -1,4 +1,7 @@
-"""Your data: every format gives the same rows; every mistake is one line with the file, the place and the way out."""
+"""Your data: every format gives the same rows; every mistake is one line.
+
+The line has the file, the place and the way out.
+"""
 
 import json
 
@@ -72,7 +75,9 @@ def test_all_formats_of_a_table_give_the_rows_of_the_frame(suffix, tmp_path):
 
 
 def test_all_formats_of_vectors_give_the_rows_of_the_table(tmp_path):
-    wanted, X, y = read(TABLE), letters(TABLE["text"]), TABLE["label"].to_numpy(str)
+    wanted = read(TABLE)
+    X = letters(TABLE["text"])
+    y = TABLE["label"].to_numpy(str)
     test = (
         pd.Series(list(map(bytes, widen(halve(X)))))
         .isin(list(map(bytes, wanted.X_test)))
@@ -92,7 +97,8 @@ def test_all_formats_of_vectors_give_the_rows_of_the_table(tmp_path):
 
 
 def test_a_memory_gives_its_vectors_without_erased_ones_and_labels_of_one(tmp_path):
-    X, y = letters(TABLE["text"]), TABLE["label"].to_numpy(str)
+    X = letters(TABLE["text"])
+    y = TABLE["label"].to_numpy(str)
     with CorrectionMemory.open(tmp_path / "tickets.sqlite", letters) as memory:
         memory.learn(TABLE["text"].tolist(), y)
         memory.correct("router stolen", "theft")

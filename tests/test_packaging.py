@@ -1,4 +1,4 @@
-"""The wheel has what a first evaluation needs and no other data; that needs the core's few packages only."""
+"""The wheel has what a first evaluation needs, and needs the core's few packages only."""
 
 import shutil
 import subprocess
@@ -29,7 +29,8 @@ EVALUATION = """if True:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """A folder with what the wheel has, as if it were installed there."""
-    source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    source = tmp_path_factory.mktemp("source")
+    out = tmp_path_factory.mktemp("wheel")
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     shutil.copytree(
@@ -67,6 +68,7 @@ def test_the_core_is_small_and_without_what_the_extras_bring():
 def test_the_wheel_has_the_code_and_of_the_data_only_banking77_and_the_comparison(site):
     packaged = {str(path.relative_to(site)) for path in site.rglob("*") if path.is_file()}
     code = {str(path.relative_to(ROOT)) for path in (ROOT / "ocrrlib").rglob("*.py")}
+    code.add("ocrrlib/py.typed")
     others = {name for name in packaged - code if ".dist-info/" not in name}
     embeddings = "ocrrlib/data/embeddings/banking77.all-MiniLM-L6-v2.safetensors"
     assert code <= packaged and others == {embeddings, "ocrrlib/data/results/beyond.parquet"}
@@ -92,10 +94,14 @@ def test_the_core_reads_data_of_ones_own_runs_a_grid_and_has_the_command_line(co
 
         with open("tickets.csv", "w") as file:
             file.write("text,label\\n" + "".join(f"number {i},{'ab'[i % 2]}\\n" for i in range(20)))
-        data = own_data.read_data("tickets.csv", encoder=lambda texts: np.array([[1 + ord(t[-1]), 1] for t in texts]))
+        def encoder(texts):
+            return np.array([[1 + ord(text[-1]), 1] for text in texts])
+
+        data = own_data.read_data("tickets.csv", encoder=encoder)
         np.savez("vectors.npz", X=data.X_train, y=data.y_train)
         grid = [experiments.Run("banking77", "all-MiniLM-L6-v2", "random10", 0, "ncm", thin=20)]
-        assert len(runs.sweep(grid, {"banking77": embeddings.load("banking77")}, progress=False)) > 1
+        data = {"banking77": embeddings.load("banking77")}
+        assert len(runs.sweep(grid, data, progress=False)) > 1
         cli.main(["run", "static_knn", "--data", "vectors.npz", "--seeds", "0", "--out", "rows"])
     """
     said = run(core | {"OCRR_CACHE_DIR": str(tmp_path / "cache")}, program, tmp_path)
@@ -117,7 +123,8 @@ def test_the_core_reads_data_of_ones_own_runs_a_grid_and_has_the_command_line(co
     ],
 )
 def test_what_needs_an_extra_says_which(core, tmp_path, needs, extra):
-    program = f"from ocrrlib import encoders, systems\ntry: {needs}\nexcept ValueError as error: print(error)"
+    program = "from ocrrlib import encoders, systems\n"
+    program += f"try: {needs}\nexcept ValueError as error: print(error)"
     said = run(core, program, tmp_path)
     assert f"pip install 'ocrrlib[{extra}]'" in said and said.count("\n") == 1
     assert extra in PROJECT["optional-dependencies"]

@@ -32,7 +32,9 @@ class Clocked:
     """Always gives one answer; notes after how many predictions it is taught what. Has no ``watch``."""
 
     def __init__(self, answer):
-        self.answer, self.asked, self.taught = answer, 0, []
+        self.answer = answer
+        self.asked = 0
+        self.taught = []
 
     def fit(self, X, y, classes):
         """It starts without knowing anything."""
@@ -61,9 +63,11 @@ def play(policy, s):
 
 @given(delay=st.integers(0, 120), p=shares, wrong=shares)
 def test_each_correction_arrives_after_its_delay_or_at_the_end(delay, p, wrong, s):
-    policy, n = Policy("any", p, wrong=wrong, delay=delay), len(s.y_stream)
+    policy = Policy("any", p, wrong=wrong, delay=delay)
+    n = len(s.y_stream)
     taught, checkpoints = play(policy, s)
-    draws, labels = policy.draws(s.seed, n), policy.labels(s)
+    draws = policy.draws(s.seed, n)
+    labels = policy.labels(s)
     due = [i for i in range(n) if draws[i] and s.y_stream[i] != s.y_stream[0]]
     assert taught == [(min(i + delay, n - 1), i, labels[i]) for i in due]
     assert [c.corrections for c in checkpoints] == [
@@ -80,7 +84,8 @@ def test_each_correction_arrives_after_its_delay_or_at_the_end(delay, p, wrong, 
 def test_questions_are_spent_on_right_answers_too_and_mistakes_asked_about_are_corrected(
     delay, p, ask, s
 ):
-    policy, y = Policy("any", p, ask=ask, delay=delay), s.y_stream.tolist()
+    policy = Policy("any", p, ask=ask, delay=delay)
+    y = s.y_stream.tolist()
     gate = policy.gate(len(y))
     asked = [gate.asks(chances(x)) for x in s.X_stream]
     taught, _ = play(policy, s)
@@ -103,14 +108,16 @@ def test_draws_are_those_of_the_protocol_nested_over_shares_and_exact_where_want
 
 @given(n=st.integers(1, 200), p=shares, seed=st.integers(0, 99), distinct=st.integers(1, 200))
 def test_questions_are_spent_exactly(n, p, seed, distinct):
-    gate, rng = Gate(round(p * n), n, UNCERTAINTIES["margin"]), np.random.default_rng(seed)
+    gate = Gate(round(p * n), n, UNCERTAINTIES["margin"])
+    rng = np.random.default_rng(seed)
     rows = rng.dirichlet(np.ones(4), distinct)
     asked = [gate.asks(rows[rng.integers(distinct)]) for _ in range(n)]
     assert sum(asked) == round(p * n) and gate.budget == gate.left == 0
 
 
 def test_questions_go_to_uncertain_items_and_equal_ones_are_spread_over_the_stream():
-    sure, unsure = np.array([0.9, 0.1, 0.0]), np.array([0.4, 0.35, 0.25])
+    sure = np.array([0.9, 0.1, 0.0])
+    unsure = np.array([0.4, 0.35, 0.25])
     items = np.random.default_rng(0).random(500) < 0.1
     for ask, score in UNCERTAINTIES.items():
         assert score(unsure) > score(sure)
@@ -150,7 +157,8 @@ def test_nearest_confusion_names_the_class_with_the_closest_mean(banking):
     "name", ["substrate", "bounded_reservoir_100", "knn_lm", "online_linear", "slda"]
 )
 def test_asking_by_watched_queries_equals_asking_anew_each_time(name, s):
-    policy, system = Policy("asked", 0.3, ask="entropy", wrong=0.1, delay=3), make(name)
+    policy = Policy("asked", 0.3, ask="entropy", wrong=0.1, delay=3)
+    system = make(name)
     methods = {
         part: getattr(system, part)
         for part in ("fit", "predict", "predict_proba", "correct", "storage")

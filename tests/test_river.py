@@ -40,7 +40,8 @@ def assert_same(system, W, model, s):
 @pytest.mark.parametrize("lr, rows", [(0.1, 3000), (0.5, 100)])
 @pytest.mark.parametrize("n", [0, 60])
 def test_logistic_regression_equals_rivers_own(s, lr, rows, n):
-    rng, known = np.random.default_rng(0), len(s.y_initial)
+    rng = np.random.default_rng(0)
+    known = len(s.y_initial)
     chosen = rng.choice(known, min(rows, known), replace=False)
     model = plain(
         linear_model.LogisticRegression(optim.SGD(lr)), s, chosen[rng.permutation(len(chosen))], n

@@ -52,7 +52,8 @@ def reference(datasets):
 @pytest.fixture
 def ran(monkeypatch):
     """The systems that are really run, in this process, one after the other."""
-    systems, make = [], runs.make
+    systems = []
+    make = runs.make
     monkeypatch.setattr(runs, "make", lambda name, *more: systems.append(name) or make(name, *more))
     return systems
 
@@ -127,10 +128,8 @@ def test_the_joint_fit_is_that_of_all_training_rows(tiny, datasets):
     checkpoints, _ = run_grid(
         [replace(RUNS[0], policy="joint", system="ncm", cap=None)], datasets, cache=None
     )
-    system, s = (
-        runs.make("ncm", 1).fit(tiny.X_train, tiny.y_train, tiny.classes),
-        make_scenario(tiny, 1, cap=None),
-    )
+    system = runs.make("ncm", 1).fit(tiny.X_train, tiny.y_train, tiny.classes)
+    s = make_scenario(tiny, 1, cap=None)
     right = [
         np.mean(system.predict(X) == y)
         for X, y in ((s.X_novel, s.y_novel), (s.X_original, s.y_original))
@@ -145,7 +144,8 @@ def test_the_joint_fit_is_that_of_all_training_rows(tiny, datasets):
 
 def sweep_until_killed(datasets, cache, lives):
     """Is killed when it would keep another finished run than so many."""
-    kept, write = [], tasks.write_text
+    kept = []
+    write = tasks.write_text
 
     def write_or_die(*args):
         if len(kept) == lives:
@@ -238,7 +238,8 @@ def test_a_grid_with_one_run_that_cannot_be_runs_nothing(datasets, tmp_path, ran
     [("full_sweep", 162, "fresh"), ("storage_pareto", 36, "continued"), ("beyond", 5760, "fresh")],
 )
 def test_grids_have_the_papers_sizes_without_repeats(name, size, draw):
-    found, quick = grid(name), grid(name, profile="quick")
+    found = grid(name)
+    quick = grid(name, profile="quick")
     assert len(found) == len(set(found)) == len(quick) == size and {run.draw for run in found} == {
         draw
     }

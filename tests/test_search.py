@@ -51,7 +51,8 @@ sizes = st.one_of(st.integers(0, 40), st.integers(2 * GROUPS - 2, 2 * GROUPS + 1
 def test_top_k_equals_a_full_sort_with_ties_to_the_newest(n, d, k, seed):
     rng = np.random.default_rng(seed)
     some = pool(d, seed)
-    X, Q = some[rng.integers(0, len(some), n)], np.concatenate([some[:6], rows(2, d, seed + 1)])
+    X = some[rng.integers(0, len(some), n)]
+    Q = np.concatenate([some[:6], rows(2, d, seed + 1)])
     born = rng.permutation(3 * n)[:n]
     expected = brute_force(Q, X, born, k)
     assert_same(top_k(Q, X, born, k), expected)
@@ -96,11 +97,9 @@ def test_standing_queries_equal_top_k_after_any_writes(n, history, overwrites, k
 @pytest.mark.parametrize("k, spare", [(1, 0), (5, 3), (5, 15), (DEPTH + 7, 0)])
 @pytest.mark.parametrize("overwritten", [False, True])
 def test_standing_queries_hold_through_hundreds_of_writes(k, spare, overwritten):
-    entries, Q, rng = (
-        Buffer(rows(2 * GROUPS, 6, 0), np.zeros(2 * GROUPS)),
-        rows(30, 6, 1),
-        np.random.default_rng(3),
-    )
+    entries = Buffer(rows(2 * GROUPS, 6, 0), np.zeros(2 * GROUPS))
+    Q = rows(30, 6, 1)
+    rng = np.random.default_rng(3)
     standing = StandingQueries(Q, entries, k, spare)
     for x in rows(400, 6, 2):
         entries.overwrite(rng.integers(entries.size), x, 0) if overwritten else entries.append(x, 0)
@@ -109,7 +108,8 @@ def test_standing_queries_hold_through_hundreds_of_writes(k, spare, overwritten)
 
 
 def test_cosines_of_sentences_are_exact_whatever_the_batch(banking):
-    Q, X = banking.X_test[: BLOCK + 9], banking.X_train[:1500]
+    Q = banking.X_test[: BLOCK + 9]
+    X = banking.X_train[:1500]
     expected = brute_force(Q, X, born := np.arange(len(X)), 5)
     assert_same(top_k(Q, X, born, 5), expected)
     assert_same(StandingQueries(Q, Entries(X, born), 5).neighbours(np.arange(len(Q))), expected)

@@ -1,4 +1,4 @@
-"""The site: built by Sphinx from a few executed notebooks, read in headless Chromium from a folder."""
+"""The site: built by Sphinx from two executed notebooks, read in headless Chromium."""
 
 import re
 import shutil
@@ -27,7 +27,8 @@ OUTPUTS = [
     ),
 ]
 PAGES = (
-    *"index claims leaderboard figures tables notebooks protocol api paper references ocrr search".split(),
+    *"index claims leaderboard figures tables notebooks protocol map".split(),
+    *"api paper references ocrr search".split(),
     *(f"notebooks/{name}" for name in BOOKS),
     "05_vote_ablation",
 )

@@ -20,14 +20,18 @@ def s(tiny):
 
 def play(system, s, corrected):
     """The protocol's checkpoints, row by row and without ``watch``: numbers, and answers to the test rows."""
-    n, mistakes, corrections, checkpoints = len(s.y_stream), 0, 0, []
+    n = len(s.y_stream)
+    mistakes = 0
+    corrections = 0
+    checkpoints = []
     system.fit(s.X_initial, s.y_initial, s.classes)
 
     def answers(X):
         return [int(system.predict(x[None])[0]) for x in X]
 
     def test(step):
-        found, held = (answers(s.X_novel), answers(s.X_original)), system.storage()
+        found = (answers(s.X_novel), answers(s.X_original))
+        held = system.storage()
         accuracies = [
             float(np.mean(part == y)) for part, y in zip(found, (s.y_novel, s.y_original))
         ]
@@ -49,7 +53,8 @@ def play(system, s, corrected):
 @pytest.mark.parametrize("policy, p", [("oracle", 1), ("random50", 0.5), ("random10", 0.1)])
 @pytest.mark.parametrize("name", CONTRACT)
 def test_every_system_equals_a_plain_loop_that_asks_row_by_row(name, policy, p, s):
-    fast, plain = new(name), new(name)
+    fast = new(name)
+    plain = new(name)
     expected = play(plain, s, np.random.default_rng([s.seed, 1]).random(len(s.y_stream)) < p)
     found = run_stream(fast, s, POLICIES[policy])
     assert [(tuple(c.scalars.values())[:7], c.answers.tolist()) for c in found] == expected

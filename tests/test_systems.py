@@ -69,7 +69,8 @@ def teach(system, pairs):
 def test_same_seed_gives_the_same_answers_at_every_step_and_corrections_alone_change_them(
     name, s, pairs
 ):
-    first, second = fitted(name, s, 3), fitted(name, s, 3)
+    first = fitted(name, s, 3)
+    second = fitted(name, s, 3)
     before = first.predict(s.queries)
     np.testing.assert_array_equal(first.predict(s.queries), before)
     for pair in pairs:
@@ -94,8 +95,11 @@ def test_same_seed_gives_the_same_answers_at_every_step_and_corrections_alone_ch
 @text_too
 def test_watched_queries_equal_predict_row_by_row_at_every_step(name, s, pairs):
     """Whatever rows are asked for, in any order, some twice; later watches too."""
-    system, rng, everything = fitted(name, s), np.random.default_rng(1), np.arange(len(s.queries))
-    early, late = system.watch(s.queries).answers, None
+    system = fitted(name, s)
+    rng = np.random.default_rng(1)
+    everything = np.arange(len(s.queries))
+    early = system.watch(s.queries).answers
+    late = None
     for i, pair in enumerate(pairs):
         for _ in range(rng.integers(0, 3)):
             rows = rng.integers(0, len(everything), rng.choice([1, 12]))
@@ -113,7 +117,8 @@ def test_watched_queries_equal_predict_row_by_row_at_every_step(name, s, pairs):
 def test_probabilities_sum_to_one_over_classes_met_and_agree_with_the_answer(name, n, s, pairs):
     system = fitted(name, s)
     watched = system.watch(s.queries)
-    p, answers = teach(system, pairs[:n]).predict_proba(s.queries), system.predict(s.queries)
+    p = teach(system, pairs[:n]).predict_proba(s.queries)
+    answers = system.predict(s.queries)
     assert p.shape == (len(s.queries), len(s.classes)) and p.dtype == np.float64 and (p >= 0).all()
     np.testing.assert_allclose(p.sum(axis=1), 1, rtol=0, atol=1e-12)
     met = set(s.y_initial.tolist()) | {y for _, y in pairs[:n]}
@@ -126,7 +131,9 @@ def test_probabilities_sum_to_one_over_classes_met_and_agree_with_the_answer(nam
 
 @text_too
 def test_unseen_class_is_learnt_and_was_not_answered_before(name, s):
-    system, x, label = fitted(name, s), s.X_stream[0], int(s.y_stream[0])
+    system = fitted(name, s)
+    x = s.X_stream[0]
+    label = int(s.y_stream[0])
     far = (
         s.queries
         if name in TEXT
@@ -169,11 +176,15 @@ def test_a_copy_goes_on_as_the_original_and_neither_changes_the_other(name, s, p
 
 @every_system
 def test_inputs_are_neither_changed_nor_depended_on_later(name, s, pairs):
-    X, y, Q = s.X_initial.copy(), s.y_initial.copy(), s.queries.copy()
-    system, untouched = new(name).fit(X, y, s.classes), fitted(name, s)
+    X = s.X_initial.copy()
+    y = s.y_initial.copy()
+    Q = s.queries.copy()
+    system = new(name).fit(X, y, s.classes)
+    untouched = fitted(name, s)
     np.testing.assert_array_equal(X, s.X_initial)
     np.testing.assert_array_equal(y, s.y_initial)
-    X[:], y[:] = X[::-1].copy(), 0
+    X[:] = X[::-1].copy()
+    y[:] = 0
     for x, label in pairs[:40]:
         own = x.copy()
         system.correct(own, label)
@@ -228,13 +239,15 @@ ALIKE = {
 @every_system
 def test_rows_that_do_not_vary_within_a_class_are_coped_with(name, X, y, more, labels):
     Q = np.concatenate([R, rows(10, 8, 2)])
-    system, everything = new(name).fit(X, y, range(8)), np.arange(len(Q))
+    system = new(name).fit(X, y, range(8))
+    everything = np.arange(len(Q))
     answers = system.watch(Q).answers
     for step, pair in enumerate([None, *zip(more, labels.tolist())]):
         if pair:
             system.correct(*pair)
         if step in (0, 1, 5, len(labels)):
-            predicted, p = system.predict(Q), system.predict_proba(Q)
+            predicted = system.predict(Q)
+            p = system.predict_proba(Q)
             np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-9)
             np.testing.assert_array_equal(
                 np.concatenate([system.predict(q[None]) for q in Q]), predicted
@@ -252,7 +265,9 @@ def assert_refused(clue, call, *args):
 def test_bad_input_is_refused_in_one_line_and_changes_nothing(name, s, pairs):
     assert_refused("call fit first", new(name).predict, s.X_novel)
     system, fresh = (teach(fitted(name, s), pairs[:10]) for _ in range(2))
-    X, y, C = s.X_initial[:20], s.y_initial[:20], len(s.classes)
+    X = s.X_initial[:20]
+    y = s.y_initial[:20]
+    C = len(s.classes)
     for bad in (X * [np.nan], X * [np.inf], X * 0, X * 2):
         assert_refused("row .* unit vector", system.predict, bad)
         assert_refused("row 0 .* unit vector", system.correct, bad[-1], 0)

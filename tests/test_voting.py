@@ -51,10 +51,9 @@ def test_rule_equals_its_definition(rule, queries, margin):
         sorted(((sim / 64, label) for sim, label in found), key=lambda pair: -pair[0])
         for found in queries
     ]
-    sims, labels = (
-        np.full((len(queries), 7), -np.inf),
-        np.full((len(queries), 7), -1),
-    )  # padded as the search pads
+    # padded as the search pads
+    sims = np.full((len(queries), 7), -np.inf)
+    labels = np.full((len(queries), 7), -1)
     for i, found in enumerate(queries):
         for j, pair in enumerate(found):
             sims[i, j], labels[i, j] = pair

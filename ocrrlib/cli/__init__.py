@@ -16,8 +16,11 @@ from ocrrlib.files import InputError
 app.add_typer(memories, name="memory")
 
 
-def main(arguments=None):
-    """Run a command; input that cannot be used is one line on stderr, an error in your code its traceback."""
+def main(arguments: list[str] | None = None) -> None:
+    """Run a command, by default that of the command line.
+
+    Input that cannot be used is one line on stderr, an error in code of your own its traceback.
+    """
     try:
         app(arguments)
     except (InputError, OSError) as error:

@@ -17,7 +17,7 @@ app = typer.Typer(**PLAIN)
 
 
 def _named(name):
-    """A name as it is; ``module:name`` as that object, from a module in the current folder."""
+    """The object that ``module:name`` stands for, in the current folder; another name as it is."""
     if ":" not in name:
         return name
     sys.path.insert(0, os.getcwd())  # stays: worker processes import the module, too
@@ -33,7 +33,7 @@ def _named(name):
 @app.command(
     "compare", help="Differences of the first system to each other one, on the same streams."
 )
-def evaluate(
+def run(
     context: typer.Context,
     systems: Annotated[
         list[str], typer.Argument(help="Names in `ocrr systems`, or module:name in this folder.")
@@ -70,35 +70,47 @@ def evaluate(
     source: Annotated[
         str, typer.Option(help="In these rows, whose result it is: a name or a link.")
     ] = "own run",
-):
+) -> None:
     """Evaluate systems one after the other, and print each result as soon as it is there."""
-    from ocrrlib.own import evaluate as own
+    from ocrrlib.embeddings import Embedded
     from ocrrlib.own.data import read_data
+    from ocrrlib.own.evaluate import evaluate
 
     compare = context.info_name == "compare"
-    options = dict(encoder=_named(encoder), progress=sys.stderr.isatty())
+    progress = sys.stderr.isatty()
+    encoder = _named(encoder)
+    given: str | Embedded = dataset
     if data is not None:
-        dataset = read_data(data, text, label, split, **options)
-    options |= dict(
-        seeds=seeds, policy=policy, held_out=held_out, every=every, jobs=jobs, name=name
-    )
+        given = read_data(data, text, label, split, encoder=encoder, progress=progress)
     results = []
     for system in [_named(one) for one in systems]:  # all are imported before the first one runs
-        results.append(found := own.evaluate(system, dataset, **options))
+        found = evaluate(
+            system,
+            given,
+            seeds,
+            policy,
+            encoder,
+            held_out,
+            every,
+            name=name,
+            jobs=jobs,
+            progress=progress,
+        )
+        results.append(found)
         if out is not None:
             found.to_csv(out / f"{found.name}.csv", source)
-        typer.echo(
-            repr(found)
-            if compare
-            else f"{found.title}\n{found.summary.round(3).to_string(index=False)}"
-        )
-    for other in results[1:] if compare else ():
-        gaps = results[0].against(other).round(3).to_string(index=False)
-        typer.echo(f"{results[0].name} minus {other.name}:\n{gaps}")
+        if compare:
+            typer.echo(repr(found))
+        else:
+            typer.echo(f"{found.title}\n{found.summary.round(3).to_string(index=False)}")
+    if compare:
+        for other in results[1:]:
+            gaps = results[0].against(other).round(3).to_string(index=False)
+            typer.echo(f"{results[0].name} minus {other.name}:\n{gaps}")
 
 
 @app.command()
-def systems():
+def systems() -> None:
     """List the systems."""
     from ocrrlib.systems import SYSTEMS
 
@@ -107,7 +119,7 @@ def systems():
 
 
 @app.command()
-def datasets():
+def datasets() -> None:
     """List the datasets."""
     from ocrrlib.datasets import DATASETS
 

@@ -1,10 +1,10 @@
-"""Options that several commands have."""
+"""Options that several commands have in common."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-PLAIN = {
+PLAIN: dict[str, Any] = {
     "no_args_is_help": True,
     "add_completion": False,
     "rich_markup_mode": None,

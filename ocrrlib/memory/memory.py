@@ -80,6 +80,16 @@ class CorrectionMemory(AbstractContextManager):
 
     Any thread may call the methods; what they wrote is on disk when they return. ``len`` counts all
     entries; erased ones and tombstones count. Use ``open`` to make one.
+
+    Examples
+    --------
+    >>> X = np.eye(3)
+    >>> with CorrectionMemory.open("cards.sqlite") as memory:
+    ...     places = memory.learn(X[:2], ["card", "pin"])
+    ...     before = memory.predict(X[2]).label
+    ...     place = memory.correct(X[2], "transfer", by="ana")
+    ...     print(place, before, memory.predict(X[2]).label, memory.verify())
+    2 pin transfer None
     """
 
     def __init__(self, path: str | PathLike, encoder: object = None, reader: str = "substrate"):
@@ -154,10 +164,10 @@ class CorrectionMemory(AbstractContextManager):
 
     def learn(
         self,
-        texts: Sequence[str] | np.ndarray,
+        texts: Sequence[str | np.ndarray] | np.ndarray,
         labels: Sequence[str | int],
         by: str = "",
-        vectors: np.ndarray | None = None,
+        vectors: Sequence[np.ndarray] | np.ndarray | None = None,
     ) -> range:
         """Append texts (n,), or vectors (n, d), with their labels (n,), all or none.
 

@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Iterable, Iterator
 from secrets import token_bytes
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ocrrlib.chain import Link, commitment, entry_hash
 from ocrrlib.files import InputError
@@ -59,8 +59,11 @@ def new_rows(contents: Iterable[Content], place: int, previous: bytes, time: int
         previous = hash
 
 
-def is_whole(row: Row) -> bool:
-    """Whether an entry has the content that it commits to, or none, and all values their type."""
+def is_whole(row: Any) -> bool:
+    """Whether an entry has the content that it commits to, or none, and all values their type.
+
+    ``row`` is a ``Row``, but a file may hold values of any type.
+    """
     if not isinstance(row.commitment, bytes) or not isinstance(row.previous, bytes):
         return False
     if not isinstance(row.time, int) or not 0 <= row.time < LATEST:

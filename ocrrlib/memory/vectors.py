@@ -43,7 +43,7 @@ class Vectors:
             return
         if not self.places:
             self._began = rows[0].time
-            length = len(rows[0].x)
+            length = len(rows[0].x or b"")
             self.admit(size_on_disk(self._path) // length, length // VALUE)
         X = self._unit_vectors([row.x for row in rows])
         if X is None:
@@ -60,7 +60,7 @@ class Vectors:
         if dim != held:
             if self.places:
                 raise InputError(f"the vectors have {dim} values, those in {self._path} {held}")
-            self.entries = Entries(np.empty((0, dim), np.float32), [])
+            self.entries = Entries(np.empty((0, dim), np.float32), np.empty(0, np.int64))
         self.entries.make_room(self.entries.size + n)
 
     def _unit_vectors(self, vectors):

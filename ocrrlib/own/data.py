@@ -3,8 +3,10 @@
 import hashlib
 import textwrap
 import unicodedata
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -33,34 +35,39 @@ def _read_csv(path):
 
 def _read_memory(path):
     with CorrectionMemory.open(path) as memory:
-        X, y = memory.entries.X, np.array(memory.labels, str)[memory.entries.y]
-    # Nobody can take out or add rows for the sake of a split.
+        X = memory.entries.X
+        y = np.array(memory.labels, str)[memory.entries.y]
+    # A split would have to add or take out rows, but a memory's entries are as they are.
     several = pd.Series(list(map(bytes, X))).groupby(y).transform("nunique") > 1
     return {"X": X[several], "y": y[several]}
 
 
-READERS = {
+def _read_arrays(path):
+    return dict(np.load(path))
+
+
+READERS: dict[str, Callable] = {
     ".csv": _read_csv,
     ".tsv": _read_csv,
     ".jsonl": partial(pd.read_json, lines=True, dtype=False, encoding="utf-8-sig"),
     ".parquet": pd.read_parquet,
-    ".npz": lambda path: dict(np.load(path)),
+    ".npz": _read_arrays,
     ".safetensors": load_file,
     ".sqlite": _read_memory,
 }
 
 
 def read_data(
-    data,
-    text="text",
-    label="label",
-    split=None,
-    test_share=0.25,
-    seed=0,
-    encoder=DEFAULT_ENCODER,
-    name=None,
-    progress=True,
-):
+    data: str | Path | pd.DataFrame | dict[str, np.ndarray],
+    text: str = "text",
+    label: str = "label",
+    split: str | None = None,
+    test_share: float = 0.25,
+    seed: int = 0,
+    encoder: str | Path | Callable | Any = DEFAULT_ENCODER,
+    name: str | None = None,
+    progress: bool = True,
+) -> Embedded:
     """Read a dataset of your own, split it and embed its texts.
 
     Parameters
@@ -106,26 +113,35 @@ def read_data(
             content = _strings(table, text)
         else:
             content, table = _vectors(table, split)
-            label, split = "y", "part" if "part" in table else split
+            label = "y"
+            split = "part" if "part" in table else split
         classes, y, test = _labels_and_split(content, table, label, split, test_share, seed)
         if content.ndim == 1:
-            named, by = isinstance(encoder, (str, Path)), name_of(encoder)
-            kept = Memory(cache_folder() if named else None, verbose=0).cache(
-                _encoded, ignore=["progress"]
-            )
-            version = revision(encoder) if named else None
-            rows = widen(
-                kept(content.tolist(), encoder, version, content[~test].tolist(), progress)
-            )
+            encoder_name = name_of(encoder)
+            rows = _embedded(content, encoder, content[~test].tolist(), progress)
         else:
-            by, rows = "vectors", widen(halve(content))
+            encoder_name = "vectors"
+            rows = widen(halve(content))
     except ValueError as error:
         raise InputError(textwrap.shorten(f"{path or name}: {error}", 400)) from error
-    return Embedded(name, by, classes, rows[~test], y[~test], rows[test], y[test])
+    return Embedded(name, encoder_name, classes, rows[~test], y[~test], rows[test], y[test])
 
 
-def read_rows(path, text="text", label="label"):
-    """Texts (n,), or vectors (n, d), and labels (n,) in a file, as ``read_data`` takes it."""
+def _embedded(texts, encoder, training, progress):
+    """Unit rows (n, d) of texts; the vectors of a named encoder are kept in the cache."""
+    if isinstance(encoder, (str, Path)):
+        encode_once = Memory(cache_folder(), verbose=0).cache(_encoded, ignore=["progress"])
+        version = revision(encoder)
+    else:
+        encode_once = _encoded
+        version = None
+    return widen(encode_once(texts.tolist(), encoder, version, training, progress))
+
+
+def read_rows(
+    path: str | Path, text: str = "text", label: str = "label"
+) -> tuple[np.ndarray, np.ndarray]:
+    """Texts (n,), or vectors (n, d), and labels (n,) of a file that ``read_data`` can read."""
     table = _read(Path(path))
     if not isinstance(table, pd.DataFrame):
         return pick("array", "X", table), pick("array", "y", table)
@@ -150,25 +166,32 @@ def _encoded(texts, encoder, revision, training, progress):
 def _vectors(arrays, split):
     """X (n, d) of arrays by name; a table of labels ``y`` and, if there is one, of the split."""
     if "X_train" in arrays:
-        parts = [
-            {name: pick("array", f"{name}_{part}", arrays) for name in "Xy"}
-            for part in ("train", "test")
-        ]
-        (X, train), (X_test, test) = (_vectors(part, None) for part in parts)
+        X_train, train = _labelled(arrays, "X_train", "y_train")
+        X_test, test = _labelled(arrays, "X_test", "y_test")
         table = pd.concat([train.assign(part="train"), test.assign(part="test")], ignore_index=True)
-        return np.concatenate([X, X_test]), table
-    X, *columns = (
-        np.asarray(pick("array", name, arrays)) for name in ("X", "y", *([split] if split else []))
-    )
-    if (
-        X.ndim != 2
-        or X.dtype.kind not in "fiu"
-        or any(column.shape != (len(X),) for column in columns)
-    ):
+        return np.concatenate([X_train, X_test]), table
+    X, table = _labelled(arrays, "X", "y")
+    if split:
+        column = np.asarray(pick("array", split, arrays))
+        _check_shapes(X, split, column)
+        table[split] = column
+    return X, table
+
+
+def _labelled(arrays, X_name, y_name):
+    """Vectors (n, d), and a table with their labels ``y``."""
+    X = np.asarray(pick("array", X_name, arrays))
+    y = np.asarray(pick("array", y_name, arrays))
+    _check_shapes(X, y_name, y)
+    return X, pd.DataFrame({"y": y})
+
+
+def _check_shapes(X, name, column):
+    if X.ndim != 2 or X.dtype.kind not in "fiu" or column.shape != (len(X),):
         raise InputError(
-            f"X {X.shape} {X.dtype} and y {columns[0].shape} do not fit: give numbers (n, d), labels (n,)"
+            f"X {X.shape} {X.dtype} and {name} {column.shape} do not fit: "
+            "give numbers (n, d), labels (n,)"
         )
-    return X, pd.DataFrame(dict(zip(("y", split), columns)))
 
 
 def _refuse(places, what, way_out):
@@ -191,45 +214,62 @@ def _strings(table, column):
 
 
 def _labels_and_split(content, table, label, split, share, seed):
-    """Class names, class ids (n,) and test rows (n,) bool; ``content`` are texts (n,) or vectors (n, d)."""
+    """Class names, class ids (n,) and test rows (n,) bool; ``content`` has texts or vectors."""
     labels = [unicodedata.normalize("NFC", one.strip()) for one in _strings(table, label)]
     classes, y = np.unique(np.array(labels, str), return_inverse=True)
-    if (
-        content.ndim == 1
-    ):  # case, spacing and compatibility forms of characters do not tell two texts apart
-        plain = [
-            " ".join(unicodedata.normalize("NFKC", text).casefold().split()) for text in content
-        ]
-        hash_key = hashlib.sha256(str(seed).encode()).hexdigest()[:16]
-        draws = same = pd.util.hash_array(np.array(plain, object), hash_key=hash_key)
-    else:
-        same = pd.util.hash_pandas_object(
-            pd.DataFrame(content + 0), index=False
-        ).to_numpy()  # + 0: -0.0 is 0.0
-        draws = np.random.default_rng(seed).random(len(y))
+    same, draws = _hashes(content, seed)
     if split:
-        words = pd.Series(_strings(table, split)).str.strip().str.lower()
-        _refuse(
-            table.index[~words.isin(list(PARTS))],
-            f"{split!r} is neither train nor test in row",
-            "write either",
-        )
-        test = words.map(PARTS).to_numpy(bool)
-        double = pd.Series(test).groupby(same).transform("nunique") > 1
-        _refuse(
-            table.index[double], "the same row for training and test in row", "drop one of each"
-        )
-    else:  # of each class the share of its different rows with the lowest draws
-        different = pd.DataFrame({"y": y, "draw": draws, "same": same}).drop_duplicates("same")
-        draws = different.groupby("y")["draw"]
-        size = draws.transform("size")
-        wanted = np.minimum(np.maximum(np.floor(share * size + 0.5), 1), size - 1)
-        test = np.isin(same, different["same"][draws.rank(method="first") <= wanted])
+        test = _given_split(table, split, same)
+    else:
+        test = _drawn_split(y, same, draws, share)
     sides = pd.Series(test).groupby(y).nunique()
-    lacking = classes[sides.index[sides < 2]]
     _refuse(
-        lacking,
+        classes[sides.index[sides < 2]],
         "no training or no test row of class",
         "give at least two different rows of each class",
     )
     return tuple(classes.tolist()), y, test
+
+
+def _hashes(content, seed):
+    """A number that equal rows have in common (n,), and random draws (n,) by ``seed``.
+
+    Texts that differ only in case, spacing or compatibility forms of characters are equal; their
+    draw is a hash keyed by ``seed``, so that it does not depend on other rows.
+    """
+    if content.ndim == 1:
+        plain = [
+            " ".join(unicodedata.normalize("NFKC", text).casefold().split()) for text in content
+        ]
+        hash_key = hashlib.sha256(str(seed).encode()).hexdigest()[:16]
+        same = pd.util.hash_array(np.array(plain, object), hash_key=hash_key)
+        return same, same
+    positive_zeros = pd.DataFrame(content + 0)  # -0.0 equals 0.0, but has another hash
+    same = pd.util.hash_pandas_object(positive_zeros, index=False).to_numpy()
+    return same, np.random.default_rng(seed).random(len(content))
+
+
+def _given_split(table, split, same):
+    """Test rows (n,) bool by a column; equal rows may not be on both sides."""
+    words = pd.Series(_strings(table, split)).str.strip().str.lower()
+    _refuse(
+        table.index[~words.isin(list(PARTS))],
+        f"{split!r} is neither train nor test in row",
+        "write either",
+    )
+    test = words.map(PARTS).to_numpy(bool)
+    double = pd.Series(test).groupby(same).transform("nunique") > 1
+    _refuse(table.index[double], "the same row for training and test in row", "drop one of each")
+    return test
+
+
+def _drawn_split(y, same, draws, share):
+    """Test rows (n,) bool: of each class the share of its different rows with the lowest draws.
+
+    At least one row of a class, and not all of them.
+    """
+    different = pd.DataFrame({"y": y, "draw": draws, "same": same}).drop_duplicates("same")
+    by_class = different.groupby("y")["draw"]
+    size = by_class.transform("size")
+    wanted = np.minimum(np.maximum(np.floor(share * size + 0.5), 1), size - 1)
+    return np.isin(same, different["same"][by_class.rank(method="first") <= wanted])

@@ -73,7 +73,7 @@ def discriminant_basis(
     d = X.shape[1]
     sums, counts = class_sums(X, y, n_classes)
     known = counts > 0
-    dof = len(y) - np.count_nonzero(counts)
+    dof = len(y) - int(np.count_nonzero(counts))
     R = X - class_means(sums, counts)[y]
     with threadpool_limits(1):  # so that sums are made in one order
         scatter = np.vdot(R, R)

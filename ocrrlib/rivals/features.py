@@ -6,14 +6,14 @@ BANDWIDTH_ROWS = 1000  # whose distances the bandwidth is taken from
 
 
 def lift(
-    X: np.ndarray, frequencies: np.ndarray | None = None, phases: np.ndarray | float = 0.0
+    X: np.ndarray, frequencies: np.ndarray | None = None, phases: np.ndarray | None = None
 ) -> np.ndarray:
     """Random Fourier features (n, D) float64 of rows (n, d) (Rahimi and Recht 2007).
 
     Without ``frequencies`` (d, D) and ``phases`` (D,), the rows themselves, as float64.
     """
     Z = X.astype(np.float64)
-    if frequencies is not None:
+    if frequencies is not None and phases is not None:
         # z(x) = sqrt(2 / D) cos(x Omega + phi), so that z(x) . z(x') ~ exp(-|x - x'|^2 / 2 sigma^2)
         Z = Z @ frequencies
         Z += phases

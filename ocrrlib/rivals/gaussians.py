@@ -159,7 +159,7 @@ class KernelLDA(GaussianClasses):
         self.prior_rows = prior_rows
         self.centre = sums.sum(axis=0) / len(y)
         F -= class_means(sums, counts)[y]
-        values, vectors = _principal_axes(F, len(y) - np.count_nonzero(counts))
+        values, vectors = _principal_axes(F, len(y) - int(np.count_nonzero(counts)))
         # (1 - s) Sigma + s mean(values) I has the same axes
         values = (1 - shrinkage) * values + shrinkage * values.mean()
         rank = min(rank, vectors.shape[1], features - 1)

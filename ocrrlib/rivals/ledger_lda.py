@@ -135,10 +135,10 @@ class LedgerLDA(LedgerReader):
         p += h / 3 * p_head  # which is 0 for new classes
         return p / p.sum(axis=1, keepdims=True)
 
-    def _evidence(self, X):
+    def _combine(self, X, near):
         self._catch_up()
         scores = self.model.scores(self.model.project(X))
-        return self._mix(scores, super()._evidence(X), self.head.predict_proba(X))
+        return self._mix(scores, near, self.head.predict_proba(X))
 
     def _follow(self, Q):
         scores = StandingScores(self.model, self.model.project(Q))

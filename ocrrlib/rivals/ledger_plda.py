@@ -64,10 +64,10 @@ class LedgerPLDA(LedgerReader):
         p += (self.head_weight * h)[:, None] * p_head
         return p / p.sum(axis=1, keepdims=True)
 
-    def _evidence(self, X):
+    def _combine(self, X, near):
         self._catch_up()
         scores = [model.scores(model.project(X)) for model in self.models]
-        return self._mix(*scores, super()._evidence(X), self.head.predict_proba(X))
+        return self._mix(*scores, near, self.head.predict_proba(X))
 
     def _follow(self, Q):
         plda, kernel_lda = [StandingScores(model, model.project(Q)) for model in self.models]

@@ -1,5 +1,6 @@
 """Readers of the substrate's ledger: models and a frozen head beside the nearest entries."""
 
+from ocrrlib.rivals.gaussians import GaussianClasses
 from ocrrlib.systems.base import Storage, best_seen
 from ocrrlib.systems.heads import StaticLinear, Trained
 from ocrrlib.systems.neighbours import Substrate
@@ -13,6 +14,8 @@ class LedgerReader(Trained, Substrate):
     them. The head is that of ``static_linear``, and so is its size: 4 bytes a parameter, as
     published.
     """
+
+    models: list[GaussianClasses]
 
     def _fit(self, X, y):
         super()._fit(X, y)

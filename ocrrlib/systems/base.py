@@ -37,6 +37,19 @@ class System:
     number C of classes, those yet to come included, ``seen`` (C,) bool the classes of which a row
     was met, initially or in a correction: only these are answered. ``corrections`` counts what was
     learnt since ``fit``.
+
+    Examples
+    --------
+    >>> from ocrrlib.systems import make
+    >>> X = np.eye(3, dtype=np.float32)
+    >>> system = make("ncm").fit(X[:2], np.array([0, 1]), classes=("card", "pin", "transfer"))
+    >>> system.predict(X)
+    array([0, 1, 0])
+    >>> system.correct(X[2], 2)
+    >>> system.predict(X)
+    array([0, 1, 2])
+    >>> system.storage()
+    Storage(bytes=96, entries=0, parameters=9)
     """
 
     seed: int = 0  #: of the method's random draws
@@ -46,7 +59,7 @@ class System:
     temperature = 1.0  # of the softmax over scores
     ahead = 8  # watched queries that are answered at once where one is asked about
 
-    def fit(self, X: np.ndarray, y: np.ndarray, classes: Sequence[str]) -> Self:
+    def fit(self, X: np.ndarray, y: np.ndarray, classes: Sequence) -> Self:
         """Set the initial state from the known classes; a second call starts afresh.
 
         ``X`` (n, d) float32 are embeddings, unit rows, ``y`` (n,) their class ids, ``classes`` the

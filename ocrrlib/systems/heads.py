@@ -140,9 +140,8 @@ class LinearHead(Trained):
     ``theta`` (C, d + 1) float64 are weights and, in the last column, biases.
     """
 
-    lr: float = 0.05  #: step of SGD
+    lr: float | None = 0.05  #: step of SGD
     copies = 1  # of the head that are kept
-    stored = 0  # rows that are kept
 
     def _fit(self, X, y):
         self._tune(X, y)
@@ -169,6 +168,11 @@ class LinearHead(Trained):
         ``residual`` (C,) is the gradient of its cross-entropy with respect to the logits.
         """
         return np.multiply.outer(residual, x)
+
+    @property
+    def stored(self) -> int:
+        """Rows that are kept."""
+        return 0
 
     def storage(self) -> Storage:
         """Heads have 4 bytes a parameter, as published, whatever they are computed in."""
@@ -237,14 +241,14 @@ class AGEM(LinearHead):
     def _fit(self, X, y):
         super()._fit(X, y)
         self.rng = np.random.default_rng(self.seed)
-        self.stored = min(self.memory, len(X))
-        rows = self.rng.choice(len(X), self.stored, replace=False)
+        rows = self.rng.choice(len(X), min(self.memory, len(X)), replace=False)
         self.memory_X = with_bias(X[rows])
         self.memory_y = y[rows]
 
     def _gradient(self, residual, x):
         g = super()._gradient(residual, x)
-        rows = self.rng.choice(self.stored, min(self.memory_batch, self.stored), replace=False)
+        n = len(self.memory_y)
+        rows = self.rng.choice(n, min(self.memory_batch, n), replace=False)
         M = self.memory_X[rows]
         R = residuals(M @ self.theta.T, self.memory_y[rows]) / len(rows)
         # g = residual x^T, g_ref = R^T M;  if g . g_ref < 0: g -= (g . g_ref / g_ref . g_ref) g_ref
@@ -253,6 +257,10 @@ class AGEM(LinearHead):
             g_ref = R.T @ M
             g -= overlap / np.vdot(g_ref, g_ref) * g_ref
         return g
+
+    @property
+    def stored(self) -> int:
+        return len(self.memory_y)
 
 
 @dataclass(eq=False)

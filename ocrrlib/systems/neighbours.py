@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 
@@ -63,6 +64,9 @@ class Neighbours(System):
     spare = 0  # neighbours that a watched query keeps in reserve, for when others are overwritten
 
     def _evidence(self, X):
+        return self._near(X)
+
+    def _near(self, X):
         return top_k(X, self.entries.X, self.entries.born, self.k)
 
     def _follow(self, Q):
@@ -91,30 +95,47 @@ class StaticKNN(Neighbours):
 
 
 class Substrate(Neighbours):
-    """The hash-chained ledger: every correction is appended, nothing else changes (paper, section 4.3)."""
+    """The hash-chained ledger (paper, section 4.3).
 
-    store = Ledger  # ``CorrectionMemory`` replaces it by its own, which has more entries than those to fit on
+    Every correction is appended, nothing else changes. A subclass that reads the same ledger
+    otherwise replaces ``_combine``.
+    """
+
+    given: Entries | None = None  # entries that others write to, see ``read``
 
     def _fit(self, X, y):
-        self.entries = self.store(X, y)
+        self.entries = Ledger(X, y) if self.given is None else self.given
 
     def _correct(self, x, y):
         self.entries.append(x, y)
 
-    def read(self, entries, n_first, n_classes):
-        """Fit on the first ``n_first`` of these entries, which are shared and not copied."""
-        self.store = lambda X, y: entries
+    def _evidence(self, X):
+        return self._combine(X, self._near(X))
+
+    def _combine(self, X, near):
+        """Evidence about rows X (m, d), given their neighbours."""
+        return near
+
+    def read(self, entries: Entries, n_first: int, n_classes: int) -> Self:
+        """Read entries that others write to; they are shared, not copied.
+
+        The system is fitted on the first ``n_first`` of them, later ones count as corrections.
+        """
+        self.given = entries
+        self.n_seen = n_first  # entries whose classes were noted
         return self.fit(entries.X[:n_first], entries.y[:n_first], range(n_classes))
 
-    def answer(self, X):
-        """Class ids (m,), probabilities (m, C), and cosines and slots (m, k) of the nearest."""
-        self.seen[self.entries.y] = True
-        evidence = self._evidence(X)
-        found = evidence
-        if not isinstance(evidence, tuple):
-            found = top_k(X, self.entries.X, self.entries.born, self.k)
-        p = np.array(self._probabilities(evidence))
-        return self._answer(evidence), p, *found
+    def answer(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Answer rows X (m, d) from the entries that are read, as they are by now.
+
+        Returns class ids (m,), probabilities (m, C), and cosines and slots (m, k) of neighbours.
+        """
+        self.seen[self.entries.y[self.n_seen :]] = True
+        self.n_seen = self.entries.size
+        X = self._known_rows(X)
+        near = self._near(X)
+        evidence = self._combine(X, near)
+        return self._answer(evidence), self._probabilities(evidence), *near
 
 
 def reservoir(write: int, budget: int, rng: np.random.Generator) -> int:
@@ -223,14 +244,14 @@ class SubstrateHNSW(Substrate):
             self.index.add_items(self.entries.X[size:room])
             size = self.index.get_current_count()
 
-    def _evidence(self, X):
+    def _near(self, X):
         self._catch_up()
         try:
             slots, distances = self.index.knn_query(X, self.k)
         except RuntimeError:  # some query reaches fewer than k entries: it is searched exactly
             if len(X) == 1:
-                return super()._evidence(X)
-            found = [self._evidence(x[None]) for x in X]
+                return super()._near(X)
+            found = [self._near(x[None]) for x in X]
             return tuple(np.concatenate(parts) for parts in zip(*found))
         sims = (1.0 - distances).astype(np.float64)
         slots = slots.astype(np.int64)
