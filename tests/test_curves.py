@@ -1,4 +1,4 @@
-"""The novel–original curve: by brute force over the constant, and the same however a system is asked."""
+"""The novel-original curve equals brute force, and is the same however a system is asked."""
 
 import numpy as np
 import pytest

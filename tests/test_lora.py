@@ -1,4 +1,4 @@
-"""Low-rank adapters: training goes on and stops as promised, every correction is the step that the paper describes.
+"""Low-rank adapters: training resumes and stops as promised, corrections are the paper's step.
 
 ``tests/test_systems.py`` has the contract of a system.
 """

@@ -1,4 +1,4 @@
-"""Neighbours: evictions draw for draw, shares of classes, and approximate search beside the ledger."""
+"""Neighbours: evictions draw for draw, shares of classes, approximate search."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Policies: every correction arrives when it should, wrong labels nest over rates, questions are spent exactly."""
+"""Policies: corrections are on time, wrong labels nest over rates, questions are all spent."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -29,7 +29,7 @@ def chances(x):
 
 
 class Clocked:
-    """Always gives one answer; notes after how many predictions it is taught what. Has no ``watch``."""
+    """Always gives one answer; notes when it is taught what. It has no ``watch``."""
 
     def __init__(self, answer):
         self.answer = answer

@@ -1,4 +1,4 @@
-"""Runs give the same bytes however they are run, stopped and resumed; published files hold them; bad input is named."""
+"""Runs give the same bytes however they are run, stopped and resumed; files hold them."""
 
 import os
 import signal

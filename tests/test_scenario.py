@@ -1,4 +1,4 @@
-"""Scenarios: the published draws digit for digit, and nothing of the held-out classes at the start."""
+"""Scenarios: the published draws digit for digit; no held-out class is there at the start."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The stream loop: its fast path equals a naive one, checkpoints and draws stand where they should."""
+"""The stream loop equals a naive one; checkpoints and draws stand where they should."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ def s(tiny):
 
 
 def play(system, s, corrected):
-    """The protocol's checkpoints, row by row and without ``watch``: numbers, and answers to the test rows."""
+    """The protocol's checkpoints, row by row: numbers, and answers to the test rows."""
     n = len(s.y_stream)
     mistakes = 0
     corrections = 0

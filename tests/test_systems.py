@@ -1,4 +1,4 @@
-"""The contract of a system, kept by every class of the registry; small parameters, so that all of it is quick."""
+"""The contract of a system, kept by every class of the registry, with small settings."""
 
 import copy
 import pickle
@@ -300,7 +300,8 @@ def test_unknown_system_is_refused_with_the_names_there_are(name, clue):
 
 
 def test_reading_the_registry_imports_no_library():
-    code = "import sys, ocrrlib.systems; print({'numpy', 'torch', 'river', 'hnswlib', 'scipy'} & set(sys.modules))"
+    libraries = "{'numpy', 'torch', 'river', 'hnswlib', 'scipy'}"
+    code = f"import sys, ocrrlib.systems; print({libraries} & set(sys.modules))"
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip()
         == "set()"

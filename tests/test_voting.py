@@ -11,7 +11,10 @@ from ocrrlib.voting import RULES, vote
 
 
 def elect(neighbours, margin, rule):
-    """One query's vote as the paper words it; ``neighbours`` are (cosine, label), best first, newest first."""
+    """One query's vote as the paper words it.
+
+    ``neighbours`` are (cosine, label), best first, newest first.
+    """
     if not neighbours:
         return -1
     if rule == "sumsim":

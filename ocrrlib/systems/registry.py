@@ -415,8 +415,8 @@ RIVALS = {
         "rivals.ledger_lda",
         "LedgerLDA",
         dict(k=30, spread_rows=300, **HEAD),
-        "Proposed: the substrate's ledger, read through Bayesian discriminants, nearest entries and "
-        "a head; appends.",
+        "Proposed: the substrate's ledger, read through Bayesian discriminants, nearest entries "
+        "and a head; appends.",
         EVERY_ENCODER,
         small={},
         shares="head of known classes",
