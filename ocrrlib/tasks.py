@@ -104,7 +104,7 @@ def run_tasks(
         workers = dict(backend="loky", n_jobs=jobs, inner_max_num_threads=1, max_nbytes=None)
         keep_in = cache
         parent = os.getpid()
-    bar = tqdm(total=len({*keys}), initial=len(found), unit="run", disable=not progress)
+    bar = tqdm(total=len({*keys}), initial=len(found), unit="task", disable=not progress)
     with bar, client, joblib.parallel_config(**workers):
         work = [joblib.delayed(_do)(function, group, keep_in, parent) for group in longest_first]
         for done in joblib.Parallel(return_as="generator_unordered", pre_dispatch="all")(work):

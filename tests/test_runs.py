@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 from dataclasses import replace
 from multiprocessing import get_context
@@ -231,6 +232,22 @@ def test_a_grid_with_one_run_that_cannot_be_runs_nothing(datasets, tmp_path, ran
 
 
 # --- grids
+
+
+def test_a_row_alone_puts_a_system_into_the_comparison_the_costs_and_the_figures():
+    program = """if True:
+        from ocrrlib.systems import SYSTEMS
+        SYSTEMS["nearest_mean"] = SYSTEMS["ncm_cosine"]
+        from ocrrlib.experiments import EXPERIMENTS
+        from paper.style import family_colour
+        from studies.costs import MEASURED
+        joined = [name for name, plan in EXPERIMENTS.items() if "nearest_mean" in plan.systems]
+        same = family_colour("nearest_mean") == family_colour("ncm")
+        print(*joined, "nearest_mean" in MEASURED, same)
+    """
+    command = [sys.executable, "-c", program]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout
+    assert said.split() == ["beyond", "True", "True"]
 
 
 @pytest.mark.parametrize(
