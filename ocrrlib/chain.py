@@ -143,4 +143,5 @@ class Ledger(Entries):
 
     @property
     def nbytes(self) -> int:
-        return super().nbytes + self.size * (8 + 32 + 32)  # id and two hashes
+        # As published, an entry counts an id and two hashes, its own and the one before.
+        return super().nbytes + self.size * (8 + 32 + 32)

@@ -96,7 +96,7 @@ def best_known_and_new(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Find the best known and the best new class of each row, and the lead of the new one.
 
-    ``log_p`` (m, C) are log-probabilities, but for a constant of each row and a factor of all, -inf
+    ``log_p`` (m, C) are log-probabilities, up to a constant per row and a common factor, -inf
     where a class is impossible; ``new`` (C,) bool are the new classes. Returns class ids (m,)
     twice,
     -1 where no such class is possible, the first of equal ones, and leads (m,).
@@ -116,7 +116,7 @@ def best_known_and_new(
 def heights(
     known: np.ndarray, new: np.ndarray, lead: np.ndarray, y: np.ndarray, n: int
 ) -> np.ndarray:
-    """The curve's height over each novel row, (n,) int64; -1 for rows that no constant makes right.
+    """The curve's height over each novel row, (n,) int64; -1 for rows that are always wrong.
 
     That is the number of original rows that are right where the constant is just high enough for
     the novel row to be. ``known``, ``new`` and ``lead`` (m,) are from ``best_known_and_new``,

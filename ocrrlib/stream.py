@@ -14,7 +14,6 @@ from ocrrlib.scenario import Scenario
 
 PROTOCOL = 1  # raised when the benchmark itself changes, and with it every result
 EVERY = 50  # stream items between two checkpoints
-ADDED = ["mistakes", "ausuc", "best_hm"]  # not in the published checkpoints of the harder streams
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class Position:
 def run_stream(
     system, scenario: Scenario, policy: Policy, every: int = EVERY, fitted: bool = False
 ) -> Iterator[Checkpoint]:
-    """Stream a scenario through a system and yield a ``Checkpoint`` now and then.
+    """Stream a scenario through a system and yield a ``Checkpoint`` every ``every`` items.
 
     Parameters
     ----------
@@ -38,7 +37,7 @@ def run_stream(
         ask by uncertainty, need ``predict_proba``; fixed queries are answered through ``watch``, if
         there is one.
     scenario : Scenario
-        What streams by.
+        The initial, stream and test rows.
     policy : Policy
         Which wrong predictions are corrected, with what label and when.
     every : int
@@ -77,8 +76,8 @@ def positions(system, scenario, policy, queries, every) -> Iterator[Position]:
     """
     n = len(scenario.y_stream)
     draws = policy.draws(scenario.seed, n)
+    gate = policy.gate(n)  # decides in place of the draws, where the policy asks by uncertainty
     labels = policy.labels(scenario)
-    gate = policy.gate(n)
     pending: deque[int] = deque()
     corrections = 0
     mistakes = 0

@@ -21,8 +21,8 @@ def vote(
     rule : str
         ``full``: most votes, then highest cosine, then newest entry.
         ``no_recency``: most votes, then highest cosine, then smallest class id.
-        ``count_only``: most votes, then the label met first, as a counting dictionary does; the
-        same as ``full``.
+        ``count_only``: most votes, then the label met first, as a counting dictionary does. As
+        neighbours come best first, that is the same as ``full``; the paper ablates it.
         ``sumsim``: no margin band; the largest sum of cosines over all k.
     """
     present = labels >= 0

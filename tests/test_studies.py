@@ -8,10 +8,11 @@ import pytest
 
 from ocrrlib.policies import POLICIES, UNCERTAINTIES
 from ocrrlib.scenario import make_scenario
-from ocrrlib.stream import ADDED, run_stream
+from ocrrlib.stream import run_stream
 from ocrrlib.systems import make
 from studies import streams
 from studies.streams import (
+    ADDED,
     STREAMS,
     Setting,
     drifting,

@@ -48,7 +48,7 @@ class Answer(NamedTuple):
 
 
 class Reader(Protocol):
-    """A system that answers from entries which it shares; in the registry the substrate's family.
+    """A system that answers from shared entries: in the registry, ``substrate`` or a subclass.
 
     ``entries`` are those it reads, ``n_classes`` is the number of class ids that it was made for.
     """
@@ -225,7 +225,7 @@ class CorrectionMemory(AbstractContextManager):
         n_classes = len(vectors.labels)
         reader = self._reader
         if reader is None or reader.entries is not vectors.entries or reader.n_classes < n_classes:
-            # A power of two: it is seldom made anew as labels come.
+            # Rounded up to a power of two, so that new labels seldom ask for a new reader.
             room = max(LEAST_ROOM, 1 << (n_classes - 1).bit_length())
             reader = _make_reader(self._reader_name)
             self._reader = reader.read(vectors.entries, vectors.n_first, room)

@@ -1,6 +1,6 @@
 """The proposed system: Bayesian linear discriminants that read the substrate's ledger.
 
-Equations and symbols are those of the paper, section "The proposed system".
+Symbols are those of paper/ocrr.md, section "The proposed system".
 """
 
 from dataclasses import dataclass
@@ -83,7 +83,8 @@ class LedgerLDA(LedgerReader):
     class, among the ``k`` nearest. Leave-one-out on the initial rows sets their temperatures. The
     prior of a known class is its frequency there. Once a class first met in the stream has two
     rows, its prior is the number K of known classes over that of new ones. A third of the known
-    classes' probability is split among them by the frozen head of ``static_linear``.
+    classes' probability is split among them by the frozen head of ``static_linear``. (A new class
+    of one row has the prior of an average known one, and counts among the new.)
     """
 
     spread_rows: float  #: rows r that the common variance counts for against that of a class

@@ -27,11 +27,16 @@ class Storage:
 class System:
     """A classifier that is fitted once and then corrected, one example at a time.
 
-    A method implements ``_fit``, ``_correct``, ``storage`` and ``_scores``: scores (m, C) of rows
+    A subclass implements ``_fit``, ``_correct``, ``storage`` and ``_scores``: scores (m, C) of rows
     under all classes. By default the highest score among the classes seen is the answer, and
-    probabilities are its softmax. Where scores are probabilities already, ``probabilistic`` says
-    so. A method that decides from something else, as from neighbours, replaces ``_evidence``,
-    ``_answer`` and ``_probabilities``; one that answers fixed queries faster, ``_follow``.
+    probabilities are the softmax of the scores. If scores are probabilities already,
+    ``probabilistic`` says so.
+
+    Evidence is whatever answers and probabilities follow from: the scores, unless a subclass
+    replaces ``_evidence``, ``_answer`` and ``_probabilities``, as those that ask neighbours do. The
+    stream asks the same queries again and again; ``watch`` keeps their answers while nothing is
+    learnt, and a subclass whose evidence can be updated faster than found anew replaces
+    ``_follow``.
 
     Hyperparameters are fields of a dataclass. ``dim`` is the length of a row, ``n_classes`` the
     number C of classes, those yet to come included, ``seen`` (C,) bool the classes of which a row
@@ -57,7 +62,7 @@ class System:
     learns = True  # whether corrections change anything
     probabilistic = False  # whether scores are class probabilities rather than their logarithms
     temperature = 1.0  # of the softmax over scores
-    ahead = 8  # watched queries that are answered at once where one is asked about
+    ahead = 8  # consecutive watched queries that are answered together when one is asked
 
     def fit(self, X: np.ndarray, y: np.ndarray, classes: Sequence) -> Self:
         """Set the initial state from the known classes; a second call starts afresh.
@@ -121,7 +126,7 @@ class System:
         """Watch fixed queries Q (q, d), which are answered repeatedly."""
         return Watched(self, Q)
 
-    # What a method implements.
+    # What a subclass implements.
 
     def _fit(self, X: np.ndarray, y: np.ndarray) -> None:
         raise NotImplementedError
@@ -154,8 +159,8 @@ class System:
         return softmax_seen(evidence / self.temperature, self.seen)
 
     def _log_probabilities(self, evidence: Any) -> np.ndarray:
-        """Log-probabilities (m, C), but for a constant of each row and a factor of all."""
-        if not self.probabilistic:  # they would underflow
+        """Log-probabilities (m, C), up to a constant per row and a common factor."""
+        if not self.probabilistic:  # probabilities would underflow
             return np.where(self.seen, evidence, -np.inf)
         with np.errstate(divide="ignore"):
             return np.log(self._probabilities(evidence))
@@ -184,7 +189,7 @@ class System:
 
 
 class Watched:
-    """Fixed queries (q, d), asked by row number; at any time as the system answers these rows."""
+    """Fixed queries (q, d), asked by row number; answers equal those of ``predict`` at any time."""
 
     def __init__(self, system: System, Q: np.ndarray):
         self.system = system
@@ -210,7 +215,7 @@ class Watched:
         return self.system._probabilities(self._evidence(rows))
 
     def log_probabilities(self, rows: np.ndarray) -> np.ndarray:
-        """Log-probabilities (m, C), but for a constant of each row and a factor of all."""
+        """Log-probabilities (m, C), up to a constant per row and a common factor."""
         return self.system._log_probabilities(self._evidence(rows))
 
     def _evidence(self, rows: np.ndarray) -> Any:
