@@ -148,9 +148,9 @@ def parse_seeds(seeds: str | Iterable[int]) -> tuple[int, ...]:
 
 def _span(part):
     """The numbers of ``"3"`` or ``"0-4"``; ``ValueError`` if it is neither."""
-    first, _, last = part.partition("-")
+    first, dash, last = part.partition("-")
     start = int(first)
-    stop = int(last or first) + 1
+    stop = int(last if dash else first) + 1
     if not start < stop <= start + MOST_SEEDS:
         raise ValueError
     return range(start, stop)

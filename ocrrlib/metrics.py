@@ -98,8 +98,7 @@ def best_known_and_new(
 
     ``log_p`` (m, C) are log-probabilities, up to a constant per row and a common factor, -inf
     where a class is impossible; ``new`` (C,) bool are the new classes. Returns class ids (m,)
-    twice,
-    -1 where no such class is possible, the first of equal ones, and leads (m,).
+    twice, -1 where no such class is possible, the first of equal ones, and leads (m,).
     """
     rows = np.arange(len(log_p))
     best = []

@@ -36,6 +36,7 @@ KNOWN_POLICIES = POLICIES | {JOINT.name: JOINT}
 
 @lru_cache(maxsize=1)  # runs of one scenario come in a row
 def _scenario(data: Embedded, run: Run) -> Scenario:
+    """What a run of any system streams."""
     scenario = make_scenario(data, run.seed, draw=run.draw, cap=run.cap, thin=run.thin)
     return joint(scenario) if run.policy == JOINT.name else scenario
 
@@ -62,12 +63,12 @@ def run_policies(data: Embedded, runs: list[Run], first: int | None = None) -> l
     one, ``rows``: which test rows were ``right``, novel ones first, one bit each in hex, and their
     numbers; and the ``heights`` of its curve, int32 in hex.
     """
-    scenario = _scenario(data, same_fit(runs[0]))
+    scenario = _scenario(data, replace(same_fit(runs[0]), system="any"))
     system = make(runs[0].system, runs[0].seed, runs[0].encoder)
     system.fit(scenario.X_initial, scenario.y_initial, scenario.classes)
     results = []
-    for run in runs:
-        own = system if run is runs[-1] else copy.deepcopy(system)
+    for place, run in enumerate(runs, 1):
+        own = system if place == len(runs) else copy.deepcopy(system)
         stream = run_stream(own, scenario, KNOWN_POLICIES[run.policy], fitted=True)
         results.append(_result(list(islice(stream, first)), scenario))
     return results

@@ -129,9 +129,8 @@ def _candidates(Q, X, k):
     else:
         rough = Q @ X.T
     best = rough
-    if (
-        n >= GROUPS * 2 and k <= GROUPS
-    ):  # the best of k groups are k entries: their least is a bound
+    if n >= GROUPS * 2 and k <= GROUPS:
+        # The best entries of k groups are k entries: the least of them is a bound.
         best = rough[:, : n - n % GROUPS].reshape(m, -1, GROUPS).max(axis=1)
     if k > best.shape[1]:
         return np.divmod(np.arange(m * n), n)

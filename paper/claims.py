@@ -26,9 +26,8 @@ SHORT = dict(zip(VERDICTS, ("holds", "direction", "setting", "no", "unchecked"))
 SIGNS = dict(zip(VERDICTS, "✓≈±✗?"))  # so that colour is never the only sign
 COLOURS = dict(zip(VERDICTS, ("green", "sky", "orange", "vermilion", "grey")))
 FUNCTIONS = {f.__name__: f for f in (abs, min, max, round, len, sum, all, any, sorted)}
-MEAN = re.compile(
-    r"ours(\.\w+|\[claim\.\w+\])+\.(novel|original)"
-)  # has a standard deviation beside it
+# Has a standard deviation beside it.
+MEAN = re.compile(r"ours(\.\w+|\[claim\.\w+\])+\.(novel|original)")
 UNITS = {"us": "µs", "ms": "ms", "mb": "MB"}
 # Names in claims.yml -> words for readers, applied in this order.
 WORDS = dict(

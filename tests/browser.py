@@ -77,10 +77,11 @@ class Tab:
 
     def open(self, url):
         """Load a page anew, and wait until all of it is there."""
+        # From one anchor to another of a page it would not be loaded.
         for address in (
             "about:blank",
             url,
-        ):  # from one anchor to another of a page it would not be loaded
+        ):
             self.requests.clear()
             self.errors.clear()
             loaded = "load", self.call("Page.navigate", url=address)["loaderId"]

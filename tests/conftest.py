@@ -122,9 +122,8 @@ def backbones(tmp_path_factory):
             torch.manual_seed(0)
             cls(config).save_pretrained(folder / kind)
         transformers.BertTokenizerFast(vocab=vocab).save_pretrained(folder / kind)
-    with (
-        pytest.MonkeyPatch.context() as patch
-    ):  # on a GPU sums depend on the batch by more than tests allow
+    # On a GPU sums depend on the batch by more than tests allow.
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch.cuda, "is_available", lambda: False)
         yield {kind: str(folder / kind) for kind in models}
 

@@ -76,9 +76,8 @@ def test_watched_curves_are_those_of_probabilities_and_hold_the_declared_point(n
         answers = watched.answers(rows)
         np.testing.assert_array_equal(answers, system.predict(s.queries[rows]))
         own = heights(*best_known_and_new(watched.log_probabilities(rows), new), y, n)
-        if (
-            name != "ewc"
-        ):  # on so few rows its published penalty overshoots, and probabilities are rounded to zero
+        # On so few rows its published penalty overshoots, and probabilities are rounded to zero.
+        if name != "ewc":
             np.testing.assert_array_equal(
                 own, over(system.predict_proba(s.queries[rows]), y, n, new)
             )

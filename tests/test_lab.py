@@ -123,6 +123,5 @@ def test_a_visitor_asks_corrects_and_asks_again_on_any_screen(lab, tab):
     for width in (1300, 400):
         tab.show(width=width, height=1300)
         assert tab.run(f"{DESK}.scrollWidth - {DESK}.clientWidth") <= 0
-    tab.run(
-        "jupyterapp.commands.execute('docmanager:save').then(() => true)"
-    )  # else a dialog keeps the page open
+    # Else a dialog keeps the page open.
+    tab.run("jupyterapp.commands.execute('docmanager:save').then(() => true)")

@@ -192,14 +192,12 @@ def test_a_correction_is_one_sgd_step_on_the_mean_loss_of_it_and_remembered_rows
         expected = step(system, [x, *s.X_initial[again]], [y, *s.y_initial[again]], 0.5)
         system.correct(x, y)
         assert_close(learnt(system), expected, atol=1e-6)
-        assert all(
-            (p - before[name]).abs().max() > 2e-5 for name, p in learnt(system).items()
-        )  # above the tolerance
+        # Above the tolerance.
+        assert all((p - before[name]).abs().max() > 2e-5 for name, p in learnt(system).items())
 
 
-@pytest.mark.parametrize(
-    "kind", ["bert", "still"]
-)  # with the backbone's own dropout, and with the adapters' alone
+# With the backbone's own dropout, and with the adapters' alone.
+@pytest.mark.parametrize("kind", ["bert", "still"])
 def test_the_papers_correction_has_dropout_anew_at_each_step_and_can_be_repeated(fitted, s, kind):
     x, y = corrections(s, 1)[0]
 

@@ -71,9 +71,8 @@ def test_every_notebook_runs_and_makes_all_that_its_rule_names(tmp_path):
     ]
     names = {str(path.relative_to(ROOT)) for path in published}
     assert all((tmp_path / name).exists() for name in names)
-    for name in (
-        name for name in names if name.endswith(".json")
-    ):  # the same numbers are quoted, whatever they are
+    # The same numbers are quoted, whatever they are.
+    for name in (name for name in names if name.endswith(".json")):
         assert (
             json.loads((tmp_path / name).read_text()).keys()
             == json.loads((ROOT / name).read_text()).keys()

@@ -48,9 +48,8 @@ def test_initial_rows_and_corrections_stream_through_the_eviction_alike(
     found = system.entries.y if eviction == "reservoir" else np.sort(system.entries.y)
     assert found.tolist() == kept
     np.testing.assert_array_equal(system.entries.X, X[system.entries.y])
-    np.testing.assert_array_equal(
-        np.argsort(system.entries.born), np.argsort(system.entries.y)
-    )  # numbers are ages
+    # Numbers are ages.
+    np.testing.assert_array_equal(np.argsort(system.entries.born), np.argsort(system.entries.y))
 
 
 def test_share_of_a_class_is_that_of_its_neighbours():

@@ -43,9 +43,8 @@ def test_all_systems_of_the_full_sweep_are_compared_to_their_end(both):
     )
 
 
-@pytest.mark.parametrize(
-    "system", [name for name in FULL_SWEEP if name != "river_logreg"]
-)  # it amplifies rounding
+# It amplifies rounding.
+@pytest.mark.parametrize("system", [name for name in FULL_SWEEP if name != "river_logreg"])
 def test_accuracies_and_corrections_agree_at_every_checkpoint_compared(system, both):
     own = both[both["system"] == system]
     for axis in ACCURACIES:

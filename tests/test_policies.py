@@ -166,9 +166,8 @@ def test_asking_by_watched_queries_equals_asking_anew_each_time(name, s):
     unwatched, watched = (
         list(run_stream(one, s, policy, 10)) for one in (SimpleNamespace(**methods), make(name))
     )
-    assert (
-        unwatched == watched and watched[-1].ausuc > watched[0].ausuc == 0
-    )  # all numbers, the curve's too
+    # All numbers, the curve's too.
+    assert unwatched == watched and watched[-1].ausuc > watched[0].ausuc == 0
 
 
 OUT = [("p", 1.5), ("p", np.nan), ("wrong", -0.1), ("delay", -1), ("confusion", "x"), ("ask", "x")]

@@ -161,9 +161,8 @@ def test_the_advice_claims_only_effects_whose_interval_leaves_out_0(streams):
     models = ["slda", OURS]
     head = ["online_linear"]
     votes = lost.index.difference(models + head)
-    assert (
-        lost.loc[models, "low"].max() < lost.loc[votes, "high"].min()
-    )  # negated: low is the most that is lost
+    # Negated: low is the most that is lost.
+    assert lost.loc[models, "low"].max() < lost.loc[votes, "high"].min()
     assert lost.loc[votes, "low"].max() < lost.loc[head, "high"].min()
     assert (table.loc[("late", *QUOTED["late"], "novel_acc"), "high"] > 0).all()
     assert (table.loc[("known", *QUOTED["known"], "novel_acc"), "high"] > 0).all()

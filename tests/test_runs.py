@@ -269,7 +269,7 @@ def test_seeds_are_read_from_text_and_sequences(given):
     assert parse_seeds(given) == (0, 1, 2)
 
 
-@pytest.mark.parametrize("given", ["a", "2-0", "", "0-2,1", "-1", "0-99999999999"])
+@pytest.mark.parametrize("given", ["a", "2-0", "3-", "", "0-2,1", "-1", "0-99999999999"])
 def test_seeds_that_are_no_list_of_different_integers_are_refused(given):
     with pytest.raises(InputError, match="seeds .*integers"):
         parse_seeds(given)
@@ -327,9 +327,8 @@ def test_a_failed_write_leaves_the_old_file_whole_and_nothing_beside_it(tmp_path
     write_text(tmp_path / "a.txt", "old")
     with pytest.raises(failure), atomic(tmp_path / "a.txt") as temporary:
         temporary.write_text("half of the n")
-        assert [path.name for path in tmp_path.glob("*.txt")] == [
-            "a.txt"
-        ]  # a reader does not see it
+        # A reader does not see it.
+        assert [path.name for path in tmp_path.glob("*.txt")] == ["a.txt"]
         raise failure
     assert (tmp_path / "a.txt").read_text() == "old" and len(list(tmp_path.iterdir())) == 1
 

@@ -38,12 +38,13 @@ def published(data, seed, anew, cap, held_out=10, thin=1):
     )
 
 
+# A cap of 60 cuts the novel rows, too.
 @pytest.mark.parametrize("draw", ["fresh", "continued"])
 @pytest.mark.parametrize(
     "how",
     [dict(cap=PAPER_CAP), dict(cap=60), dict(cap=None), dict(cap=None, held_out=76, thin=3)],
     ids=str,
-)  # a cap of 60 cuts the novel rows, too
+)
 @pytest.mark.parametrize("seed", [0, 1, 2, 11])
 def test_draws_are_the_published_ones(banking, draw, how, seed):
     s = make_scenario(banking, seed, draw=draw, **how)

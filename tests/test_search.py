@@ -56,10 +56,11 @@ def test_top_k_equals_a_full_sort_with_ties_to_the_newest(n, d, k, seed):
     born = rng.permutation(3 * n)[:n]
     expected = brute_force(Q, X, born, k)
     assert_same(top_k(Q, X, born, k), expected)
+    # One query is searched otherwise where the entries do not fit a cache.
     for cached in (
         0,
         X.nbytes,
-    ):  # one query is searched otherwise where the entries do not fit a cache
+    ):
         with mock.patch.object(search, "CACHED", cached):
             assert_same(top_k(Q[:1], X, born, k), [part[:1] for part in expected])
 

@@ -80,9 +80,8 @@ def test_equal_values_have_intervals_of_no_width_and_one_value_has_none():
 @settings(max_examples=25)
 @given(st.lists(st.integers(-40, 40), min_size=2, max_size=9))
 def test_the_p_value_of_flips_is_that_of_scipys_permutation_test(numbers):
-    d = (
-        np.array(numbers) / 64
-    )  # sums are exact: SciPy takes those that differ by rounding for different
+    # Sums are exact: SciPy takes those that differ by rounding for different.
+    d = np.array(numbers) / 64
     theirs = stats.permutation_test((d,), np.mean, permutation_type="samples", n_resamples=np.inf)
     assert statistics.flip_p(d) == statistics.flip_p(-7 * d) == pytest.approx(theirs.pvalue)
 
@@ -137,6 +136,7 @@ def test_a_median_lies_in_its_interval_and_is_the_plain_one_without_censoring(ru
     assert statistics.median(times, [True] * len(times))[0] == np.median(times)
 
 
+# Of five, one in sixteen has all on one side of the median.
 @pytest.mark.parametrize(
     "times, reached, expected",
     [
@@ -146,7 +146,7 @@ def test_a_median_lies_in_its_interval_and_is_the_plain_one_without_censoring(ru
             [7] * 6,
             [True] * 6,
             (7, 7, 7),
-        ),  # of five, one in sixteen has all on one side of the median
+        ),
         ([7] * 5, [True] * 5, (7, np.nan, np.nan)),
         ([2] * 19 + [50], [False] * 19 + [True], (50, np.nan, np.nan)),
         ([5, 9], [False, False], (np.nan, np.nan, np.nan)),
@@ -165,9 +165,8 @@ def test_runs_that_never_reach_a_level_are_censored_at_the_corrections_that_they
     found = statistics.corrections_to_levels(pd.concat(runs), (10, 50, 90)).set_index("to")
     assert found["seeds"].tolist() == [4, 4, 4] and found["reached"].tolist() == [4, 3, 1]
     assert found.loc[10, "median"] == np.median([10, 11, 12, 13])
-    assert (
-        found.loc[50, "median"] == (13 + 21) / 2
-    )  # 10, 13 and 21 corrections; one had made 22 without getting there
+    # 10, 13 and 21 corrections; one had made 22 without getting there.
+    assert found.loc[50, "median"] == (13 + 21) / 2
     assert np.isnan(found.loc[90, "median"])
 
 
@@ -245,12 +244,13 @@ def test_differences_of_streams_are_paired_t_tests_corrected_by_holm_within_each
         index=["study", "system", "setting", "metric"], columns="seed", values="value"
     )
     for row in table[table["sd"] > 0].sample(60, random_state=1).itertuples():
+        # Another setting, or else another system.
         other = (
             row.study,
             row.system,
             row.than,
             row.metric,
-        )  # another setting, or else another system
+        )
         other = other if other in runs.index else (row.study, row.than, row.setting, row.metric)
         theirs = stats.ttest_rel(
             runs.loc[row.study, row.system, row.setting, row.metric], runs.loc[other]

@@ -19,9 +19,8 @@ from studies import costs, ledger_search, race, scale
 from studies.scale import Cell, Narrow, cells, compare, to_grid
 
 hnswlib = pytest.importorskip("hnswlib")
-CELL = Cell(
-    n=600, classes=120, noise=0.15, queries=60, ef=5
-)  # hard enough for both searches to err
+# Hard enough for both searches to err.
+CELL = Cell(n=600, classes=120, noise=0.15, queries=60, ef=5)
 OUTCOMES = ["exact_acc", "hnsw_acc", "recall", "agreement", "exact_acc_k1", "hnsw_acc_k1"]
 COLUMNS = {
     f"{what}_{value}" for what in ("predict", "correct") for value in ("median", "low", "high")
@@ -138,9 +137,8 @@ def test_what_is_found_is_what_a_plain_computation_finds_and_the_same_twice():
 
 
 def test_a_query_that_reaches_few_entries_keeps_those():
-    cell = Cell(
-        n=300, classes=4, noise=0.0001, queries=8
-    )  # four heaps with hardly a way between them
+    # Four heaps with hardly a way between them.
+    cell = Cell(n=300, classes=4, noise=0.0001, queries=8)
     index = hnswlib.Index("ip", 384)
     index.init_index(300, 2, 4, random_seed=0)
     index.set_ef(2)

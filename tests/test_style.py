@@ -40,9 +40,8 @@ def drawn(tmp_path, monkeypatch):
     style.take_shipped_fonts()
 
 
-@pytest.mark.parametrize(
-    "name", [None, "DejaVu Sans", "Arial"]
-)  # none; another of the name; one that seaborn prefers
+# None; another of the name; one that seaborn prefers.
+@pytest.mark.parametrize("name", [None, "DejaVu Sans", "Arial"])
 def test_a_figure_is_the_same_whatever_fonts_a_machine_has(drawn, name):
     fonts = [FontEntry(fname=OTHER, name=name)] if name else []
     hashes, found = drawn(fontManager.ttflist)

@@ -20,10 +20,11 @@ TESTED = [name for name, row in SYSTEMS.items() if row.small is not None]
 CONTRACT = [name for name in TESTED if SYSTEMS[name].reads == "embeddings"]
 STATIC = {"static_knn", "static_linear"}
 VOTING = {"static_knn", "substrate", "substrate_hnsw", "bounded_reservoir_100", "bounded_fifo_100"}
+# Systems that read sentences, and backbones for them.
 TEXT = {
     "lora": "bert",
     "lora_replay": "deberta",
-}  # systems that read sentences, and backbones for them
+}
 BACKBONES: dict[str, dict] = {}  # of systems that read sentences, while they are tested
 every_system = pytest.mark.parametrize("name", CONTRACT)
 text_too = pytest.mark.parametrize(
@@ -83,13 +84,11 @@ def test_same_seed_gives_the_same_answers_at_every_step_and_corrections_alone_ch
     after = first.predict(s.queries)
     np.testing.assert_array_equal(after, second.predict(s.queries))
     assert np.array_equal(after, before) == (name in STATIC)
-    np.testing.assert_array_equal(
-        fitted(name, s, 3).predict(s.queries), before
-    )  # shared work stays as it was
+    # Shared work stays as it was.
+    np.testing.assert_array_equal(fitted(name, s, 3).predict(s.queries), before)
     if name not in {"blind", *TEXT}:
-        assert (
-            np.mean(before[-len(s.y_original) :] == s.y_original) > 0.5
-        )  # known classes, eight of them
+        # Known classes, eight of them.
+        assert np.mean(before[-len(s.y_original) :] == s.y_original) > 0.5
 
 
 @text_too
@@ -153,9 +152,8 @@ def test_a_system_fitted_again_starts_afresh_and_a_pickled_one_goes_on(name, s, 
     assert used.fit(s.X_initial, s.y_initial, s.classes) is used
     fresh = fitted(name, s, 4)
     for part in ([], pairs[:40], pairs[40:]):
-        others = (
-            [used] if name == "substrate_hnsw" else [used, pickle.loads(pickle.dumps(fresh))]
-        )  # loses its draws
+        # Loses its draws.
+        others = [used] if name == "substrate_hnsw" else [used, pickle.loads(pickle.dumps(fresh))]
         answers = teach(fresh, part).predict_proba(s.queries)
         for other in others:
             np.testing.assert_array_equal(teach(other, part).predict_proba(s.queries), answers)
@@ -214,9 +212,8 @@ def test_storage_is_counted_in_whole_numbers_and_grows_with_what_is_stored(name,
 
 
 R = rows(24, 8, 0)
-TWINS = R[:4] + np.float32(2e-4) * rows(
-    4, 8, 1
-)  # texts that are encoded twice may differ in the last digit
+# Texts that are encoded twice may differ in the last digit.
+TWINS = R[:4] + np.float32(2e-4) * rows(4, 8, 1)
 # Rows that say nothing of how rows of one class vary: the initial ones, and those of corrections.
 ALIKE = {
     "two equal rows a class": (

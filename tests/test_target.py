@@ -53,18 +53,18 @@ def test_the_front_is_what_no_other_dominates(points):
         expected,
         expected,
     ]
-    assert (
-        on_front(novel + 1e-14 * np.arange(len(novel)), original).tolist() == expected
-    )  # rounding is no difference
+    # Rounding is no difference.
+    assert on_front(novel + 1e-14 * np.arange(len(novel)), original).tolist() == expected
 
 
 def test_shares_on_the_front_are_those_of_drawn_seeds():
+    # Two seeds of four favour a: it is on the front if half of the drawn ones do.
     novel = [
         1.0,
         1.0,
         0.0,
         0.0,
-    ]  # two seeds of four favour a: it is on the front if half of the drawn ones do
+    ]
     even = runs(4, static_linear=(0, 0.4, 0), a=(novel, 0.5, 0), b=(novel[::-1], 0.5, 0))
     found = means(even).set_index("system")
     assert (
@@ -101,9 +101,8 @@ def test_a_point_is_compared_with_the_curve_at_its_own_novel_accuracy_in_each_se
     )
     found = against(rows, heights(2, 90, 80)).set_index("system")["curve"]
     assert found["other"] == pytest.approx(0)  # 5 points below in one seed, above in the other
-    assert found["far"] == pytest.approx(
-        (0.7 - 0.2) / 2
-    )  # the curve does not get there in the second seed
+    # The curve does not get there in the second seed.
+    assert found["far"] == pytest.approx((0.7 - 0.2) / 2)
 
 
 def judged(seeds=12, time=2.0, memory=2.0, gap=0.01, curve=90, **rivals):

@@ -189,41 +189,54 @@ class System:
 
 
 class Watched:
-    """Fixed queries (q, d), asked by row number; answers equal those of ``predict`` at any time."""
+    """Fixed queries (q, d), asked by row number; answers equal those of ``predict`` at any time.
+
+    A query is answered again only after a correction. Queries that are asked together, as test
+    rows are, keep their evidence, too.
+    """
 
     def __init__(self, system: System, Q: np.ndarray):
         self.system = system
-        self._follow = system._follow(Q)
+        self._evidence_of = system._follow(Q)
         self._answers = np.empty(len(Q), np.int64)
         self._answered_at = np.full(len(Q), -1)  # corrections when each was answered
-        self._asked: tuple | None = None  # what the evidence kept is about
-        self._kept: Any = None
+        self._asked: tuple | None = None  # what is kept is about these rows, at these corrections
+        self._evidence: Any = None
+        self._log_p: np.ndarray | None = None
 
     def answers(self, rows: np.ndarray) -> np.ndarray:
         """``predict`` of the queries ``rows`` (m,)."""
         now = self.system.corrections
         if (self._answered_at[rows] != now).any():
-            asked = rows
             if len(rows) == 1:  # only corrections change answers: the next ones are answered along
-                asked = np.arange(rows[0], min(rows[0] + self.system.ahead, len(self._answers)))
-            self._answers[asked] = self.system._answer(self._evidence(asked))
+                last = min(rows[0] + self.system.ahead, len(self._answers))
+                asked = np.arange(rows[0], last)
+                evidence = self._evidence_of(asked)
+            else:
+                asked = rows
+                evidence = self._kept_evidence(rows)
+            self._answers[asked] = self.system._answer(evidence)
             self._answered_at[asked] = now
         return self._answers[rows]
 
     def predict_proba(self, rows: np.ndarray) -> np.ndarray:
         """``predict_proba`` of the queries ``rows`` (m,)."""
-        return self.system._probabilities(self._evidence(rows))
+        return self.system._probabilities(self._evidence_of(rows))
 
     def log_probabilities(self, rows: np.ndarray) -> np.ndarray:
         """Log-probabilities (m, C), up to a constant per row and a common factor."""
-        return self.system._log_probabilities(self._evidence(rows))
+        evidence = self._kept_evidence(rows)
+        if self._log_p is None:
+            self._log_p = self.system._log_probabilities(evidence)
+        return self._log_p
 
-    def _evidence(self, rows: np.ndarray) -> Any:
+    def _kept_evidence(self, rows: np.ndarray) -> Any:
         asked = self.system.corrections, rows.tobytes()
         if self._asked != asked:
-            self._kept = self._follow(rows)
+            self._evidence = self._evidence_of(rows)
+            self._log_p = None
             self._asked = asked
-        return self._kept
+        return self._evidence
 
 
 class TextSystem(System):
