@@ -125,7 +125,9 @@ def test_probabilities_sum_to_one_over_classes_met_and_agree_with_the_answer(nam
     if name not in VOTING:
         np.testing.assert_allclose(p[np.arange(len(p)), answers], p.max(axis=1), rtol=1e-9)
     few = np.array([3, 0, n // 5])
-    np.testing.assert_allclose(watched.predict_proba(few), p[few], rtol=1e-9, atol=1e-12)
+    # A transformer's float32 sums depend on the batch on some processors.
+    rtol = 1e-5 if name in TEXT else 1e-9
+    np.testing.assert_allclose(watched.predict_proba(few), p[few], rtol=rtol, atol=1e-12)
 
 
 @text_too
