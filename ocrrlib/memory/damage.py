@@ -38,8 +38,8 @@ def diagnose(
         Whether its content is the one that it commits to, or was erased.
     genesis : bytes
         The hash before the first entry.
-    links : list of (previous, hash)
-        Of all entries of the file, in their order.
+    links : list of pairs of bytes
+        The hash before, and the hash, of each entry of the file, in their order.
     """
     hashes = [hash for _, hash in links]
     chain = [genesis, *hashes[:place]]
