@@ -13,7 +13,7 @@ from safetensors.numpy import save_file
 from ocrrlib.embeddings import halve, widen
 from ocrrlib.files import InputError
 from ocrrlib.memory import CorrectionMemory
-from ocrrlib.own import data as own_data
+from ocrrlib.own import encoding
 from ocrrlib.own.data import read_data
 
 WORDS = ("invoice paid twice", "router is off", "parcel never came", "password expired")
@@ -205,7 +205,7 @@ def test_the_lexical_encoder_is_fitted_on_training_texts_and_its_vectors_are_kep
     assert data.encoder == "tfidf-svd" and data.X_test.shape == (75, 225)
     with pytest.raises(InputError, match="own_data: n_components"):
         read(TABLE, encoder="tfidf-svd")
-    monkeypatch.setattr(own_data, "load_encoder", None)
+    monkeypatch.setattr(encoding, "load_encoder", None)
     same(read(table, encoder="tfidf-svd"), data)
     with pytest.raises(TypeError):
         read(table, encoder="tfidf-svd", seed=1)

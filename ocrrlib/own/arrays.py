@@ -1,0 +1,105 @@
+"""Files of vectors with labels, as arrays by name: NumPy, safetensors, a correction memory."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import safetensors
+
+from ocrrlib.files import InputError, pick
+from ocrrlib.memory import CorrectionMemory
+
+
+# Types of safetensors that NumPy has, too.
+READABLE = {f"{kind}{bits}" for kind in "UI" for bits in (8, 16, 32, 64)}
+READABLE |= {"F16", "F32", "F64", "BOOL"}
+
+
+def _read_npz(path):
+    with np.load(path, allow_pickle=False) as arrays:
+        try:
+            return dict(arrays)
+        except ValueError as error:  # pickles can run code
+            raise InputError(
+                "an array has Python objects in it: save labels as text, y.astype(str)"
+            ) from error
+
+
+def _read_safetensors(path):
+    with safetensors.safe_open(path, "numpy") as tensors:
+        kinds = {name: tensors.get_slice(name).get_dtype() for name in tensors.keys()}
+        for name, kind in kinds.items():
+            if kind not in READABLE | {"BF16"}:
+                raise InputError(f"tensor {name!r} is {kind}: save it as float16 or float32")
+        arrays = {name: tensors.get_tensor(name) for name in kinds if kinds[name] in READABLE}
+    if "BF16" in kinds.values():
+        for name, tensor in safetensors.deserialize(path.read_bytes()):
+            if kinds[name] == "BF16":  # the upper half of a float32
+                halves = np.frombuffer(tensor["data"], "<u2").astype(np.uint32)
+                arrays[name] = (halves << 16).view(np.float32).reshape(tensor["shape"])
+    return arrays
+
+
+def _read_memory(path):
+    with CorrectionMemory.open(path) as memory:
+        X = memory.entries.X
+        y = np.array(memory.labels, str)[memory.entries.y]
+    # A split would have to add or take out rows, but a memory's entries are as they are.
+    several = pd.Series(list(map(bytes, X))).groupby(y).transform("nunique") > 1
+    if not several.any():
+        raise InputError("no label has two different vectors: learn more entries first")
+    return {"X": X[several], "y": y[several]}
+
+
+ARRAYS: dict[str, Callable[[Path], dict]] = {
+    ".npz": _read_npz,
+    ".safetensors": _read_safetensors,
+    ".sqlite": _read_memory,
+}
+
+
+def vectors(arrays: Mapping, split: str | None) -> tuple[np.ndarray, pd.DataFrame, str | None]:
+    """X (n, d); a table with labels ``y`` and, if there is one, the split; the name of the split.
+
+    Raises ``InputError`` if an array is missing or shapes do not fit.
+    """
+    if "X_train" in arrays:
+        X_train, train = _labelled(arrays, "X_train", "y_train")
+        X_test, test = _labelled(arrays, "X_test", "y_test")
+        table = pd.concat([train.assign(part="train"), test.assign(part="test")], ignore_index=True)
+        return np.concatenate([X_train, X_test]), table, "part"
+    X, table = _labelled(arrays, "X", "y")
+    if split:
+        column = np.asarray(pick("array", split, arrays))
+        _check_shapes(X, split, column)
+        table[split] = _values(column)
+    return X, table, split
+
+
+def _labelled(arrays, X_name, y_name):
+    """Vectors (n, d), and a table with their labels ``y``."""
+    X = np.asarray(pick("array", X_name, arrays))
+    y = np.asarray(pick("array", y_name, arrays))
+    _check_shapes(X, y_name, y)
+    return X, pd.DataFrame({"y": _values(y)})
+
+
+def _values(column):
+    """An array's values as they are: pandas would make text of bytes."""
+    return pd.Series(list(column), dtype=object)
+
+
+def _check_shapes(X, name, column):
+    if X.ndim != 2 or X.dtype.kind not in "fiu" or column.shape != (len(X),):
+        raise InputError(
+            f"X {X.shape} {X.dtype} and {name} {column.shape} do not fit: "
+            "give numbers (n, d), labels (n,)"
+        )
+
+
+def unusable(X: np.ndarray) -> np.ndarray:
+    """Rows (n,) bool that are zero, not finite or too long to be normalised."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        lengths = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64, casting="unsafe"))
+    return ~(np.isfinite(lengths) & (lengths > 0))

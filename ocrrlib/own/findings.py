@@ -1,0 +1,36 @@
+"""All faults of a file in one line, each with its count, first rows and way out."""
+
+from collections.abc import Iterable
+
+from ocrrlib.files import InputError
+
+SHOWN = 3  # rows or classes that a finding names
+
+
+def listed(names: Iterable, n: int = SHOWN) -> str:
+    """The first ``n`` names, and how many there are."""
+    every = [str(name) for name in names]
+    more = f" and {len(every) - n} more, {len(every)} in all" if len(every) > n else ""
+    return ", ".join(every[:n]) + more
+
+
+class Findings:
+    """Faults, collected so that one error can say all of them."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def say(self, finding: str) -> None:
+        """Add a finding as it stands."""
+        self.said.append(finding)
+
+    def add(self, places: Iterable, what: str, way_out: str) -> None:
+        """Add a finding about these rows or classes, if there are any."""
+        places = list(places)
+        if places:
+            self.say(f"{what} {listed(places)}: {way_out}")
+
+    def refuse(self) -> None:
+        """Raise an ``InputError`` with all findings, if there are any."""
+        if self.said:
+            raise InputError("; ".join(self.said))

@@ -1,0 +1,188 @@
+"""CSV files: separator, strict quoting, and rows as long as the header."""
+
+import csv
+import io
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+
+from ocrrlib.files import InputError
+from ocrrlib.own.encodings import decoded
+from ocrrlib.own.findings import Findings
+
+SEPARATORS = ",;\t|"
+SAMPLE = 50  # rows by which the separator is guessed
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a file is to be read.
+
+    ``encoding`` and ``sep`` are found out where they are None. ``no_header`` means that the first
+    line is a row, and ``no_quotes`` that quotes are part of the texts. ``text`` and ``label`` are
+    the names of the columns in question.
+    """
+
+    text: str = "text"
+    label: str = "label"
+    encoding: str | None = None
+    sep: str | None = None
+    no_header: bool = False
+    no_quotes: bool = False
+
+
+class Record(NamedTuple):
+    """Fields of a row of a CSV file, with its first and last line, from 1."""
+
+    first: int
+    last: int
+    fields: list[str]
+
+
+def read_csv(path: Path, layout: Layout, findings: Findings) -> pd.DataFrame:
+    """Read separated values as strings; the first line may declare the separator (``sep=;``).
+
+    Rows with another number of fields than the header are left out and added to ``findings``.
+    Raises ``InputError`` if the text cannot be decoded, or a quoted field does not end where a
+    field ends.
+    """
+    text = decoded(path, layout.encoding)
+    before = 0
+    declared = re.match(r'"?sep=([^\r\n"])"?\r?\n', text, re.IGNORECASE)  # by Excel
+    if declared:
+        text = text[declared.end() :]
+        before = 1
+    separator = _given_separator(layout.sep) or (declared and declared[1])
+    if not separator:
+        order = "\t,;|" if path.suffix.lower() == ".tsv" else SEPARATORS
+        separator = max(order, key=lambda one: _fit(text, one, layout))
+    records = _records(text, separator, layout, before)
+    if not records:
+        raise InputError("it is empty: give a file with rows")
+    if layout.no_header:
+        names = [str(place) for place in range(len(records[0].fields))]
+    else:
+        names = [name.strip() for name in records.pop(0).fields]
+    if layout.label in names:
+        _check_quotes(text, separator, records, names, layout.label, before)
+    return _even(names, [record.fields for record in records], findings)
+
+
+def _given_separator(sep):
+    """A separator as the shell can give it."""
+    one = {"\\t": "\t", "tab": "\t"}.get(sep, sep)
+    if one is not None and (len(one) != 1 or one in '"\r\n'):
+        raise InputError(f"sep {sep!r} is no separator: give one character, or tab")
+    return one
+
+
+def _reader(text, separator, no_quotes):
+    return csv.reader(
+        io.StringIO(text, newline=""),
+        delimiter=separator,
+        quoting=csv.QUOTE_NONE if no_quotes else csv.QUOTE_MINIMAL,
+        skipinitialspace=separator != " ",
+        strict=True,
+    )
+
+
+@contextmanager
+def _long_fields(text):
+    """Let the csv module read fields of any length."""
+    before = csv.field_size_limit(max(len(text), csv.field_size_limit()))
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+def _fit(text, separator, layout):
+    """How well a separator fits: wanted names in the header, rows as long as it, its length."""
+    rows = []
+    try:
+        with _long_fields(text):
+            for row in islice(_reader(text, separator, layout.no_quotes), SAMPLE):
+                rows += [row] if row else []
+    except csv.Error:  # not with this separator, or a fault that is named later
+        pass
+    if not rows or len(rows[0]) < 2:
+        return 0, 0, 0
+    names = {name.strip() for name in rows[0]}
+    wanted = len(names & {layout.text, layout.label}) if not layout.no_header else 0
+    return wanted, sum(len(row) == len(rows[0]) for row in rows), len(rows[0])
+
+
+def _records(text, separator, layout, before):
+    """All records that are not blank; ``before`` lines are above the text."""
+    reader = _reader(text, separator, layout.no_quotes)
+    records = []
+    first = 1
+    try:
+        with _long_fields(text):
+            for fields in reader:
+                if fields:
+                    records.append(Record(first, reader.line_num, fields))
+                first = reader.line_num + 1
+    except csv.Error as error:
+        if "unexpected end" in str(error):
+            what = "does not end"
+        else:
+            what = f"ends inside a field in line {reader.line_num + before}"
+        row = len(records) - (not layout.no_header)
+        raise _quoting_fault(row, first + before, what) from error
+    return records
+
+
+def _quoting_fault(row, line, what):
+    place = f"row {row}" if row >= 0 else "the header"
+    return InputError(
+        f"a quote that starts in {place} (line {line}) {what}: close it, or double quotes inside "
+        "of quoted texts; if quotes are part of the texts, give --no-quotes"
+    )
+
+
+def _check_quotes(text, separator, records, names, label, before):
+    """Refuse quoted fields over several lines whose lines would be rows if quotes were none.
+
+    These are lines with as many fields as the header. Most of those of the field must have labels
+    of other rows, or all lines of the file must be such rows with any label.
+    """
+    if all(record.first == record.last for record in records):
+        return
+    column = names.index(label)
+    with _long_fields(text):
+        lines = list(_reader(text, separator, no_quotes=True))
+
+    def labels_of_rows(chosen):
+        """Labels of lines that are rows; empty if one is none."""
+        chosen = [line for line in chosen if line]
+        if any(len(line) != len(names) for line in chosen):
+            return []
+        labels = [line[column].strip('" ') for line in chosen]
+        return labels if all(labels) else []
+
+    whole_file = bool(labels_of_rows(lines))
+    plain = [record.fields for record in records if record.first == record.last]
+    known = {fields[column].strip() for fields in plain if len(fields) == len(names)}
+    for row, record in enumerate(records):
+        labels = labels_of_rows(lines[record.first - 1 : record.last])
+        n_known = sum(one in known for one in labels)
+        if len(labels) > 1 and (whole_file or 2 * n_known > len(labels)):
+            what = f"takes in all up to line {record.last + before}, which are rows"
+            raise _quoting_fault(row, record.first + before, what)
+
+
+def _even(names, rows, findings):
+    """Rows that have as many fields as the header, as a table."""
+    longer = [place for place, row in enumerate(rows) if len(row) > len(names)]
+    shorter = [place for place, row in enumerate(rows) if len(row) < len(names)]
+    way_out = "quote texts with separators or line breaks, or give --sep"
+    findings.add(longer, "more fields than the header in row", way_out)
+    findings.add(shorter, "fewer fields than the header in row", way_out)
+    even = [place for place, row in enumerate(rows) if len(row) == len(names)]
+    return pd.DataFrame([rows[place] for place in even], even, names, dtype=object)
