@@ -11,6 +11,7 @@ import typer
 
 from ocrrlib.cli.benchmark import app
 from ocrrlib.cli.memory import memories
+from ocrrlib.cli.options import warnings_in_one_line
 from ocrrlib.files import InputError
 
 app.add_typer(memories, name="memory")
@@ -19,10 +20,12 @@ app.add_typer(memories, name="memory")
 def main(arguments: list[str] | None = None) -> None:
     """Run a command, by default that of the command line.
 
-    Input that cannot be used is one line on stderr, an error in code of your own its traceback.
+    Input that cannot be used, or a warning, is one line on stderr, an error in code of your own its
+    traceback.
     """
     try:
-        app(arguments)
+        with warnings_in_one_line():
+            app(arguments)
     except (InputError, OSError) as error:
         typer.echo("error: " + " ".join(str(error).split()), err=True)
         sys.exit(2)

@@ -4,11 +4,19 @@ import os
 import pkgutil
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from ocrrlib.cli.options import PLAIN, LabelColumn, TextColumn
+from ocrrlib.cli.options import (
+    PLAIN,
+    Encoding,
+    LabelColumn,
+    NoHeader,
+    NoQuotes,
+    Separator,
+    TextColumn,
+)
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.files import InputError
 
@@ -49,6 +57,22 @@ def run(
     split: Annotated[
         str | None, typer.Option(help="Column of --data with train or test; else a quarter.")
     ] = None,
+    ignore_split: Annotated[
+        list[str] | None, typer.Option(help="Leave out rows of this split, as validation.")
+    ] = None,
+    encoding: Encoding = None,
+    sep: Separator = None,
+    no_header: NoHeader = False,
+    no_quotes: NoQuotes = False,
+    drop_duplicates: Annotated[
+        bool, typer.Option("--drop-duplicates", help="Of equal rows, leave out all but the first.")
+    ] = False,
+    drop_empty: Annotated[
+        bool, typer.Option("--drop-empty", help="Leave out rows without text, label or split.")
+    ] = False,
+    min_rows: Annotated[
+        int | None, typer.Option(min=1, help="Leave out classes of fewer different rows.")
+    ] = None,
     encoder: Annotated[
         str, typer.Option(help="A model's name or folder, or module:name.")
     ] = DEFAULT_ENCODER,
@@ -80,8 +104,22 @@ def run(
     progress = sys.stderr.isatty()
     encoder = _named(encoder)
     given: str | Embedded = dataset
+    reading: dict[str, Any] = dict(
+        split=split,
+        ignore_split=ignore_split or (),
+        encoding=encoding,
+        sep=sep,
+        no_header=no_header,
+        no_quotes=no_quotes,
+        drop_duplicates=drop_duplicates,
+        drop_empty=drop_empty,
+        min_rows=min_rows,
+    )
     if data is not None:
-        given = read_data(data, text, label, split, encoder=encoder, progress=progress)
+        given = read_data(data, text, label, encoder=encoder, held_out=held_out, **reading)
+    elif any(reading.values()):
+        option = next(name for name, value in reading.items() if value).replace("_", "-")
+        raise InputError(f"--{option} is about a file of your own: name it by --data")
     results = []
     for system in [_named(one) for one in systems]:  # all are imported before the first one runs
         found = evaluate(

@@ -1,5 +1,8 @@
 """Options that several commands have in common."""
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -12,3 +15,27 @@ PLAIN: dict[str, Any] = {
 }
 TextColumn = Annotated[str, typer.Option("--text", help="Column of the texts.")]
 LabelColumn = Annotated[str, typer.Option("--label", help="Column of the labels.")]
+Encoding = Annotated[
+    str | None, typer.Option(help="Encoding of the file; by default its mark, else UTF-8.")
+]
+Separator = Annotated[
+    str | None, typer.Option(help="Separator of columns, as ';' or tab; by default what fits.")
+]
+NoHeader = Annotated[
+    bool, typer.Option("--no-header", help="The first line is a row; columns are 0, 1, ...")
+]
+NoQuotes = Annotated[
+    bool, typer.Option("--no-quotes", help="Quotes are part of the texts, each of one line.")
+]
+
+
+@contextmanager
+def warnings_in_one_line() -> Iterator[None]:
+    """Show each warning as one line on stderr."""
+    with warnings.catch_warnings():
+        warnings.showwarning = _say
+        yield
+
+
+def _say(message, category, filename, lineno, file=None, line=None):
+    typer.echo("warning: " + " ".join(str(message).split()), err=True)

@@ -10,7 +10,6 @@ import safetensors
 from ocrrlib.files import InputError, pick
 from ocrrlib.memory import CorrectionMemory
 
-
 # Types of safetensors that NumPy has, too.
 READABLE = {f"{kind}{bits}" for kind in "UI" for bits in (8, 16, 32, 64)}
 READABLE |= {"F16", "F32", "F64", "BOOL"}

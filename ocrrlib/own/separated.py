@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -147,34 +148,28 @@ def _quoting_fault(row, line, what):
 
 
 def _check_quotes(text, separator, records, names, label, before):
-    """Refuse quoted fields over several lines whose lines would be rows if quotes were none.
+    """Refuse quoted fields over several lines of which most would be rows if quotes were none.
 
-    These are lines with as many fields as the header. Most of those of the field must have labels
-    of other rows, or all lines of the file must be such rows with any label.
+    Such a line has as many fields as the header, as all of the field must have, and its label is
+    that of another line of the field, or of a row on one line.
     """
-    if all(record.first == record.last for record in records):
+    several = [row for row, record in enumerate(records) if record.first < record.last]
+    if not several:
         return
     column = names.index(label)
-    with _long_fields(text):
-        lines = list(_reader(text, separator, no_quotes=True))
-
-    def labels_of_rows(chosen):
-        """Labels of lines that are rows; empty if one is none."""
-        chosen = [line for line in chosen if line]
-        if any(len(line) != len(names) for line in chosen):
-            return []
-        labels = [line[column].strip('" ') for line in chosen]
-        return labels if all(labels) else []
-
-    whole_file = bool(labels_of_rows(lines))
     plain = [record.fields for record in records if record.first == record.last]
     known = {fields[column].strip() for fields in plain if len(fields) == len(names)}
-    for row, record in enumerate(records):
-        labels = labels_of_rows(lines[record.first - 1 : record.last])
-        n_known = sum(one in known for one in labels)
-        if len(labels) > 1 and (whole_file or 2 * n_known > len(labels)):
-            what = f"takes in all up to line {record.last + before}, which are rows"
-            raise _quoting_fault(row, record.first + before, what)
+    with _long_fields(text):
+        lines = list(_reader(text, separator, no_quotes=True))
+    for row in several:
+        first, last, _ = records[row]
+        covered = [line for line in lines[first - 1 : last] if line]
+        if any(len(line) != len(names) for line in covered):
+            continue
+        labels = Counter(line[column].strip('" ') for line in covered)
+        shared = sum(n for one, n in labels.items() if one and (n > 1 or one in known))
+        if len(covered) > 1 and 2 * shared > len(covered):
+            raise _quoting_fault(row, first + before, f"takes in rows up to line {last + before}")
 
 
 def _even(names, rows, findings):

@@ -157,10 +157,14 @@ def split_rows(
         )
     table = _with_both_sides(table, choice, label.name, findings)
     classes, y = np.unique(np.array(table["label"], str), return_inverse=True)
-    if len(classes) == 0:
-        findings.say(f"no rows are left of {len(places)}: give some with texts and labels")
+    if len(places) == 0:
+        findings.say("there are no rows: give texts and labels")
+    elif len(classes) == 0 and choice.min_rows:
+        findings.say(f"no class is left by --min-rows {choice.min_rows}: give a lower number")
+    elif len(classes) == 0 and not findings.said:
+        findings.say("no rows are left: leave out fewer")
     elif len(classes) == 1:
-        findings.say(f"all rows are of one class, {classes[0]}: give two classes or more")
+        findings.say(f"one class only, {classes[0]}, has rows to use: give two or more")
     findings.refuse()
     return Split(
         table["row"].to_numpy(),

@@ -43,9 +43,9 @@ def _json_lines(text):
         if line.strip():
             try:
                 yield json.loads(line)
-            except ValueError as error:
+            except json.JSONDecodeError as error:
                 raise InputError(
-                    f"it cannot be read: line {number} is no JSON ({error.args[0]}): "
+                    f"it cannot be read: line {number} is no JSON ({error.msg}): "
                     "give one object a line, or an array of objects"
                 ) from error
 
@@ -62,7 +62,7 @@ def _read_excel(path, layout, findings):
         warnings.filterwarnings("ignore", module="openpyxl")  # about styles and the like
         with pd.ExcelFile(path, engine="openpyxl") as book:
             first, *others = book.sheet_names
-            sheet = book.parse(first, header=None, dtype=object, na_filter=False)
+            sheet = pd.read_excel(book, first, header=None, dtype=object, na_filter=False)
     if others:
         warnings.warn(f"{path}: only the first of {len(others) + 1} sheets is read, {first!r}")
     if layout.no_header or sheet.empty:
