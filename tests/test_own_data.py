@@ -3,7 +3,10 @@
 The line has the file, the place and the way out.
 """
 
+import io
 import json
+import pickle
+import sys
 
 import numpy as np
 import pandas as pd
@@ -14,7 +17,7 @@ from ocrrlib.embeddings import halve, widen
 from ocrrlib.files import InputError
 from ocrrlib.memory import CorrectionMemory
 from ocrrlib.own import encoding
-from ocrrlib.own.data import read_data
+from ocrrlib.own.data import check_held_out, read_data
 
 WORDS = ("invoice paid twice", "router is off", "parcel never came", "password expired")
 TABLE = pd.DataFrame(
@@ -209,3 +212,191 @@ def test_the_lexical_encoder_is_fitted_on_training_texts_and_its_vectors_are_kep
     same(read(table, encoder="tfidf-svd"), data)
     with pytest.raises(TypeError):
         read(table, encoder="tfidf-svd", seed=1)
+
+
+PARTED = TABLE.assign(part=["train", "test", "validation", "train"] * 8)
+FAULTY = pd.concat(
+    [
+        PARTED,
+        PARTED[:2].assign(part="test"),
+        pd.DataFrame(
+            [
+                ("", "invoice", "train"),
+                ("hello there", None, "train"),
+                (None, "router", "test"),
+                ("a unique case", "rare", "train"),
+            ],
+            columns=["text", "label", "part"],
+        ),
+    ],
+    ignore_index=True,
+)
+
+
+def test_all_findings_are_said_at_once_with_count_rows_and_option(tmp_path):
+    FAULTY.to_csv(tmp_path / "a.csv", index=False)
+    with open(tmp_path / "a.csv", "a") as file:
+        file.write("one field more,than,the,header\n")
+    for data in (FAULTY, tmp_path / "a.csv"):
+        with pytest.raises(InputError) as caught:
+            read(data, split="part")
+        for clue in (
+            "'text' is empty in row 34, 36: fill it in, or --drop-empty",
+            "'label' is empty in row 35: fill it in, or --drop-empty",
+            "'part' is neither train nor test in row 2, 6, 10 and 5 more, 8 in all",
+            "--ignore-split validation",
+            "the same row for training and test in row 0, 32: drop one of each",
+            "--drop-duplicates",
+            "no training or no test row of class rare",
+            "--min-rows 2",
+        ):
+            assert clue in str(caught.value)
+        assert "\n" not in str(caught.value) and len(str(caught.value)) < 1500
+    assert "more fields than the header in row 38" in str(caught.value)
+
+
+def test_options_leave_out_what_was_found():
+    clean = PARTED[PARTED["part"] != "validation"]
+    options = dict(drop_empty=True, drop_duplicates=True, min_rows=2, ignore_split="validation")
+    same(read(FAULTY, split="part", **options), read(clean, split="part"))
+    rare = pd.concat([TABLE, pd.DataFrame([("a unique case", "rare")], columns=["text", "label"])])
+    same(read(rare, min_rows=2), read(TABLE))
+
+
+@pytest.mark.parametrize(
+    "options, clue",
+    [
+        (dict(ignore_split="valid"), "ignore_split needs a split"),
+        (dict(split="part", ignore_split=["valid"]), "did you mean 'validation'"),
+        (dict(min_rows=0), "min_rows"),
+        (dict(min_rows=100), "no class is left"),
+    ],
+)
+def test_options_that_leave_out_nothing_or_everything_are_refused(options, clue):
+    with pytest.raises(InputError, match=clue):
+        read(PARTED, **options)
+
+
+def test_a_split_of_numbers_with_decimals_is_one_of_0_and_1(tmp_path):
+    wanted = read(TABLE.assign(part=[0, 1] * 16), split="part")
+    decimal = TABLE.assign(part=[0.0, 1.0] * 16)
+    same(read(decimal, split="part"), wanted)
+    same(read(written(tmp_path, "csv", decimal), split="part"), wanted)
+
+
+def test_one_text_with_two_labels_is_said_with_its_rows():
+    doubtful = pd.DataFrame({"text": ["same", "Same "] * 100, "label": ["invoice", "router"] * 100})
+    table = pd.concat([TABLE, doubtful], ignore_index=True)
+    for options in ({}, dict(drop_duplicates=True)):
+        with pytest.warns(UserWarning, match="two labels.* row 32, 33, 34 and 197 more, 200 in"):
+            read(table, **options)
+
+
+def test_texts_of_two_classes_that_an_encoder_does_not_tell_apart_are_said():
+    pairs = pd.DataFrame({"text": ["abc", "cab"], "label": ["invoice", "router"]})
+    with pytest.warns(UserWarning, match="same vector in row 32, 33"):
+        read(pd.concat([TABLE, pairs], ignore_index=True))
+
+
+@pytest.mark.parametrize("held_out", [0, 4, 40, -1, 1.0, True, "2"])
+def test_too_many_held_out_classes_are_refused_before_texts_are_encoded(held_out):
+    with pytest.raises(InputError, match="cannot be held out of 4: give --held-out from 1 to 3"):
+        read(TABLE, encoder=None, held_out=held_out)
+    check_held_out(("a", "b"), 1)
+
+
+def test_bfloat16_vectors_are_read_and_smaller_floats_refused(tmp_path):
+    torch = pytest.importorskip("torch")
+    from safetensors.torch import save_file as save_tensors
+
+    X = torch.tensor(letters(TABLE["text"]), dtype=torch.bfloat16)
+    y = torch.arange(32) // 8
+    path = tmp_path / "a.safetensors"
+    save_tensors({"X": X, "y": y}, path)
+    same(read(path), read({"X": X.float().numpy(), "y": y.numpy()}))
+    save_tensors({"X": X.to(torch.float8_e4m3fn), "y": y}, path)
+    with pytest.raises(InputError, match="'X' is F8_E4M3: save it as"):
+        read(path)
+
+
+def test_labels_that_are_python_objects_are_refused(tmp_path):
+    np.savez(tmp_path / "a.npz", X=X, y=Y.astype(object))
+    with pytest.raises(InputError, match="Python objects.*astype"):
+        read(tmp_path / "a.npz")
+
+
+class Planted:
+    """Something whose pickle writes a file when it is read."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (str(self.path), "w")
+
+
+@pytest.fixture
+def model(backbones, tmp_path, monkeypatch):
+    """A model's folder, 400 texts for it, of which two differ beyond its 64 tokens, and a cache."""
+    monkeypatch.setenv("OCRR_CACHE_DIR", str(tmp_path / "cache"))
+    rng = np.random.default_rng(0)
+    texts = [" ".join(rng.choice([f"word{i}" for i in range(44)], 8)) for _ in range(400)]
+    texts[7] = "word1 " * 70 + "word2"
+    texts[9] = "word1 " * 70 + "word3"
+    labels = ["a", "b"] * 200
+    labels[9] = "a"
+    labels[7] = "b"
+    return backbones["still"], pd.DataFrame({"text": texts, "label": labels}), tmp_path / "cache"
+
+
+@pytest.mark.filterwarnings("ignore:.*same vector:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*are cut:UserWarning")
+def test_kept_vectors_run_no_code_and_are_made_again_when_damaged(model, monkeypatch):
+    folder, table, cache = model
+    wanted = read(table, encoder=folder, progress=False)
+    (path,) = (path for path in cache.rglob("*") if path.is_file())
+    whole = path.read_bytes()
+    edited = bytearray(whole)
+    edited[-500] ^= 1
+    planted = cache / "planted"
+    for content in (bytes(edited), whole[:-1], b"", pickle.dumps(Planted(planted))):
+        path.write_bytes(content)
+        same(read(table, encoder=folder, progress=False), wanted)
+        assert path.read_bytes() == whole and not planted.exists()
+    monkeypatch.setattr(encoding, "load_encoder", None)
+    same(read(table, encoder=folder, progress=False), wanted)
+    path.rename(path.with_name("0" * 64 + path.suffix))
+    with pytest.raises(TypeError):
+        read(table, encoder=folder, progress=False)
+
+
+def test_texts_that_a_model_cuts_are_counted_also_when_kept(model):
+    folder, table, _ = model
+    for _ in range(2):
+        with pytest.warns(UserWarning) as said:
+            read(table, encoder=folder, progress=False)
+        one, two = sorted(str(warning.message) for warning in said)
+        assert "2 of 400 texts are longer than the 64 tokens" in one and "row 7, 9" in one
+        assert "same vector in row 7, 9" in two
+
+
+@pytest.mark.filterwarnings("ignore:.*same vector:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*are cut:UserWarning")
+def test_a_log_has_lines_of_how_far_encoding_is(model, monkeypatch):
+    folder, table, _ = model
+    log = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", log)
+    monkeypatch.setattr(encoding, "PAUSE", 0)
+    read(table, encoder=folder)
+    assert [line.split(",")[0] for line in log.getvalue().splitlines() if "texts" in line] == [
+        "encoding: 256 of 400 texts"
+    ]
+
+
+def test_a_log_has_few_lines():
+    seconds = iter(range(0, 1000, 3))
+    log = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stderr", log)
+        assert len(list(encoding.starts(25_600, True, lambda: next(seconds)))) == 100
+    assert len(log.getvalue().splitlines()) == 25 and " min left" in log.getvalue()

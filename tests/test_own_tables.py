@@ -1,0 +1,252 @@
+"""Files of texts: every layout gives the rows that were written, or one line with the way out."""
+
+import json
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ocrrlib.files import InputError
+from ocrrlib.own.data import read_data, read_rows
+
+ROWS = [
+    (f"{word} {n} hélp", queue)
+    for n in range(50)
+    for word, queue in (
+        ("router", "network"),
+        ("invoice", "billing"),
+        ("wifi", "network"),
+        ("card", "billing"),
+    )
+]
+TABLE = pd.DataFrame(ROWS, columns=["text", "label"])
+
+
+def lines(rows, separator=",", header=("text", "label")):
+    return "".join(separator.join(row) + "\n" for row in ([header] if header else []) + rows)
+
+
+def written(path, content, encoding="utf-8"):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode(encoding))
+    return path
+
+
+def read(path, **options):
+    texts, labels = read_rows(path, **options)
+    return list(zip(texts, labels))
+
+
+def quoted(separator, places):
+    """Rows in which quotes are put before or after a text, without quoting."""
+    rows = list(ROWS)
+    for place, form in places.items():
+        rows[place] = (form.format(rows[place][0]), rows[place][1])
+    return lines(rows, separator)
+
+
+FAULTS = {
+    "two starts": ({3: '"{}', 150: '"{}'}, 3),
+    "start and end": ({3: '"{}', 150: '{} 5"'}, 3),
+    "first to last row": ({0: '"{}', 199: '{}"'}, 0),
+    "two rows": ({10: '"{}', 11: '{}"'}, 10),
+    "a quoted word": ({7: '"hello" {}'}, 7),
+    "no end": ({198: '"{}'}, 198),
+    "backslash": ({20: '"say \\"hi\\" {}"'}, 20),
+}
+
+
+@pytest.mark.parametrize("separator, suffix", [(",", "csv"), ("\t", "tsv"), (";", "csv")])
+@pytest.mark.parametrize("places, row", FAULTS.values(), ids=FAULTS)
+def test_a_quoting_fault_names_the_row_where_it_starts(places, row, separator, suffix, tmp_path):
+    text = quoted(separator, places)
+    path = written(tmp_path / f"a.{suffix}", text)
+    with pytest.raises(InputError, match=rf"quote.* row {row} \(line {row + 2}\).*--no-quotes"):
+        read(path)
+    whole = [tuple(line.split(separator)) for line in text.splitlines()[1:]]
+    assert read(path, no_quotes=True) == whole
+
+
+def test_a_quote_that_starts_in_a_label_takes_in_no_rows(tmp_path):
+    rows = list(ROWS)
+    rows[3] = (rows[3][0], f'"{rows[3][1]}')
+    rows[150] = (rows[150][0], f'{rows[150][1]}"')
+    with pytest.raises(InputError, match="row 3 "):
+        read(written(tmp_path / "a.tsv", lines(rows, "\t")))
+
+
+@pytest.mark.parametrize("separator", [",", "\t", ";", "|"])
+def test_quoted_texts_may_have_line_breaks_separators_and_quotes(separator, tmp_path):
+    letters = [
+        (f'Dear all{separator} hello\nthe {text}\n\nsaid “{text}” and "no"{separator} {n}', label)
+        for n, (text, label) in enumerate(ROWS)
+    ]
+    short = [(f"{text}{separator} hello\nplease", label) for text, label in ROWS]
+    for rows in (letters, short, ROWS[:100] + short[100:]):
+        frame = pd.DataFrame(rows, columns=["text", "label"])
+        frame.to_csv(tmp_path / "a.csv", index=False, sep=separator)
+        assert read(tmp_path / "a.csv") == rows
+
+
+LAYOUTS = {
+    "quoted header": '"text";"label";"notes (a, b, c, d)"\n'
+    + lines([(*row, "x, y, z, 1") for row in ROWS], ";", None),
+    "header without quotes": lines([(*row, "x, y") for row in ROWS], ";", ("text", "label", "a,b")),
+    "tabs in quotes": '"a\tb\tc",text,label\n' + lines([("q", *row) for row in ROWS], ",", None),
+    "pipes": lines(ROWS, "|"),
+    "declared": "sep=;\r\n" + lines(ROWS, ";"),
+    "declared, odd": "sep=~\n" + lines(ROWS, "~"),
+    "blank lines": lines(ROWS).replace("\n", "\n\n"),
+    "spaces after separators": '"text", "label"\n'
+    + "".join(f'"{text}", "{label}"\n' for text, label in ROWS),
+    "old line ends": lines(ROWS).replace("\n", "\r"),
+}
+
+
+@pytest.mark.parametrize("content", LAYOUTS.values(), ids=LAYOUTS)
+def test_the_separator_is_found_outside_quotes(content, tmp_path):
+    assert read(written(tmp_path / "a.csv", content)) == ROWS
+
+
+def test_an_odd_separator_is_given(tmp_path):
+    path = written(tmp_path / "a.csv", lines(ROWS, "~"))
+    assert read(path, sep="~") == ROWS
+    assert read(written(path, lines(ROWS, "\t")), sep="\\t") == ROWS
+    with pytest.raises(InputError, match="--sep"):
+        read(written(path, lines(ROWS, "~")))
+    with pytest.raises(InputError, match="no separator"):
+        read(path, sep="||")
+
+
+def test_a_file_without_header_is_told_and_read(tmp_path):
+    path = written(tmp_path / "a.csv", lines(ROWS, header=None))
+    with pytest.raises(InputError, match="--no-header"):
+        read(path)
+    assert read(path, no_header=True) == ROWS
+    swapped = [row[::-1] for row in ROWS]
+    path = written(tmp_path / "a.tsv", lines(swapped, "\t", None))
+    assert read(path, no_header=True, text=1, label="0") == ROWS
+    with pytest.raises(InputError, match="leave out --no-header"):
+        read(written(tmp_path / "a.jsonl", "{}"), no_header=True)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_a_byte_order_mark_tells_the_encoding(encoding, suffix, tmp_path):
+    text = lines(ROWS) if suffix == "csv" else TABLE.to_json(orient="records", lines=True)
+    assert read(written(tmp_path / f"a.{suffix}", text, encoding)) == ROWS
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16-le", "utf-16-be"])
+def test_an_encoding_without_mark_is_the_way_out_and_is_read(encoding, tmp_path):
+    path = written(tmp_path / "a.csv", lines(ROWS), encoding)
+    with pytest.raises(InputError, match=f"--encoding {encoding}"):
+        read(path)
+    assert read(path, encoding=encoding) == ROWS
+    plain = lines(ROWS).replace("é", "e")
+    if encoding != "cp1252":  # valid UTF-8, full of NUL characters
+        with pytest.raises(InputError, match=f"--encoding {encoding}"):
+            read(written(path, plain, encoding))
+
+
+def test_wrong_encodings_are_told(tmp_path):
+    path = written(tmp_path / "a.csv", lines(ROWS))
+    with pytest.raises(InputError, match="unknown encoding 'klingon'"):
+        read(path, encoding="klingon")
+    with pytest.warns(UserWarning, match="valid UTF-8"):
+        read(path, encoding="cp1252")
+    with pytest.raises(InputError, match="line 2 has a NUL"):
+        read(written(path, lines(ROWS).replace("router", "rou\0ter", 1)))
+
+
+NESTED = [
+    {"id": n, "fields": {"description": text, "queue": {"name": label}}}
+    for n, (text, label) in enumerate(ROWS)
+]
+
+
+@pytest.mark.parametrize(
+    "name, content",
+    [
+        ("a.json", json.dumps(NESTED, indent=1)),
+        ("a.json", "\n".join(map(json.dumps, NESTED))),
+        ("a.jsonl", "\n\n".join(json.dumps(row, ensure_ascii=False) for row in NESTED)),
+    ],
+)
+def test_nested_json_has_dotted_names(name, content, tmp_path):
+    path = written(tmp_path / name, content)
+    assert read(path, text="fields.description", label="fields.queue.name") == ROWS
+    with pytest.raises(InputError, match="fields.description, fields.queue.name"):
+        read(path)
+
+
+def test_nested_parquet_has_dotted_names(tmp_path):
+    pd.DataFrame(NESTED).to_parquet(tmp_path / "a.parquet")
+    found = read(tmp_path / "a.parquet", text="fields.description", label="fields.queue.name")
+    assert found == ROWS
+
+
+def test_the_first_sheet_of_a_workbook_is_read(tmp_path):
+    path = tmp_path / "a.xlsx"
+    TABLE.to_excel(path, index=False)
+    assert read(path) == ROWS
+    TABLE.to_excel(path, index=False, header=False)
+    assert read(path, no_header=True) == ROWS
+    with pd.ExcelWriter(path) as book:
+        TABLE.assign(label=[1.0, 2.0] * 100).to_excel(book, sheet_name="one", index=False)
+        TABLE.to_excel(book, sheet_name="two", index=False)
+    with pytest.warns(UserWarning, match="first of 2 sheets"):
+        assert [label for _, label in read(path)] == ["1", "2"] * 100
+
+
+@pytest.mark.parametrize(
+    "table, options, clue",
+    [
+        (TABLE[["text", "text", "label"]], {}, "2 columns have the name 'text'"),
+        (TABLE.set_axis([0, 1], axis=1), {}, "unknown column 'text', 'label'; there are: 0, 1"),
+        (TABLE[:0], {}, "no rows"),
+        (TABLE.assign(label="x"), {}, "one class"),
+        (TABLE.assign(label=TABLE["text"]), {}, "is 'label' the column of classes"),
+        (TABLE.assign(text=TABLE["text"].str.encode("utf-8")), {}, "'text' cannot be used"),
+        (TABLE.assign(label=[b"a", b"b"] * 100), {}, "'label' cannot be used.*b'a'"),
+    ],
+)
+def test_a_table_that_is_no_dataset_is_refused_before_its_texts_are_encoded(table, options, clue):
+    with pytest.raises(InputError, match=clue):
+        read_data(table, encoder=None, **options)
+
+
+def counts(texts):
+    """An encoder: how often some letters occur."""
+    return np.array([[text.count(letter) + 0.1 for letter in "abcdefhikl0123"] for text in texts])
+
+
+def classes(table, **options):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*have the same vector")
+        return read_data(table, encoder=counts, **options).classes
+
+
+def test_columns_are_named_by_numbers_and_tuples(tmp_path):
+    assert classes(TABLE.set_axis([0, 1], axis=1), text=0, label=1) == ("billing", "network")
+    pairs = pd.MultiIndex.from_tuples([("ticket", "text"), ("ticket", "label")])
+    table = TABLE.set_axis(pairs, axis=1)
+    names = dict(text=("ticket", "text"), label="ticket.label")
+    assert classes(table, **names) == ("billing", "network")
+
+
+def test_labels_follow_one_rule_in_all_formats(tmp_path):
+    with_gaps = TABLE.assign(label=[0, 1, 1, 0] * 49 + [0, 1, 1, None])
+    for suffix in ("csv", "parquet", "xlsx", "jsonl"):
+        path = tmp_path / f"a.{suffix}"
+        if suffix == "csv":
+            with_gaps.assign(label=with_gaps["label"].astype("Int64")).to_csv(path, index=False)
+        elif suffix == "jsonl":
+            with_gaps.to_json(path, orient="records", lines=True)
+        else:
+            getattr(with_gaps, {"xlsx": "to_excel"}.get(suffix, "to_parquet"))(path, index=False)
+        assert classes(path, drop_empty=True) == ("0", "1")
+    forms = ["e\u0301", "é ", "é\n", "True"]
+    assert classes(TABLE.assign(label=forms * 50)) == ("True", "é")
+    mixed = TABLE.assign(label=pd.Series([True, np.True_, False, "False"] * 50, dtype=object))
+    assert classes(mixed) == ("False", "True")
