@@ -7,12 +7,14 @@ import io
 import json
 import pickle
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 from safetensors.numpy import save_file
 
+from ocrrlib.cli import main
 from ocrrlib.embeddings import halve, widen
 from ocrrlib.files import InputError
 from ocrrlib.memory import CorrectionMemory
@@ -400,3 +402,47 @@ def test_a_log_has_few_lines():
         patch.setattr(sys, "stderr", log)
         assert len(list(encoding.starts(25_600, True, lambda: next(seconds)))) == 100
     assert len(log.getvalue().splitlines()) == 25 and " min left" in log.getvalue()
+
+
+MODULE = """
+import numpy as np
+
+def letters(texts):
+    return np.array([[text.count(one) + 0.1 for one in "abcdefghijklmnop0123"] for text in texts])
+"""
+
+
+def test_the_command_line_has_the_options_and_says_warnings_in_a_line(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setenv("OCRR_CACHE_DIR", "cache")
+    (tmp_path / "own_letters.py").write_text(MODULE)
+    doubtful = pd.DataFrame(
+        {"text": ["same", "same"], "label": ["invoice", "router"], "part": ["train", "train"]}
+    )
+    table = pd.concat([FAULTY, doubtful], ignore_index=True)
+    table["text"] = table["text"].str.replace("help", "hélp").str.replace("\n", " ")
+    table.to_csv("a.csv", index=False, header=False, sep="~", encoding="cp1252")
+
+    def ocrr(*options):
+        command = ["run", "ncm", "--data", "a.csv", "--encoder", "own_letters:letters"]
+        with pytest.raises(SystemExit) as ended, warnings.catch_warnings():
+            warnings.simplefilter("always")
+            main([*command, "--seeds", "0", "--held-out", "1", *options])
+        return ended.value.code, *capsys.readouterr()
+
+    reading = ["--encoding", "cp1252", "--sep", "~", "--no-header", "--split", "2"]
+    status, out, err = ocrr(*reading)
+    assert (status, out) == (2, "") and err.count("\n") == 1 and "--drop-empty" in err
+    leaving = ["--drop-empty", "--drop-duplicates", "--min-rows", "2"]
+    leaving += ["--ignore-split", "validation"]
+    status, out, err = ocrr(*reading, *leaving)
+    assert status == 0 and "ncm on a" in out
+    assert err == "warning: a.csv: the same text has two labels or more in row 38, 39\n"
+    status, out, err = ocrr(*reading, *leaving, "--held-out", "40")
+    assert (status, out) == (2, "") and "40 classes cannot be held out of 4" in err
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "ncm", "--min-rows", "2"])
+    assert ended.value.code == 2 and "--data" in capsys.readouterr().err

@@ -103,13 +103,14 @@ def starts(n: int, progress: bool, clock: Callable[[], float] = time.monotonic) 
     That is a bar in a terminal, and in a log a line with count and time left every ``PAUSE``
     seconds.
     """
-    in_terminal = sys.stderr.isatty()
+    as_bar = progress and sys.stderr.isatty()
+    as_lines = progress and not as_bar
     began = clock()
     said = began
-    with tqdm(total=n, unit="text", desc="encoding", disable=not (progress and in_terminal)) as bar:
+    with tqdm(total=n, unit="text", desc="encoding", disable=not as_bar) as bar:
         for start in range(0, n, CHUNK):
             now = clock()
-            if progress and not in_terminal and now - said >= PAUSE:
+            if start and as_lines and now - said >= PAUSE:
                 left = (now - began) * (n - start) / start
                 line = f"encoding: {start} of {n} texts, {left / 60:.1f} min left"
                 print(line, file=sys.stderr, flush=True)
