@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -30,8 +31,9 @@ def _opened(file, reader="substrate"):
 
 
 def _text(file):
-    """Text of a file; what is no UTF-8 is replaced, so that no head or key is read from it."""
-    return file.read_text("utf-8", "replace")
+    from ocrrlib.memory.texts import read_file
+
+    return read_file(file)
 
 
 def _keys(files):
@@ -45,24 +47,32 @@ def _signer(file, kind):
 
     A file that is missing is made with a new key, and ``file``.pub with its verifier's key.
     """
-    from ocrrlib.files import write_text
     from ocrrlib.memory import Key
 
     if file is None:
         return None
-    if file.exists():
-        return Key.read(_text(file))
+    if not file.exists():
+        _make_key(file, kind)
+    return Key.read(_text(file))
+
+
+def _make_key(file, kind):
+    """Make the files of a new key, unless another program has just done so."""
+    from ocrrlib.files import sync_to_disk, write_text
+    from ocrrlib.memory import Key
+
     key = Key.new(file.stem, kind)
-    with open(file, "x", opener=_private) as secret:
-        secret.write(key.private_text + "\n")
+    with TemporaryDirectory(dir=file.parent) as folder:
+        secret = Path(folder, "key")
+        secret.touch(0o600)  # only its owner can read it
+        secret.write_text(key.private_text + "\n")
+        sync_to_disk(secret)
+        try:
+            os.link(secret, file)  # whole, and only if there is none
+        except FileExistsError:
+            return
     write_text(f"{file}.pub", key.public_text + "\n")
     typer.echo(f"{file} made: keep it secret, and give {file}.pub away", err=True)
-    return key
-
-
-def _private(path, flags):
-    """Open a file that only its owner can read."""
-    return os.open(path, flags, 0o600)
 
 
 @memories.command("new")
@@ -125,13 +135,13 @@ def memory_verify(
 ):
     """Verify a memory or a proof; exit status 1 if a memory is not as it was written."""
     from ocrrlib.memory import Head, proven, verify
-    from ocrrlib.memory.proofs import PROOF
+    from ocrrlib.memory.proofs import is_proof
 
     keys = _keys(key)
     heads = [Head.read(_text(one)) for one in head]
-    with open(file, "rb") as start:
-        is_proof = start.read(len(PROOF)) == PROOF.encode()
-    if is_proof:
+    with open(file, "rb") as content:
+        start = content.read(1024)
+    if is_proof(start.decode("utf-8", "replace")):
         entry, shown = proven(_text(file), keys)
         for one in heads:
             if (one.origin, one.size, one.root) != (shown.origin, shown.size, shown.root):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ocrrlib.files import sync_to_disk
 from ocrrlib.memory.rows import Row
+from ocrrlib.memory.texts import one_line
 
 FORMAT = 1
 LONGEST = 2**20  # bytes of a value at most
@@ -62,7 +63,7 @@ def _create(base, name, encoder):
             return
         for table in SCHEMA:
             base.execute(table)
-        origin = f"{name}-{secrets.token_hex(8)}"
+        origin = f"{one_line(name)}-{secrets.token_hex(8)}"
         about = json.dumps([FORMAT, origin, encoder])
         base.execute("INSERT INTO about VALUES (?)", [about])
 
@@ -87,6 +88,7 @@ def read_about(base: sqlite3.Connection) -> tuple[str, str, str | None]:
     try:
         ((about,),) = rows
         version, origin, encoder = json.loads(about)
+        origin = one_line(origin)  # older files may have another one
     except (ValueError, TypeError, RecursionError):
         version = None
     if version != FORMAT or not isinstance(about, str):
