@@ -7,7 +7,6 @@ torture` publishes them.
 import secrets
 import shutil
 import time
-from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
