@@ -25,8 +25,8 @@ def _opened(file, reader="substrate"):
     """The correction memory in a file that exists."""
     from ocrrlib.memory import CorrectionMemory
 
-    if not file.is_file():
-        raise InputError(f"there is no file {file}: make it with `ocrr memory new`")
+    if not file.is_file() or not file.stat().st_size:
+        raise InputError(f"there is no memory in {file}: make it with `ocrr memory new`")
     return CorrectionMemory.open(file, reader=reader)
 
 

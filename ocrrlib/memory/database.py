@@ -9,6 +9,7 @@ import json
 import secrets
 import sqlite3
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from ocrrlib.files import sync_to_disk
@@ -37,15 +38,14 @@ ERASE = (
 def connect(path: Path, encoder: str | None) -> sqlite3.Connection:
     """Open a ledger's database; make it, for texts of this encoder, if there is none.
 
-    Raises ``sqlite3.Error`` or ``OSError`` if the file cannot be used.
+    An empty file counts as none: whoever is killed while making a file leaves one. Raises
+    ``sqlite3.Error`` or ``OSError`` if the file cannot be used.
     """
-    base = sqlite3.connect(path.resolve(), PATIENCE, isolation_level=None, check_same_thread=False)
+    _check_names(path)
+    base = _connected(path, "mode=rwc")
     try:
-        base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
-        for pragma in PRAGMAS:
-            base.execute(f"PRAGMA {pragma}")
         if not _tables(base):
-            retried(base, "journal_mode = WAL")
+            _keep_log(base)
             _create(base, path.stem, encoder)
             sync_to_disk(path.parent)
         check_tables(base)
@@ -53,6 +53,68 @@ def connect(path: Path, encoder: str | None) -> sqlite3.Connection:
         base.close()
         raise
     return base
+
+
+def connect_to_read(path: Path) -> sqlite3.Connection:
+    """Open a ledger's database so that nothing is written, neither to it nor beside it.
+
+    Raises ``sqlite3.Error`` or ``OSError`` if the file cannot be used, as when there is none.
+    """
+    log, index = _beside(path)
+    exclusive = False
+    if log.exists() and index.exists():  # others may have it open
+        how = "mode=ro&readonly_shm=1"
+    elif log.exists():  # without an index of its log nobody has: SQLite indexes it in memory
+        how = "mode=ro&vfs=unix-none"
+        exclusive = True
+    else:
+        how = "immutable=1"
+    base = _connected(path, how)
+    try:
+        if exclusive:
+            base.execute("PRAGMA locking_mode = EXCLUSIVE")
+        check_tables(base)
+    except BaseException:
+        base.close()
+        raise
+    return base
+
+
+def _connected(path, how):
+    """A connection with our settings; ``how`` are parameters of SQLite's URI."""
+    base = sqlite3.connect(
+        f"{path.as_uri()}?{how}", PATIENCE, isolation_level=None, check_same_thread=False, uri=True
+    )
+    try:
+        base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
+        for pragma in PRAGMAS:
+            base.execute(f"PRAGMA {pragma}")
+    except BaseException:
+        base.close()
+        raise
+    return base
+
+
+def _check_names(path):
+    """Raise ``sqlite3.DatabaseError`` if entries would be lost: the log goes by the file's name."""
+    log, _ = _beside(path)
+    if path.exists() and path.stat().st_nlink > 1:
+        raise sqlite3.DatabaseError("it has a second name, a hard link, with a log of its own")
+    if _size(log) and not _size(path):  # in this order, since others may be making both
+        raise sqlite3.DatabaseError(f"it is missing or empty, but its log {log.name} is not")
+
+
+def _keep_log(base):
+    """Let changes go to a log first, so that readers need not wait for writers."""
+    for _ in tries():
+        try:
+            base.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                raise
+            busy = error
+    raise busy
 
 
 def _create(base, name, encoder):
@@ -76,7 +138,7 @@ def _tables(base):
 def check_tables(base: sqlite3.Connection):
     """Raise ``sqlite3.DatabaseError`` unless the tables are those of a ledger, and no more."""
     if _tables(base) != SCHEMA:  # a trigger would change what is written
-        raise sqlite3.DatabaseError("it is something else, or its tables were changed")
+        raise sqlite3.DatabaseError("it is empty, something else, or its tables were changed")
 
 
 def read_about(base: sqlite3.Connection) -> tuple[str, str, str | None]:
@@ -96,25 +158,51 @@ def read_about(base: sqlite3.Connection) -> tuple[str, str, str | None]:
     return about, origin, encoder
 
 
-def retried(base: sqlite3.Connection, pragma: str):
-    """Run a pragma for which SQLite does not wait while others hold the file.
-
-    Returns its value; 1 means that the file was still busy after ``PATIENCE`` seconds.
-    """
+def tries() -> Iterator[None]:
+    """Yield at once, and every hundredth of a second until ``PATIENCE`` is over."""
     end = time.monotonic() + PATIENCE
-    while True:
-        late = time.monotonic() > end
-        try:
-            value = base.execute(f"PRAGMA {pragma}").fetchone()[0]
-            if value != 1 or late:
-                return value
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or late:
-                raise
+    yield
+    while time.monotonic() < end:
         time.sleep(0.01)
+        yield
+
+
+def emptied_log(base: sqlite3.Connection) -> bool:
+    """Move the log's pages to their places and empty it; False, at once, if others still read it.
+
+    Only then nothing is left of what was erased before.
+    """
+    base.execute("PRAGMA busy_timeout = 0")
+    try:
+        busy, _, _ = base.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    finally:
+        base.execute(f"PRAGMA busy_timeout = {1000 * PATIENCE}")
+    return not busy
 
 
 def size_on_disk(path: Path) -> int:
     """Return the size of a database and its log, in bytes."""
-    log = path.with_name(path.name + "-wal")
-    return sum(file.stat().st_size for file in (path, log) if file.exists())
+    log, _ = _beside(path)
+    return _size(path) + _size(log)
+
+
+def last_change(path: Path) -> tuple[int, int, bool]:
+    """Return time and size of a database as of its last change, and whether others have it open.
+
+    A killed process leaves the file as if it had it open.
+    """
+    _, index = _beside(path)
+    status = path.stat()
+    return status.st_mtime_ns, status.st_size, index.exists()
+
+
+def _size(file):
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:  # others remove the log as they close
+        return 0
+
+
+def _beside(path):
+    """The files that SQLite keeps beside a database: its log, and the log's index."""
+    return path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")
