@@ -3,7 +3,7 @@
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from itertools import islice
@@ -55,15 +55,19 @@ class Observer(Protocol):
 class LedgerFile(AbstractContextManager):
     """A ledger in a file.
 
-    A file that is missing is made, for texts of the named encoder, if one is given. Any thread may
-    call the methods; what they wrote is on disk when they return. ``observer`` is handed every row
-    once it is verified. ``len`` counts all entries; erased ones and tombstones count.
+    A file that is missing is made, for texts if ``encoder`` gives name and probe of one, see
+    ``ocrrlib.memory.identity``. Any thread may call the methods; what they wrote is on disk when
+    they return. ``observer`` is handed every row once it is verified. ``len`` counts all entries;
+    erased ones and tombstones count.
 
     Raises ``InputError`` if the file cannot be used, ``Broken`` if it is not as it was written.
     """
 
     def __init__(
-        self, path: str | PathLike, encoder: str | None = None, observer: Observer | None = None
+        self,
+        path: str | PathLike,
+        encoder: Callable[[], tuple[str, str]] | None = None,
+        observer: Observer | None = None,
     ):
         self.path = Path(path)
         self._observer = observer
@@ -71,12 +75,8 @@ class LedgerFile(AbstractContextManager):
         with self._locked():
             self._base = connect(self.path, encoder)
             try:
-                about, self.origin, self.encoder = read_about(self._base)
+                about, self.origin, self.encoder, self.probe = read_about(self._base)
                 self._genesis = file_genesis(about)
-                if encoder not in (None, self.encoder):
-                    raise InputError(
-                        f"{self.path} was written with encoder {self.encoder}: leave {encoder} out"
-                    )
                 self._restart()
                 self._catch_up()
             except BaseException:
