@@ -79,7 +79,7 @@ def _make_key(file, kind):
 def memory_new(
     file: File, encoder: Annotated[str, typer.Option(help="Name or folder.")] = DEFAULT_ENCODER
 ):
-    """Make a memory of texts; one that is there stays."""
+    """Make a memory of texts, whose encoder is loaded; one that is there stays."""
     from ocrrlib.memory import CorrectionMemory
 
     CorrectionMemory.open(file, encoder).close()
@@ -94,10 +94,18 @@ def memory_add(
     by: Author = "",
 ):
     """Learn all rows of a file."""
+    import numpy as np
+
+    from ocrrlib.escapes import from_cell
+    from ocrrlib.memory.export import is_csv_export
     from ocrrlib.own.data import read_rows
 
     with _opened(file) as memory:
-        places = memory.learn(*read_rows(data, text, label), by)
+        texts, labels = read_rows(data, text, label)
+        if is_csv_export(data):
+            texts = np.array([from_cell(cell) for cell in texts], object)
+            labels = np.array([from_cell(cell) for cell in labels], object)
+        places = memory.learn(texts, labels, by)
         typer.echo(f"{len(places)} entries added, {len(memory)} in {file}")
 
 
@@ -108,12 +116,14 @@ def memory_ask(
     reader: Annotated[str, typer.Option(help="The system that answers.")] = "substrate",
 ):
     """Answer texts: class, probability, nearest entries."""
+    from ocrrlib.escapes import visible
+
     with _opened(file, reader) as memory:
         for answer in memory.predict(texts):
-            typer.echo(f"{answer.label} ({answer.confidence:.2f})")
+            typer.echo(visible(f"{answer.label} ({answer.confidence:.2f})"))
             for near in answer.neighbours:
                 source = f"entry {near.entry}, {near.when:%Y-%m-%d}, {near.label}: {near.text}"
-                typer.echo(f"  {near.cosine:.3f}  {source}")
+                typer.echo(visible(f"  {near.cosine:.3f}  {source}"))
 
 
 @memories.command("correct")
@@ -203,9 +213,9 @@ def memory_forget(file: File, entry: int, by: Author = ""):
 
 @memories.command("export")
 def memory_export(
-    file: File, out: Annotated[Path, typer.Argument(help="A .csv or .parquet file.")]
+    file: File, out: Annotated[Path, typer.Argument(help="A .csv, .jsonl or .parquet file.")]
 ):
-    """Write all entries to a file."""
+    """Write all entries that were not erased to a file."""
     with _opened(file) as memory:
         memory.export(out)
 
