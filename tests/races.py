@@ -7,6 +7,7 @@ torture` publishes them.
 import secrets
 import shutil
 import time
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,7 +25,11 @@ from ocrrlib.memory.tree import Tree
 D = 8
 LOG = Key.new("log", seed=bytes(32))
 WITNESS = Key.new("witness", COSIGNATURE, seed=bytes(32))
-EXPORTS = {"csv": pd.read_csv, "parquet": pd.read_parquet}
+EXPORTS = {
+    "csv": pd.read_csv,
+    "parquet": pd.read_parquet,
+    "jsonl": partial(pd.read_json, lines=True),
+}
 
 
 def started(target, *arguments):

@@ -127,6 +127,13 @@ def test_a_state_that_cannot_be_read_is_not_taken_for_a_first_head(tmp_path):
     assert not (tmp_path / "gone").exists()
 
 
+def test_a_verifiers_key_cosigns_nothing_and_the_state_stays(tmp_path):
+    _, ((_, text), _) = races.forked(0)
+    with pytest.raises(InputError, match="verifier"):
+        witness(text, tmp_path / "state", WITNESS._replace(private=b""))
+    assert not (tmp_path / "state").exists()
+
+
 # Texts that editors and mail programs changed
 
 EDITS = {

@@ -5,7 +5,7 @@ encoder again, ``vectors`` are what it reads of the ledger, ``export`` writes fi
 ``file`` is the ledger, verified as it is read; ``database`` its SQLite tables, ``damage`` the names
 of its faults.
 One module a format shows others what a file holds: ``tree``, ``keys``, ``notes``, ``heads``,
-``proofs``, ``witnesses``.
+``proofs``, ``witnesses``; ``texts`` reads them after editors and mail.
 """
 
 from ocrrlib.memory.file import Broken, verify

@@ -46,7 +46,7 @@ class Head(NamedTuple):
     line: str = ""  # the first one, if it is not the origin as ``one_line`` gives it
 
     @classmethod
-    def read(cls, text: "str | Head") -> Self:
+    def read(cls, text: "str | Head") -> "Head":
         """Read a head from its text; ``InputError`` if that is none."""
         if isinstance(text, Head):
             return text
@@ -57,17 +57,15 @@ class Head(NamedTuple):
                 "and signatures"
             )
         line = found["line"]
-        origin = one_line(line)
-        root = from_base64(found["root"])
         signatures = [line.strip() for line in (found["signatures"] or "").split("\n")[1:]]
-        return cls(
-            origin,
+        head = cls(
+            one_line(line),
             int(found["size"]),
-            root,
+            from_base64(found["root"]),
             found["time"],
             tuple(signatures),
-            "" if line == origin else line,
         )
+        return head if line == head.origin else head._replace(line=line)
 
     @property
     def body(self) -> str:

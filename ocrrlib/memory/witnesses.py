@@ -46,11 +46,13 @@ def witness(text: str, state: str | PathLike, key: Key, keys: Iterable[Key] = ()
     Without that file the head is the first one seen. Threads and processes with one state take
     turns. Returns the head with a cosignature by ``key``, or a ``Fault`` if it contradicts the last
     one. Raises ``InputError`` if the request starts from another head than the last one, is about
-    another ledger, or is not signed by ``keys``, or if the state cannot be read or written.
+    another ledger, or is not signed by ``keys``, if ``key`` is a verifier's, or if the state cannot
+    be read or written.
     """
     text, _, note = plain(text).lstrip().partition("\n\n")
     head = Head.read(note)
     head.check(keys)
+    key.sign(b"")  # refuses a verifier's key before the state changes
     with _locked(Path(state)) as file:
         last = _last_seen(Path(state))
         if last is not None and not _extends(head, last, text):
