@@ -163,7 +163,9 @@ class LedgerFile(AbstractContextManager):
             was_erased = "salt" not in entry
             if not was_erased:
                 if not entry["x"]:
-                    raise InputError(f"entry {place} tells of an erasure: there is nothing to erase")
+                    raise InputError(
+                        f"entry {place} tells of an erasure: there is nothing to erase"
+                    )
                 self.append([("", author, str(entry["place"]), b"")])
                 self._base.execute(ERASE, [entry["place"]])
                 self._restart()  # the observer has it
