@@ -19,6 +19,7 @@ from ocrrlib.memory.texts import one_line
 FORMAT = 1
 LONGEST = 2**20  # bytes of a value at most
 PATIENCE = 60  # seconds to wait for other programs
+MOMENT = 1  # second in which they open or close a file
 # The file may be a stranger's, and whatever was deleted must be gone.
 PRAGMAS = "trusted_schema = OFF", "cell_size_check = ON", "secure_delete = ON", "synchronous = FULL"
 SCHEMA = [
@@ -62,19 +63,28 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
 
     Raises ``sqlite3.Error`` or ``OSError`` if the file cannot be used, as when there is none.
     """
+    if not _size(path):  # SQLite would remove its log
+        raise sqlite3.DatabaseError("it is empty")
+    for _ in tries(MOMENT):
+        try:
+            return _connected_to_read(path)
+        except sqlite3.OperationalError as error:  # others may just open or close it
+            failure = error
+    raise failure
+
+
+def _connected_to_read(path):
     log, index = _beside(path)
-    exclusive = False
+    first = []
     if log.exists() and index.exists():  # others may have it open
         how = "mode=ro&readonly_shm=1"
     elif log.exists():  # without an index of its log nobody has: SQLite indexes it in memory
         how = "mode=ro&vfs=unix-none"
-        exclusive = True
+        first = ["locking_mode = EXCLUSIVE"]
     else:
         how = "immutable=1"
-    base = _connected(path, how)
+    base = _connected(path, how, first)
     try:
-        if exclusive:
-            base.execute("PRAGMA locking_mode = EXCLUSIVE")
         check_tables(base)
     except BaseException:
         base.close()
@@ -82,14 +92,14 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
     return base
 
 
-def _connected(path, how):
-    """A connection with our settings; ``how`` are parameters of SQLite's URI."""
+def _connected(path, how, first=()):
+    """A connection with our pragmas after the ``first`` ones; ``how`` are parameters of its URI."""
     base = sqlite3.connect(
         f"{path.as_uri()}?{how}", PATIENCE, isolation_level=None, check_same_thread=False, uri=True
     )
     try:
         base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
-        for pragma in PRAGMAS:
+        for pragma in (*first, *PRAGMAS):
             base.execute(f"PRAGMA {pragma}")
     except BaseException:
         base.close()
@@ -140,7 +150,7 @@ def _tables(base):
 def check_tables(base: sqlite3.Connection):
     """Raise ``sqlite3.DatabaseError`` unless the tables are those of a ledger, and no more."""
     if _tables(base) != SCHEMA:  # a trigger would change what is written
-        raise sqlite3.DatabaseError("it is empty, something else, or its tables were changed")
+        raise sqlite3.DatabaseError("it is something else, or its tables were changed")
 
 
 def read_about(base: sqlite3.Connection) -> tuple[str, str, str | None, str | None]:
@@ -161,9 +171,9 @@ def read_about(base: sqlite3.Connection) -> tuple[str, str, str | None, str | No
     return about, origin, encoder, probe
 
 
-def tries() -> Iterator[None]:
-    """Yield at once, and every hundredth of a second until ``PATIENCE`` is over."""
-    end = time.monotonic() + PATIENCE
+def tries(seconds: float | None = None) -> Iterator[None]:
+    """Yield at once, and every hundredth of a second for so long, by default ``PATIENCE``."""
+    end = time.monotonic() + (PATIENCE if seconds is None else seconds)
     yield
     while time.monotonic() < end:
         time.sleep(0.01)
