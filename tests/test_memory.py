@@ -137,6 +137,7 @@ OTHER_ENCODERS = {
     ),
     "a little": (lambda: Encoder(0), lambda: Encoder(0, 0.1)),
     "few words": (lambda: Vocabulary("zeta", "xi"), lambda: Vocabulary("xi", "zeta")),
+    "one word": (lambda: Vocabulary("card", "zeta", "xi"), lambda: Vocabulary("card", "xi", "pi")),
 }
 
 
@@ -181,7 +182,7 @@ def test_a_probe_that_is_none_is_refused_in_one_line(path, probe):
     CorrectionMemory.open(path, Encoder(0)).close()
     about = json.dumps([1, "m-0123456789abcdef", "Encoder", probe])
     sql(path, ["UPDATE about SET about = ?", [about]])
-    with refused(path):
+    with refused("encoder"):
         CorrectionMemory.open(path, Encoder(0))
 
 

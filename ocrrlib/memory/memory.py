@@ -293,11 +293,8 @@ class CorrectionMemory(AbstractContextManager):
                 f"{self.path} was written with encoder {self.encoder}: leave {name_of(given)} out"
             )
         probe = self._ledger.probe
-        try:
-            is_same = probe is None or self._text_encoder.made(probe)
-        except (ValueError, TypeError) as error:
-            raise InputError(f"{self.path} has a damaged probe: restore a copy") from error
-        if probe is None or self._text_encoder.knows_no_probe:
+        is_same = probe is None or self._text_encoder.made(probe)
+        if probe is None or self._text_encoder.misses_a_probe:
             is_same = is_same and self._agrees_with_first_text()
         if not is_same:
             raise InputError(
