@@ -137,6 +137,7 @@ OTHER_ENCODERS = {
     ),
     "a little": (lambda: Encoder(0), lambda: Encoder(0, 0.1)),
     "few words": (lambda: Vocabulary("zeta", "xi"), lambda: Vocabulary("xi", "zeta")),
+    "one word": (lambda: Vocabulary("card", "zeta", "xi"), lambda: Vocabulary("card", "xi", "pi")),
 }
 
 
@@ -181,7 +182,7 @@ def test_a_probe_that_is_none_is_refused_in_one_line(path, probe):
     CorrectionMemory.open(path, Encoder(0)).close()
     about = json.dumps([1, "m-0123456789abcdef", "Encoder", probe])
     sql(path, ["UPDATE about SET about = ?", [about]])
-    with refused(path):
+    with refused("encoder"):
         CorrectionMemory.open(path, Encoder(0))
 
 
@@ -211,15 +212,16 @@ def test_an_encoder_is_loaded_only_for_texts_unless_it_is_given(path, monkeypatc
         assert len(memory) == 1
 
 
-def make_with(path, seed, start, outcomes):
-    """Make or open a file with an encoder and let it learn; tell whether it was refused."""
-    start.wait()
-    try:
-        with CorrectionMemory.open(path, Encoder(seed)) as memory:
-            memory.learn(["my card", "a pin"], ["card", "pin"], by=str(seed))
-            outcomes.put("learnt")
-    except InputError as error:
-        outcomes.put("refused" if "another encoder" in str(error) else str(error))
+def make_with(paths, seed, start, outcomes):
+    """Make or open files with an encoder and let them learn; tell whether it was refused."""
+    for path in paths:
+        start.wait(100)
+        try:
+            with CorrectionMemory.open(path, Encoder(seed)) as memory:
+                memory.learn(["my card", "a pin"], ["card", "pin"], by=str(seed))
+                outcomes.put("learnt")
+        except InputError as error:
+            outcomes.put("refused" if "another encoder" in str(error) else str(error))
 
 
 @pytest.mark.slow
@@ -227,19 +229,18 @@ def test_of_two_processes_that_make_a_file_with_two_encoders_one_is_refused(tmp_
     processes = get_context("spawn")
     start = processes.Barrier(2)
     outcomes = processes.Queue()
-    for i in range(8):
-        path = tmp_path / f"{i}.sqlite"
-        both = [
-            processes.Process(target=make_with, args=(path, seed, start, outcomes))
-            for seed in (0, 7)
-        ]
-        for process in both:
-            process.start()
-        assert sorted(outcomes.get(timeout=100) for _ in both) == ["learnt", "refused"]
-        for process in both:
-            process.join()
+    paths = [tmp_path / f"{i}.sqlite" for i in range(20)]
+    both = [
+        processes.Process(target=make_with, args=(paths, seed, start, outcomes)) for seed in (0, 7)
+    ]
+    for process in both:
+        process.start()
+    found = [outcomes.get(timeout=100) for _ in both for _ in paths]
+    for process in both:
+        process.join()
+    assert sorted(found) == ["learnt"] * 20 + ["refused"] * 20
+    for path in paths:
         with CorrectionMemory.open(path) as memory:
-            assert len(memory) == 2
             (author,) = set(memory.table()["author"])
             expected = Encoder(int(author)).encode(["my card", "a pin"])
             np.testing.assert_allclose(memory.entries.X, widen(halve(expected)), atol=1e-3)
@@ -525,36 +526,39 @@ def test_an_export_of_another_format_is_refused_and_leaves_no_file(memory, tmp_p
     assert sorted(tmp_path.iterdir()) == before
 
 
-def export_forever(path, target):
+def export_forever(path, targets):
     with CorrectionMemory.open(path) as memory:
         while True:
-            memory.export(target)
+            for target in targets:
+                memory.export(target)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
-def test_an_export_that_is_killed_leaves_the_old_one_or_the_new_one(memory, tmp_path, ending):
-    target = tmp_path / f"a{ending}"
-    memory.export(target)
-    whole = target.read_bytes()
+def test_an_export_that_is_killed_leaves_the_old_one_or_the_new_one(memory, tmp_path):
+    whole = {}
+    for ending in (".csv", ".jsonl", ".parquet"):
+        target = tmp_path / f"a{ending}"
+        memory.export(target)
+        whole[target] = target.read_bytes()
     killed_within = 0
     rng = np.random.default_rng(0)
-    for _ in range(12):
-        writer = get_context("spawn").Process(target=export_forever, args=(memory.path, target))
+    for _ in range(8):
         target.unlink()
+        writer = get_context("spawn").Process(target=export_forever, args=(memory.path, [*whole]))
         writer.start()
-        while not target.exists():  # until it is at work
+        while not target.exists():  # until it has written all of them
             writer.join(0.01)
         writer.join(rng.uniform(0, 0.1))
         writer.kill()
         writer.join()
-        assert target.read_bytes() == whole
-        leftovers = list(tmp_path.glob(f".a{ending}.*"))
+        assert {target: target.read_bytes() for target in whole} == whole
+        leftovers = list(tmp_path.glob(".a.*"))
         killed_within += len(leftovers)
         for leftover in leftovers:
             os.utime(leftover, (0, 0))  # the next export removes those older than an hour
-        memory.export(target)
-        assert not list(tmp_path.glob(f".a{ending}.*"))
+        for target in whole:
+            memory.export(target)
+        assert not list(tmp_path.glob(".a.*"))
     assert killed_within
 
 

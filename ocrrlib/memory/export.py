@@ -36,8 +36,8 @@ def export(rows: list[Row], path: str | os.PathLike) -> None:
     """
     path = Path(path)
     write = pick("ending of an export", path.suffix.lower(), WRITERS)
-    _check_is_no_database(path)
     with atomic(path) as temporary:
+        _check_is_no_database(path)
         write([row for row in rows if row.x], temporary)
 
 

@@ -1,6 +1,7 @@
 """A correction memory for applications: it learns, answers, is corrected and forgets."""
 
 import importlib
+import os
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
@@ -103,7 +104,7 @@ class CorrectionMemory(AbstractContextManager):
         self._is_checked = False  # whether the encoder is that of the file
         self._vectors = Vectors(Path(path))
         described = None if encoder is None else self._described
-        if described is not None and not Path(path).exists():
+        if described is not None and not os.path.exists(path):
             described()  # it may fail: before there is a file
         self._ledger = LedgerFile(path, described, self._vectors)
         if encoder is not None:
@@ -292,11 +293,8 @@ class CorrectionMemory(AbstractContextManager):
                 f"{self.path} was written with encoder {self.encoder}: leave {name_of(given)} out"
             )
         probe = self._ledger.probe
-        try:
-            is_same = probe is None or self._text_encoder.made(probe)
-        except (ValueError, TypeError) as error:
-            raise InputError(f"{self.path} has a damaged probe: restore a copy") from error
-        if probe is None or self._text_encoder.knows_no_probe:
+        is_same = probe is None or self._text_encoder.made(probe)
+        if probe is None or self._text_encoder.misses_a_probe:
             is_same = is_same and self._agrees_with_first_text()
         if not is_same:
             raise InputError(
