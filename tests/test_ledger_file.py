@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from functools import partial
 
 import numpy as np
@@ -54,7 +54,13 @@ def script(code, *arguments, **how):
     return subprocess.Popen(command, env=environment, text=True, **how)
 
 
+def forget_again(memory):
+    with pytest.raises(InputError, match="was erased before"):
+        memory.forget(7)
+
+
 FINISH = {
+    "it is forgotten again": forget_again,
     "opened": lambda memory: CorrectionMemory.open(memory.path).close(),
     "another is forgotten": lambda memory: memory.forget(3),
 }
@@ -68,25 +74,11 @@ def test_an_erasure_that_a_reader_delayed_is_finished_later(secrets, monkeypatch
             for _ in range(2):
                 with pytest.raises(InputError, match="others still read"):
                     memory.forget(7)
-            CorrectionMemory.open(secrets).close()  # it does not wait
+            CorrectionMemory.open(secrets).close()
         assert legible(secrets, f"{SECRET}7.")
         finish(memory)
         assert not legible(secrets, f"{SECRET}7.")
-        with pytest.raises(InputError, match="was erased before"):
-            memory.forget(7)
         assert memory.verify() is None
-
-
-def test_what_was_erased_before_is_erased_from_the_log_before_it_is_refused(secrets, monkeypatch):
-    monkeypatch.setattr("ocrrlib.memory.database.PATIENCE", 0)
-    with CorrectionMemory.open(secrets, letters) as memory:
-        with being_read(secrets), suppress(InputError):
-            memory.forget(7)
-        assert legible(secrets, f"{SECRET}7.")
-        with pytest.raises(InputError, match="erased before"):
-            memory.forget(7)
-        assert not legible(secrets, f"{SECRET}7.")
-        assert len(memory) == 21
 
 
 @pytest.mark.slow
@@ -144,6 +136,7 @@ def test_other_threads_are_answered_while_an_erasure_waits_for_a_reader(secrets)
                 time.sleep(0.001)
             assert memory.predict("a card").label == "a"
             assert memory.correct("a card", "b") == 21
+            CorrectionMemory.open(secrets).close()
             assert thread.is_alive()
             assert legible(secrets, f"{SECRET}7.")
             reader.rollback()

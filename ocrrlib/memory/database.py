@@ -110,7 +110,7 @@ def _connected(path, how, first=()):
 def _check_names(path):
     """Raise ``sqlite3.DatabaseError`` if entries would be lost: the log goes by the file's name."""
     log, _ = _beside(path)
-    if path.exists() and path.stat().st_nlink > 1:
+    if path.is_file() and path.stat().st_nlink > 1:
         raise sqlite3.DatabaseError("it has a second name, a hard link, with a log of its own")
     if _size(log) and not _size(path):  # in this order, since others may be making both
         raise sqlite3.DatabaseError(f"it is missing or empty, but its log {log.name} is not")

@@ -88,8 +88,9 @@ class LedgerFile(AbstractContextManager):
                 self._genesis = file_genesis(about)
                 self._restart()
                 self._catch_up()
-                if self._erased and not read_only:
-                    self._try_to_empty_log()
+                if self._erased and not read_only:  # by a process that may have been killed
+                    with suppress(sqlite3.OperationalError):  # if the disk is full, it can be read
+                        emptied_log(self._base)
             except BaseException:
                 self._base.close()
                 raise
@@ -165,7 +166,7 @@ class LedgerFile(AbstractContextManager):
                 self.append([("", author, str(entry["place"]), b"")])
                 self._base.execute(ERASE, [entry["place"]])
                 self._restart()  # the observer has it
-        if not self._emptied_log():
+        if not self._log_got_empty():
             raise InputError(
                 f"entry {place} was erased, but others still read {self.path}, whose log may hold "
                 "its content: close them, then erase it again"
@@ -175,18 +176,13 @@ class LedgerFile(AbstractContextManager):
                 f"entry {place} was erased before, in the log, too: there is nothing to erase"
             )
 
-    def _emptied_log(self):
+    def _log_got_empty(self):
         """Empty the log, as soon as nobody reads it; False if somebody does for too long."""
         for _ in tries():
             with self._locked():  # not while it waits: other threads go on
                 if emptied_log(self._base):
                     return True
         return False
-
-    def _try_to_empty_log(self):
-        """Finish the erasure of a process that was killed, or had others read the log."""
-        with suppress(sqlite3.OperationalError):  # a full disk: the file can be read
-            emptied_log(self._base)
 
     def entry(self, place: int) -> dict:
         """Return the fields of an entry, bytes in hexadecimal digits, without those erased."""
