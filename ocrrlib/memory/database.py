@@ -1,19 +1,20 @@
 """The SQLite database in which a ledger is kept: its tables, settings and rows.
 
-Table ``about`` has one row: JSON of format version, origin (name of the ledger) and encoder. Table
-``entries`` has a ``Row`` an entry. A database with any other table, index, view or trigger is
-refused.
+Table ``about`` has one row: JSON of format version, origin (name of the ledger), encoder, and for
+texts its probe. Table ``entries`` has a ``Row`` an entry. A database with any other table, index,
+view or trigger is refused.
 """
 
 import json
 import secrets
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ocrrlib.files import sync_to_disk
 from ocrrlib.memory.rows import Row
+from ocrrlib.memory.texts import one_line
 
 FORMAT = 1
 LONGEST = 2**20  # bytes of a value at most
@@ -35,18 +36,20 @@ ERASE = (
 )
 
 
-def connect(path: Path, encoder: str | None) -> sqlite3.Connection:
-    """Open a ledger's database; make it, for texts of this encoder, if there is none.
+def connect(path: Path, encoder: Callable[[], tuple[str, str]] | None = None) -> sqlite3.Connection:
+    """Open a ledger's database; make it, for texts of an encoder, if there is none.
 
-    An empty file counts as none: whoever is killed while making a file leaves one. Raises
+    ``encoder`` gives name and probe of that of a new file, see ``ocrrlib.memory.identity``. An
+    empty file counts as none: whoever is killed while making a file leaves one. Raises
     ``sqlite3.Error`` or ``OSError`` if the file cannot be used.
     """
     _check_names(path)
     base = _connected(path, "mode=rwc")
     try:
         if not _tables(base):
+            about = [None] if encoder is None else encoder()
             _keep_log(base)
-            _create(base, path.stem, encoder)
+            _create(base, path.stem, about)
             sync_to_disk(path.parent)
         check_tables(base)
     except BaseException:
@@ -134,8 +137,8 @@ def _create(base, name, encoder):
             return
         for table in SCHEMA:
             base.execute(table)
-        origin = f"{name}-{secrets.token_hex(8)}"
-        about = json.dumps([FORMAT, origin, encoder])
+        origin = f"{one_line(name)}-{secrets.token_hex(8)}"
+        about = json.dumps([FORMAT, origin, *encoder])
         base.execute("INSERT INTO about VALUES (?)", [about])
 
 
@@ -150,20 +153,22 @@ def check_tables(base: sqlite3.Connection):
         raise sqlite3.DatabaseError("it is something else, or its tables were changed")
 
 
-def read_about(base: sqlite3.Connection) -> tuple[str, str, str | None]:
-    """Return what the file says about itself, and from this its origin and its encoder's name.
+def read_about(base: sqlite3.Connection) -> tuple[str, str, str | None, str | None]:
+    """Return what the file says about itself, and its origin, encoder's name and probe from it.
 
     Raises ``sqlite3.DatabaseError`` if that is of another version or damaged.
     """
     rows = base.execute("SELECT about FROM about").fetchall()
     try:
         ((about,),) = rows
-        version, origin, encoder = json.loads(about)
+        version, origin, encoder, *rest = json.loads(about)
+        origin = one_line(origin)  # older files may have another one
+        (probe,) = rest or [None]  # files for vectors have none, nor have those of earlier releases
     except (ValueError, TypeError, RecursionError):
         version = None
     if version != FORMAT or not isinstance(about, str):
         raise sqlite3.DatabaseError("its table about was changed, or is of another version")
-    return about, origin, encoder
+    return about, origin, encoder, probe
 
 
 def tries(seconds: float | None = None) -> Iterator[None]:

@@ -4,7 +4,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import islice
@@ -59,10 +59,10 @@ class Observer(Protocol):
 class LedgerFile(AbstractContextManager):
     """A ledger in a file.
 
-    A file that is missing or empty is made, for texts of the named encoder, if one is given; if
-    ``read_only``, nothing is written to disk at all. Any thread may call the methods; what they
-    wrote is on disk when they return. ``observer`` is handed every row once it is verified. ``len``
-    counts all entries; erased ones and tombstones count.
+    A file that is missing or empty is made, for texts if ``encoder`` gives name and probe of one,
+    see ``ocrrlib.memory.identity``; if ``read_only``, nothing is written to disk at all. Any thread
+    may call the methods; what they wrote is on disk when they return. ``observer`` is handed every
+    row once it is verified. ``len`` counts all entries; erased ones and tombstones count.
 
     Raises ``InputError`` if the file cannot be used, ``Broken`` if it is not as it was written.
     """
@@ -70,7 +70,7 @@ class LedgerFile(AbstractContextManager):
     def __init__(
         self,
         path: str | PathLike,
-        encoder: str | None = None,
+        encoder: Callable[[], tuple[str, str]] | None = None,
         observer: Observer | None = None,
         read_only: bool = False,
     ):
@@ -84,12 +84,8 @@ class LedgerFile(AbstractContextManager):
             else:
                 self._base = connect(self.path, encoder)
             try:
-                about, self.origin, self.encoder = read_about(self._base)
+                about, self.origin, self.encoder, self.probe = read_about(self._base)
                 self._genesis = file_genesis(about)
-                if encoder not in (None, self.encoder):
-                    raise InputError(
-                        f"{self.path} was written with encoder {self.encoder}: leave {encoder} out"
-                    )
                 self._restart()
                 self._catch_up()
                 if self._erased and not read_only:  # by a process that may have been killed
