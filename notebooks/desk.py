@@ -199,11 +199,11 @@ class Desk:
         pick("class", label, self.kinds)
         if x is None and self.title is None:
             raise InputError("nothing was asked yet: type a query or take a test row, and ask")
-        text = x
         if x is None:
-            text = self.title
             x = self._x
-        self.memory.correct(text, label, vector=x)
+            self.memory.correct(self.title, label, vector=x)
+        else:
+            self.memory.correct(x, label)
         self._learn(label, x)
 
     def _learn(self, label, x):

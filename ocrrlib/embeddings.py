@@ -131,11 +131,25 @@ def encode(sentences: list[str], encoder: Callable[[list[str]], Any]) -> np.ndar
     ``encoder`` is a function as ``load_encoder`` gives it. Raises ``InputError`` if it does not
     give one finite row other than zero for each sentence.
     """
-    rows = np.asarray(encoder(sentences))
+    rows = raw_rows(sentences, encoder)
+    return halve(rows, lambda place: f"the embedding of text {place} ({sentences[place][:40]!r})")
+
+
+def raw_rows(sentences: list[str], encoder: Callable[[list[str]], Any]) -> np.ndarray:
+    """Rows (n, d) as an encoder gives them; ``InputError`` unless they are numbers, one each."""
+    given = encoder(sentences)
+    try:
+        rows = np.asarray(given)
+    except (ValueError, TypeError, RuntimeError) as error:  # rows of several lengths, bfloat16
+        why = " ".join(str(error).split())
+        raise InputError(
+            f"the encoder gave {type(given).__name__} that is no table ({why}): "
+            "give one row of numbers for each text"
+        ) from error
     if rows.ndim != 2 or len(rows) != len(sentences) or rows.dtype.kind not in "fiu":
         gave = f"{rows.dtype} of shape {rows.shape} for {len(sentences)} texts"
         raise InputError(f"the encoder gave {gave}: give one row of numbers for each")
-    return halve(rows, lambda place: f"the embedding of text {place} ({sentences[place][:40]!r})")
+    return rows
 
 
 def path_of(dataset: str, encoder: str | Path, folder: str | Path = FOLDER) -> Path:

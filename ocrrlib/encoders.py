@@ -73,7 +73,13 @@ def load_encoder(
     percentage and time left. Raises ``InputError`` if the encoder cannot be loaded.
     """
     if not isinstance(encoder, (str, Path)):
-        return getattr(encoder, "encode", encoder)
+        function = getattr(encoder, "encode", encoder)
+        if isinstance(encoder, type) or not callable(function):
+            raise InputError(
+                f"{name_of(encoder)} is no encoder: give a name, a function from texts to rows, "
+                "or an object with such a method, encode"
+            )
+        return function
     if encoder == LEXICAL_ENCODER:
         return _lexical(sentences)
     _version("sentence-transformers", "text")
@@ -95,7 +101,8 @@ def _lexical(sentences):
 
     if not sentences:
         raise InputError(
-            f"encoder {LEXICAL_ENCODER!r} is fitted on a dataset's training sentences: give these"
+            f"encoder {LEXICAL_ENCODER!r} is fitted on a dataset's training sentences: "
+            "give these, or another encoder"
         )
     words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
     pieces = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 5), min_df=2, sublinear_tf=True)

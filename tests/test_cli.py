@@ -13,6 +13,7 @@ from contextlib import closing, redirect_stderr, redirect_stdout
 import pandas as pd
 import pytest
 
+from ocrrlib import CorrectionMemory
 from ocrrlib.cli import main
 from ocrrlib.datasets import DATASETS
 from ocrrlib.files import ROOT
@@ -148,13 +149,7 @@ def test_a_memory_learns_answers_forgets_and_proves_in_the_shell(monkeypatch):
     )
     said("forget", "a.sqlite", 1)
     said("export", "a.sqlite", "out.csv")
-    assert pd.read_csv("out.csv", keep_default_na=False)["text"].tolist() == [
-        "abc",
-        "",
-        "ghi",
-        "aa",
-        "1",
-    ]
+    assert pd.read_csv("out.csv")["text"].tolist() == ["abc", "ghi", "aa"]
     shutil.copy("head", "state")
     said("prove", "a.sqlite", "--head", "head", "--key", "me.key")
     assert "— her " in said(
@@ -166,6 +161,68 @@ def test_a_memory_learns_answers_forgets_and_proves_in_the_shell(monkeypatch):
     with closing(sqlite3.connect("a.sqlite")) as base, base:
         base.execute("UPDATE entries SET label = 'five' WHERE place = 2")
     assert said("verify", "a.sqlite", status=1) == "a.sqlite: entry 2: changed\n"
+
+
+STRANGE = ["=1+1", "'=1", " @a", "-1", "a\x1b[2Jb", r"\x1b", '\'tis, "so"', "two\r\nlines", "c\rd"]
+
+
+@pytest.mark.parametrize("ending", [".csv", ".JSONL", ".parquet"])
+def test_an_export_can_be_added_to_another_memory_after_an_entry_was_forgotten(ending, monkeypatch):
+    names = {}
+    exec(MINE, names)
+    monkeypatch.setattr("ocrrlib.memory.memory.load_encoder", lambda name: names["letters"])
+    with CorrectionMemory.open("a.sqlite", "all-MiniLM-L6-v2") as memory:
+        memory.learn(["a secret", *STRANGE], ["mine", *STRANGE])
+        memory.forget(0)
+        kept = memory.table()[["label", "text"]][1:-1]
+    said("export", "a.sqlite", f"out{ending}")
+    said("new", "b.sqlite")
+    said("add", "b.sqlite", f"out{ending}")
+    with CorrectionMemory.open("b.sqlite") as memory:
+        added = memory.table()[["label", "text"]]
+    assert added.to_numpy().tolist() == kept.to_numpy().tolist()
+
+
+def test_texts_of_strangers_do_not_control_the_terminal(monkeypatch):
+    names = {}
+    exec(MINE, names)
+    monkeypatch.setattr("ocrrlib.memory.memory.load_encoder", lambda name: names["letters"])
+    said("new", "a.sqlite")
+    said("correct", "a.sqlite", "a\x1b[2J\nb\u202e", "c\x07\x9bd")
+    out = said("ask", "a.sqlite", "a")
+    assert out.splitlines()[0].startswith(r"c\x07\x9bd")
+    assert out.splitlines()[1].endswith(r"c\x07\x9bd: a\x1b[2J\x0ab\u202e")
+    assert out.count("\n") == 2
+    status, _, err = ocrr("memory", "ask", "no\x1b[2J.sqlite", "a")
+    assert status == 2
+    assert "\x1b" not in err
+
+
+@pytest.mark.parametrize("encoder", ["tfidf-svd", "all-MiniLM-L6-v3", "."])
+def test_an_encoder_that_cannot_be_loaded_is_refused_before_a_memory_is_made(encoder, no_network):
+    pytest.importorskip("sentence_transformers")
+    status, _, err = ocrr("memory", "new", "a.sqlite", "--encoder", encoder)
+    assert status == 2
+    assert err.count("\n") == 1
+    assert not list(pathlib.Path().glob("a.sqlite*"))
+
+
+@pytest.mark.parametrize("target", ["a.csv", "b.csv", "other.csv", "link.csv", "hard.csv", "a.txt"])
+def test_no_export_overwrites_a_memory_or_another_database(target):
+    for name in ("a.csv", "b.csv"):
+        with CorrectionMemory.open(name) as memory:
+            memory.correct([1.0, 2.0], "a")
+    with closing(sqlite3.connect("other.csv")) as base, base:
+        base.execute("CREATE TABLE notes (text TEXT)")
+    pathlib.Path("link.csv").symlink_to("a.csv")
+    pathlib.Path("hard.csv").hardlink_to("a.csv")
+    before = {path: path.read_bytes() for path in pathlib.Path().iterdir() if path.is_file()}
+    status, out, err = ocrr("memory", "export", "a.csv", target)
+    assert (status, out) == (2, "")
+    assert err.count("\n") == 1
+    assert {
+        path: path.read_bytes() for path in pathlib.Path().iterdir() if path.is_file()
+    } == before
 
 
 def test_the_module_runs_as_a_command_in_several_processes(vectors):

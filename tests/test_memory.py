@@ -1,14 +1,18 @@
 """The correction memory: answers, bad input, threads, processes, erasure, damage, disk."""
 
+import json
+import os
 import shutil
 import sqlite3
 import subprocess
 import sys
 import threading
+from collections import deque
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import partial
 from multiprocessing import get_context
+from string import ascii_letters
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,6 +23,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ocrrlib import CorrectionMemory
+from ocrrlib.embeddings import halve, widen
+from ocrrlib.encoders import DEFAULT_ENCODER, load_encoder
 from ocrrlib.files import ROOT, InputError
 from ocrrlib.memory import proven
 from ocrrlib.systems import make
@@ -97,10 +103,183 @@ def test_answers_are_those_of_the_system_however_many_labels_come(path, reader):
         assert [answer.label for answer in memory.predict(Q)] == expected
 
 
+def counted(texts, seed, spread=0.0):
+    """Counts of letters, projected at random."""
+    counts = np.array([[text.count(letter) for letter in ascii_letters] for text in texts], float)
+    projection = np.random.default_rng(seed).normal(size=(len(ascii_letters), D))
+    return counts @ (projection + spread * np.random.default_rng(9).normal(size=projection.shape))
+
+
+class Encoder:
+    """Somebody's encoder: its name says nothing of its weights."""
+
+    def __init__(self, seed, spread=0.0):
+        self.encode = partial(counted, seed=seed, spread=spread)
+
+
+class Vocabulary:
+    """Counts of a few words: nothing at all of most texts."""
+
+    def __init__(self, *words):
+        self.words = words
+
+    def encode(self, texts):
+        return [[text.count(word) for word in self.words] for text in texts]
+
+
+OTHER_ENCODERS = {
+    "objects": (lambda: Encoder(0), lambda: Encoder(7)),
+    "functions": (lambda: lambda texts: counted(texts, 0), lambda: lambda texts: counted(texts, 7)),
+    "partials": (lambda: partial(counted, seed=0), lambda: partial(counted, seed=7)),
+    "lengths": (
+        lambda: lambda texts: counted(texts, 0),
+        lambda: lambda texts: counted(texts, 0)[:, :5],
+    ),
+    "a little": (lambda: Encoder(0), lambda: Encoder(0, 0.1)),
+    "few words": (lambda: Vocabulary("zeta", "xi"), lambda: Vocabulary("xi", "zeta")),
+    "one word": (lambda: Vocabulary("card", "zeta", "xi"), lambda: Vocabulary("card", "xi", "pi")),
+}
+
+
+@pytest.mark.parametrize("one, other", OTHER_ENCODERS.values(), ids=OTHER_ENCODERS)
+def test_another_encoder_of_the_same_name_is_refused(path, one, other):
+    with CorrectionMemory.open(path, one()) as memory:
+        memory.learn(["zeta", "xi"], ["a", "b"])
+        x = memory.entries.X[0]
+    with refused("another encoder"):
+        CorrectionMemory.open(path, other())
+    with CorrectionMemory.open(path, one()) as memory:
+        assert memory.predict("zeta").neighbours[0].cosine == pytest.approx(1)
+        assert memory.verify() is None
+    with CorrectionMemory.open(path) as memory:
+        assert memory.predict(x).label == "a"
+
+
+def test_an_encoder_with_numbers_that_differ_in_rounding_is_the_same(path):
+    CorrectionMemory.open(path, Encoder(0)).close()
+    with CorrectionMemory.open(path, Encoder(0, 1e-3)) as memory:
+        assert memory.correct("a card", "lost") == 0
+
+
+@pytest.mark.parametrize("learnt", [True, False])
+def test_in_a_file_without_a_probe_the_first_text_tells_the_encoder(path, learnt):
+    CorrectionMemory.open(path, Encoder(0)).close()
+    about = json.dumps([1, "m-0123456789abcdef", "Encoder"])
+    sql(path, ["UPDATE about SET about = ?", [about]])
+    with CorrectionMemory.open(path, Encoder(0)) as memory:
+        memory.correct(X[0], "no text")
+        if learnt:
+            memory.correct("a card", "lost")
+    if learnt:
+        with refused("another encoder"):
+            CorrectionMemory.open(path, Encoder(7))
+    with CorrectionMemory.open(path, Encoder(0)) as memory:
+        assert memory.verify() is None
+
+
+@pytest.mark.parametrize("probe", ["", "AA", "!", 3, [], "AAAA" * 10])
+def test_a_probe_that_is_none_is_refused_in_one_line(path, probe):
+    CorrectionMemory.open(path, Encoder(0)).close()
+    about = json.dumps([1, "m-0123456789abcdef", "Encoder", probe])
+    sql(path, ["UPDATE about SET about = ?", [about]])
+    with refused("encoder"):
+        CorrectionMemory.open(path, Encoder(0))
+
+
+@pytest.mark.parametrize(
+    "encoder",
+    [object(), Encoder, SimpleNamespace(encode=3), 3, lambda texts: None, "tfidf-svd"]
+    + [lambda texts: np.random.default_rng().normal(size=(len(texts), D))],
+)
+def test_an_encoder_that_cannot_be_used_is_refused_before_a_file_is_made(path, encoder):
+    with refused():
+        CorrectionMemory.open(path, encoder)
+    assert not list(path.parent.iterdir())
+
+
+def test_an_encoder_is_loaded_only_for_texts_unless_it_is_given(path, monkeypatch):
+    monkeypatch.setattr("ocrrlib.memory.memory.load_encoder", lambda name: partial(counted, seed=0))
+    with CorrectionMemory.open(path, "some/model") as memory:
+        memory.correct("a card", "lost")
+    monkeypatch.setattr("ocrrlib.memory.memory.load_encoder", lambda name: partial(counted, seed=7))
+    with CorrectionMemory.open(path) as memory:
+        assert memory.verify() is None
+        assert memory.predict(memory.entries.X[0]).label == "lost"
+        with refused("another encoder some/model"):
+            memory.predict("a card")
+        with refused("another encoder some/model"):
+            memory.correct("a card", "lost")
+        assert len(memory) == 1
+
+
+def make_with(paths, seed, start, outcomes):
+    """Make or open files with an encoder and let them learn; tell whether it was refused."""
+    for path in paths:
+        start.wait(100)
+        try:
+            with CorrectionMemory.open(path, Encoder(seed)) as memory:
+                memory.learn(["my card", "a pin"], ["card", "pin"], by=str(seed))
+                outcomes.put("learnt")
+        except InputError as error:
+            outcomes.put("refused" if "another encoder" in str(error) else str(error))
+
+
+@pytest.mark.slow
+def test_of_two_processes_that_make_a_file_with_two_encoders_one_is_refused(tmp_path):
+    processes = get_context("spawn")
+    start = processes.Barrier(2)
+    outcomes = processes.Queue()
+    paths = [tmp_path / f"{i}.sqlite" for i in range(20)]
+    both = [
+        processes.Process(target=make_with, args=(paths, seed, start, outcomes)) for seed in (0, 7)
+    ]
+    for process in both:
+        process.start()
+    found = [outcomes.get(timeout=100) for _ in both for _ in paths]
+    for process in both:
+        process.join()
+    assert sorted(found) == ["learnt"] * 20 + ["refused"] * 20
+    for path in paths:
+        with CorrectionMemory.open(path) as memory:
+            (author,) = set(memory.table()["author"])
+            expected = Encoder(int(author)).encode(["my card", "a pin"])
+            np.testing.assert_allclose(memory.entries.X, widen(halve(expected)), atol=1e-3)
+
+
+@pytest.mark.slow
+def test_a_model_is_the_same_in_other_batches_and_another_one_with_other_weights(path, tmp_path):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("sentence_transformers")
+    model = load_encoder(DEFAULT_ENCODER).func.__self__
+
+    def alone(size):
+        return lambda texts: model.encode(texts, batch_size=size)
+
+    CorrectionMemory.open(path, alone(64)).close()
+    CorrectionMemory.open(path, alone(1)).close()
+    model.max_seq_length = 128
+    with refused("another encoder"):
+        CorrectionMemory.open(path, alone(64))
+    folder = str(tmp_path / "model")
+    model.save(folder)
+    with CorrectionMemory.open(tmp_path / "f.sqlite", folder) as memory:
+        memory.correct("where is my card", "arrival")
+    with torch.no_grad():
+        for weights in model.parameters():
+            weights *= 1 + 0.1 * torch.randn(weights.shape, generator=torch.manual_seed(0))
+    model.save(folder)
+    with CorrectionMemory.open(tmp_path / "f.sqlite") as memory, refused("another encoder"):
+        memory.predict("where is my card")
+
+
 BAD = {
-    "empty text": lambda memory: memory.learn(["a", " "], ["x", "y"]),
     "texts without an encoder": lambda memory: memory.learn(["a"], ["x"]),
     "NaN": lambda memory: memory.learn([X[0], X[1] * np.nan], ["x", "y"]),
+    "other lengths": lambda memory: memory.learn([X[0], X[1][:5]], ["x", "y"]),
+    "columns": lambda memory: memory.learn(pd.DataFrame({"a": ["b"], "c": ["d"]}), ["x", "y"]),
+    "labels in one word": lambda memory: memory.learn(X[:2], "xy"),
+    "labels without an order": lambda memory: memory.learn(X[:2], {"x", "y"}),
+    "one vector as a list": lambda memory: memory.predict(X[0].tolist()),
     "another length": lambda memory: memory.learn(X[:2, :5], ["x", "y"]),
     "fewer labels": lambda memory: memory.learn(X[:2], ["x"]),
     "empty label": lambda memory: memory.learn(X[:2], ["x", " "]),
@@ -109,6 +288,7 @@ BAD = {
     "no such proof": lambda memory: memory.prove_entry(60),
     "no head": lambda memory: memory.verify("a head"),
     "closed": lambda memory: (memory.close(), memory.predict(X[0])),
+    "labels when closed": lambda memory: (memory.close(), memory.labels),
     "no reader of ledgers": lambda memory: CorrectionMemory.open(memory.path, reader="slda"),
 }
 
@@ -120,6 +300,57 @@ def test_bad_input_is_refused_in_one_line_and_changes_nothing(memory, call):
         call(memory)
     with CorrectionMemory.open(memory.path) as again:
         assert again.head().root == head.root
+
+
+class Word(str):
+    """Somebody's own class of texts."""
+
+    __slots__ = ()
+
+    def __str__(self):
+        return "something else"
+
+
+@pytest.mark.parametrize("row", ["", " \n", None, np.nan, pd.NA, b"card", 3, "\ud800", X[0], ["a"]])
+@pytest.mark.parametrize("given", [None, X[:3]], ids=["texts alone", "with vectors"])
+def test_a_row_that_is_no_text_is_refused_by_its_number(path, row, given):
+    with CorrectionMemory.open(path, letters) as memory:
+        with refused("row 1"):
+            memory.learn(["a card", row, "a pin"], ["x", "y", "z"], vectors=given)
+        with refused("row 1"):
+            memory.predict(["a card", row])
+        assert len(memory) == 0
+
+
+@pytest.mark.parametrize(
+    "form",
+    [tuple, iter, np.array, partial(np.array, dtype=object), pd.Series, pd.Index, deque]
+    + [lambda values: pd.Series(values, [3, 7], dtype="string"), lambda values: map(Word, values)],
+)
+def test_texts_and_labels_come_in_any_ordered_form(path, form):
+    texts = ["my card", "a pin"]
+    with CorrectionMemory.open(path, letters) as memory:
+        assert memory.learn(form(texts), form(["1", "2"])) == range(2)
+        answers = memory.predict(form(texts))
+        assert [answer.neighbours[0].text for answer in answers] == texts
+        assert memory.learn(iter(texts), ["1", "2"], vectors=letters(texts)) == range(2, 4)
+        assert memory.predict(iter(letters(texts))) == memory.predict(letters(texts))
+        assert memory.predict(pd.Series(letters(texts)[0])) == memory.predict(letters(texts)[0])
+
+
+def test_labels_that_mean_the_same_are_one_label(memory):
+    same = ["caf\xe9", " cafe\u0301\n", np.str_("caf\xe9"), 1, "1", 1.0, np.int8(1), True, np.True_]
+    memory.learn(X[: len(same)], same)
+    assert memory.labels[-3:] == ["caf\xe9", "1", "True"]
+    for label in (b"a", 0.5, None, np.nan, ""):
+        with refused("row 1"):
+            memory.learn(X[:2], ["a", label])
+
+
+def test_a_confidence_is_at_most_1(memory):
+    Q, _ = clusters(6, 40, D, seed=1)
+    confidences = [answer.confidence for answer in memory.predict(Q)]
+    assert 0 < min(confidences) <= max(confidences) <= 1
 
 
 def test_a_trigger_that_is_planted_while_it_is_open_is_refused_before_a_write(memory):
@@ -225,6 +456,20 @@ def test_a_forgotten_entry_no_longer_votes_in_any_process(forgotten):
         assert reader.labels == ["pin"]
 
 
+def test_labels_and_entries_are_right_at_once_after_an_entry_was_forgotten(memory):
+    with CorrectionMemory.open(memory.path) as other:
+        memory.correct(X[0], "another")
+        assert other.labels == memory.labels == [*dict.fromkeys(LABELS), "another"]
+        assert len(other.entries.y) == 61
+        memory.forget(60)
+        assert len(memory.entries.y) == 60
+        assert memory.labels == list(dict.fromkeys(LABELS)) == other.labels
+        np.testing.assert_array_equal(other.entries.y, memory.entries.y)
+        with refused("zero byte"):
+            memory.learn(X[:2], ["x", "a\0b"])
+        assert len(memory.entries.y) == 60
+
+
 def test_heads_and_proofs_hold_after_an_entry_was_forgotten(forgotten):
     memory = forgotten.memory
     head = str(forgotten.head)
@@ -257,16 +502,64 @@ def test_what_somebody_reads_delays_an_erasure_and_is_named(memory, monkeypatch)
     assert "label" not in memory.entry(0)
 
 
-def test_all_entries_are_exported(memory, tmp_path):
+def test_all_entries_but_those_erased_are_exported(memory, tmp_path):
     memory.forget(2)
-    for name, read in (("a.csv", pd.read_csv), ("a.parquet", pd.read_parquet)):
+    for name, read in (("a.csv", pd.read_csv), ("a.PARQUET", pd.read_parquet)):
         memory.export(tmp_path / name)
         table = read(tmp_path / name)
-        assert len(table) == 61
-        assert table["label"][:2].tolist() == LABELS[:2]
-        assert pd.isna(table["label"][2])
+        assert table["place"].tolist() == [0, 1, *range(3, 60)]
+        assert table["label"].tolist() == LABELS[:2] + LABELS[3:]
         assert pd.to_datetime(table["time"])[0] == memory.predict(X[0]).neighbours[0].when
     np.testing.assert_array_equal(np.frombuffer(table["x"][0], np.float32), X[0])
+    memory.export(tmp_path / "a.jsonl")
+    lines = (tmp_path / "a.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines[:2]] == [
+        memory.entry(place) | {"text": None} for place in (0, 1)
+    ]
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.xlsx", "a", ".csv", "a.csv.gz", "m.sqlite", "a."])
+def test_an_export_of_another_format_is_refused_and_leaves_no_file(memory, tmp_path, name):
+    before = sorted(tmp_path.iterdir())
+    with refused(".csv, .jsonl, .parquet"):
+        memory.export(tmp_path / name)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def export_forever(path, targets):
+    with CorrectionMemory.open(path) as memory:
+        while True:
+            for target in targets:
+                memory.export(target)
+
+
+@pytest.mark.slow
+def test_an_export_that_is_killed_leaves_the_old_one_or_the_new_one(memory, tmp_path):
+    whole = {}
+    for ending in (".csv", ".jsonl", ".parquet"):
+        target = tmp_path / f"a{ending}"
+        memory.export(target)
+        whole[target] = target.read_bytes()
+    killed_within = 0
+    rng = np.random.default_rng(0)
+    for _ in range(8):
+        target.unlink()
+        writer = get_context("spawn").Process(target=export_forever, args=(memory.path, [*whole]))
+        writer.start()
+        while not target.exists():  # until it has written all of them
+            writer.join(0.01)
+        writer.join(rng.uniform(0, 0.1))
+        writer.kill()
+        writer.join()
+        assert {target: target.read_bytes() for target in whole} == whole
+        leftovers = list(tmp_path.glob(".a.*"))
+        killed_within += len(leftovers)
+        for leftover in leftovers:
+            os.utime(leftover, (0, 0))  # the next export removes those older than an hour
+        for target in whole:
+            memory.export(target)
+        assert not list(tmp_path.glob(".a.*"))
+    assert killed_within
 
 
 def test_a_strangers_file_is_named_in_one_line_and_stays(tmp_path):

@@ -92,6 +92,22 @@ def test_approximate_search_finds_nearly_all_neighbours_and_repeats_for_the_same
     assert system.storage().bytes > system.entries.nbytes
 
 
+@pytest.mark.parametrize("copies_first", [True, False])
+def test_approximate_search_finds_every_entry_beside_many_copies_of_one(copies_first):
+    copies = np.repeat(rows(1, 16, 0), 100, axis=0)
+    others = rows(60, 16, 1)
+    parts = [copies, others] if copies_first else [others, copies]
+    X = np.concatenate(parts)
+    y = np.arange(len(X)) % 7
+    system = SubstrateHNSW(seed=3).fit(X[:110], y[:110], range(7))
+    for row in range(110, len(X)):
+        system.correct(X[row], y[row])
+    sims, slots = system._evidence(X)
+    exact_sims, exact_slots = top_k(X, X, np.arange(len(X)), 5)
+    np.testing.assert_allclose(sims, exact_sims, atol=1e-6)
+    np.testing.assert_array_equal(slots, exact_slots)
+
+
 def test_blind_answers_the_most_frequent_initial_class_then_that_of_the_last_correction():
     X = np.eye(5, dtype=np.float32)
     system = make("blind").fit(X, np.array([3, 1, 1, 2, 2]), "abcde")

@@ -82,7 +82,8 @@ def test_quoted_texts_may_have_line_breaks_separators_and_quotes(separator, tmp_
         for n, (text, label) in enumerate(ROWS)
     ]
     short = [(f"{text}{separator} hello\nplease", label) for text, label in ROWS]
-    for rows in (letters, short, ROWS[:100] + short[100:]):
+    indented = [(f"  {text}", label) for text, label in ROWS]
+    for rows in (letters, short, indented, ROWS[:100] + short[100:]):
         frame = pd.DataFrame(rows, columns=["text", "label"])
         frame.to_csv(tmp_path / "a.csv", index=False, sep=separator)
         assert read(tmp_path / "a.csv") == rows

@@ -1,4 +1,7 @@
-"""Kills, power cuts and changed files of the correction memory; `make torture` publishes counts."""
+"""Kills, power cuts and changed files of the correction memory; `make torture` publishes counts.
+
+Trials of processes that meet are in ``tests.races``.
+"""
 
 import json
 import os
@@ -24,6 +27,7 @@ from ocrrlib.chain import commitment, entry_hash
 from ocrrlib.files import ROOT, InputError
 from ocrrlib.memory.rows import FIELDS
 from studies.results import Study
+from tests import races
 from tests.auditor import ALL, PUT, integrity, proofs, sql, tampering
 
 MAYBE = "?"  # told of an entry before it is erased: afterwards it may be or not
@@ -372,13 +376,18 @@ def rows():
         entries = found["acknowledged"]
         yield test, "files that open whole", trials, trials - found["damaged"]
         yield test, "acknowledged entries kept", entries, entries - found["lost"]
+    yield "SIGKILL", "erased entries gone once opened again", *races.erasures(300)
+    yield "SIGKILL", "exports whole, the old or the new one", *races.exports(150)
+    yield "Witness", "one fork cosigned, the other reported", *races.forks(300)
+    yield "Witness", "the same, one of two witnesses killed", *races.forks(300, kill=True)
+    yield "Encoders of one name", "one writes, the other is refused", *races.encoders(150)
     found = mutations(10_000)
     print(found)
     yield "Changed files", "refused, reported or the same", 10_000, 10_000 - found["unnoticed"]
 
 
 def main():
-    trials = tqdm(rows(), "trials", total=27)
+    trials = tqdm(rows(), "trials", total=32)
     found = pd.DataFrame(trials, columns=["test", "case", "trials", "right"])
     print(found.to_string())
     Study("memory", ("test", "case"), timed=True).publish(found, keep=False)

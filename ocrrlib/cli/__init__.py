@@ -12,6 +12,7 @@ import typer
 from ocrrlib.cli.benchmark import app
 from ocrrlib.cli.memory import memories
 from ocrrlib.cli.options import warnings_in_one_line
+from ocrrlib.escapes import visible
 from ocrrlib.files import InputError
 
 app.add_typer(memories, name="memory")
@@ -27,7 +28,7 @@ def main(arguments: list[str] | None = None) -> None:
         with warnings_in_one_line():
             app(arguments)
     except (InputError, OSError) as error:
-        typer.echo("error: " + " ".join(str(error).split()), err=True)
+        typer.echo("error: " + visible(" ".join(str(error).split())), err=True)
         sys.exit(2)
     except Exception:
         traceback.print_exc()

@@ -3,11 +3,20 @@
 import json
 import os
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
 
-from ocrrlib.cli.options import PLAIN, LabelColumn, TextColumn
+from ocrrlib.cli.options import (
+    PLAIN,
+    Encoding,
+    LabelColumn,
+    NoHeader,
+    NoQuotes,
+    Separator,
+    TextColumn,
+)
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.files import InputError
 
@@ -24,14 +33,15 @@ def _opened(file, reader="substrate"):
     """The correction memory in a file that exists."""
     from ocrrlib.memory import CorrectionMemory
 
-    if not file.is_file():
-        raise InputError(f"there is no file {file}: make it with `ocrr memory new`")
+    if not file.is_file() or not file.stat().st_size:
+        raise InputError(f"there is no memory in {file}: make it with `ocrr memory new`")
     return CorrectionMemory.open(file, reader=reader)
 
 
 def _text(file):
-    """Text of a file; what is no UTF-8 is replaced, so that no head or key is read from it."""
-    return file.read_text("utf-8", "replace")
+    from ocrrlib.memory.texts import read_file
+
+    return read_file(file)
 
 
 def _keys(files):
@@ -45,31 +55,39 @@ def _signer(file, kind):
 
     A file that is missing is made with a new key, and ``file``.pub with its verifier's key.
     """
-    from ocrrlib.files import write_text
     from ocrrlib.memory import Key
 
     if file is None:
         return None
-    if file.exists():
-        return Key.read(_text(file))
+    if not file.exists():
+        _make_key(file, kind)
+    return Key.read(_text(file))
+
+
+def _make_key(file, kind):
+    """Make the files of a new key, unless another program has just done so."""
+    from ocrrlib.files import sync_to_disk, write_text
+    from ocrrlib.memory import Key
+
     key = Key.new(file.stem, kind)
-    with open(file, "x", opener=_private) as secret:
-        secret.write(key.private_text + "\n")
+    with TemporaryDirectory(dir=file.parent) as folder:
+        secret = Path(folder, "key")
+        secret.touch(0o600)  # only its owner can read it
+        secret.write_text(key.private_text + "\n")
+        sync_to_disk(secret)
+        try:
+            os.link(secret, file)  # whole, and only if there is none
+        except FileExistsError:
+            return
     write_text(f"{file}.pub", key.public_text + "\n")
     typer.echo(f"{file} made: keep it secret, and give {file}.pub away", err=True)
-    return key
-
-
-def _private(path, flags):
-    """Open a file that only its owner can read."""
-    return os.open(path, flags, 0o600)
 
 
 @memories.command("new")
 def memory_new(
     file: File, encoder: Annotated[str, typer.Option(help="Name or folder.")] = DEFAULT_ENCODER
 ):
-    """Make a memory of texts; one that is there stays."""
+    """Make a memory of texts, whose encoder is loaded; one that is there stays."""
     from ocrrlib.memory import CorrectionMemory
 
     CorrectionMemory.open(file, encoder).close()
@@ -82,12 +100,32 @@ def memory_add(
     text: TextColumn = "text",
     label: LabelColumn = "label",
     by: Author = "",
+    encoding: Encoding = None,
+    sep: Separator = None,
+    no_header: NoHeader = False,
+    no_quotes: NoQuotes = False,
 ):
     """Learn all rows of a file."""
+    import numpy as np
+
+    from ocrrlib.escapes import from_cell
+    from ocrrlib.memory.export import is_csv_export
     from ocrrlib.own.data import read_rows
 
     with _opened(file) as memory:
-        places = memory.learn(*read_rows(data, text, label), by)
+        texts, labels = read_rows(
+            data,
+            text,
+            label,
+            encoding=encoding,
+            sep=sep,
+            no_header=no_header,
+            no_quotes=no_quotes,
+        )
+        if is_csv_export(data):
+            texts = np.array([from_cell(cell) for cell in texts], object)
+            labels = np.array([from_cell(cell) for cell in labels], object)
+        places = memory.learn(texts, labels, by)
         typer.echo(f"{len(places)} entries added, {len(memory)} in {file}")
 
 
@@ -98,12 +136,14 @@ def memory_ask(
     reader: Annotated[str, typer.Option(help="The system that answers.")] = "substrate",
 ):
     """Answer texts: class, probability, nearest entries."""
+    from ocrrlib.escapes import visible
+
     with _opened(file, reader) as memory:
         for answer in memory.predict(texts):
-            typer.echo(f"{answer.label} ({answer.confidence:.2f})")
+            typer.echo(visible(f"{answer.label} ({answer.confidence:.2f})"))
             for near in answer.neighbours:
                 source = f"entry {near.entry}, {near.when:%Y-%m-%d}, {near.label}: {near.text}"
-                typer.echo(f"  {near.cosine:.3f}  {source}")
+                typer.echo(visible(f"  {near.cosine:.3f}  {source}"))
 
 
 @memories.command("correct")
@@ -125,13 +165,13 @@ def memory_verify(
 ):
     """Verify a memory or a proof; exit status 1 if a memory is not as it was written."""
     from ocrrlib.memory import Head, proven, verify
-    from ocrrlib.memory.proofs import PROOF
+    from ocrrlib.memory.proofs import is_proof
 
     keys = _keys(key)
     heads = [Head.read(_text(one)) for one in head]
-    with open(file, "rb") as start:
-        is_proof = start.read(len(PROOF)) == PROOF.encode()
-    if is_proof:
+    with open(file, "rb") as content:
+        start = content.read(1024)
+    if is_proof(start.decode("utf-8", "replace")):
         entry, shown = proven(_text(file), keys)
         for one in heads:
             if (one.origin, one.size, one.root) != (shown.origin, shown.size, shown.root):
@@ -193,9 +233,9 @@ def memory_forget(file: File, entry: int, by: Author = ""):
 
 @memories.command("export")
 def memory_export(
-    file: File, out: Annotated[Path, typer.Argument(help="A .csv or .parquet file.")]
+    file: File, out: Annotated[Path, typer.Argument(help="A .csv, .jsonl or .parquet file.")]
 ):
-    """Write all entries to a file."""
+    """Write all entries that were not erased to a file."""
     with _opened(file) as memory:
         memory.export(out)
 

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from ocrrlib.escapes import visible
+
 PLAIN: dict[str, Any] = {
     "no_args_is_help": True,
     "add_completion": False,
@@ -38,4 +40,4 @@ def warnings_in_one_line() -> Iterator[None]:
 
 
 def _say(message, category, filename, lineno, file=None, line=None):
-    typer.echo("warning: " + " ".join(str(message).split()), err=True)
+    typer.echo("warning: " + visible(" ".join(str(message).split())), err=True)

@@ -1,9 +1,11 @@
 """The correction memory for applications: a ledger in a file, its heads and proofs, and a reader.
 
-``memory`` learns, answers and forgets; ``vectors`` are what it reads of the ledger. ``file`` is the
-ledger, verified as it is read; ``database`` its SQLite tables, ``damage`` the names of its faults.
+``memory`` learns, answers and forgets; ``inputs`` checks what it is given, ``identity`` knows its
+encoder again, ``vectors`` are what it reads of the ledger, ``export`` writes files of others.
+``file`` is the ledger, verified as it is read; ``database`` its SQLite tables, ``damage`` the names
+of its faults.
 One module a format shows others what a file holds: ``tree``, ``keys``, ``notes``, ``heads``,
-``proofs``, ``witnesses``.
+``proofs``, ``witnesses``; ``texts`` reads them after editors and mail.
 """
 
 from ocrrlib.memory.file import Broken, verify

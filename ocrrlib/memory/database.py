@@ -1,22 +1,25 @@
 """The SQLite database in which a ledger is kept: its tables, settings and rows.
 
-Table ``about`` has one row: JSON of format version, origin (name of the ledger) and encoder. Table
-``entries`` has a ``Row`` an entry. A database with any other table, index, view or trigger is
-refused.
+Table ``about`` has one row: JSON of format version, origin (name of the ledger), encoder, and for
+texts its probe. Table ``entries`` has a ``Row`` an entry. A database with any other table, index,
+view or trigger is refused.
 """
 
 import json
 import secrets
 import sqlite3
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ocrrlib.files import sync_to_disk
 from ocrrlib.memory.rows import Row
+from ocrrlib.memory.texts import one_line
 
 FORMAT = 1
 LONGEST = 2**20  # bytes of a value at most
 PATIENCE = 60  # seconds to wait for other programs
+MOMENT = 1  # second in which they open or close a file
 # The file may be a stranger's, and whatever was deleted must be gone.
 PRAGMAS = "trusted_schema = OFF", "cell_size_check = ON", "secure_delete = ON", "synchronous = FULL"
 SCHEMA = [
@@ -33,25 +36,97 @@ ERASE = (
 )
 
 
-def connect(path: Path, encoder: str | None) -> sqlite3.Connection:
-    """Open a ledger's database; make it, for texts of this encoder, if there is none.
+def connect(path: Path, encoder: Callable[[], tuple[str, str]] | None = None) -> sqlite3.Connection:
+    """Open a ledger's database; make it, for texts of an encoder, if there is none.
 
-    Raises ``sqlite3.Error`` or ``OSError`` if the file cannot be used.
+    ``encoder`` gives name and probe of that of a new file, see ``ocrrlib.memory.identity``. An
+    empty file counts as none: whoever is killed while making a file leaves one. Raises
+    ``sqlite3.Error`` or ``OSError`` if the file cannot be used.
     """
-    base = sqlite3.connect(path.resolve(), PATIENCE, isolation_level=None, check_same_thread=False)
+    _check_names(path)
+    base = _connected(path, "mode=rwc")
     try:
-        base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
-        for pragma in PRAGMAS:
-            base.execute(f"PRAGMA {pragma}")
         if not _tables(base):
-            retried(base, "journal_mode = WAL")
-            _create(base, path.stem, encoder)
+            about = [None] if encoder is None else encoder()
+            _keep_log(base)
+            _create(base, path.stem, about)
             sync_to_disk(path.parent)
         check_tables(base)
     except BaseException:
         base.close()
         raise
     return base
+
+
+def connect_to_read(path: Path) -> sqlite3.Connection:
+    """Open a ledger's database so that nothing is written, neither to it nor beside it.
+
+    Raises ``sqlite3.Error`` or ``OSError`` if the file cannot be used, as when there is none.
+    """
+    if not _size(path):  # SQLite would remove its log
+        raise sqlite3.DatabaseError("it is empty")
+    for _ in tries(MOMENT):
+        try:
+            return _connected_to_read(path)
+        except sqlite3.OperationalError as error:  # others may just open or close it
+            failure = error
+    raise failure
+
+
+def _connected_to_read(path):
+    log, index = _beside(path)
+    first = []
+    if log.exists() and index.exists():  # others may have it open
+        how = "mode=ro&readonly_shm=1"
+    elif log.exists():  # without an index of its log nobody has: SQLite indexes it in memory
+        how = "mode=ro&vfs=unix-none"
+        first = ["locking_mode = EXCLUSIVE"]
+    else:
+        how = "immutable=1"
+    base = _connected(path, how, first)
+    try:
+        check_tables(base)
+    except BaseException:
+        base.close()
+        raise
+    return base
+
+
+def _connected(path, how, first=()):
+    """A connection with our pragmas after the ``first`` ones; ``how`` are parameters of its URI."""
+    base = sqlite3.connect(
+        f"{path.as_uri()}?{how}", PATIENCE, isolation_level=None, check_same_thread=False, uri=True
+    )
+    try:
+        base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
+        for pragma in (*first, *PRAGMAS):
+            base.execute(f"PRAGMA {pragma}")
+    except BaseException:
+        base.close()
+        raise
+    return base
+
+
+def _check_names(path):
+    """Raise ``sqlite3.DatabaseError`` if entries would be lost: the log goes by the file's name."""
+    log, _ = _beside(path)
+    if path.is_file() and path.stat().st_nlink > 1:
+        raise sqlite3.DatabaseError("it has a second name, a hard link, with a log of its own")
+    if _size(log) and not _size(path):  # in this order, since others may be making both
+        raise sqlite3.DatabaseError(f"it is missing or empty, but its log {log.name} is not")
+
+
+def _keep_log(base):
+    """Let changes go to a log first, so that readers need not wait for writers."""
+    for _ in tries():
+        try:
+            base.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                raise
+            busy = error
+    raise busy
 
 
 def _create(base, name, encoder):
@@ -62,8 +137,8 @@ def _create(base, name, encoder):
             return
         for table in SCHEMA:
             base.execute(table)
-        origin = f"{name}-{secrets.token_hex(8)}"
-        about = json.dumps([FORMAT, origin, encoder])
+        origin = f"{one_line(name)}-{secrets.token_hex(8)}"
+        about = json.dumps([FORMAT, origin, *encoder])
         base.execute("INSERT INTO about VALUES (?)", [about])
 
 
@@ -78,41 +153,69 @@ def check_tables(base: sqlite3.Connection):
         raise sqlite3.DatabaseError("it is something else, or its tables were changed")
 
 
-def read_about(base: sqlite3.Connection) -> tuple[str, str, str | None]:
-    """Return what the file says about itself, and from this its origin and its encoder's name.
+def read_about(base: sqlite3.Connection) -> tuple[str, str, str | None, str | None]:
+    """Return what the file says about itself, and its origin, encoder's name and probe from it.
 
     Raises ``sqlite3.DatabaseError`` if that is of another version or damaged.
     """
     rows = base.execute("SELECT about FROM about").fetchall()
     try:
         ((about,),) = rows
-        version, origin, encoder = json.loads(about)
+        version, origin, encoder, *rest = json.loads(about)
+        origin = one_line(origin)  # older files may have another one
+        (probe,) = rest or [None]  # files for vectors have none, nor have those of earlier releases
     except (ValueError, TypeError, RecursionError):
         version = None
     if version != FORMAT or not isinstance(about, str):
         raise sqlite3.DatabaseError("its table about was changed, or is of another version")
-    return about, origin, encoder
+    return about, origin, encoder, probe
 
 
-def retried(base: sqlite3.Connection, pragma: str):
-    """Run a pragma for which SQLite does not wait while others hold the file.
-
-    Returns its value; 1 means that the file was still busy after ``PATIENCE`` seconds.
-    """
-    end = time.monotonic() + PATIENCE
-    while True:
-        late = time.monotonic() > end
-        try:
-            value = base.execute(f"PRAGMA {pragma}").fetchone()[0]
-            if value != 1 or late:
-                return value
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or late:
-                raise
+def tries(seconds: float | None = None) -> Iterator[None]:
+    """Yield at once, and every hundredth of a second for so long, by default ``PATIENCE``."""
+    end = time.monotonic() + (PATIENCE if seconds is None else seconds)
+    yield
+    while time.monotonic() < end:
         time.sleep(0.01)
+        yield
+
+
+def emptied_log(base: sqlite3.Connection) -> bool:
+    """Move the log's pages to their places and empty it; False, at once, if others still read it.
+
+    Only then nothing is left of what was erased before.
+    """
+    base.execute("PRAGMA busy_timeout = 0")
+    try:
+        busy, _, _ = base.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    finally:
+        base.execute(f"PRAGMA busy_timeout = {1000 * PATIENCE}")
+    return not busy
 
 
 def size_on_disk(path: Path) -> int:
     """Return the size of a database and its log, in bytes."""
-    log = path.with_name(path.name + "-wal")
-    return sum(file.stat().st_size for file in (path, log) if file.exists())
+    log, _ = _beside(path)
+    return _size(path) + _size(log)
+
+
+def last_change(path: Path) -> tuple[int, int, bool]:
+    """Return time and size of a database as of its last change, and whether others have it open.
+
+    A killed process leaves the file as if it had it open.
+    """
+    _, index = _beside(path)
+    status = path.stat()
+    return status.st_mtime_ns, status.st_size, index.exists()
+
+
+def _size(file):
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:  # others remove the log as they close
+        return 0
+
+
+def _beside(path):
+    """The files that SQLite keeps beside a database: its log, and the log's index."""
+    return path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")

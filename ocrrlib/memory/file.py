@@ -1,10 +1,11 @@
 """The file of a ledger: verified as it is read, and only appended to."""
 
+import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import islice
 from operator import index
@@ -20,9 +21,12 @@ from ocrrlib.memory.database import (
     INSERT,
     check_tables,
     connect,
+    connect_to_read,
+    emptied_log,
+    last_change,
     read_about,
-    retried,
     size_on_disk,
+    tries,
 )
 from ocrrlib.memory.heads import Head
 from ocrrlib.memory.keys import Key
@@ -55,30 +59,38 @@ class Observer(Protocol):
 class LedgerFile(AbstractContextManager):
     """A ledger in a file.
 
-    A file that is missing is made, for texts of the named encoder, if one is given. Any thread may
-    call the methods; what they wrote is on disk when they return. ``observer`` is handed every row
-    once it is verified. ``len`` counts all entries; erased ones and tombstones count.
+    A file that is missing or empty is made, for texts if ``encoder`` gives name and probe of one,
+    see ``ocrrlib.memory.identity``; if ``read_only``, nothing is written to disk at all. Any thread
+    may call the methods; what they wrote is on disk when they return. ``observer`` is handed every
+    row once it is verified. ``len`` counts all entries; erased ones and tombstones count.
 
     Raises ``InputError`` if the file cannot be used, ``Broken`` if it is not as it was written.
     """
 
     def __init__(
-        self, path: str | PathLike, encoder: str | None = None, observer: Observer | None = None
+        self,
+        path: str | PathLike,
+        encoder: Callable[[], tuple[str, str]] | None = None,
+        observer: Observer | None = None,
+        read_only: bool = False,
     ):
-        self.path = Path(path)
+        # The log goes by the file's own name: through a link SQLite would find another one.
+        self.path = Path(os.path.realpath(path))
         self._observer = observer
         self._lock = threading.RLock()
         with self._locked():
-            self._base = connect(self.path, encoder)
+            if read_only:
+                self._base = connect_to_read(self.path)
+            else:
+                self._base = connect(self.path, encoder)
             try:
-                about, self.origin, self.encoder = read_about(self._base)
+                about, self.origin, self.encoder, self.probe = read_about(self._base)
                 self._genesis = file_genesis(about)
-                if encoder not in (None, self.encoder):
-                    raise InputError(
-                        f"{self.path} was written with encoder {self.encoder}: leave {encoder} out"
-                    )
                 self._restart()
                 self._catch_up()
+                if self._erased and not read_only:  # by a process that may have been killed
+                    with suppress(sqlite3.OperationalError):  # if the disk is full, it can be read
+                        emptied_log(self._base)
             except BaseException:
                 self._base.close()
                 raise
@@ -139,22 +151,38 @@ class LedgerFile(AbstractContextManager):
     def erase(self, place: int, author: str = ""):
         """Erase salt and content of an entry, and append a tombstone by ``author``.
 
-        Raises ``InputError`` if there is nothing to erase, or if the pages with the old content
-        stay in the log because others read them.
+        An erasure that was not finished, by whomever, is finished as well. Raises ``InputError`` if
+        there is nothing to erase, or if the pages with the old content stay in the log because
+        others read them.
         """
-        with self._locked():
-            with self.transaction():
-                entry = self.entry(place)
-                if not entry.get("x"):
-                    raise InputError(f"entry {place} holds nothing to erase")
+        with self.transaction():
+            entry = self.entry(place)
+            was_erased = "salt" not in entry
+            if not was_erased:
+                if not entry["x"]:
+                    raise InputError(
+                        f"entry {place} tells of an erasure: there is nothing to erase"
+                    )
                 self.append([("", author, str(entry["place"]), b"")])
                 self._base.execute(ERASE, [entry["place"]])
                 self._restart()  # the observer has it
-            if retried(self._base, "wal_checkpoint(TRUNCATE)"):
-                raise InputError(
-                    f"entry {place} was erased, but others still read {self.path}: "
-                    "close them, then this"
-                )
+        if not self._log_got_empty():
+            raise InputError(
+                f"entry {place} was erased, but others still read {self.path}, whose log may hold "
+                "its content: close them, then erase it again"
+            )
+        if was_erased:
+            raise InputError(
+                f"entry {place} was erased before, in the log, too: there is nothing to erase"
+            )
+
+    def _log_got_empty(self):
+        """Empty the log, as soon as nobody reads it; False if somebody does for too long."""
+        for _ in tries():
+            with self._locked():  # not while it waits: other threads go on
+                if emptied_log(self._base):
+                    return True
+        return False
 
     def entry(self, place: int) -> dict:
         """Return the fields of an entry, bytes in hexadecimal digits, without those erased."""
@@ -239,8 +267,8 @@ class LedgerFile(AbstractContextManager):
         try:
             with self._lock:
                 yield
-        except (sqlite3.Error, OSError, OverflowError, UnicodeDecodeError) as error:
-            why = " ".join(str(error).split())  # it may quote what is in the file
+        except (sqlite3.Error, OSError, OverflowError, UnicodeDecodeError, MemoryError) as error:
+            why = " ".join(str(error).split()) or "no memory is left"  # it may quote the file
             raise InputError(
                 f"cannot use {self.path} as a correction memory ({why}): check disk, permissions "
                 "and other programs, restore a copy, or choose another file"
@@ -336,18 +364,35 @@ def verify(path: str | PathLike, *heads: Head | str, keys: Iterable[Key] = ()) -
     """Verify a file from its first entry on: the first ``Fault``, or None if there is none.
 
     ``heads`` are heads of the file that were kept elsewhere; without one a cut tail or a complete
-    rewrite goes unnoticed. A rewrite begins behind the newest head that still fits. Raises
-    ``InputError`` if the file cannot be used, or not all ``keys`` signed all heads.
+    rewrite goes unnoticed. A rewrite begins behind the newest head that still fits. The file may be
+    in use, or where nobody can write; nothing is written. Raises ``InputError`` if the file cannot
+    be used, or not all ``keys`` signed all heads.
     """
-    if not Path(path).is_file():
+    path = Path(os.path.realpath(path))
+    if not path.is_file():
         raise InputError(f"there is no file {path}")
     known = sorted((Head.read(head) for head in heads), key=lambda head: head.size)
     for head in known:
         head.check(keys)
+    while True:
+        before = last_change(path)
+        try:
+            fault = _first_fault(path, known)
+        except InputError:
+            if last_change(path) == before:
+                raise
+        else:
+            # Others that open a file while it is read without locks may seem to break it.
+            if fault is None or last_change(path) == before:
+                return fault
+
+
+def _first_fault(path, heads):
+    """The first fault of a file, without or with heads in order of size; or None."""
+    fitting = 0
     try:
-        with LedgerFile(path) as ledger:
-            fitting = 0
-            for head in known:
+        with LedgerFile(path, read_only=True) as ledger:
+            for head in heads:
                 if head.size > len(ledger):
                     return Fault(len(ledger), "truncated")
                 if head.origin != ledger.origin or head.root != ledger.root(head.size):

@@ -9,6 +9,9 @@ A head is a signed note. Its text, which is what keys sign, and its signature li
 
     — <key name> <signature>       none or more, see ocrrlib.memory.notes
 
+An origin is one line of printable words, so that a head survives editors and mail. Older files may
+have another one, and older heads of these say it as it is.
+
 Chain and tree prove nothing about a cut tail or a complete rewrite without a head that was kept
 elsewhere.
 """
@@ -21,13 +24,14 @@ from typing import NamedTuple, Self
 from ocrrlib.files import InputError
 from ocrrlib.memory.keys import Key
 from ocrrlib.memory.notes import from_base64, is_signed, signature_line, to_base64
+from ocrrlib.memory.texts import one_line, plain
 
 _TEXT = re.compile(
-    r"(?P<origin>.+)\n"
-    r"(?P<size>0|[1-9][0-9]{0,18})\n"
-    r"(?P<root>[A-Za-z0-9+/]{43}=)\n"
-    r"time (?P<time>\S+)"
-    r"(\n(?P<signatures>(\n— \S+ \S+)+))?"
+    r"(?P<line>.+)\n"
+    r"[ \t]*(?P<size>0|[1-9][0-9]{0,18})\n"
+    r"[ \t]*(?P<root>[A-Za-z0-9+/]{43}=)\n"
+    r"[ \t]*time (?P<time>\S+)"
+    r"(\n(?P<signatures>(\n[ \t]*— \S+ \S+)+))?"
 )
 
 
@@ -39,24 +43,35 @@ class Head(NamedTuple):
     root: bytes
     time: str
     signatures: tuple[str, ...] = ()  # lines
+    line: str = ""  # the first one, if it is not the origin as ``one_line`` gives it
 
     @classmethod
-    def read(cls, text: "str | Head") -> Self:
+    def read(cls, text: "str | Head") -> "Head":
         """Read a head from its text; ``InputError`` if that is none."""
-        found = _TEXT.fullmatch(str(text).strip())
+        if isinstance(text, Head):
+            return text
+        found = _TEXT.fullmatch(plain(text))
         if found is None:
             raise InputError(
                 "no head: give the text of one, with its lines of origin, size, root, time "
                 "and signatures"
             )
-        root = from_base64(found["root"])
-        signatures = (found["signatures"] or "").split("\n")[1:]
-        return cls(found["origin"], int(found["size"]), root, found["time"], tuple(signatures))
+        line = found["line"]
+        signatures = [line.strip() for line in (found["signatures"] or "").split("\n")[1:]]
+        head = cls(
+            one_line(line),
+            int(found["size"]),
+            from_base64(found["root"]),
+            found["time"],
+            tuple(signatures),
+        )
+        return head if line == head.origin else head._replace(line=line)
 
     @property
     def body(self) -> str:
         """The text that is signed."""
-        return f"{self.origin}\n{self.size}\n{to_base64(self.root)}\ntime {self.time}\n"
+        line = self.line or self.origin
+        return f"{line}\n{self.size}\n{to_base64(self.root)}\ntime {self.time}\n"
 
     def __str__(self):
         lines = "".join(f"{line}\n" for line in self.signatures)
@@ -70,8 +85,10 @@ class Head(NamedTuple):
 
     def check(self, keys: Iterable[Key]):
         """Raise ``InputError`` unless every one of the keys has signed this head."""
+        # Blanks in the first line are the writer's, or somebody added them.
+        bodies = {self.body, self._replace(line="").body}
         for key in keys:
-            if not is_signed(self.body, self.signatures, key):
+            if not any(is_signed(body, self.signatures, key) for body in bodies):
                 raise InputError(
                     f"the head of {self.origin} is not signed by {key.name}: do not trust it"
                 )

@@ -18,6 +18,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from ocrrlib.files import InputError
+from ocrrlib.memory.texts import plain
 
 # Kinds of keys in signed notes
 SIGNATURE = 1  # signs the note's text
@@ -38,10 +39,10 @@ class Key(NamedTuple):
     def new(cls, name: str, kind: int = SIGNATURE, seed: bytes | None = None) -> Self:
         """Make a signer's key, at random unless from a ``seed`` of 32 bytes.
 
-        Raises ``InputError`` if the name is empty, or has a space or a plus.
+        Raises ``InputError`` if the name is empty, or has a space, a plus or an unprintable letter.
         """
-        if not re.fullmatch(r"[^\s+]+", name):
-            raise InputError(f"{name!r} is no name of a key: leave out spaces and +")
+        if not re.fullmatch(r"[^\s+]+", name) or not name.isprintable():
+            raise InputError(f"{name!r} is no name of a key: use printable letters, no spaces or +")
         private = seed or secrets.token_bytes(32)
         public = Ed25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
         return cls(name, kind, public, private)
@@ -49,8 +50,9 @@ class Key(NamedTuple):
     @classmethod
     def read(cls, text: str) -> Self:
         """Read a key from its text; ``InputError`` if that is none."""
+        text = plain(text).strip()
         with suppress(ValueError, IndexError):
-            name, id, encoded = text.strip().removeprefix(PRIVATE).split("+", 2)
+            name, id, encoded = text.removeprefix(PRIVATE).split("+", 2)
             content = base64.b64decode(encoded, validate=True)
             kind = content[0]
             if text.startswith("PRIVATE"):

@@ -1,10 +1,11 @@
 """A correction memory for applications: it learns, answers, is corrected and forgets."""
 
 import importlib
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, suppress
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
-from numbers import Integral
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
@@ -12,13 +13,15 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 import numpy as np
 
 from ocrrlib.chain import Fault
-from ocrrlib.embeddings import encode, halve, widen
+from ocrrlib.embeddings import halve, widen
 from ocrrlib.encoders import load_encoder, name_of
-from ocrrlib.files import InputError, atomic
+from ocrrlib.files import InputError
+from ocrrlib.memory.export import export, to_table
 from ocrrlib.memory.file import LedgerFile
 from ocrrlib.memory.heads import Head
+from ocrrlib.memory.identity import TextEncoder
+from ocrrlib.memory.inputs import is_single, labels_of, texts_and_vectors
 from ocrrlib.memory.keys import Key
-from ocrrlib.memory.rows import FIELDS
 from ocrrlib.memory.vectors import Vectors
 from ocrrlib.search import Entries
 
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
 NEIGHBOURS = 5  # shown beside an answer
 LEAST_ROOM = 16  # classes that a reader is made for at least
+FIRST = 100  # entries among which a text is looked for that an encoder is known by
 
 
 class Neighbour(NamedTuple):
@@ -97,10 +101,18 @@ class CorrectionMemory(AbstractContextManager):
         self._reader_name = reader
         self._reader = None
         self._given_encoder = encoder
-        self._encode = None
+        self._is_checked = False  # whether the encoder is that of the file
         self._vectors = Vectors(Path(path))
-        name = None if encoder is None else name_of(encoder)
-        self._ledger = LedgerFile(path, name, self._vectors)
+        described = None if encoder is None else self._described
+        if described is not None and not os.path.exists(path):
+            described()  # it may fail: before there is a file
+        self._ledger = LedgerFile(path, described, self._vectors)
+        if encoder is not None:
+            try:
+                self._check_encoder()
+            except BaseException:
+                self.close()
+                raise
 
     @classmethod
     def open(cls, path: str | PathLike, encoder: object = None, reader: str = "substrate") -> Self:
@@ -111,8 +123,10 @@ class CorrectionMemory(AbstractContextManager):
         path : path
             An SQLite file in a folder that can be written.
         encoder : str, callable or object with ``encode``, optional
-            Embeds texts, see ``ocrrlib.encoders.load_encoder``. A file that exists names its own;
-            one that was made without holds vectors.
+            Embeds texts, see ``ocrrlib.encoders.load_encoder``; loaded now. A file that exists
+            names its own, which is loaded for the first text; one that was made without holds
+            vectors. The file keeps the vectors of a few probe texts: an encoder of the same name
+            that gives others is refused.
         reader : str
             The system that answers: one in the registry that reads a ledger. It is fitted on the
             entries of the first write and corrected by those of later ones.
@@ -152,39 +166,45 @@ class CorrectionMemory(AbstractContextManager):
 
     @property
     def labels(self) -> list[str]:
-        """All labels, oldest first; a class id in ``entries`` is a position here."""
-        return list(self._vectors.labels)
+        """All labels, oldest first; a class id in ``entries``, if read next, is a position here."""
+        with self._ledger.snapshot():
+            return list(self._vectors.labels)
 
     @property
     def entries(self) -> Entries:
         """Vectors and class ids of the entries that are not erased, as of the last call."""
+        if not self._vectors.places:  # dropped by an erasure or a failed write
+            with self._ledger.snapshot():
+                return self._vectors.entries
         return self._vectors.entries
 
     # Learning and answering
 
     def learn(
         self,
-        texts: Sequence[str | np.ndarray] | np.ndarray,
-        labels: Sequence[str | int],
+        texts: Iterable[str | np.ndarray] | np.ndarray,
+        labels: Iterable[str | float],
         by: str = "",
         vectors: Sequence[np.ndarray] | np.ndarray | None = None,
     ) -> range:
         """Append texts (n,), or vectors (n, d), with their labels (n,), all or none.
 
-        ``by`` is the author, kept in each entry; ``vectors`` (n, d) are those of the texts, where
-        they are known. Returns the places of the new entries. Raises ``InputError`` if a text or a
-        label is empty, their numbers differ, or the vectors have another length than those held.
+        Lists, arrays, columns of tables and generators will do. Labels are words or whole numbers,
+        see ``ocrrlib.labels``. ``by`` is the author, kept in each entry; ``vectors`` (n, d) are
+        those of the texts, where they are known. Returns the places of the new entries. Raises
+        ``InputError`` if a row is no text or no label, their numbers differ, or the vectors have
+        another length than those held.
         """
-        texts, X = self._embedded(texts, vectors)
-        if not len(labels) == len(texts) == len(X):
+        texts, X = texts_and_vectors(texts, vectors)
+        labels = labels_of(labels)
+        n_vectors = len(texts) if X is None else len(X)
+        if not len(labels) == len(texts) == n_vectors:
             raise InputError(
-                f"there are {len(texts)} rows and {len(labels)} labels: give one for each"
+                f"there are {len(texts)} rows, {len(labels)} labels and {n_vectors} vectors: "
+                "give one of each"
             )
-        if not all(_is_label(label) for label in labels):
-            raise InputError("a label is missing, empty or no word: give words or whole numbers")
-        contents = (
-            (str(label), str(by), text, x.tobytes()) for label, text, x in zip(labels, texts, X)
-        )
+        X = self._unit_rows(texts, X)
+        contents = ((label, str(by), text, x.tobytes()) for label, text, x in zip(labels, texts, X))
         with self._ledger.transaction():
             self._vectors.admit(*X.shape)
             return self._ledger.append(contents)
@@ -192,7 +212,7 @@ class CorrectionMemory(AbstractContextManager):
     def correct(
         self,
         text: str | np.ndarray,
-        label: str | int,
+        label: str | float,
         by: str = "",
         vector: np.ndarray | None = None,
     ) -> int:
@@ -200,13 +220,14 @@ class CorrectionMemory(AbstractContextManager):
         vectors = None if vector is None else [vector]
         return self.learn([text], [label], by, vectors)[0]
 
-    def predict(self, query: str | np.ndarray | Sequence) -> Answer | list[Answer]:
+    def predict(self, query: str | np.ndarray | Iterable) -> Answer | list[Answer]:
         """Answer a text or vector (d,), or each of texts (m,) or vectors (m, d) in a list.
 
-        Raises ``InputError`` if the memory is empty, or a vector has another length.
+        Raises ``InputError`` if the memory is empty, a row is no text, or a vector has another
+        length.
         """
-        single = isinstance(query, str) or (isinstance(query, np.ndarray) and query.ndim == 1)
-        _, X = self._embedded([query] if single else query)
+        single = is_single(query)
+        X = self._unit_rows(*texts_and_vectors([query] if single else query))
         with self._ledger.snapshot():
             if not self._vectors.places:
                 raise InputError(f"{self.path} is empty: learn first")
@@ -215,7 +236,7 @@ class CorrectionMemory(AbstractContextManager):
             answers = []
             for row, id in enumerate(ids):
                 near = self._neighbours(cosines[row, :NEIGHBOURS], slots[row, :NEIGHBOURS])
-                confidence = float(probabilities[row, id])
+                confidence = min(1.0, float(probabilities[row, id]))  # a sum of rounded parts
                 answers.append(Answer(self._vectors.labels[id], confidence, near))
         return answers[0] if single else answers
 
@@ -241,28 +262,58 @@ class CorrectionMemory(AbstractContextManager):
             near.append(Neighbour(entry["place"], entry["label"], entry.get("text"), cosine, when))
         return near
 
-    def _embedded(self, items, vectors=None):
-        """Texts, or None for each vector, and unit rows (n, d) float32."""
-        if isinstance(items, (str, bytes)) or not hasattr(items, "__len__"):
-            raise InputError("give a list of texts, or vectors, numbers (n, d)")
-        texts = [None] * len(items)
-        if all(isinstance(item, str) and item.strip() for item in items):
-            texts = list(items)
-        if vectors is None and any(texts):
-            return texts, self._encoded(texts)
-        with suppress(ValueError):  # rows of several lengths
-            vectors = np.asarray(items if vectors is None else vectors)
-        is_table = isinstance(vectors, np.ndarray) and vectors.ndim == 2
-        if not is_table or vectors.dtype.kind not in "fiu":
-            raise InputError("give texts, none of them empty, or vectors, numbers (n, d)")
-        return texts, widen(halve(vectors))
-
-    def _encoded(self, texts):
+    def _unit_rows(self, texts, X):
+        """Unit rows (n, d) float32 of vectors X (n, d), or of texts if these came alone."""
+        if X is not None:
+            return widen(halve(X))
         if self.encoder is None:
             raise InputError(f"{self.path} was made without an encoder: give vectors")
-        if self._encode is None:
-            self._encode = load_encoder(self._given_encoder or self.encoder)
-        return widen(encode(texts, self._encode))
+        self._check_encoder()
+        return self._text_encoder.embed(texts)
+
+    # The encoder
+
+    @cached_property
+    def _text_encoder(self):
+        """The encoder, loaded when it is first needed."""
+        given = self._given_encoder
+        return TextEncoder(load_encoder(self.encoder if given is None else given))
+
+    def _described(self):
+        """Name and probe of the encoder given, for a new file."""
+        return name_of(self._given_encoder), self._text_encoder.probe()
+
+    def _check_encoder(self):
+        """Raise ``InputError`` unless the encoder is that of the file, by name and vectors."""
+        if self._is_checked:
+            return
+        given = self._given_encoder
+        if given is not None and name_of(given) != self.encoder:
+            raise InputError(
+                f"{self.path} was written with encoder {self.encoder}: leave {name_of(given)} out"
+            )
+        probe = self._ledger.probe
+        is_same = probe is None or self._text_encoder.made(probe)
+        if probe is None or self._text_encoder.misses_a_probe:
+            is_same = is_same and self._agrees_with_first_text()
+        if not is_same:
+            raise InputError(
+                f"{self.path} was written with another encoder {self.encoder}, of other vectors: "
+                "give that one, or make a new file"
+            )
+        self._is_checked = True
+
+    def _agrees_with_first_text(self):
+        """Whether the encoder gives the first text its vector, if one of the first entries has one.
+
+        Files of earlier releases have no probe.
+        """
+        with self._ledger.snapshot():
+            for slot, place in enumerate(self._vectors.places[:FIRST]):
+                text = self._ledger.entry(place).get("text")
+                if text is not None:
+                    return self._text_encoder.gives(text, self._vectors.entries.X[slot])
+        return True
 
     # What the ledger's file does
 
@@ -307,24 +358,13 @@ class CorrectionMemory(AbstractContextManager):
 
     def table(self) -> "pd.DataFrame":
         """Return all entries, a row each; what was erased is missing."""
-        import pandas as pd  # slow to import
-
-        rows = self._ledger.rows()
-        table = pd.DataFrame.from_records(rows, columns=FIELDS.split(", "), coerce_float=True)
-        return table.assign(time=pd.to_datetime(table["time"], unit="us", utc=True))
+        return to_table(self._ledger.rows())
 
     def export(self, path: str | PathLike):
-        """Write ``table`` to a file, whole or not at all: in CSV, without bytes, or in parquet."""
-        table = self.table()
-        with atomic(path) as temporary:
-            if temporary.suffix == ".csv":
-                words = table[["place", "time", "author", "label", "text"]]
-                words.to_csv(temporary, index=False)
-            else:
-                table.to_parquet(temporary, index=False)
+        """Write all entries that were not erased to a file, whole or not at all.
 
-
-def _is_label(label):
-    if isinstance(label, str):
-        return bool(label.strip())
-    return isinstance(label, Integral)
+        Its ending says the format: ``.csv`` for people and spreadsheets, with escaped texts and
+        without bytes, ``.parquet`` or ``.jsonl`` with all fields as they are. Raises ``InputError``
+        for other endings, or if the path is that of a database.
+        """
+        export(self._ledger.rows(), path)

@@ -20,6 +20,7 @@ from ocrrlib.files import InputError
 from ocrrlib.memory.heads import Head
 from ocrrlib.memory.keys import Key
 from ocrrlib.memory.notes import from_base64, to_base64
+from ocrrlib.memory.texts import plain
 from ocrrlib.memory.tree import root_from_inclusion_proof
 
 PROOF = "c2sp.org/tlog-proof@v1"
@@ -37,16 +38,21 @@ def proof_text(entry: dict, path: list[bytes], head: Head) -> str:
     return "\n".join([*lines, "", str(head)])
 
 
+def is_proof(start: str) -> bool:
+    """Whether a text that starts so is to be a proof."""
+    return plain(start).lstrip().startswith(PROOF)
+
+
 def proven(text: str, keys: Iterable[Key] = ()) -> tuple[dict, Head]:
     """Verify a proof: the fields of the entry, and the head under which it is.
 
     The content of an entry that was erased is missing. Raises ``InputError`` that names the fault
     if the proof does not hold, or if not every one of the keys has signed the head.
     """
-    text, _, note = text.partition("\n\n")
+    text, _, note = plain(text).lstrip().partition("\n\n")
     head = Head.read(note)
     head.check(keys)
-    lines = text.splitlines()
+    lines = [line.strip() for line in text.split("\n")]
     if lines[:1] != [PROOF] or len(lines) < 3:
         raise _nothing_shown("it is not a proof of an entry")
     try:

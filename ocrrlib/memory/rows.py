@@ -43,8 +43,14 @@ FIELDS = ", ".join(Row._fields)
 def new_rows(contents: Iterable[Content], place: int, previous: bytes, time: int) -> Iterator[Row]:
     """Yield the rows of new entries from ``place`` on; ``previous`` is the hash before them.
 
-    Raises ``InputError`` if a label or an author has a zero byte, or a word is no Unicode text.
+    Raises ``InputError`` if a label or an author has a zero byte, a word is no Unicode text, or
+    ``time`` is later than an entry's may be.
     """
+    if time >= LATEST:
+        raise InputError(
+            "an entry would be written later than 2255: set the clock, or, if it is right and the "
+            "newest entry is as late, choose a new file"
+        )
     for label, author, text, x in contents:
         if "\0" in label + author:
             raise InputError(f"{label!r} by {author!r} has a zero byte: give words")

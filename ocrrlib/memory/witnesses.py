@@ -8,10 +8,18 @@ A request, which the witness answers with a cosignature::
 
     <head>                         the new one, see ocrrlib.memory.heads
 
-The witness's state is a file with the last head that it cosigned.
+The witness's state is a file with the last head that it cosigned, and as last line::
+
+    — sha256 <base64 of the hash of the signed text>
+
+Whoever reads or writes it holds a lock on the file ``<state>.lock``.
 """
 
-from collections.abc import Iterable
+import fcntl
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
 from os import PathLike
 from pathlib import Path
 
@@ -20,7 +28,10 @@ from ocrrlib.files import InputError, write_text
 from ocrrlib.memory.heads import Head
 from ocrrlib.memory.keys import Key
 from ocrrlib.memory.notes import from_base64, to_base64
-from ocrrlib.memory.tree import verify_consistency
+from ocrrlib.memory.texts import plain, read_file
+from ocrrlib.memory.tree import HASH, verify_consistency
+
+CHECKSUM = "— sha256 "
 
 
 def request(old: int, path: list[bytes], head: Head | str) -> str:
@@ -32,24 +43,79 @@ def request(old: int, path: list[bytes], head: Head | str) -> str:
 def witness(text: str, state: str | PathLike, key: Key, keys: Iterable[Key] = ()) -> Head | Fault:
     """Cosign a head that extends the last one seen, which the file ``state`` holds, and note it.
 
-    Without that file the head is the first one seen. Returns it with a cosignature by ``key``, or a
-    ``Fault`` if it contradicts the last one. Raises ``InputError`` if the request starts from
-    another head than the last one, is about another ledger, or is not signed by ``keys``.
+    Without that file the head is the first one seen. Threads and processes with one state take
+    turns. Returns the head with a cosignature by ``key``, or a ``Fault`` if it contradicts the last
+    one. Raises ``InputError`` if the request starts from another head than the last one, is about
+    another ledger, or is not signed by ``keys``, if ``key`` is a verifier's, or if the state cannot
+    be read or written.
     """
-    lines, _, note = text.partition("\n\n")
+    text, _, note = plain(text).lstrip().partition("\n\n")
     head = Head.read(note)
     head.check(keys)
-    if Path(state).exists():
-        last = Head.read(Path(state).read_text("utf-8"))
-        old, *path = lines.splitlines() or [""]
-        same = head.origin == last.origin and old == f"old {last.size}"
-        if not same or head.size < last.size:
-            raise InputError(
-                f"the last head seen is of {last.origin} with {last.size} entries: "
-                "prove from that one on"
-            )
-        hashes = [from_base64(line) for line in path]
-        if not verify_consistency(last.size, last.root, head.size, head.root, hashes):
+    key.sign(b"")  # refuses a verifier's key before the state changes
+    with _locked(Path(state)) as file:
+        last = _last_seen(Path(state))
+        if last is not None and not _extends(head, last, text):
             return Fault(last.size, "forked")
-    write_text(state, str(head))
-    return head.signed(key)
+        write_text(file, f"{head}{_checksum(head)}\n")
+    return head.signed(key)  # only now: whoever is asked next sees this head in the state
+
+
+@contextmanager
+def _locked(state: Path) -> Iterator[str]:
+    """Keep other threads and processes from the state; the system unlocks for a killed one.
+
+    Yields the path without links, which is the same for all that name this file.
+    """
+    file = os.path.realpath(state)
+    try:
+        state.parent.mkdir(parents=True, exist_ok=True)
+        lock = open(f"{file}.lock", "a")
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    except OSError as error:
+        raise InputError(
+            f"cannot lock {file} ({error.strerror}): choose a file in a folder that can be written"
+        ) from error
+    with lock:
+        yield file
+
+
+def _last_seen(state):
+    """The head in a witness's state, or None if there is no such file."""
+    if not os.path.lexists(state):  # a link that leads nowhere is not a first head
+        return None
+    text = read_file(state)
+    whole = text.endswith("\n")
+    try:
+        last = Head.read(text)
+    except InputError:
+        whole = False
+    # A head that was put there as the first one seen has no checksum.
+    if whole and last.signatures and last.signatures[-1].startswith(CHECKSUM):
+        whole = last.signatures[-1] == _checksum(last)
+    if not whole:
+        raise InputError(
+            f"the state {state} is damaged: restore the newest copy, or put the last head there "
+            "that this witness cosigned"
+        )
+    return last
+
+
+def _checksum(head):
+    return CHECKSUM + to_base64(sha256(head.body.encode()).digest())
+
+
+def _extends(head, last, text):
+    """Whether a head extends the last one seen, by the proof in the text of a request."""
+    if head.origin == last.origin and head.size == last.size and head.root != last.root:
+        return False  # from whichever head the proof starts
+    old, *path = [line.strip() for line in text.split("\n")]
+    if head.origin != last.origin or old != f"old {last.size}" or head.size < last.size:
+        raise InputError(
+            f"the last head seen is of {last.origin} with {last.size} entries: "
+            "prove from that one on"
+        )
+    hashes = [from_base64(line) for line in path]
+    if any(len(hash) != HASH for hash in hashes):
+        raise InputError("the proof in the request is damaged: ask for another one")
+    return verify_consistency(last.size, last.root, head.size, head.root, hashes)

@@ -83,11 +83,13 @@ def _given_separator(sep):
 
 
 def _reader(text, separator, no_quotes):
+    # Spaces before a quote are not text; a doubled quote is inside a quoted text.
+    spaced = re.search(re.escape(separator) + ' +"(?!")', text) is not None
     return csv.reader(
         io.StringIO(text, newline=""),
         delimiter=separator,
         quoting=csv.QUOTE_NONE if no_quotes else csv.QUOTE_MINIMAL,
-        skipinitialspace=separator != " ",
+        skipinitialspace=spaced,
         strict=True,
     )
 

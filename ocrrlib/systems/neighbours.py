@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Self
 
 import numpy as np
@@ -227,6 +228,9 @@ class SubstrateHNSW(Substrate):
         )
         self.index.set_num_threads(1)  # with more, the same rows give another index each time
         self.index.set_ef(self.ef)
+        self.copies: dict[bytes, list[int]] = {}  # slots of each vector, by a hash of it
+        self.slots_of: dict[int, list[int]] = {}  # of each vector stored twice, by its first slot
+        self.n_read = 0  # entries that were read for the index
         self._catch_up()
 
     def _correct(self, x, y):
@@ -234,15 +238,26 @@ class SubstrateHNSW(Substrate):
         self._catch_up()
 
     def _catch_up(self):
-        """Index the entries written since."""
-        size = self.index.get_current_count()
-        while size < self.entries.size:
-            room = self.index.get_max_elements()
-            if size == room:
-                room = size + max(1, size // 4)
-                self.index.resize_index(room)
-            self.index.add_items(self.entries.X[size:room])
-            size = self.index.get_current_count()
+        """Index the entries written since, of equal vectors the first one.
+
+        Copies of one vector would link to each other alone, and be a dead end for the search.
+        """
+        new = []
+        for slot in range(self.n_read, self.entries.size):
+            slots = self.copies.setdefault(sha256(self.entries.X[slot]).digest(), [])
+            slots.append(slot)
+            if len(slots) == 1:
+                new.append(slot)
+            else:
+                self.slots_of[slots[0]] = slots
+        self.n_read = self.entries.size
+        if not new:
+            return
+        size = self.index.get_current_count() + len(new)
+        room = self.index.get_max_elements()
+        if size > room:
+            self.index.resize_index(max(size, room + room // 4))
+        self.index.add_items(self.entries.X[new], new)
 
     def _near(self, X):
         self._catch_up()
@@ -255,14 +270,24 @@ class SubstrateHNSW(Substrate):
             return tuple(np.concatenate(parts) for parts in zip(*found))
         sims = (1.0 - distances).astype(np.float64)
         slots = slots.astype(np.int64)
+        for row in np.flatnonzero(np.isin(slots, list(self.slots_of)).any(axis=1)):
+            sims[row], slots[row] = self._with_copies(sims[row], slots[row])
         order = np.lexsort((-slots, -sims), axis=-1)  # newest first among equals
         return np.take_along_axis(sims, order, axis=1), np.take_along_axis(slots, order, axis=1)
+
+    def _with_copies(self, sims, slots):
+        """The ``k`` best of a query's neighbours (k,) and of the entries with equal vectors."""
+        groups = [self.slots_of.get(slot, [slot]) for slot in slots.tolist()]
+        all_sims = np.repeat(sims, [len(group) for group in groups])
+        all_slots = np.concatenate(groups)
+        best = np.lexsort((-all_slots, -all_sims))[: self.k]
+        return all_sims[best], all_slots[best]
 
     _follow = System._follow  # asks the index each time
 
     def storage(self) -> Storage:
         index = self.index.__getstate__()[0]  # header, rows and links, as in the index's own file
-        header = 96 + 4 * self.entries.size
+        header = 96 + 4 * self.index.get_current_count()
         links = header + index["data_level0"].nbytes + index["link_lists"].nbytes
         return Storage(bytes=self.entries.nbytes + links, entries=self.entries.size)
 

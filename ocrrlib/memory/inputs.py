@@ -1,0 +1,92 @@
+"""What callers give to a correction memory, checked at the door: texts, vectors, labels."""
+
+from collections.abc import Iterable, Mapping, Set
+from typing import Any
+
+import numpy as np
+
+from ocrrlib.files import InputError
+from ocrrlib.labels import label_of
+
+WANTED = "give texts, none of them empty, or vectors, numbers (n, d)"
+
+
+def is_single(query: Any) -> bool:
+    """Whether a query is one text or one vector (d,), not a list of them."""
+    if isinstance(query, str):
+        return True
+    return getattr(query, "ndim", None) == 1 and _is_numeric(_array(query))
+
+
+def texts_and_vectors(items: Any, vectors: Any = None) -> tuple[list, np.ndarray | None]:
+    """Texts (n,), or None for each vector, and vectors (n, d), or None if texts came alone.
+
+    ``items`` are texts or vectors in a list or any other ordered form, ``vectors`` those of texts.
+    Raises ``InputError``, which names the first row that is neither.
+    """
+    if vectors is None and getattr(items, "ndim", 1) == 2:
+        X = _table(items)
+        return [None] * len(X), X
+    rows = _listed("texts or vectors", items)
+    if vectors is None and all(_is_vector(row) for row in rows):
+        X = _table(rows)
+        return [None] * len(X), X
+    texts = [_text(place, row) for place, row in enumerate(rows)]
+    return texts, None if vectors is None else _table(vectors)
+
+
+def labels_of(values: Any) -> list[str]:
+    """Labels (n,) as text, see ``ocrrlib.labels``; ``InputError`` names the first row without."""
+    labels = []
+    for place, value in enumerate(_listed("labels", values)):
+        try:
+            labels.append(label_of(value))
+        except InputError as error:
+            raise InputError(f"row {place}: {error}") from error
+    return labels
+
+
+def _listed(what, values):
+    """A list of what comes in any ordered form, as a tuple, an array, a column or a generator."""
+    unordered = isinstance(values, (str, bytes, Mapping, Set)) or not isinstance(values, Iterable)
+    if unordered or getattr(values, "ndim", 1) != 1:
+        raise InputError(f"{_shown(values)} is no list of {what}: give one")
+    return list(values)
+
+
+def _is_vector(row):
+    return hasattr(row, "__len__") and not isinstance(row, (str, bytes))
+
+
+def _text(place, row):
+    if not isinstance(row, str) or not row.strip():
+        raise InputError(f"row {place} is {_shown(row)}: {WANTED}")
+    try:
+        return row.encode().decode()  # a plain str, whatever its class was
+    except UnicodeEncodeError as error:
+        raise InputError(f"row {place}, {row!r}, is no Unicode text: mend or drop it") from error
+
+
+def _table(vectors):
+    X = _array(vectors)
+    if not _is_numeric(X) or X.ndim != 2:
+        raise InputError(f"{_shown(vectors)} has other than equally long rows of numbers: {WANTED}")
+    return X
+
+
+def _array(values):
+    """An array of values, or None if they do not make one: rows of several lengths, bfloat16."""
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError, RuntimeError):
+        return None
+
+
+def _is_numeric(array):
+    return array is not None and array.dtype.kind in "fiu"
+
+
+def _shown(value):
+    """A value in one line, shortened."""
+    shown = " ".join(repr(value).split())
+    return shown if len(shown) <= 80 else shown[:77] + "..."
