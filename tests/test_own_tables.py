@@ -187,6 +187,15 @@ def test_nested_parquet_has_dotted_names(tmp_path):
     assert found == ROWS
 
 
+def test_half_characters_and_files_without_rows_are_refused(tmp_path):
+    half = json.dumps({"text": "half \ud83d", "label": "a"})
+    with pytest.raises(InputError, match="surrogate.* in row 1"):
+        read(written(tmp_path / "a.jsonl", json.dumps({"text": "a", "label": "b"}) + "\n" + half))
+    for name, content in (("a.csv", " \n"), ("a.csv", ""), ("a.json", "[]"), ("a.jsonl", "\n")):
+        with pytest.raises(InputError, match="it is empty"):
+            read(written(tmp_path / name, content))
+
+
 def test_the_first_sheet_of_a_workbook_is_read(tmp_path):
     path = tmp_path / "a.xlsx"
     TABLE.to_excel(path, index=False)

@@ -16,7 +16,7 @@ from ocrrlib.encoders import DEFAULT_ENCODER, name_of
 from ocrrlib.files import InputError, pick
 from ocrrlib.labels import label_of
 from ocrrlib.own.arrays import ARRAYS, unusable, vectors
-from ocrrlib.own.encoding import encoded
+from ocrrlib.own.encoding import Encoded, encoded
 from ocrrlib.own.findings import Findings, listed
 from ocrrlib.own.separated import Layout
 from ocrrlib.own.splits import (
@@ -111,8 +111,8 @@ def read_data(
     """
     if not 0 < test_share < 1:
         raise InputError(f"test_share {test_share!r} is out of range: give a share between 0 and 1")
-    if min_rows is not None and min_rows < 1:
-        raise InputError(f"min_rows {min_rows!r} is out of range: give 1 or more")
+    if min_rows is not None and not (isinstance(min_rows, (int, np.integer)) and min_rows > 0):
+        raise InputError(f"min_rows {min_rows!r} is out of range: give a whole number from 1")
     ignored = (ignore_split,) if isinstance(ignore_split, str) else tuple(ignore_split)
     if ignored and not split:
         raise InputError("ignore_split needs a split: name its column by --split")
@@ -136,7 +136,7 @@ def read_data(
             training = content[~rows.test].tolist()
             found = encoded(content.tolist(), encoder, training, progress)
             X = widen(found.rows)
-            for warning in _lost(X, rows, found):
+            for warning in _lost(rows, found):
                 warnings.warn(f"{path or name}: {warning}", stacklevel=2)
         else:
             encoder_name = "vectors"
@@ -264,14 +264,14 @@ def _divided(data, path, layout, split, choice, share, seed):
     )
 
 
-def _lost(X, rows: Split, found) -> Iterator[str]:
+def _lost(rows: Split, found: Encoded) -> Iterator[str]:
     """What an encoder does not tell apart: ends of long texts, and texts of two classes."""
     if found.cut.any():
         yield (
-            f"{found.cut.sum()} of {len(X)} texts are longer than the {found.limit} tokens that "
-            f"the encoder reads, and are cut, in row {listed(rows.places[found.cut])}"
+            f"{found.cut.sum()} of {len(rows.y)} texts are longer than the {found.limit} tokens "
+            f"that the encoder reads, and are cut, in row {listed(rows.places[found.cut])}"
         )
-    table = pd.DataFrame({"vector": hash_rows(X), "y": rows.y, "same": rows.same})
+    table = pd.DataFrame({"vector": hash_rows(found.rows), "y": rows.y, "same": rows.same})
     several = table.groupby("vector")[["y", "same"]].transform("nunique") > 1
     equal = several.all(axis=1).to_numpy()
     if equal.any():

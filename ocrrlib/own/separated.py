@@ -84,12 +84,12 @@ def _given_separator(sep):
 
 def _reader(text, separator, no_quotes):
     # Spaces before a quote are not text; a doubled quote is inside a quoted text.
-    spaced = re.search(re.escape(separator) + ' +"(?!")', text) is not None
+    spaced = separator != " " and re.search(re.escape(separator) + ' +"(?!")', text)
     return csv.reader(
         io.StringIO(text, newline=""),
         delimiter=separator,
         quoting=csv.QUOTE_NONE if no_quotes else csv.QUOTE_MINIMAL,
-        skipinitialspace=spaced,
+        skipinitialspace=bool(spaced),
         strict=True,
     )
 
@@ -128,7 +128,7 @@ def _records(text, separator, layout, before):
     try:
         with _long_fields(text):
             for fields in reader:
-                if fields:
+                if len(fields) > 1 or "".join(fields).strip():
                     records.append(Record(first, reader.line_num, fields))
                 first = reader.line_num + 1
     except csv.Error as error:

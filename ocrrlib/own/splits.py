@@ -69,7 +69,6 @@ class Split:
 def text_of(value: Any) -> str:
     """A text as it is, or a number or date as text; ``InputError`` for anything else."""
     if isinstance(value, str):
-        value.encode()
         return str(value)
     if isinstance(value, (Number, np.generic, date, time)) and not isinstance(value, np.bytes_):
         return str(value)
@@ -88,6 +87,7 @@ def cells(name: str, column: pd.Series, convert: Callable[[Any], str]) -> Cells:
             continue
         try:
             values[place] = convert(value)
+            values[place].encode()
         except InputError as error:
             bad[place] = True
             why = why or str(error)
@@ -184,7 +184,7 @@ def read_part(name: str, column: pd.Series, ignored: tuple[str, ...]) -> tuple[C
     """
     part = cells(name, column, label_of)
     part.values = np.array([word.lower() for word in part.values], object)
-    ignored = tuple(word.strip().lower() for word in ignored)
+    ignored = tuple(label_of(word).lower() for word in ignored)
     there = dict.fromkeys(part.values[~(part.empty | part.bad)])
     for word in ignored:
         pick("split", word, there)

@@ -1,6 +1,7 @@
 """Files of texts as tables: CSV, JSON, Excel and parquet, read by explicit settings."""
 
 import json
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
@@ -32,10 +33,19 @@ def _read_json(path, layout, findings):
         records = json.loads(text)
     else:
         records = list(_json_lines(text))
+    if not records:
+        raise InputError("it is empty: give a file with rows")
     for place, record in enumerate(records):
         if not isinstance(record, dict):
             raise InputError(f"row {place} is no JSON object: give an object for each row")
-    return _named(pd.json_normalize(records))
+    try:
+        return _named(pd.json_normalize(records))
+    except UnicodeEncodeError as error:
+        texts = [json.dumps(record, ensure_ascii=False) for record in records]
+        halves = [place for place, text in enumerate(texts) if re.search("[\ud800-\udfff]", text)]
+        raise InputError(
+            f"half of a character pair (a lone surrogate) in row {listed(halves)}: mend it"
+        ) from error
 
 
 def _json_lines(text):
@@ -65,7 +75,9 @@ def _read_excel(path, layout, findings):
             sheet = pd.read_excel(book, first, header=None, dtype=object, na_filter=False)
     if others:
         warnings.warn(f"{path}: only the first of {len(others) + 1} sheets is read, {first!r}")
-    if layout.no_header or sheet.empty:
+    if sheet.empty:
+        raise InputError("it is empty: give a file with rows")
+    if layout.no_header:
         return _named(sheet)
     names = [str(name).strip() for name in sheet.iloc[0]]
     return sheet[1:].reset_index(drop=True).set_axis(names, axis=1)
