@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from ocrrlib.files import InputError
-from ocrrlib.own.encodings import decoded
+from ocrrlib.own.decoding import decoded
 from ocrrlib.own.findings import Findings
 
 SEPARATORS = ",;\t|"

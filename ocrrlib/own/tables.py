@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from ocrrlib.files import InputError
-from ocrrlib.own.encodings import decoded
+from ocrrlib.own.decoding import decoded
 from ocrrlib.own.findings import Findings, listed
 from ocrrlib.own.separated import Layout, read_csv
 
