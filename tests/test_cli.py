@@ -13,6 +13,7 @@ from contextlib import closing, redirect_stderr, redirect_stdout
 import pandas as pd
 import pytest
 
+import ocrrlib
 from ocrrlib.cli import main
 from ocrrlib.datasets import DATASETS
 from ocrrlib.files import ROOT
@@ -105,6 +106,10 @@ def test_help_imports_nothing_slow():
     )
 
 
+def test_the_version_is_told():
+    assert ocrr("--version") == (0, f"ocrr {ocrrlib.__version__}\n", "")
+
+
 @pytest.mark.parametrize(
     "arguments, clue",
     [
@@ -168,9 +173,10 @@ def test_a_memory_learns_answers_forgets_and_proves_in_the_shell(monkeypatch):
     assert said("verify", "a.sqlite", status=1) == "a.sqlite: entry 2: changed\n"
 
 
-def test_the_module_runs_as_a_command_in_several_processes(vectors):
+@pytest.mark.parametrize("module", ["ocrrlib", "ocrrlib.cli"])
+def test_the_module_runs_as_a_command_in_several_processes(module, vectors):
     options = ["--data", str(vectors), "--seeds", "0-1", "-j", "2"]
-    command = [sys.executable, "-m", "ocrrlib.cli", "run", "mine:Mine", *options]
+    command = [sys.executable, "-m", module, "run", "mine:Mine", *options]
     done = subprocess.run(
         command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)}
     )
