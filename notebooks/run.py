@@ -144,7 +144,9 @@ def main() -> None:
     except InputError as error:
         sys.exit(f"error: {error}")
     except OSError as error:
-        sys.exit(f"error: {' '.join(words)}: {error}; if a disk is full, make room and run it again")
+        sys.exit(
+            f"error: {' '.join(words)}: {error}; if a disk is full, make room and run it again"
+        )
     except KeyboardInterrupt:
         sys.exit("stopped; finished runs are kept, the same command goes on from there")
 

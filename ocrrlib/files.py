@@ -44,7 +44,7 @@ def writable(folder: Path) -> bool:
     """Whether files can be written in a folder, or in the first above it that exists."""
     while not folder.exists():
         folder = folder.parent
-    return os.access(folder, os.W_OK)
+    return folder.is_dir() and os.access(folder, os.W_OK)
 
 
 def cache_folder() -> Path:

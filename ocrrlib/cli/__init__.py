@@ -27,7 +27,10 @@ def _tell_version(asked: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Show the version and exit.")
+        bool,
+        typer.Option(
+            "--version", callback=_tell_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
 ) -> None:
     """OCRR: how fast classifiers learn new classes from corrections, and what they forget."""
