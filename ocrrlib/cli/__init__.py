@@ -21,7 +21,7 @@ app.add_typer(memories, name="memory")
 def _tell_version(asked: bool) -> None:
     if asked:
         typer.echo(f"ocrr {__version__}")
-        raise typer.Exit()
+        raise typer.Exit
 
 
 @app.callback()
