@@ -38,7 +38,7 @@ GIVEN = $(foreach name,$(OUTCOME) $(OTHER),$(if $(filter-out $(d.$(name)),$($(na
 RUN = $(strip OCRR_BY_MAKE=1 $(PY) -m notebooks.run JOBS=$(JOBS) $(GIVEN) OUT=$(O))
 LIBRARY := $(wildcard ocrrlib/*.py ocrrlib/*/*.py studies/*.py) \
 	$(addprefix paper/,style.py figures.py tables.py values.py claims.py beyond.py streams.py)
-NOTEBOOKS := $(basename $(notdir $(wildcard notebooks/[0-9]*.ipynb)))
+NOTEBOOKS := $(filter-out %.nbconvert,$(basename $(notdir $(wildcard notebooks/[0-9]*.ipynb))))
 FIRST := 02_full_sweep  # others wait for it
 EXECUTED := $(patsubst %,$(NB)/%.ipynb,$(FIRST) $(filter-out $(FIRST),$(NOTEBOOKS)))
 
