@@ -34,10 +34,11 @@ PY := .venv/bin/python
 READY := .venv/ready-$(shell cksum requirements.lock pyproject.toml | cksum | cut -d ' ' -f 1)
 endif
 GIVEN = $(foreach name,$(OUTCOME) $(OTHER),$(if $(filter-out $(d.$(name)),$($(name))),$(name)=$($(name))))
-RUN = $(strip $(PY) -m notebooks.run JOBS=$(JOBS) $(GIVEN) $(if $(O),OUT=$(O)))
+# Published files change by make alone; a notebook that runs without this variable writes to build/lab.
+RUN = $(strip OCRR_BY_MAKE=1 $(PY) -m notebooks.run JOBS=$(JOBS) $(GIVEN) OUT=$(O))
 LIBRARY := $(wildcard ocrrlib/*.py ocrrlib/*/*.py studies/*.py) \
 	$(addprefix paper/,style.py figures.py tables.py values.py claims.py beyond.py streams.py)
-NOTEBOOKS := $(basename $(notdir $(wildcard notebooks/[0-9]*.ipynb)))
+NOTEBOOKS := $(filter-out %.nbconvert,$(basename $(notdir $(wildcard notebooks/[0-9]*.ipynb))))
 FIRST := 02_full_sweep  # others wait for it
 EXECUTED := $(patsubst %,$(NB)/%.ipynb,$(FIRST) $(filter-out $(FIRST),$(NOTEBOOKS)))
 
@@ -144,7 +145,7 @@ test-slow: $(READY)  ## run the tests that need a browser, LaTeX, LoRA, Dask or 
 	@$(PY) -m pytest -n logical --maxprocesses 4 --dist worksteal -m slow
 
 lab: $(READY)  ## open the notebooks in JupyterLab, at the correction desk
-	PYTHONPATH=$(CURDIR) $(PY) -m jupyterlab notebooks/00_tour.ipynb
+	PYTHONPATH="$$PWD" $(PY) -m jupyterlab --ServerApp.root_dir="$$PWD" notebooks/00_tour.ipynb
 
 bench: $(READY)  ## measure speed and memory; writes build/bench.json
 	@$(PY) -m tests.bench
@@ -163,10 +164,11 @@ active:
 	{ echo 'error: the active environment lacks the packages: conda env create -f environment.yml; conda activate ocrr' >&2; exit 1; }
 
 .venv/ready-%:  # named by the content of the lock and of pyproject.toml
-	@python3 -c 'import sys; sys.exit("error: Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'
-	python3 -m venv .venv
+	@for python in python3 python3.12 python3.11; do \
+		$$python -c 'import sys; sys.exit(sys.version_info[:2] not in [(3, 11), (3, 12)])' 2>/dev/null && exec $$python -m venv .venv; \
+	done; echo "error: Python 3.11 or 3.12 is needed, not $$(python3 --version 2>&1): the lock's packages have no wheels for others" >&2; exit 1
 	.venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	.venv/bin/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@.venv/bin/python -c 'import site; open(site.getsitepackages()[0] + "/checkout.pth", "w").write("$(CURDIR)\n")'
+	@.venv/bin/python -c 'import os, site; open(site.getsitepackages()[0] + "/checkout.pth", "w").write(os.getcwd() + "\n")'
 	@rm -f .venv/ready-*
 	@touch $@

@@ -16,17 +16,18 @@ DOCS = Path(__file__).absolute().parent
 ROOT = DOCS.parent
 sys.path.insert(0, str(ROOT))
 
-# Binder opens the repository at this address on GitHub: `repository-code` in CITATION.cff.
+# Binder opens the repository at this address on GitHub: `repository-code` in CITATION.cff. Without
+# one, pages have no button for Binder.
 CITED = re.search(
     r"repository-code:.*github\.com/([\w-]+/[\w.-]+)", (ROOT / "CITATION.cff").read_text("utf-8")
 )
-REPOSITORY = CITED[1] if CITED else "OWNER/REPOSITORY"
-BINDER = f"https://mybinder.org/v2/gh/{REPOSITORY}/HEAD?urlpath=lab/tree/notebooks/NAME.ipynb"
-JUPYTERLAB = "http://localhost:8888/lab/tree/notebooks/NAME.ipynb"
+JUPYTERLAB = "http://localhost:8888/lab/tree/notebooks/NAME.ipynb"  # the root is the checkout
 BUTTONS = f"""<p class="open-in">
-<a href="{BINDER}">Open in Binder</a>
 <a href="{JUPYTERLAB}" title="after `make lab`">Open in local JupyterLab</a>
 <a href="../NAME.html">One HTML file</a></p>"""
+if CITED:
+    BINDER = f"https://mybinder.org/v2/gh/{CITED[1]}/HEAD?urlpath=lab/tree/notebooks/NAME.ipynb"
+    BUTTONS = BUTTONS.replace("</p>", f'\n<a href="{BINDER}">Open in Binder</a></p>')
 WIDGET = "application/vnd.jupyter.widget-view+json"  # needs a kernel: not on pages
 NBCONVERT = (
     *("-m", "nbconvert", "--to", "html", "--log-level", "ERROR"),

@@ -7,22 +7,25 @@ import tempfile
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from functools import partial
+from dataclasses import replace
+from functools import cache, partial
 
 import ipywidgets as widgets
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
+import pooch
 from IPython.core.pylabtools import print_figure
 from IPython.display import HTML
 from matplotlib.figure import Figure
 
 from ocrrlib.chain import Fault
-from ocrrlib.datasets import Texts
-from ocrrlib.embeddings import Embedded, encode, widen
-from ocrrlib.encoders import load_encoder
+from ocrrlib.datasets import Texts, load_texts
+from ocrrlib.embeddings import Embedded, encode, load, widen
+from ocrrlib.encoders import DEFAULT_ENCODER, load_encoder
 from ocrrlib.experiments import EXPERIMENTS
-from ocrrlib.files import InputError, pick
+from ocrrlib.files import InputError
+from ocrrlib.labels import label_of
 from ocrrlib.memory import CorrectionMemory, verify
 from ocrrlib.scenario import make_scenario
 from ocrrlib.search import top_k
@@ -81,13 +84,12 @@ class Desk:
         texts: Texts | None = None,
         encoder: str | Callable | None = None,
     ):
+        self._given = data
         self.data = data
         self.texts = texts
         self.encoder = encoder or data.encoder
         self.scenario = make_scenario(data, seed, held_out=min(10, max(1, len(data.classes) // 4)))
         self.new = {data.classes[id] for id in self.scenario.held_out}
-        known = {*data.classes} - self.new
-        self.kinds = dict.fromkeys(sorted(self.new), NEW) | dict.fromkeys(sorted(known), KNOWN)
         self._random = np.random.default_rng([seed, 7])
         self._folder = tempfile.mkdtemp(prefix="desk-")
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
@@ -101,6 +103,7 @@ class Desk:
             self.memory.close()
             self.memory.path.unlink()
         self.memory = CorrectionMemory.open(f"{self._folder}/desk.sqlite")
+        self._name_classes(self._given.classes)
         s = self.scenario
         self.memory.learn(s.X_initial, [s.classes[id] for id in s.y_initial])
         self.title = None
@@ -109,8 +112,23 @@ class Desk:
         self.streamed = 0
         self.compare(self.systems)
 
+    def _name_classes(self, classes):
+        """Know these classes: those of the dataset, then those of one's own."""
+        self.data = replace(self.data, classes=classes)
+        self.scenario = replace(self.scenario, classes=classes)
+        kinds = {name: NEW for name in classes}
+        kinds |= {name: KNOWN for name in self._given.classes if name not in self.new}
+        self.kinds = dict(sorted(kinds.items(), key=lambda item: (item[1] == KNOWN, item[0])))
+
     def compare(self, systems: Sequence[str]) -> None:
         """Fit other systems; they get all corrections made so far, and the last query."""
+        self.answers = None
+        self.near = {}
+        self._fit(systems)
+        self.again()
+
+    def _fit(self, systems):
+        """Fit systems, and tell them all corrections made so far."""
         s = self.scenario
         made = self.corrected
         self.systems = {
@@ -119,19 +137,18 @@ class Desk:
         self._watches = {
             name: system.watch(s.queries).answers for name, system in self.systems.items()
         }
-        self.answers = None
-        self.near = {}
         self.history = []
         self.corrected = []
         self._measure()
         for correction in made:
             self._learn(*correction)
-        self.again()
 
     def draw(self, pool: str = NEW) -> int:
         """A random test row of a class, or of any new or known one."""
         names = [self.data.classes[id] for id in self.data.y_test]
         rows = [row for row, name in enumerate(names) if pool in (name, self.kinds[name])]
+        if not rows:
+            raise InputError(f"{pool!r} has no test rows: type a sentence, or take another class")
         return int(self._random.choice(rows))
 
     def ask(self, query: str | int) -> "Desk":
@@ -195,8 +212,14 @@ class Desk:
         return near.assign(kind=near["class"].map(self.kinds))
 
     def correct(self, label: str, x: np.ndarray | None = None) -> None:
-        """Tell all systems and the file the class of the last query, or of a row x (d,)."""
-        pick("class", label, self.kinds)
+        """Tell all systems and the file the class of the last query, or of a row x (d,).
+
+        A label that is not in the list is a class of your own. The systems, which are fitted for a
+        list of classes, are fitted anew with it and get all corrections again.
+        """
+        if not label.strip():
+            raise InputError("no class is given: choose one, or type a name of your own")
+        label = label_of(label)
         if x is None and self.title is None:
             raise InputError("nothing was asked yet: type a query or take a test row, and ask")
         if x is None:
@@ -204,6 +227,9 @@ class Desk:
             self.memory.correct(self.title, label, vector=x)
         else:
             self.memory.correct(x, label)
+        if label not in self.kinds:
+            self._name_classes((*self.data.classes, label))
+            self._fit(self.systems)
         self._learn(label, x)
 
     def _learn(self, label, x):
@@ -364,6 +390,27 @@ class Desk:
         return self.reply().data + self.neighbours().data
 
 
+def published_desk(
+    dataset: str = "banking77",
+    encoder: str = DEFAULT_ENCODER,
+    systems: Sequence[str] = ("substrate", "ledger_lda", "online_linear"),
+) -> Desk:
+    """A desk on a published dataset.
+
+    Without its texts, as without a network, test rows have a number instead of words.
+    """
+    return Desk(load(dataset, encoder), systems, texts=_texts_of(dataset))
+
+
+@cache  # without a network, this can take long to fail
+def _texts_of(dataset):
+    pooch.get_logger().setLevel("ERROR")
+    try:
+        return load_texts(dataset)
+    except InputError:
+        return None
+
+
 class DeskView(widgets.VBox):
     """Widgets around a ``Desk``; the last line of a cell shows them."""
 
@@ -383,8 +430,9 @@ class DeskView(widgets.VBox):
         self.pool = widgets.Dropdown(
             description="or a row of", options=(NEW, KNOWN, *desk.kinds), **wide
         )
-        classes = dict(placeholder="the right class", options=desk.data.classes)
-        self.label = widgets.Combobox(description="It is", **classes, **wide)
+        classes = dict(placeholder="the right class, or a new name", options=desk.data.classes)
+        # Any text is taken: a class of one's own.
+        self.label = widgets.Combobox(description="It is", ensure_option=False, **classes, **wide)
         self.source = widgets.ToggleButtons(description="Entries of")
         self.entry = widgets.BoundedIntText(description="Entry", layout={"width": "13em"})
         self.kind = widgets.Dropdown(
@@ -397,7 +445,7 @@ class DeskView(widgets.VBox):
         self.chain = widgets.HTML()
         ask = self._button("Ask", lambda: self._ask(self.query.value))
         draw = self._button("Take a test row", lambda: self._ask(desk.draw(self.pool.value)))
-        correct = self._button("Correct", lambda: desk.correct(self.label.value.strip()))
+        correct = self._button("Correct", lambda: desk.correct(self.label.value))
         damage = self._button(
             "Damage a copy", lambda: desk.damage(self.kind.value, self.entry.value)
         )
@@ -441,10 +489,12 @@ class DeskView(widgets.VBox):
     def _do(self, what, action):
         """Act, then show the desk; an error is said in the line, where it can be seen."""
         self.line.value = f"{what} …"
+        classes = self.desk.data.classes
         try:
             action()
             self._show()
-            self.line.value = "&nbsp;"
+            said = [f"a new class: {name}" for name in self.desk.data.classes[len(classes) :]]
+            self.line.value = html.escape("".join(said)) or "&nbsp;"
         except Exception as error:
             known = isinstance(error, InputError)
             said = (
@@ -463,6 +513,7 @@ class DeskView(widgets.VBox):
 
     def _show(self, _=None):
         desk = self.desk
+        self.label.options = desk.data.classes
         self.source.options = tuple(desk.near)
         self.source.index = self.source.index or (0 if desk.near else None)
         self.source.layout.display = "" if len(desk.near) > 1 else "none"

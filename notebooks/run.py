@@ -17,6 +17,7 @@ import nbformat
 import papermill
 from jupyter_client import AsyncKernelManager
 from nbclient import output_widget
+from nbclient.exceptions import DeadKernelError
 from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
@@ -88,7 +89,8 @@ class Kernel(AsyncKernelManager):
 def execute(notebook: Path, settings: dict[str, str], target: Path) -> None:
     """Execute a notebook into ``target``, with those of the settings that it declares.
 
-    Raises ``InputError``, and leaves no target, if a cell fails.
+    Raises ``InputError``, and leaves no target, if a cell fails or the kernel dies; ``OSError`` if
+    the notebook cannot be written, as on a full disk.
     """
     declared = papermill.inspect_notebook(notebook)
     own = {name: value for name, value in settings.items() if name in declared}
@@ -122,6 +124,10 @@ def execute(notebook: Path, settings: dict[str, str], target: Path) -> None:
                 f"{notebook.name}, cell {place}: {error.ename}: {error.evalue}\n"
                 f"  the notebook as far as it came: {failed.relative_to(ROOT)}"
             ) from error
+        except DeadKernelError as error:
+            raise InputError(
+                f"{notebook.name}: the kernel was killed, perhaps for lack of memory: try JOBS=1"
+            ) from error
         os.replace(running, target)
 
 
@@ -137,6 +143,10 @@ def main() -> None:
             execute(Path(words[0]), settings, Path(words[1]))
     except InputError as error:
         sys.exit(f"error: {error}")
+    except OSError as error:
+        sys.exit(
+            f"error: {' '.join(words)}: {error}; if a disk is full, make room and run it again"
+        )
     except KeyboardInterrupt:
         sys.exit("stopped; finished runs are kept, the same command goes on from there")
 

@@ -20,7 +20,15 @@ from safetensors.numpy import save_file
 
 from ocrrlib.datasets import DATASETS, load_texts
 from ocrrlib.encoders import DEFAULT_ENCODER, load_encoder, name_of, revision, slug
-from ocrrlib.files import InputError, atomic, cache_folder, data_folder, installed, pick
+from ocrrlib.files import (
+    InputError,
+    atomic,
+    cache_folder,
+    data_folder,
+    installed,
+    pick,
+    writable,
+)
 
 FOLDER = data_folder() / "embeddings"
 BLOCK = 128  # rows computed at once in float64: they fit a cache
@@ -155,10 +163,10 @@ def raw_rows(sentences: list[str], encoder: Callable[[list[str]], Any]) -> np.nd
 def path_of(dataset: str, encoder: str | Path, folder: str | Path = FOLDER) -> Path:
     """Path of the embeddings of a dataset by a named encoder.
 
-    A wheel has a few files; others are made in the cache.
+    A wheel has a few files; others are made in the cache, as those of a read-only checkout.
     """
     path = Path(folder) / f"{dataset}.{slug(encoder)}.safetensors"
-    if installed() and not path.exists():
+    if not path.exists() and (installed() or not writable(path.parent)):
         return cache_folder() / "embeddings" / path.name
     return path
 

@@ -40,15 +40,62 @@ def data_folder() -> Path:
     return PACKAGED if installed() else ROOT / "data"
 
 
+def writable(folder: Path) -> bool:
+    """Whether files can be written in a folder, or in the first above it that exists."""
+    while not folder.exists():
+        folder = folder.parent
+    return folder.is_dir() and os.access(folder, os.W_OK)
+
+
 def cache_folder() -> Path:
     """Folder for files that can be made again.
 
-    That is ``OCRR_CACHE_DIR``, else a folder in the checkout, or of a wheel the user's cache.
+    That is ``OCRR_CACHE_DIR``, else a folder in the checkout. It is the user's cache for a wheel,
+    and for a checkout that cannot be written.
     """
     import pooch  # slow to import
 
-    default = pooch.os_cache("ocrr") if installed() else ROOT / "build/cache"
+    default = ROOT / "build/cache"
+    if installed() or not writable(default):
+        default = pooch.os_cache("ocrr")
     return Path(os.environ.get("OCRR_CACHE_DIR") or default)
+
+
+# Notebooks
+
+
+def by_make() -> bool:
+    """Whether ``make`` executes this notebook: published files change by ``make`` alone."""
+    return "OCRR_BY_MAKE" in os.environ
+
+
+def output_folder(out: str | os.PathLike = "") -> Path:
+    """Folder that a notebook writes to, which is printed; ``out`` is its parameter ``OUT``.
+
+    A relative ``out`` is a folder of the checkout. A notebook run by hand writes there only below
+    ``build``, by default to ``build/lab``; if the checkout cannot be written, to the cache.
+    """
+    folder = (ROOT / out).resolve()
+    if by_make():
+        published = "data/results, figures and paper" if folder == ROOT else folder
+        print(f"Run by make: this notebook writes to {published}.")
+        return folder
+    if folder.is_relative_to(ROOT) and not folder.is_relative_to(ROOT / "build"):
+        folder = ROOT / "build/lab"
+    if not writable(folder):
+        folder = cache_folder().absolute() / "lab"
+    print(
+        f"Run by hand: this notebook writes to {folder}, and reads results from there if they "
+        "exist, else the published ones. Published files change by `make` alone."
+    )
+    return folder
+
+
+def made_or_published(path: str, out: Path) -> Path:
+    """A file below the folder ``out``; by hand, if it was not made there, the published one."""
+    if by_make() or (out / path).exists():
+        return out / path
+    return ROOT / path
 
 
 @contextmanager

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from ocrrlib.embeddings import Embedded, load, load_sentences
 from ocrrlib.experiments import EXPERIMENTS, Run, grid
-from ocrrlib.files import ROOT, InputError, atomic, pick
+from ocrrlib.files import ROOT, InputError, atomic, by_make, made_or_published, pick
 from ocrrlib.metrics import Checkpoint
 from ocrrlib.policies import JOINT, POLICIES
 from ocrrlib.scenario import Scenario, joint, make_scenario
@@ -192,10 +192,15 @@ def _table(path):
         raise InputError(f"{path} is damaged ({type(error).__name__}): {way_out}") from error
 
 
+def made(name: str, out: Path) -> pd.DataFrame:
+    """Read results made below ``out``; by hand, if there are none, as published."""
+    return read_results(made_or_published(f"data/results/{name}.parquet", out))
+
+
 def published(name: str, out: Path | str = ROOT) -> pd.DataFrame:
-    """Read results as published; they are copied to ``out``, so that all stand together."""
+    """Read results as published; ``make`` copies them to ``out``, so that all stand together."""
     frame = read_results(path_of(name))
-    if Path(out) != ROOT:
+    if by_make() and Path(out) != ROOT:
         with atomic(path_of(name, out)) as temporary:
             temporary.write_bytes(path_of(name).read_bytes())
     return frame

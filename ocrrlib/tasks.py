@@ -9,11 +9,13 @@ import hashlib
 import importlib.metadata
 import inspect
 import json
+import logging
 import os
 import sys
 import sysconfig
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import BrokenExecutor, CancelledError
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,9 +76,9 @@ def run_tasks(
     do the work, or the cluster whose scheduler has the address ``dask``. A finished result is kept
     in the folder ``cache``, if there is one, and not computed again.
 
-    Raises ``InputError`` if there are too few jobs, no scheduler answers or a task raises one, and
-    ``RuntimeError`` if a task fails otherwise. Either error names the task; finished results are
-    kept.
+    Raises ``InputError`` if there are too few jobs, no scheduler answers, workers are lost or a
+    task raises one, and ``RuntimeError`` if a task fails otherwise. An error of a task names it;
+    finished results are kept.
     """
     if jobs < 1:
         raise InputError(f"{jobs} jobs are too few: give at least 1")
@@ -86,7 +88,7 @@ def run_tasks(
     groups: dict[Any, dict[str, Task]] = {}
     for key, task in dict(zip(keys, tasks)).items():
         try:
-            found[key] = json.loads(_file(cache, key).read_text(encoding="utf-8"))
+            found[key] = _kept(cache, key)
         except (OSError, TypeError, ValueError):  # missing, no cache, or damaged
             group = key if task.group is None else task.group
             groups.setdefault(group, {})[key] = task
@@ -107,12 +109,19 @@ def run_tasks(
     bar = tqdm(total=len({*keys}), initial=len(found), unit="task", disable=not progress)
     with bar, client, joblib.parallel_config(**workers):
         work = [joblib.delayed(_do)(function, group, keep_in, parent) for group in longest_first]
-        for done in joblib.Parallel(return_as="generator_unordered", pre_dispatch="all")(work):
-            found |= done
-            if dask and cache:  # a worker elsewhere has no folder in common with us
-                for key, result in done.items():
-                    write_text(_file(cache, key), json.dumps(result))
-            bar.update(len(done))
+        try:
+            for done in joblib.Parallel(return_as="generator_unordered", pre_dispatch="all")(work):
+                found |= done
+                if dask and cache:  # a worker elsewhere has no folder in common with us
+                    for key, result in done.items():
+                        _keep(cache, key, result)
+                bar.update(len(done))
+        except _losses(dask) as error:
+            lost = f"the Dask cluster at {dask}" if dask else "a worker process"
+            raise InputError(
+                f"{lost} was lost ({type(error).__name__}): finished runs are kept; "
+                "run the same again, with fewer jobs if memory was short"
+            ) from error
     return [found[key] for key in keys]
 
 
@@ -133,7 +142,7 @@ def _do(function, tasks, cache, parent):
                 kind = InputError if isinstance(error, InputError) else RuntimeError
                 raise kind(f"run failed: {task.key}: {error}") from error
             if cache:
-                write_text(_file(cache, key), json.dumps(done[key]))
+                _keep(cache, key, done[key])
     return done
 
 
@@ -145,6 +154,8 @@ def connect(address: str) -> Any:
     try:
         from distributed import Client
 
+        # A lost scheduler is one error of ours, not tracebacks of each attempt to find it again.
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
         return Client(address, timeout=PATIENCE)
     except ImportError as error:
         raise InputError("DASK needs the optional Dask: pip install 'dask[distributed]'") from error
@@ -154,8 +165,35 @@ def connect(address: str) -> Any:
         ) from error
 
 
-def _file(cache, key):
-    return Path(cache) / f"{key}.json"
+def _losses(dask):
+    """Errors that say that workers are gone, not that a task failed."""
+    if not dask:
+        return BrokenExecutor
+    from distributed import KilledWorker
+
+    return CancelledError, KilledWorker, OSError
+
+
+def _keep(cache, key, result):
+    """Keep a finished result as JSON, below a line with the SHA-256 of key and JSON.
+
+    That finds damage and edits. It does not hold against someone who computes it anew: whoever can
+    write here is trusted as with the code.
+    """
+    text = json.dumps(result)
+    write_text(Path(cache) / key, f"{_checksum(key, text)}\n{text}")
+
+
+def _kept(cache, key):
+    """A finished result; ``ValueError`` if it is not as it was written."""
+    checksum, _, text = (Path(cache) / key).read_text(encoding="utf-8").partition("\n")
+    if checksum != _checksum(key, text):
+        raise ValueError("the checksum differs")
+    return json.loads(text)
+
+
+def _checksum(key, text):
+    return hashlib.sha256(f"{key}\n{text}".encode()).hexdigest()
 
 
 def _digest(value):

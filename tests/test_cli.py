@@ -13,6 +13,7 @@ from contextlib import closing, redirect_stderr, redirect_stdout
 import pandas as pd
 import pytest
 
+import ocrrlib
 from ocrrlib import CorrectionMemory
 from ocrrlib.cli import main
 from ocrrlib.datasets import DATASETS
@@ -104,6 +105,10 @@ def test_help_imports_nothing_slow():
     assert "Usage" in done.stdout and not {"numpy", "pandas", "torch", "joblib", "rich"} & set(
         done.stdout.split()
     )
+
+
+def test_the_version_is_told():
+    assert ocrr("--version") == (0, f"ocrr {ocrrlib.__version__}\n", "")
 
 
 @pytest.mark.parametrize(
@@ -225,9 +230,10 @@ def test_no_export_overwrites_a_memory_or_another_database(target):
     } == before
 
 
-def test_the_module_runs_as_a_command_in_several_processes(vectors):
+@pytest.mark.parametrize("module", ["ocrrlib", "ocrrlib.cli"])
+def test_the_module_runs_as_a_command_in_several_processes(module, vectors):
     options = ["--data", str(vectors), "--seeds", "0-1", "-j", "2"]
-    command = [sys.executable, "-m", "ocrrlib.cli", "run", "mine:Mine", *options]
+    command = [sys.executable, "-m", module, "run", "mine:Mine", *options]
     done = subprocess.run(
         command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)}
     )

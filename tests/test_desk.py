@@ -134,7 +134,7 @@ def test_an_error_is_said_in_the_line_and_changes_nothing(desk, monkeypatch):
     view = DeskView(desk)
     view.buttons["Ask"].click()
     assert "type a sentence" in view.line.value
-    for label, why in (("", "unknown class"), ("class 01", "nothing was asked")):
+    for label, why in (("", "no class is given"), ("class 01", "nothing was asked")):
         view.label.value = label
         view.buttons["Correct"].click()
         assert why in view.line.value and 'role="alert"' in view.line.value
@@ -143,6 +143,44 @@ def test_an_error_is_said_in_the_line_and_changes_nothing(desk, monkeypatch):
     assert (
         "ZeroDivisionError" in view.line.value and len(desk.history) == 1 and desk.verify() is None
     )
+
+
+@pytest.mark.parametrize("system", ["substrate", "ncm", "ledger_lda"])
+def test_a_class_of_ones_own_is_learnt_by_every_system_and_ends_with_a_restart(tiny, system):
+    desk = Desk(tiny, (system,), encoder=directions)
+    desk.ask(desk.draw())
+    desk.correct(desk.truth)
+    desk.ask("zebra crossing")
+    desk.correct(" road signs ")
+    assert desk.again().answers["answer"].tolist() == ["road signs"]
+    assert desk.memory.labels[-1] == "road signs" and len(desk.corrected) == 2
+    assert len(desk.history) == 3 and "road signs" in desk.chain().data
+    desk.compare(["slda"])
+    assert desk.answers["answer"].tolist() == ["road signs"]
+    with pytest.raises(InputError, match="no test rows"):
+        desk.draw("road signs")
+    desk.restart()
+    assert desk.data.classes == tiny.classes and "road signs" not in desk.kinds
+
+
+def test_a_new_name_typed_at_the_desk_is_told_and_offered_from_then_on(desk):
+    view = DeskView(desk)
+    view.query.value = "zebra crossing"
+    view.label.value = "<road signs>"
+    view.buttons["Correct"].click()
+    assert "a new class: &lt;road signs&gt;" in view.line.value
+    assert "<road signs>" in view.label.options
+    view.buttons["Ask again"].click()
+    assert "&lt;road signs&gt;" in view.reply.value and "alert" not in view.line.value
+
+
+def test_the_cell_that_opens_the_desk_works_alone():
+    (cell,) = [source for source in cells("00_tour") if "DeskView(" in source]
+    names = {}
+    exec(cell.replace("DeskView(", "view = DeskView("), names)
+    view = names["view"]
+    view.buttons["Take a test row"].click()
+    assert "in truth" in view.reply.value and "alert" not in view.line.value
 
 
 def cells(name):

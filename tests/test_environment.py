@@ -3,6 +3,8 @@
 import ast
 import os
 import re
+import shutil
+import subprocess
 import sys
 import tomllib
 from importlib.metadata import metadata, version
@@ -64,14 +66,46 @@ def test_conda_and_binder_use_the_lock_and_a_python_that_project_and_lock_allow(
     assert environment("environment.yml") == (PYTHON, ["-r requirements.lock", "-e ."]) and set(
         PINS
     ) <= set(LINES)
-    oldest = PROJECT["requires-python"].removeprefix(">=")
-    assert (
-        PYTHON == f"python={oldest}" == f"python={sys.version_info.major}.{sys.version_info.minor}"
-    )
+    allowed = SpecifierSet(PROJECT["requires-python"])
+    pythons = [f"3.{minor}" for minor in range(9, 20) if allowed.contains(f"3.{minor}.0")]
+    assert pythons == ["3.11", "3.12"] and PYTHON.removeprefix("python=") in pythons
     for name in LOCK:
-        assert SpecifierSet(metadata(name).get("Requires-Python") or "").contains(f"{oldest}.0"), (
-            name
+        wanted = SpecifierSet(metadata(name).get("Requires-Python") or "")
+        assert all(wanted.contains(f"{python}.0") for python in pythons), name
+
+
+def test_make_takes_a_python_that_has_wheels_or_says_which_in_one_line(tmp_path):
+    """With programs of these names that only say a version, or make an environment."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("Makefile", "requirements.lock", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    unset = ("CONDA_PREFIX", "NB_PYTHON_PREFIX", "MAKEFLAGS", "MAKEOVERRIDES")
+    variables = {name: value for name, value in os.environ.items() if name not in unset}
+    variables["PATH"] = f"{programs}:/usr/bin:/bin"
+
+    def make():
+        return subprocess.run(
+            ["make", ".venv/ready-now"], cwd=tmp_path, env=variables, capture_output=True, text=True
         )
+
+    def program(name, version):
+        run = f"import sys; sys.version_info = {version}; exec(sys.argv.pop(1))"
+        other = f'echo {name} "$@" >&2; exit 0'
+        script = f'#!/bin/sh\n[ "$1" = -c ] && exec {sys.executable} -c "{run}" "$2"\n{other}\n'
+        (programs / name).write_text(script)
+        (programs / name).chmod(0o755)
+
+    program("python3", (3, 13, 0))
+    program("python3.12", (3, 13, 0))
+    program("python3.11", (3, 10, 0))
+    done = make()
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert done.returncode == 2 and "Python 3.11 or 3.12 is needed" in line
+    program("python3.11", (3, 11, 0))
+    assert "python3.11 -m venv .venv" in make().stderr
+    program("python3", (3, 12, 9))
+    assert "python3 -m venv .venv" in make().stderr
 
 
 def test_every_library_that_the_code_imports_is_required():

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 
 import nbformat
 import papermill
@@ -80,7 +81,8 @@ def test_every_notebook_runs_and_makes_all_that_its_rule_names(tmp_path):
     assert names <= set(make("-n", "-B", "-p", "notebooks").stdout.split())
 
 
-def test_a_failing_cell_is_named_and_leaves_no_target(tmp_path):
+def small_notebook(path, *cells):
+    """Write a notebook with a parameter N and these cells."""
     notebook = nbformat.v4.new_notebook()
     notebook.metadata["kernelspec"] = {
         "name": "python3",
@@ -88,16 +90,47 @@ def test_a_failing_cell_is_named_and_leaves_no_target(tmp_path):
         "language": "python",
     }
     notebook.cells = [nbformat.v4.new_code_cell("N = 1", metadata={"tags": ["parameters"]})]
-    notebook.cells += map(
-        nbformat.v4.new_code_cell, ("assert N == '2'", "raise RuntimeError('no luck')")
-    )
-    nbformat.write(notebook, tmp_path / "small.ipynb")
+    notebook.cells += map(nbformat.v4.new_code_cell, cells)
+    nbformat.write(notebook, path)
+
+
+def test_a_failing_cell_is_named_and_leaves_no_target(tmp_path):
+    small_notebook(tmp_path / "small.ipynb", "assert N == '2'", "raise RuntimeError('no luck')")
     target = tmp_path / "executed/small.ipynb"
     target.parent.mkdir()
     target.write_text("of an earlier run")
     with pytest.raises(InputError, match=r"small.ipynb, cell 3: RuntimeError: no luck"):
         execute(tmp_path / "small.ipynb", {"N": "2", "M": "3"}, target)
     assert not any(target.parent.iterdir())
+
+
+FULL = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))  # files end there
+from notebooks.run import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    "cell, said",
+    [
+        ("print('x' * 2_000_000)", "error: small.ipynb .*File too large.*make room"),
+        ("import os; os.kill(os.getpid(), 9)", "error: small.ipynb: the kernel was killed"),
+    ],
+)
+def test_a_full_disk_or_a_killed_kernel_is_one_line_and_leaves_no_target(tmp_path, cell, said):
+    small_notebook(tmp_path / "small.ipynb", cell)
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, "small.ipynb", "executed/small.ipynb"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert re.search(said, done.stderr.splitlines()[-1])
+    assert not any((tmp_path / "executed").iterdir())
 
 
 @pytest.mark.parametrize(

@@ -38,10 +38,12 @@ def execute(stem, out, only="", skip=(), **given):
     """Variables of a notebook after its code cells whose ids match ``only``; some are ``given``."""
     given["OUT"] = str(out)
     names = dict(given)
-    for cell in nbformat.read(ROOT / f"notebooks/{stem}.ipynb", as_version=4).cells:
-        if cell.cell_type == "code" and re.match(only, cell.id) and cell.id not in skip:
-            exec(compile(cell.source, f"{stem}, cell {cell.id}", "exec"), names)
-            names.update(given)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OCRR_BY_MAKE", "1")
+        for cell in nbformat.read(ROOT / f"notebooks/{stem}.ipynb", as_version=4).cells:
+            if cell.cell_type == "code" and re.match(only, cell.id) and cell.id not in skip:
+                exec(compile(cell.source, f"{stem}, cell {cell.id}", "exec"), names)
+                names.update(given)
     return names
 
 

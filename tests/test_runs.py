@@ -1,9 +1,13 @@
 """Runs give the same bytes however they are run, stopped and resumed; files hold them."""
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import threading
+import time
 from dataclasses import replace
 from multiprocessing import get_context
 
@@ -11,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ocrrlib import runs, tasks
+from ocrrlib import files, runs, tasks
 from ocrrlib.experiments import PROFILES, Run, grid, parse_seeds
 from ocrrlib.files import ROOT, InputError, atomic, write_text
 from ocrrlib.metrics import RUN, final, summary
@@ -217,6 +221,91 @@ def test_a_failing_task_is_named_and_finished_ones_stay(tmp_path, x, kind, said)
     assert len(list(tmp_path.iterdir())) == 1
 
 
+def tampered(path):
+    """Another digit, in a result that is JSON all the same."""
+    text = path.read_text()
+    path.write_text(text.replace('"square": 9', '"square": 8'))
+    assert path.read_text() != text
+
+
+def halved(path):
+    path.write_bytes(path.read_bytes()[:20])
+
+
+def swapped(path):
+    (other,) = set(path.parent.iterdir()) - {path}
+    path.write_bytes(other.read_bytes())
+
+
+def of_an_earlier_version(path):
+    path.write_text('{"x": 3, "square": 8}')
+
+
+@pytest.mark.parametrize("change", [tampered, halved, swapped, of_an_earlier_version])
+def test_a_kept_result_that_is_not_as_it_was_written_is_computed_again(tmp_path, change):
+    given = [Task({"x": x}, (x,)) for x in (2, 3)]
+    wanted = run_tasks(square, given, 1, tmp_path, progress=False)
+    (path,) = [path for path in tmp_path.iterdir() if '"square": 9' in path.read_text()]
+    kept = path.read_bytes()
+    change(path)
+    assert run_tasks(square, given, 1, tmp_path, progress=False) == wanted
+    assert path.read_bytes() == kept
+
+
+def slow_square(x):
+    time.sleep(0.1)
+    return square(x)
+
+
+def killed(x):
+    if x == 3:
+        time.sleep(1)  # the others are finished
+        os.kill(os.getpid(), signal.SIGKILL)
+    return x
+
+
+def test_a_killed_worker_is_one_line_and_finished_tasks_stay(tmp_path):
+    given = [Task({"x": x}, (x,)) for x in (1, 2, 3)]
+    with pytest.raises(InputError, match="a worker process was lost") as caught:
+        run_tasks(killed, given, 2, tmp_path, progress=False)
+    assert "\n" not in str(caught.value) and len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.slow
+def test_a_dask_scheduler_lost_in_the_middle_is_one_line_and_finished_tasks_stay(tmp_path):
+    pytest.importorskip("distributed", reason="Dask is optional")
+    file = tmp_path / "scheduler.json"
+    kept = tmp_path / "kept"
+    kept.mkdir()
+
+    def start(*words):
+        path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+        command = [sys.executable, "-m", "dask", *words, "--scheduler-file", file, "--no-dashboard"]
+        variables = os.environ | {"PYTHONPATH": path}
+        return subprocess.Popen(command, stderr=subprocess.DEVNULL, env=variables)
+
+    def kill_in_the_middle():
+        while len(list(kept.glob("[!.]*"))) < 5:
+            time.sleep(0.01)
+        scheduler.kill()
+
+    scheduler = start("scheduler", "--port", "0")
+    worker = start("worker", "--nthreads", "2", "--no-nanny")
+    try:
+        while not file.exists():
+            time.sleep(0.01)
+        address = json.loads(file.read_text())["address"]
+        threading.Thread(target=kill_in_the_middle).start()
+        given = [Task({"x": 10 * x}, (10 * x,)) for x in range(200)]
+        with pytest.raises(InputError, match="the Dask cluster at tcp.* was lost") as caught:
+            run_tasks(slow_square, given, dask=address, cache=kept, progress=False)
+    finally:
+        for process in (scheduler, worker):
+            process.kill()
+            process.wait()
+    assert "\n" not in str(caught.value) and len(list(kept.iterdir())) >= 5
+
+
 @pytest.mark.parametrize(
     "changes, said",
     [
@@ -320,6 +409,55 @@ def test_a_rerun_of_an_experiment_leaves_the_published_bytes(tmp_path):
     runs.run_experiment("vote_ablation", jobs=2, out=tmp_path, cache=tmp_path / "runs")
     name = "data/results/vote_ablation.parquet"
     assert (tmp_path / name).read_bytes() == (ROOT / name).read_bytes()
+
+
+@pytest.mark.parametrize("out", ["", ".", "docs", "build/..", "notebooks", str(ROOT), "build/lab"])
+def test_a_notebook_run_by_hand_never_writes_to_published_folders(out, capsys, monkeypatch):
+    monkeypatch.delenv("OCRR_BY_MAKE", raising=False)
+    folder = files.output_folder(out)
+    assert folder == ROOT / "build/lab" and f"writes to {folder}" in capsys.readouterr().out
+
+
+def test_make_writes_published_files_and_those_of_variants(tmp_path, monkeypatch):
+    assert files.output_folder(tmp_path) == tmp_path  # by hand, too: it is not the checkout
+    monkeypatch.setenv("OCRR_BY_MAKE", "1")
+    for out in ("", "build/variants/SEEDS-0/", tmp_path):
+        assert files.output_folder(out) == ROOT / out
+
+
+def test_results_made_by_hand_are_read_before_published_ones_but_not_by_make(tmp_path, monkeypatch):
+    monkeypatch.delenv("OCRR_BY_MAKE", raising=False)
+    published = runs.published("full_sweep", tmp_path)
+    assert_same(runs.made("full_sweep", tmp_path), published)
+    assert not any(tmp_path.iterdir())  # no copy, which would be read when it is out of date
+    runs.write_results(published.head(3), runs.path_of("full_sweep", tmp_path))
+    assert len(runs.made("full_sweep", tmp_path)) == 3
+    monkeypatch.setenv("OCRR_BY_MAKE", "1")
+    with pytest.raises(InputError, match="lora.parquet is missing"):
+        runs.made("lora", tmp_path)
+    runs.published("lora", tmp_path)
+    assert_same(runs.made("lora", tmp_path), runs.published("lora"))
+
+
+def test_a_checkout_without_a_folder_to_write_to_keeps_runs_in_the_users_cache(tmp_path):
+    checkout = tmp_path / "check out"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "ocrrlib", checkout / "ocrrlib", ignore=ignored)
+    (checkout / "data").symlink_to(ROOT / "data")
+    (checkout / "build").touch()  # no folder: this stops root as well
+    home = tmp_path / "home"
+    variables = {"HOME": str(home), "XDG_CACHE_HOME": str(home), "PYTHONPATH": str(checkout)}
+    unset = ("OCRR_CACHE_DIR", "OCRR_BY_MAKE")
+    variables = {n: v for n, v in os.environ.items() if n not in unset} | variables
+    program = "from ocrrlib.files import *; print(cache_folder()); print(output_folder())"
+    for command in (["-m", "ocrrlib", "run", "ncm", "--seeds", "0"], ["-c", program]):
+        done = subprocess.run(
+            [sys.executable, *command], cwd=tmp_path, env=variables, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == f"{home}/ocrr"
+    assert done.stdout.splitlines()[-1] == f"{home}/ocrr/lab"
+    assert [path for path in (home / "ocrr/own").rglob("*") if path.is_file()]
 
 
 @pytest.mark.parametrize("failure", [RuntimeError, KeyboardInterrupt])

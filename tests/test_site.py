@@ -1,6 +1,7 @@
 """The site: built by Sphinx from two executed notebooks, read in headless Chromium."""
 
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -106,15 +107,23 @@ def test_every_figure_and_table_is_shown(page, published, site, pages):
 
 
 @pytest.mark.parametrize("name", BOOKS)
-def test_a_notebook_opens_in_binder_in_jupyterlab_and_as_one_file(name, site, pages):
+def test_a_notebook_opens_in_jupyterlab_and_as_one_file(name, site, pages):
     links = " ".join(pages[site / f"notebooks/{name}.html"][0])
     assert (
         f"http://localhost:8888/lab/tree/notebooks/{name}.ipynb" in links
         and f"../{name}.html" in links
     )
-    assert re.search(
-        rf"https://mybinder\.org/v2/gh/\S+\?urlpath=lab/tree/notebooks/{name}\.ipynb", links
-    )
+
+
+@pytest.mark.parametrize("repository", [None, "someone/their.fork"])
+def test_a_notebook_opens_in_binder_if_the_repository_is_known(repository, tmp_path):
+    (tmp_path / "docs").mkdir()
+    shutil.copy(ROOT / "docs/conf.py", tmp_path / "docs")
+    cited = f"repository-code: https://github.com/{repository}\n" if repository else ""
+    (tmp_path / "CITATION.cff").write_text(f"title: x\n{cited}")
+    buttons = runpy.run_path(str(tmp_path / "docs/conf.py"))["BUTTONS"]
+    assert ("Binder" in buttons) == bool(repository) and "OWNER" not in buttons
+    assert repository is None or f"/gh/{repository}/HEAD?urlpath=lab/tree/notebooks/" in buttons
 
 
 def test_tables_of_a_notebook_are_html_and_widgets_are_left_out(site):

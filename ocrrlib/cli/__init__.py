@@ -6,9 +6,11 @@ your own.
 
 import sys
 import traceback
+from typing import Annotated
 
 import typer
 
+from ocrrlib import __version__
 from ocrrlib.cli.benchmark import app
 from ocrrlib.cli.memory import memories
 from ocrrlib.cli.options import warnings_in_one_line
@@ -16,6 +18,24 @@ from ocrrlib.escapes import visible
 from ocrrlib.files import InputError
 
 app.add_typer(memories, name="memory")
+
+
+def _tell_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"ocrr {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_tell_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """OCRR: how fast classifiers learn new classes from corrections, and what they forget."""
 
 
 def main(arguments: list[str] | None = None) -> None:

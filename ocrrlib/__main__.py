@@ -1,0 +1,5 @@
+"""``python -m ocrrlib``: the command ``ocrr``."""
+
+from ocrrlib.cli import main
+
+main()
