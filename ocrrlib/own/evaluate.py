@@ -1,5 +1,7 @@
 """Evaluate your system: an object of your own, of scikit-learn or river, or a registry name."""
 
+import inspect
+import operator
 import random
 import sys
 from collections.abc import Callable, Sequence
@@ -9,7 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ocrrlib.embeddings import Embedded, load, load_sentences
+from ocrrlib.datasets import DATASETS, load_texts
+from ocrrlib.embeddings import Embedded, load, load_sentences, path_of
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.experiments import parse_seeds
 from ocrrlib.files import InputError, cache_folder, pick
@@ -82,9 +85,17 @@ def evaluate(
     title = name or title_of(system)
     seeds = parse_seeds(seeds)
     rule = _policy(policy)
-    data = _load(dataset, encoder, reads_text=isinstance(as_system(system), TextSystem))
+    every = _count("every", every)
+    jobs = _count("jobs", jobs)
+    _check_encoder(encoder)
+    reads_text = isinstance(as_system(system), TextSystem)
+    if held_out is not None:
+        held_out = _count("held_out", held_out)
+        _check_held_out(held_out, _classes_unencoded(dataset, encoder))
+    data = _load(dataset, encoder, reads_text)
     if held_out is None:
         held_out = min(HELD_OUT, max(1, len(data.classes) // 4))
+    _check_held_out(held_out, data.classes)
     encoder_name = encoder if isinstance(encoder, str) else None
     options = (system, encoder_name, rule, held_out, every)
     tasks = [
@@ -97,12 +108,60 @@ def evaluate(
 
     cell = {"dataset": data.dataset, "encoder": data.encoder, "policy": rule.name}
     rows = []
-    for seed, checkpoints in zip(seeds, runs):
+    sizes = []
+    for seed, found in zip(seeds, runs):
         run = cell | {"seed": seed, "system": title}
-        rows += [run | checkpoint for checkpoint in checkpoints]
+        rows += [run | checkpoint for checkpoint in found["checkpoints"]]
+        sizes.append(found["rows"])
     curve = pd.DataFrame(rows)
     reached = finals(curve).assign(fingerprint=data.fingerprint, held_out=held_out, every=every)
+    tested = pd.DataFrame(sizes, columns=["novel_rows", "original_rows"])
+    reached = reached.assign(classes=len(data.classes)).join(tested)
     return Evaluation(title, curve, reached)
+
+
+def _count(name, value):
+    """A whole number from 1 of any type; ``InputError`` for others, ``True`` among them."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = 0
+    if number < 1 or isinstance(value, (bool, np.bool_)):
+        raise InputError(f"{name} {value!r} cannot be used: give a whole number from 1")
+    return number
+
+
+def _check_encoder(encoder):
+    function = getattr(encoder, "encode", encoder)
+    if inspect.isclass(encoder) or not (isinstance(encoder, (str, Path)) or callable(function)):
+        raise InputError(
+            f"encoder {encoder!r} cannot be used: give a name, a function from texts to vectors, "
+            "or an object with such a method encode"
+        )
+
+
+def _check_held_out(held_out, classes):
+    """Refuse to hold out all classes, or more; nothing is known of ``classes`` if they are None."""
+    if classes is not None and held_out >= len(classes):
+        raise InputError(
+            f"{held_out} held-out classes are too many, as there are {len(classes)} classes: "
+            "hold out fewer, so that some are known"
+        )
+
+
+def _classes_unencoded(dataset, encoder):
+    """Classes of a dataset whose texts are yet to be encoded; None of any other one."""
+    if isinstance(dataset, str) and dataset in DATASETS:
+        encoded = isinstance(encoder, (str, Path)) and path_of(dataset, encoder).exists()
+        return None if encoded else load_texts(dataset).labels[0]
+    if isinstance(dataset, (str, Path, pd.DataFrame)):
+        return read_data(dataset, encoder=_ones).classes
+    return None
+
+
+def _ones(texts):
+    """Rows (n, 1) in place of embeddings, to read data without them."""
+    return np.ones((len(texts), 1))
 
 
 def _policy(policy):
@@ -133,11 +192,14 @@ def _load(dataset, encoder, reads_text):
 
 
 def _run(data, seed, system, encoder, policy, held_out, every):
-    """Checkpoints of one seed, as dicts."""
+    """Checkpoints of one seed, as dicts, and the numbers of novel and original test rows."""
     scenario = make_scenario(data, seed, cap=None, held_out=held_out)
     random.seed(seed)
     np.random.seed(seed)
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(seed)
     checkpoints = run_stream(as_system(system, seed, encoder), scenario, policy, every)
-    return [checkpoint.scalars for checkpoint in checkpoints]
+    return {
+        "checkpoints": [checkpoint.scalars for checkpoint in checkpoints],
+        "rows": [len(scenario.y_novel), len(scenario.y_original)],
+    }
