@@ -123,7 +123,7 @@ def page(table: pd.DataFrame) -> str:
         parts.append(
             f'<input type="radio" name="cell" id="{name}"{chosen}>\n'
             f'<label for="{name}">{escape(title)}</label>\n'
-            f"<section><h2>{escape(title)}</h2>\n<p>{escape(setting)}</p>\n{rows}</section>\n"
+            f"<section>\n<p>{escape(setting)}</p>\n{rows}\n</section>\n"
         )
     return f'<div class="tabs">\n{"".join(parts)}</div>\n'
 

@@ -227,7 +227,7 @@ class River(Own):
             return False
         try:
             self.model.predict_proba_one(_features(x))
-        except NotImplementedError:
+        except (NotImplementedError, AttributeError):  # of river, of scikit-learn inside river
             return False
         return True
 
