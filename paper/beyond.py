@@ -23,8 +23,8 @@ def joined(runs: pd.DataFrame, accuracies: pd.DataFrame) -> pd.DataFrame:
     """One row per dataset, policy and system: ``target.means``, ``seeds``, and each metric.
 
     ``starts_at`` is mean original accuracy before the stream, ``lost`` that less the one at its
-    end. A metric's mean has its own name; with ``<metric>_`` before them there are the other columns of
-    ``accuracies``.
+    end. A metric's mean has its own name; with ``<metric>_`` before them there are the other
+    columns of ``accuracies``.
     """
     index = [*DATASET_POLICY, "system"]
     table = means(runs).drop(columns=["novel", "original"])

@@ -99,6 +99,23 @@ def test_results_whose_files_would_have_one_name_are_refused(systems, options, c
     assert not pathlib.Path("rows").exists() and not list(pathlib.Path("..").glob("mine.csv"))
 
 
+def test_rows_of_other_runs_stay_in_the_file_of_a_system(vectors):
+    def run(*options):
+        command = ("run", "ncm", "--data", vectors, "--held-out", 2, "--out", "rows", *options)
+        status, _, err = ocrr(*command)
+        assert status == 0, err
+        return pd.read_csv("rows/ncm.csv")
+
+    first = run("--seeds", "0-1")
+    both = run("--seeds", "0-1", "-p", "random50")
+    assert both["policy"].tolist() == 2 * ["oracle"] + 2 * ["random50"]
+    pd.testing.assert_frame_equal(both.head(2), first)
+    assert len(run("--seeds", "1-2")) == 5
+    pathlib.Path("rows/ncm.csv").write_text("something else\n")
+    status, _, err = ocrr("run", "ncm", "--data", vectors, "--seeds", "0", "--out", "rows")
+    assert status == 2 and "rows/ncm.csv has no rows" in err
+
+
 def test_your_texts_columns_and_encoder():
     table = pd.DataFrame(
         {"body": [f"{word} {n}" for word in ("abc", "def", "ghi") for n in range(8)]}

@@ -120,7 +120,7 @@ def run(
         )
         results.append(found)
         if out is not None:
-            found.to_csv(out / f"{found.name}.csv", source)
+            found.to_csv(out / f"{found.name}.csv", source, keep=True)
         if compare:
             typer.echo(repr(found))
         else:

@@ -87,7 +87,7 @@ def _unfitted(part: Any, seed: int) -> Any:
     if type(part) in (list, tuple):
         return type(part)([_unfitted(one, seed) for one in part])
     if type(part) is dict:
-        return {name: _unfitted(one, seed) for name, one in part.items()}
+        return {name: seed if name in SEEDS else _unfitted(one, seed) for name, one in part.items()}
     if inspect.isclass(part):
         return part
     if hasattr(part, "get_params"):
@@ -104,7 +104,7 @@ def _unfitted_sklearn(model, seed):
     for name, value in model.get_params().items():
         if name.split("__")[-1] in SEEDS:
             model.set_params(**{name: seed})
-        elif hasattr(value, "_get_params"):  # of river, whose training is no part of such a clone
+        elif hasattr(value, "_get_params") or type(value) in (list, tuple, dict):
             model.set_params(**{name: _unfitted(value, seed)})
     return model
 
@@ -180,8 +180,8 @@ class Own:
         if np.isnan(numbers).any():
             raise InputError(
                 f"{title_of(self.model)}.{method} must give numbers ({len(numbers)}, "
-                f"{self.n_classes}), but there is NaN for a class with rows: choose a method, or "
-                "settings, that can learn row by row"
+                f"{self.n_classes}), but it gave NaN: choose a method, or settings, that can learn "
+                "row by row"
             )
 
     def correct(self, x: np.ndarray, y: int) -> None:
@@ -324,7 +324,8 @@ def _normalised(p):
 
 def _trained(model):
     """Whether a model has attributes that, by scikit-learn's convention, come from training."""
-    return any(name.endswith("_") and not name.startswith("_") for name in vars(model))
+    attributes = getattr(model, "__dict__", {})
+    return any(name.endswith("_") and not name.startswith("_") for name in attributes)
 
 
 def _refuse_others(model, classifies):

@@ -45,11 +45,12 @@ def evaluate(
     Parameters
     ----------
     system : str, callable or object
-        Name in the registry; an object with ``fit``, ``predict`` and ``correct``, or a scikit-learn
-        or river classifier, of which each seed gets a deep copy; or a class or function that makes
-        one of these. The seed is passed on as ``seed`` or ``random_state`` where there is such a
-        parameter. With ``predict_proba(X)``, class probabilities (m, C), or those of the library,
-        the result has curves, see ``ocrrlib.metrics``.
+        Name in the registry; an object with ``fit``, ``predict`` and ``correct``, of which each
+        seed gets a deep copy; a scikit-learn or river classifier, of which each seed gets an
+        unfitted copy with the same settings; or a class or function that makes one of these. The
+        seed is passed on as ``seed`` or ``random_state`` where there is such a parameter, in parts
+        of a classifier, too. With ``predict_proba(X)``, class probabilities (m, C), or those of the
+        library, the result has curves, see ``ocrrlib.metrics``.
     dataset : str, path, DataFrame, dict of arrays or Embedded
         Name of a published dataset, or what ``read_data`` reads or returns.
     seeds : sequence of int or str
@@ -73,7 +74,8 @@ def evaluate(
     Raises
     ------
     InputError
-        If a name is unknown, an option out of range, or the system or data cannot be used.
+        If a name is unknown, an option out of range, or the system or data cannot be used. Of an
+        answer or score that cannot be used, seed and step are named.
     RuntimeError
         If the system raises an error; the seeds that were finished are kept.
 
@@ -91,8 +93,7 @@ def evaluate(
     reads_text = isinstance(as_system(system), TextSystem)
     if held_out is not None:
         held_out = _count("held_out", held_out)
-        _check_held_out(held_out, _classes_unencoded(dataset, encoder))
-    data = _load(dataset, encoder, reads_text)
+    data = _load(dataset, encoder, reads_text, held_out)
     if held_out is None:
         held_out = min(HELD_OUT, max(1, len(data.classes) // 4))
     _check_held_out(held_out, data.classes)
@@ -141,27 +142,12 @@ def _check_encoder(encoder):
 
 
 def _check_held_out(held_out, classes):
-    """Refuse to hold out all classes, or more; nothing is known of ``classes`` if they are None."""
-    if classes is not None and held_out >= len(classes):
+    """Refuse to hold out all classes, or more; what is None is not known yet."""
+    if held_out is not None and held_out >= len(classes):
         raise InputError(
             f"{held_out} held-out classes are too many, as there are {len(classes)} classes: "
             "hold out fewer, so that some are known"
         )
-
-
-def _classes_unencoded(dataset, encoder):
-    """Classes of a dataset whose texts are yet to be encoded; None of any other one."""
-    if isinstance(dataset, str) and dataset in DATASETS:
-        encoded = isinstance(encoder, (str, Path)) and path_of(dataset, encoder).exists()
-        return None if encoded else load_texts(dataset).labels[0]
-    if isinstance(dataset, (str, Path, pd.DataFrame)):
-        return read_data(dataset, encoder=_ones).classes
-    return None
-
-
-def _ones(texts):
-    """Rows (n, 1) in place of embeddings, to read data without them."""
-    return np.ones((len(texts), 1))
 
 
 def _policy(policy):
@@ -176,8 +162,11 @@ def _policy(policy):
     return policy
 
 
-def _load(dataset, encoder, reads_text):
-    """The vectors, or the sentences, of any dataset that ``evaluate`` takes."""
+def _load(dataset, encoder, reads_text, held_out):
+    """The vectors, or the sentences, of any dataset that ``evaluate`` takes.
+
+    Texts are encoded only if there are more classes than are to be held out.
+    """
     if reads_text:
         if not isinstance(dataset, str):
             raise InputError(
@@ -187,8 +176,20 @@ def _load(dataset, encoder, reads_text):
     if isinstance(dataset, Embedded):
         return dataset
     if isinstance(dataset, str) and not Path(dataset).suffix:
+        pick("dataset", dataset, DATASETS)
+        named = isinstance(encoder, (str, Path))
+        if not (named and path_of(dataset, encoder).exists()):
+            _check_held_out(held_out, load_texts(dataset).labels[0])
         return load(dataset, encoder)
+    if held_out is not None:
+        unencoded = read_data(dataset, encoder=_ones)
+        _check_held_out(held_out, unencoded.classes)
     return read_data(dataset, encoder=encoder)
+
+
+def _ones(texts):
+    """Rows (n, 1) in place of embeddings, to read data without them."""
+    return np.ones((len(texts), 1))
 
 
 def _run(data, seed, system, encoder, policy, held_out, every):

@@ -1,6 +1,7 @@
 """Results of a system, and its rank among all published systems."""
 
 import functools
+import io
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +25,8 @@ MEASURED = [name for name in METRICS if name not in FOLLOWING]
 CELL = ["dataset", "fingerprint", "encoder", "policy", "held_out", "every"]
 STREAM = ["dataset", "policy", "held_out", "every", "seed"]
 COMPARABLE = ["dataset", "policy", "held_out", "every", "encoder"]  # with published runs
-# Of the leaderboard's rows.
-COLUMNS = ["system", "source", *CELL, "seed", *MEASURED, "version", "date"]
+COLUMNS = ["system", "source", *CELL, "seed", *MEASURED, "version", "date"]  # of the leaderboard
+ROW = ["system", "source", *CELL, "seed"]  # names a row there
 PUBLISHED = "published here"
 OWN = "own run"
 
@@ -194,16 +195,28 @@ class Evaluation:
         gaps = gaps[table["metric"]]
         return table.assign(higher=(gaps > 0).sum().to_numpy(), lower=(gaps < 0).sum().to_numpy())
 
-    def to_csv(self, path: str | Path, source: str = OWN, date: str | None = None) -> None:
+    def to_csv(
+        self,
+        path: str | Path,
+        source: str = OWN,
+        date: str | None = None,
+        keep: bool = False,
+    ) -> None:
         """Write rows of the leaderboard, one per seed, whole or not at all.
 
         ``source`` names the author of the result, or links to it; ``date`` is YYYY-MM-DD, by
-        default today. `make leaderboard` ranks the files in ``data/results/leaderboard/``.
+        default today. With ``keep``, rows of other runs that the file has stay there. `make
+        leaderboard` ranks the files in ``data/results/leaderboard/``.
         """
         check_name("source", source)
         date = date or time.strftime("%Y-%m-%d")
         rows = self.runs.assign(source=source, version=__version__, date=date)
-        write_text(path, rows[COLUMNS].round(6).to_csv(index=False, lineterminator="\n"))
+        text = rows[COLUMNS].round(6).to_csv(index=False, lineterminator="\n")
+        if keep and Path(path).exists():
+            both = pd.concat([_as_text(path), _as_text(io.StringIO(text))])
+            both = both.drop_duplicates(ROW, keep="last")
+            text = both.to_csv(index=False, lineterminator="\n")
+        write_text(path, text)
 
     @property
     def title(self) -> str:
@@ -227,7 +240,19 @@ class Evaluation:
         return f"<{self.title}: {shown}, {means['corrections']:.0f} corrections>"
 
 
+def _as_text(file):
+    """Rows of the leaderboard with all fields as they stand; ``InputError`` if there are none."""
+    try:
+        return pd.read_csv(file, dtype=str, keep_default_na=False)[COLUMNS]
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(
+            f"{file} has no rows of the leaderboard to which others could be added: "
+            "move it, or choose another name"
+        ) from error
+
+
 def _span(numbers):
     """The one number of all seeds, or the least and the largest, as text."""
-    least, most = numbers.min(), numbers.max()
+    least = numbers.min()
+    most = numbers.max()
     return f"{least:,}" if least == most else f"{least:,} to {most:,}"
