@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 
+from ocrrlib.files import InputError
 from ocrrlib.metrics import Checkpoint, measure
 from ocrrlib.policies import Policy
 from ocrrlib.scenario import Scenario
@@ -64,7 +66,18 @@ def run_stream(
     watch = getattr(system, "watch", lambda Q: Unwatched(system, Q))
     queries = watch(scenario.queries)
     for position in positions(system, scenario, policy, queries, every):
-        yield measure(position, queries, scenario, system)
+        with named(position.step):
+            checkpoint = measure(position, queries, scenario, system)
+        yield checkpoint
+
+
+@contextmanager
+def named(step: int) -> Iterator[None]:
+    """Name the step in an ``InputError`` of a system."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"step {step}: {error}") from error
 
 
 def positions(system, scenario, policy, queries, every) -> Iterator[Position]:
@@ -84,16 +97,17 @@ def positions(system, scenario, policy, queries, every) -> Iterator[Position]:
     yield Position(0, corrections, mistakes)
     for i in range(n):
         row = np.array([i])
-        wrong = bool(queries.answers(row)[0] != scenario.y_stream[i])
-        asked = draws[i] if gate is None else gate.asks(queries.predict_proba(row)[0])
-        mistakes += wrong
-        if wrong and asked:
-            pending.append(i)
         ends = i + 1 == n
-        while pending and (ends or pending[0] + policy.delay <= i):
-            due = pending.popleft()
-            system.correct(scenario.X_stream[due], int(labels[due]))
-            corrections += 1
+        with named(i):
+            wrong = bool(queries.answers(row)[0] != scenario.y_stream[i])
+            asked = draws[i] if gate is None else gate.asks(queries.predict_proba(row)[0])
+            mistakes += wrong
+            if wrong and asked:
+                pending.append(i)
+            while pending and (ends or pending[0] + policy.delay <= i):
+                due = pending.popleft()
+                system.correct(scenario.X_stream[due], int(labels[due]))
+                corrections += 1
         if ends or (i + 1) % every == 0:
             yield Position(i + 1, corrections, mistakes)
 

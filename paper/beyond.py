@@ -22,12 +22,15 @@ LEAST = -30  # points, down to which differences are shown
 def joined(runs: pd.DataFrame, accuracies: pd.DataFrame) -> pd.DataFrame:
     """One row per dataset, policy and system: ``target.means``, ``seeds``, and each metric.
 
-    A metric's mean has its own name; with ``<metric>_`` before them there are the other columns of
-    ``accuracies``.
+    ``starts_at`` is mean original accuracy before the stream, ``lost`` that less the one at its
+    end. A metric's mean has its own name; with ``<metric>_`` before them there are the other
+    columns of ``accuracies``.
     """
     index = [*DATASET_POLICY, "system"]
     table = means(runs).drop(columns=["novel", "original"])
-    table = table.join(runs.groupby(index)[["best_hm", "start"]].mean(), on=index)
+    more = runs.rename(columns={"start": "starts_at"})
+    more["lost"] = more["starts_at"] - more["original"]
+    table = table.join(more.groupby(index)[["best_hm", "starts_at", "lost"]].mean(), on=index)
     for metric, own in accuracies.groupby("metric", sort=False):
         own = own.set_index(index).drop(columns=["metric", "seeds"]).add_prefix(f"{metric}_")
         own.columns = [name.removesuffix("_mean").replace("_t_", "_") for name in own]

@@ -1,6 +1,8 @@
 """Rank published and contributed systems: figures/leaderboard.csv and figures/leaderboard.md."""
 
 import sys
+from collections.abc import Iterator
+from html import escape
 from pathlib import Path
 
 import pandas as pd
@@ -10,10 +12,9 @@ from ocrrlib.files import ROOT, InputError, check_name, write_text
 from ocrrlib.own.evaluation import (
     CELL,
     COLUMNS,
-    DROP,
-    FLOOR,
-    METRICS,
+    MEASURED,
     PUBLISHED,
+    following,
     published_runs,
     ranking,
 )
@@ -22,14 +23,15 @@ from paper.style import cell_title
 
 CONTRIBUTED = ROOT / "data/results/leaderboard"
 NAMES = ["system", "source", "version", "date", *CELL[:4]]
-NUMBERS = ["held_out", "every", "seed", *METRICS]
+NUMBERS = ["held_out", "every", "seed", *MEASURED]
+SEEDS = 20  # of a system that is ranked, as many as of the published ones
 CAPTION = (
-    "Published and contributed systems, best first by *anytime novel*: novel accuracy, averaged "
-    "over the stream. *Novel* and *original* are the accuracies at its end, *ausuc* is the area "
-    "under the curve of both. Means over seeds ± half the width of the 95 % t interval. Systems "
-    "that have *collapsed* come after all others, whatever they learnt: their original accuracy is "
-    f"more than {100 * DROP:.0f} points below that of {FLOOR}, which learns nothing from the "
-    "stream."
+    "Published and contributed systems, best first by *HM*, the harmonic mean of *novel* and "
+    "*original*, the accuracies at the end of the stream: who forgets the known classes ranks as "
+    "low as who learns no new one. *AUSUC* is the area under the curve of both. *Starts at* is "
+    "original accuracy before the first correction, *lost* are the points from there to the end. "
+    "Means over seeds ± half the width of the 95 % t interval. Rows of fewer than "
+    f"{SEEDS} seeds come last, without a rank."
 )
 
 
@@ -40,7 +42,7 @@ def contributed(path: Path) -> pd.DataFrame:
     """
     try:
         rows = pd.read_csv(path, dtype=dict.fromkeys(NAMES, str))[COLUMNS]
-        rows = rows.astype(dict.fromkeys(METRICS, float))
+        rows = rows.astype(dict.fromkeys(MEASURED, float))
         for value in pd.unique(rows[NAMES].to_numpy().ravel()):
             check_name("name", value)
         _check_numbers(rows)
@@ -54,7 +56,7 @@ def contributed(path: Path) -> pd.DataFrame:
 def _check_numbers(rows):
     numbers = rows[NUMBERS].fillna({"ausuc": 0})  # a system without probabilities has none
     negative = not numbers.ge(0).all(axis=None)
-    above_one = rows[METRICS[:-1]].gt(1).any(axis=None)
+    above_one = rows[MEASURED[:-1]].gt(1).any(axis=None)
     if rows.empty or negative or above_one:
         raise ValueError("there are no rows, negative numbers or accuracies above 1")
 
@@ -62,48 +64,80 @@ def _check_numbers(rows):
 def leaderboard(folder: Path = CONTRIBUTED) -> pd.DataFrame:
     """One row per cell and system: the cell, ``rank``, then as ``ranking``.
 
-    Equals have equal ranks.
+    Equals have equal ranks. Systems of fewer than ``SEEDS`` seeds have none and come last.
     """
     published = published_runs().copy()
     # As contributed rows are.
-    published[METRICS] = published[METRICS].map(lambda value: round(value, 6))
+    published[MEASURED] = published[MEASURED].map(lambda value: round(value, 6))
     datasets = published[["dataset", "encoder"]].drop_duplicates().itertuples(index=False)
     prints = {dataset: load(dataset, encoder).fingerprint for dataset, encoder in datasets}
     runs = [published.assign(fingerprint=published["dataset"].map(prints))]
     runs = pd.concat(runs + [contributed(path) for path in sorted(folder.glob("[!.]*.csv"))])
     blocks = []
-    for place, own in runs.groupby(CELL, sort=False):
+    for place, own in following(runs).groupby(CELL, sort=False):
         block = ranking(own)
-        score = block["anytime novel"] - 2 * block["collapsed"]
-        ranks = score.rank(ascending=False, method="min").astype(int)
+        enough = block["seeds"] >= SEEDS
+        ranks = block["hm"].where(enough).rank(ascending=False, method="min").astype("Int64")
         cell = block.assign(**dict(zip(CELL, place)), draw="fresh", cap="", rank=ranks)
-        blocks.append(cell[[*CELL[:5], "draw", "cap", CELL[5], "rank", *block]])
+        cell = cell[[*CELL[:5], "draw", "cap", CELL[5], "rank", *block]]
+        blocks.append(cell.sort_values("rank", kind="stable", na_position="last"))
     return pd.concat(blocks, ignore_index=True)
 
 
-def markdown(table: pd.DataFrame) -> str:
-    """The same for readers: a heading and a table for each cell."""
-    blocks = [f"# Leaderboard\n\n{CAPTION}"]
+def cells(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """Title, setting and rows as readers see them, of each cell of a leaderboard."""
     for (dataset, _, encoder, policy, held_out, every), block in table.groupby(CELL, sort=False):
         often = "" if every == EVERY else f" every {every} stream items"
-        heading = f"## {cell_title(dataset, policy)}\n\n"
-        heading += f"{encoder}, {held_out} classes held out, all test rows{often}"
-        text = {"Rank": block["rank"], "System": block["system"]}
-        text |= {name: _half(block, name) for name in METRICS[:2]}
-        text["Collapsed"] = block["collapsed"].map({True: "collapsed", False: ""})
-        text |= {name: _half(block, name) for name in METRICS[2:-1] if name in block}
-        text["corrections"] = block["corrections"].map("{:.0f}".format)
-        text |= {"Seeds": block["seeds"], "Source": block["source"]}
-        text = pd.DataFrame(text).rename(columns=str.capitalize)
-        blocks.append(f"{heading}\n\n{text.to_markdown(index=False, disable_numparse=True)}")
+        setting = f"{encoder}, {held_out} classes held out, all test rows{often}"
+        text = {
+            "Rank": ["–" if pd.isna(rank) else f"{rank:.0f}" for rank in block["rank"]],
+            "System": block["system"],
+            "Novel": _half(block, "novel"),
+            "Original": _half(block, "original"),
+            "HM": _half(block, "hm"),
+            "AUSUC": _half(block, "ausuc"),
+            "Starts at": _half(block, "starts at"),
+            "Lost (pp)": _half(block, "lost", 100, 1),
+            "Seeds": block["seeds"],
+            "Source": block["source"],
+        }
+        yield cell_title(dataset, policy), setting, pd.DataFrame(text)
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """A leaderboard for readers: a heading and a table for each cell."""
+    blocks = [f"# Leaderboard\n\n{CAPTION}"]
+    for title, setting, text in cells(table):
+        rows = text.to_markdown(index=False, disable_numparse=True)
+        blocks.append(f"## {title}\n\n{setting}\n\n{rows}")
     return "\n\n".join(blocks) + "\n"
 
 
-def _half(block, name):
-    """Mean ± half the interval; the mean alone for one seed."""
-    halves = (block[f"{name} high"] - block[f"{name} low"]) / 2
-    means = ["–" if pd.isna(mean) else f"{mean:.3f}" for mean in block[name]]
-    return [mean + ("" if pd.isna(half) else f" ± {half:.3f}") for mean, half in zip(means, halves)]
+def page(table: pd.DataFrame) -> str:
+    """A leaderboard in HTML, a tab for each cell; the style of the site shows the chosen one."""
+    parts = []
+    for number, (title, setting, text) in enumerate(cells(table)):
+        chosen = "" if number else " checked"
+        name = f"cell-{number}"
+        rows = text.to_html(index=False, border=0, classes="leaderboard")
+        parts.append(
+            f'<input type="radio" name="cell" id="{name}"{chosen}>\n'
+            f'<label for="{name}">{escape(title)}</label>\n'
+            f"<section>\n<p>{escape(setting)}</p>\n{rows}\n</section>\n"
+        )
+    return f'<div class="tabs">\n{"".join(parts)}</div>\n'
+
+
+def _half(block, name, times=1, digits=3):
+    """Mean ± half the interval, so many times as large; the mean alone for one seed."""
+    if name not in block:
+        return ["–"] * len(block)
+    text = []
+    for mean, low, high in zip(block[name], block[f"{name} low"], block[f"{name} high"]):
+        shown = "–" if pd.isna(mean) else f"{times * mean:.{digits}f}"
+        half = "" if pd.isna(high) else f" ± {times * (high - low) / 2:.{digits}f}"
+        text.append(shown + half)
+    return text
 
 
 def main(folder: Path = CONTRIBUTED, target: Path = ROOT / "figures") -> None:

@@ -1,11 +1,10 @@
-"""Pareto fronts, systems that have collapsed, and the target for the proposed system."""
+"""Pareto fronts, and the target for the proposed system."""
 
 import numpy as np
 import pandas as pd
 
 from ocrrlib.experiments import BEFORE, OURS
 from ocrrlib.metrics import original_at
-from ocrrlib.own.evaluation import DROP, FLOOR
 from studies.statistics import (
     BOTH_ACCURACIES,
     DATASET_POLICY,
@@ -38,16 +37,14 @@ def on_front(novel: np.ndarray, original: np.ndarray) -> np.ndarray:
 
 
 def means(runs: pd.DataFrame, resamples: int = 2_000) -> pd.DataFrame:
-    """Mean accuracies by cell and system, ``collapsed``, ``front`` and ``front_seeds``.
+    """Mean accuracies by cell and system, ``front`` and ``front_seeds``.
 
-    ``collapsed``: see ``ocrrlib.own.evaluation.DROP``. ``front``: whether no other system of the
-    cell dominates this one; ``front_seeds``: how often so among drawn seeds.
+    ``front``: whether no other system of the cell dominates this one; ``front_seeds``: how often so
+    among drawn seeds.
     """
     found = {}
     for cell, novel, original in by_seed(runs, *BOTH_ACCURACIES):
         own = pd.DataFrame({"novel": novel.mean(), "original": original.mean()})
-        above_limit = own["original"] - (own["original"][FLOOR] - DROP)
-        own["collapsed"] = above_limit.round(12) < 0  # a difference by rounding alone is none
         own["front"] = on_front(own["novel"].to_numpy(), own["original"].to_numpy())
         n = len(novel)
         weights = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), resamples) / n

@@ -23,7 +23,7 @@ from ocrrlib.systems import SYSTEMS
 
 MINE = """
 import numpy as np
-from sklearn.naive_bayes import GaussianNB as Mine
+from sklearn.naive_bayes import BernoulliNB as Mine
 
 def letters(texts):
     return np.array([[text.count(letter) + 1 for letter in "abcdefghi"] for text in texts])
@@ -64,19 +64,58 @@ def test_run_prints_a_summary_of_each_system_and_writes_rows_of_the_leaderboard(
         "A",
     )
     status, out, err = ocrr("run", "ncm", "mine:Mine", "--data", vectors, *options)
-    assert (status, err) == (0, "") and "GaussianNB on vectors" in out
+    assert (status, err) == (0, "") and "BernoulliNB on vectors" in out
     wanted = evaluate("ncm", vectors, "0-1", "random50", held_out=2, every=5, progress=False)
     assert (
         f"ncm on vectors, random50, 2 seeds\n{wanted.summary.round(3).to_string(index=False)}\n"
         in out
     )
-    row = pd.read_csv("rows/GaussianNB.csv").to_dict("records")[0]
+    row = pd.read_csv("rows/BernoulliNB.csv").to_dict("records")[0]
     assert (row["system"], row["source"], row["held_out"], row["every"]) == (
-        "GaussianNB",
+        "BernoulliNB",
         "A",
         2,
         5,
     )
+
+
+def test_run_tells_the_numbers_of_classes_and_test_rows(vectors):
+    out = ocrr("run", "ncm", "--data", vectors, "--held-out", 2, "--seeds", "0-1")[1]
+    assert "2 of 6 classes held out; test rows: 16 novel, 32 original" in out
+    assert all(f" {metric} " in out for metric in ("hm", "starts at", "lost"))
+
+
+@pytest.mark.parametrize(
+    "systems, options, clue",
+    [
+        (("ncm", "slda"), ("--name", "mine"), "'mine' is for one system"),
+        (("mine:Mine", "other:Mine"), ("--out", "rows"), "would have one name"),
+        (("ncm", "ncm"), ("--out", "rows"), "would have one name"),
+        (("ncm",), ("--name", "../mine", "--out", "rows"), "slashes"),
+    ],
+)
+def test_results_whose_files_would_have_one_name_are_refused(systems, options, clue, vectors):
+    shutil.copy("mine.py", "other.py")
+    status, out, err = ocrr("run", *systems, "--data", vectors, *options)
+    assert (status, out) == (2, "") and clue in err and err.count("\n") == 1
+    assert not pathlib.Path("rows").exists() and not list(pathlib.Path("..").glob("mine.csv"))
+
+
+def test_rows_of_other_runs_stay_in_the_file_of_a_system(vectors):
+    def run(*options):
+        command = ("run", "ncm", "--data", vectors, "--held-out", 2, "--out", "rows", *options)
+        status, _, err = ocrr(*command)
+        assert status == 0, err
+        return pd.read_csv("rows/ncm.csv")
+
+    first = run("--seeds", "0-1")
+    both = run("--seeds", "0-1", "-p", "random50")
+    assert both["policy"].tolist() == 2 * ["oracle"] + 2 * ["random50"]
+    pd.testing.assert_frame_equal(both.head(2), first)
+    assert len(run("--seeds", "1-2")) == 5
+    pathlib.Path("rows/ncm.csv").write_text("something else\n")
+    status, _, err = ocrr("run", "ncm", "--data", vectors, "--seeds", "0", "--out", "rows")
+    assert status == 2 and "rows/ncm.csv has no rows" in err
 
 
 def test_your_texts_columns_and_encoder():
@@ -237,4 +276,4 @@ def test_the_module_runs_as_a_command_in_several_processes(module, vectors):
     done = subprocess.run(
         command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)}
     )
-    assert done.returncode == 0 and "GaussianNB on vectors" in done.stdout, done.stderr
+    assert done.returncode == 0 and "BernoulliNB on vectors" in done.stdout, done.stderr

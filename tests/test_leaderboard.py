@@ -2,11 +2,12 @@
 
 import pandas as pd
 import pytest
+from bs4 import BeautifulSoup
 
 from ocrrlib.files import ROOT, InputError
 from ocrrlib.own.evaluate import evaluate
 from ocrrlib.own.evaluation import PUBLISHED, Evaluation, finals
-from paper.leaderboard import contributed, leaderboard, main, markdown
+from paper.leaderboard import contributed, leaderboard, main, markdown, page
 
 
 @pytest.fixture
@@ -41,18 +42,53 @@ def test_a_contributed_system_stands_in_its_cell_with_its_source(ncm, tiny, tmp_
     )
     theirs = cell.loc["their_ncm"]
     ours = cell.loc["ncm"]
-    assert theirs["rank"] == ours["rank"] and theirs["collapsed"] and theirs["seeds"] == 20
-    same = ["novel", "original low", "anytime novel high", "corrections"]
+    assert theirs["rank"] == ours["rank"] and theirs["seeds"] == 20
+    same = ["novel", "original low", "starts at", "lost high", "hm", "corrections"]
     assert theirs[same].tolist() == pytest.approx(ours[same].tolist(), abs=1e-9)
-    alone = table[table["dataset"] == "tiny"]
-    assert alone["rank"].tolist() == [1] and not alone["collapsed"].any()
+    assert (table["dataset"] == "tiny").sum() == 1
     text = markdown(table)
     cells = table[["dataset", "policy"]].drop_duplicates()
     assert (
         text.count("\n## ") == len(cells)
         and "Ada, Example University" in text
         and "nan" not in text
+        and "<NA>" not in text
     )
+
+
+def test_systems_rank_by_both_accuracies_and_only_over_twenty_seeds(ncm, tmp_path):
+    rows = contributed(tmp_path / "ada.csv").assign(novel=1.0, original=1.0)
+    fewer = rows.query("seed < 19").assign(system="lucky")
+    fewer.to_csv(tmp_path / "lucky.csv", index=False)
+    rows.assign(system="forgetful", original=0.0).to_csv(tmp_path / "forgetful.csv", index=False)
+    rows.assign(system="perfect").to_csv(tmp_path / "perfect.csv", index=False)
+    table = leaderboard(tmp_path).query("dataset == 'banking77' and policy == 'oracle'")
+    assert table["system"].iloc[0] == "perfect" and table["rank"].iloc[0] == 1
+    assert table["system"].iloc[-1] == "lucky" and pd.isna(table["rank"].iloc[-1])
+    ranks = table.set_index("system")["rank"]
+    assert ranks["forgetful"] == ranks["static_linear"] == ranks.max()
+
+
+def test_readers_see_what_was_lost_of_what_a_system_starts_at(tmp_path):
+    table = leaderboard(tmp_path)
+    forgetting = table.set_index(["dataset", "policy", "system"])["lost"]
+    assert forgetting["clinc150", "oracle", "substrate"] == pytest.approx(0.0022, abs=1e-4)
+    assert forgetting["hwu64", "oracle", "pa"] > 0.3
+    pd.testing.assert_series_equal(
+        table["starts at"] - table["lost"], table["original"], check_names=False
+    )
+
+
+def test_the_page_has_a_tab_for_each_cell_with_intervals_and_seeds(tmp_path):
+    html = BeautifulSoup(page(leaderboard(tmp_path)), "html.parser")
+    tabs = html.select("input[type=radio] + label + section")
+    assert len(tabs) == len(html.select("input")) == 9
+    columns = "Rank,System,Novel,Original,HM,AUSUC,Starts at,Lost (pp),Seeds,Source".split(",")
+    for tab in tabs:
+        header = [cell.text for cell in tab.select("th")]
+        assert header == columns
+        best = [cell.text for cell in tab.select("tbody tr")[0].select("td")]
+        assert best[0] == "1" and all("±" in text for text in best[2:8]) and best[8] == "20"
 
 
 @pytest.mark.parametrize("source", ["<script>alert(1)</script>", "Ada\x1b[31m", "a|b", "", 3])

@@ -3,30 +3,44 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
 from conftest import Means
-from river import base, linear_model, multiclass, neighbors
-from sklearn.linear_model import LogisticRegression, SGDClassifier
+from river import (
+    base,
+    cluster,
+    compat,
+    ensemble,
+    forest,
+    linear_model,
+    multiclass,
+    naive_bayes,
+    neighbors,
+    preprocessing,
+)
+from sklearn.cluster import MiniBatchKMeans
+from sklearn.linear_model import LogisticRegression, SGDClassifier, SGDOneClassSVM, SGDRegressor
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import BernoulliNB, GaussianNB
 from sklearn.neural_network import MLPClassifier
 
 from ocrrlib import tasks
+from ocrrlib.datasets import Texts
 from ocrrlib.files import ROOT, InputError
 from ocrrlib.own.adapters import as_system
 from ocrrlib.own.evaluate import evaluate
 from ocrrlib.policies import Policy
 from ocrrlib.scenario import make_scenario
 from ocrrlib.systems import make
-from ocrrlib.systems.base import Storage, TextSystem
+from ocrrlib.systems.base import Storage, System, TextSystem
 
 QUIET = dict(progress=False, resume=False)
 SKLEARN = {
     "sgd": SGDClassifier(),
-    "gaussian": GaussianNB(),
     "bernoulli": BernoulliNB(),
     "mlp": MLPClassifier(hidden_layer_sizes=(32,), learning_rate_init=0.02),
 }
@@ -97,10 +111,7 @@ def test_compared_ranks_it_beside_its_published_twin_over_shared_seeds(banking, 
     twins = table[table["system"] == "ncm"].drop(columns=["source", "own"])
     assert len(table) == PUBLISHED + 1 and table["own"].sum() == 1 and set(table["seeds"]) == {2}
     pd.testing.assert_series_equal(twins.iloc[0], twins.iloc[1], check_names=False)
-    assert table["collapsed"].is_monotonic_increasing
-    assert all(
-        part["anytime novel"].is_monotonic_decreasing for _, part in table.groupby("collapsed")
-    )
+    assert table["hm"].is_monotonic_decreasing
     some = evaluate("ncm", banking, seeds=[19, 20], **QUIET).compared()
     assert set(some["seeds"]) == {1}
 
@@ -108,6 +119,77 @@ def test_compared_ranks_it_beside_its_published_twin_over_shared_seeds(banking, 
 def test_compared_refuses_what_is_not_published(banking):
     with pytest.raises(InputError, match="nothing is published for .*seeds 0 to 19"):
         evaluate("ncm", banking, [0], every=300, **QUIET).compared()
+
+
+def test_against_a_published_name_takes_its_published_runs(ncm):
+    rerun = evaluate("slda", "banking77", [0, 3], **QUIET)
+    pd.testing.assert_frame_equal(ncm.against("slda"), ncm.against(rerun))
+    assert (ncm.against("ncm")["mean"] == 0).all()
+
+
+@pytest.mark.parametrize(
+    "options, clue",
+    [
+        (dict(every=300), "every 300"),
+        (dict(held_out=9), "held_out 9"),
+        (dict(policy=Policy("half", 0.5)), "policy half"),
+        (dict(seeds=[20]), "these seeds"),
+    ],
+)
+def test_against_a_published_name_says_why_nothing_fits(options, clue, banking):
+    result = evaluate(**dict(system="ncm", dataset=banking, seeds=[0]) | options, **QUIET)
+    with pytest.raises(InputError, match=f"nothing is published for .*{clue}") as caught:
+        result.against("ledger_lda")
+    assert "\n" not in str(caught.value)
+
+
+def test_other_rows_under_a_published_name_are_not_compared(banking):
+    fewer = replace(banking, X_test=banking.X_test[::4], y_test=banking.y_test[::4])
+    result = evaluate("ncm", fewer, [0], **QUIET)
+    for compare in (result.compared, lambda: result.against("slda")):
+        with pytest.raises(InputError, match="other rows"):
+            compare()
+
+
+@pytest.mark.parametrize(
+    "other, clue",
+    [("ledger_lad", "did you mean 'ledger_lda'"), ("lora", "unknown"), (None, "no evaluation")],
+)
+def test_against_an_unknown_name_is_one_line(other, clue, ncm):
+    with pytest.raises(InputError, match=clue) as caught:
+        ncm.against(other)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_summary_has_hm_and_what_was_lost_and_the_sizes_are_told(banking, ncm):
+    means = ncm.summary.set_index("metric")["mean"]
+    hm = 2 / (1 / ncm.runs["novel"] + 1 / ncm.runs["original"])
+    first = ncm.curve.groupby("seed")["original_acc"].first().mean()
+    assert means["hm"] == pytest.approx(hm.mean()) and means["starts at"] == pytest.approx(first)
+    assert means["lost"] == pytest.approx(first - means["original"])
+    assert ncm.sizes == "10 of 77 classes held out; test rows: 400 novel, 2,680 original"
+    n = len(banking.y_test)
+    assert (ncm.runs["novel_rows"] + ncm.runs["original_rows"] == n).all()
+
+
+def never(texts):
+    raise AssertionError("nothing is to be encoded")
+
+
+@pytest.mark.parametrize("kind", ["file", "frame", "published"])
+def test_too_many_held_out_classes_are_refused_before_encoding(kind, tmp_path, monkeypatch):
+    texts = Texts(["a", "b", "c"], [*"abc"], ["a", "b", "c"], [*"abc"])
+    monkeypatch.setattr("ocrrlib.own.evaluate.load_texts", lambda name: texts)
+    frame = pd.DataFrame({"text": [f"text {n}" for n in range(12)], "label": [*"abc"] * 4})
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    dataset = {"file": tmp_path / "rows.csv", "frame": frame, "published": "banking77"}[kind]
+    with pytest.raises(InputError, match="3 held-out classes.*there are 3 classes"):
+        evaluate("ncm", dataset, [0], encoder=never, held_out=3, **QUIET)
+
+
+def test_too_many_held_out_classes_of_vectors_are_refused_in_the_same_words(tiny):
+    with pytest.raises(InputError, match="12 held-out classes.*there are 12 classes"):
+        evaluate("ncm", tiny, [0], held_out=12, **QUIET)
 
 
 def test_against_pairs_by_seed(tiny):
@@ -171,7 +253,7 @@ def test_an_object_with_probabilities_has_a_curve_and_others_have_none(tiny):
     assert "ausuc" not in set(plain.against(probable)["metric"])
 
 
-@pytest.mark.parametrize("name", ["gaussian", "bernoulli", "mlp", *RIVER])
+@pytest.mark.parametrize("name", ["bernoulli", "mlp", *RIVER])
 def test_a_classifier_of_a_library_with_probabilities_has_a_curve(name, tiny):
     ausuc = evaluate(ALL[name], tiny, [0], **QUIET).runs["ausuc"].item()
     assert 0.3 < ausuc <= 1
@@ -183,7 +265,7 @@ def test_probabilities_are_there_only_where_the_model_has_them(model, tiny):
     assert ausuc.isna().item() == (model != "mlp")
 
 
-@pytest.mark.parametrize("name", ["gaussian", "bernoulli", "mlp"])
+@pytest.mark.parametrize("name", ["bernoulli", "mlp"])
 def test_a_class_without_a_row_has_no_probability_and_the_others_sum_to_one(name, tiny):
     s = make_scenario(tiny, 0, held_out=4, cap=None)
     system = as_system(SKLEARN[name]).fit(s.X_initial, s.y_initial, s.classes)
@@ -195,22 +277,58 @@ def test_a_class_without_a_row_has_no_probability_and_the_others_sum_to_one(name
     np.testing.assert_allclose(system.predict_proba(s.queries).sum(axis=1), 1)
 
 
-def test_probabilities_that_are_missing_in_the_model_are_zero(tiny):
-    class Missing(MLPClassifier):
-        def predict_proba(self, X):
-            p = super().predict_proba(X)
-            p[::2, 0] = np.nan
-            p[1] = np.nan
-            return p
+class Missing(MLPClassifier):
+    """Of some rows it does not know the probability of a class."""
 
-    p = (
-        as_system(Missing())
-        .fit(tiny.X_train, tiny.y_train, tiny.classes)
-        .predict_proba(tiny.X_test)
-    )
-    assert (p[::2, 0] == 0).all()
-    assert (p[1] == 0).all()
-    np.testing.assert_allclose(np.delete(p, 1, 0).sum(axis=1), 1)
+    def predict_proba(self, X):
+        p = super().predict_proba(X)
+        p[::2, 0] = np.nan
+        return p
+
+
+class Undecided(SGDClassifier):
+    """Of some rows it has no score."""
+
+    def decision_function(self, X):
+        return np.where(np.arange(len(X))[:, None] % 2, super().decision_function(X), np.nan)
+
+
+class Unsure(neighbors.KNNClassifier):
+    """A river classifier without a probability."""
+
+    def predict_proba_one(self, x, **kwargs):
+        return dict.fromkeys(super().predict_proba_one(x), np.nan)
+
+
+class Scoreless(System):
+    """A system of the registry's kind without scores."""
+
+    def _fit(self, X, y):
+        pass
+
+    def _scores(self, X):
+        return np.full((len(X), self.n_classes), np.nan)
+
+    def storage(self):
+        return Storage(bytes=0)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        GaussianNB(),  # a class of one row has no variance
+        GaussianNB(var_smoothing=1e-2),
+        OneVsRestClassifier(GaussianNB()),
+        Missing(),
+        Undecided(),
+        Unsure(),
+        Scoreless(),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_nan_scores_are_an_error_with_system_seed_and_step(model, tiny):
+    with pytest.raises(InputError, match=rf"{type(model).__name__} on tiny, seed 3.*step \d+.*NaN"):
+        evaluate(model, tiny, [3], **QUIET)
 
 
 def test_a_river_model_without_any_probability_of_a_row_gives_zeros(tiny):
@@ -230,6 +348,104 @@ class Seeded(Means):
         super().__init__()
         self.seed = seed
         self.k = k
+
+
+def trained(model, data):
+    """A model of river that has met all training rows, those of classes to be held out too."""
+    for x, y in zip(data.X_train, data.y_train):
+        model.learn_one(dict(enumerate(x.tolist())), int(y))
+    return model
+
+
+TRAINED = {
+    "river": lambda data: trained(neighbors.KNNClassifier(), data),
+    "river pipeline": lambda data: trained(
+        preprocessing.StandardScaler() | naive_bayes.GaussianNB(), data
+    ),
+    "river list": lambda data: trained(
+        ensemble.VotingClassifier([neighbors.KNNClassifier(), naive_bayes.GaussianNB()]), data
+    ),
+    "river of scikit-learn": lambda data: trained(
+        compat.convert_sklearn_to_river(SGDClassifier(), classes=list(range(12))), data
+    ),
+    "scikit-learn": lambda data: BernoulliNB().fit(data.X_train, data.y_train),
+    "scikit-learn of river": lambda data: compat.convert_river_to_sklearn(
+        trained(neighbors.KNNClassifier(), data)
+    ),
+}
+
+
+@pytest.mark.parametrize("make_one", [False, True], ids=["object", "function"])
+@pytest.mark.parametrize("kind", TRAINED)
+def test_a_trained_classifier_of_a_library_starts_unfitted(kind, make_one, tiny):
+    model = TRAINED[kind](tiny)
+    curve = evaluate((lambda: model) if make_one else model, tiny, [0], **QUIET).curve
+    assert curve["novel_acc"].iloc[0] == 0 < curve["novel_acc"].iloc[-1]
+
+
+class Bare:
+    """A trained classifier with scikit-learn's methods, but for parameters."""
+
+    def __init__(self):
+        self.classes_ = [0]
+
+    def partial_fit(self, X, y, classes): ...
+
+    def predict(self, X): ...
+
+
+def test_a_trained_classifier_that_cannot_be_made_anew_is_refused(tiny):
+    with pytest.raises(InputError, match="Bare is fitted already"):
+        evaluate(Bare(), tiny, [0], **QUIET)
+
+
+FOREST = forest.ARFClassifier(n_models=2, seed=1)
+
+
+@pytest.mark.parametrize(
+    "model, part",
+    [
+        (preprocessing.StandardScaler() | FOREST, lambda model: model["ARFClassifier"].seed),
+        (multiclass.OneVsRestClassifier(FOREST), lambda model: model.classifier.seed),
+        (ensemble.VotingClassifier([FOREST, FOREST]), lambda model: model.models[0].seed),
+        (
+            compat.convert_river_to_sklearn(FOREST.clone()),
+            lambda model: model.river_estimator.seed,
+        ),
+        (OneVsRestClassifier(SGDClassifier()), lambda model: model.estimator.random_state),
+    ],
+    ids=["pipeline", "wrapper", "list", "river in scikit-learn", "scikit-learn in itself"],
+)
+def test_parts_of_a_model_get_the_seed(model, part):
+    assert part(as_system(model, 7).model) == 7
+
+
+def test_a_pipeline_with_a_forest_repeats_its_results(tiny):
+    model = preprocessing.StandardScaler() | forest.ARFClassifier(n_models=2)
+    one, other = (evaluate(model, tiny, [5], **QUIET).curve for _ in range(2))
+    pd.testing.assert_frame_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        linear_model.LinearRegression(),
+        preprocessing.StandardScaler() | linear_model.LinearRegression(),
+        preprocessing.TargetStandardScaler(linear_model.LinearRegression()),
+        neighbors.KNNRegressor(),
+        cluster.KMeans(),
+        compat.convert_river_to_sklearn(linear_model.LinearRegression()),
+        SGDRegressor(),
+        SGDRegressor,
+        SGDOneClassSVM(),
+        MiniBatchKMeans(),
+    ],
+    ids=str,
+)
+def test_what_is_no_classifier_is_refused(model):
+    with pytest.raises(InputError, match="is no classifier") as caught:
+        evaluate(model, "missing")
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -273,6 +489,11 @@ def test_global_draws_are_repeated(tiny):
         (dict(policy="orcale"), "policy"),
         (dict(policy=Policy("oracle", 0.5)), "policy 'oracle'"),
         (dict(dataset="rows.txt"), "rows.txt: not a file"),
+        *((dict(every=every), "every") for every in (0, -5, 2.5, "50", True, None)),
+        *((dict(held_out=held_out), "held_out") for held_out in (0, 10.0, True, "3", np.nan)),
+        *((dict(seeds=seeds), "seeds") for seeds in ("3-1", -1, "-1", "", [], [0, 0], [1.0])),
+        *((dict(jobs=jobs), "jobs") for jobs in (0, 1.5)),
+        *((dict(encoder=encoder), "encoder") for encoder in (3, None, object(), Means, [str])),
     ],
 )
 def test_what_cannot_be_used_is_refused_before_anything_runs(options, clue):

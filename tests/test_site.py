@@ -142,3 +142,15 @@ def test_a_page_fits_its_window_and_requests_nothing_elsewhere(page, width, site
     ]
     assert foreign == [] and complaints == []
     assert tab.run("document.documentElement.scrollWidth") <= tab.run("innerWidth") == width
+
+
+def test_the_leaderboard_is_read_on_a_narrow_window_a_tab_at_a_time(site, tab):
+    tab.show(width=400, height=900)
+    tab.open((site / "leaderboard.html").as_uri())
+    shown = "[...document.querySelectorAll('.tabs section')].map(one => one.offsetHeight > 0)"
+    assert tab.run(shown) == [True] + 8 * [False]
+    tab.click(".tabs label:nth-of-type(5)")
+    assert tab.run(shown) == 4 * [False] + [True] + 4 * [False]
+    first = "[...document.querySelectorAll('.tabs section:nth-of-type(5) tr:first-child > *')]"
+    ends = tab.run(f"{first}.slice(0, 4).map(cell => cell.getBoundingClientRect().right)")
+    assert max(ends) <= 400  # rank, system, novel, original

@@ -1,4 +1,4 @@
-"""Fronts, collapse and the target: by definition, by SciPy, on runs with known winners."""
+"""Fronts and the target: by definition, by SciPy, on runs with known winners."""
 
 import numpy as np
 import pandas as pd
@@ -9,7 +9,7 @@ from scipy import stats
 
 from ocrrlib.experiments import BEFORE, OURS
 from studies.statistics import accuracies
-from studies.target import DROP, against, means, on_front, target
+from studies.target import against, means, on_front, target
 
 ROWS = 100  # on either axis
 
@@ -72,14 +72,6 @@ def test_shares_on_the_front_are_those_of_drawn_seeds():
         and found["front_seeds"]["static_linear"] == 0
     )
     np.testing.assert_allclose(found["front_seeds"][["a", "b"]], 11 / 16, atol=0.04)
-
-
-def test_a_system_has_collapsed_if_it_is_more_than_the_drop_below_the_frozen_head():
-    points = dict(
-        static_linear=(0, 0.9), at=(0.5, 0.9 - DROP), below=(0.5, 0.849), above=(0.5, 0.95)
-    )
-    table = means(runs(**{name: (*point, 0) for name, point in points.items()}))
-    assert table["collapsed"].tolist() == [False, False, True, False]
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=3, max_size=20))

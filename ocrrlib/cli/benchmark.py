@@ -37,6 +37,27 @@ def _named(name):
         ) from error
 
 
+def _distinct(systems, name, out):
+    """The systems of these names, all imported; each result has a name, and a file, of its own."""
+    from ocrrlib.own.adapters import title_of
+
+    if name is not None and len(systems) > 1:
+        raise InputError(
+            f"the name {name!r} is for one system, and there are {len(systems)}: "
+            "run them one by one, or without --name"
+        )
+    found = [_named(one) for one in systems]
+    titles = [name or title_of(one) for one in found]
+    if out is not None and len({title.casefold() for title in titles}) < len(titles):
+        raise InputError(
+            f"the files of {', '.join(titles)} in {out} would have one name: "
+            "run them one by one, each with a --name"
+        )
+    if out is not None and any(Path(title).name != title for title in titles):
+        raise InputError(f"{name!r} cannot be the name of a file in {out}: leave out slashes")
+    return found
+
+
 @app.command("run", help="Evaluate systems; after a stop, the same command goes on where it was.")
 @app.command(
     "compare", help="Differences of the first system to each other one, on the same streams."
@@ -100,6 +121,7 @@ def run(
     from ocrrlib.own.data import read_data
     from ocrrlib.own.evaluate import evaluate
 
+    named = _distinct(systems, name, out)
     compare = context.info_name == "compare"
     progress = sys.stderr.isatty()
     encoder = _named(encoder)
@@ -121,7 +143,7 @@ def run(
         option = next(name for name, value in reading.items() if value).replace("_", "-")
         raise InputError(f"--{option} is about a file of your own: name it by --data")
     results = []
-    for system in [_named(one) for one in systems]:  # all are imported before the first one runs
+    for system in named:
         found = evaluate(
             system,
             given,
@@ -136,11 +158,12 @@ def run(
         )
         results.append(found)
         if out is not None:
-            found.to_csv(out / f"{found.name}.csv", source)
+            found.to_csv(out / f"{found.name}.csv", source, keep=True)
         if compare:
             typer.echo(repr(found))
         else:
             typer.echo(f"{found.title}\n{found.summary.round(3).to_string(index=False)}")
+            typer.echo(found.sizes)
     if compare:
         for other in results[1:]:
             gaps = results[0].against(other).round(3).to_string(index=False)

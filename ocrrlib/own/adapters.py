@@ -3,6 +3,7 @@
 import copy
 import functools
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from ocrrlib.systems.base import Storage, System
 # SGDClassifier and its kin shrinks with every row: after more passes they hardly learn new classes.
 PASSES = 30
 LINEAR_PASSES = 5
+SEEDS = ("seed", "random_state")  # parameters of models that get the seed
 
 
 def title_of(thing: Any) -> str:
@@ -37,7 +39,7 @@ def as_system(thing: Any, seed: int = 0, encoder: str | None = None) -> "System 
     if inspect.isclass(thing) or inspect.isroutine(thing) or isinstance(thing, functools.partial):
         model = _call(thing, seed)
     else:
-        model = _deep_copy(thing)
+        model = _copied(copy.deepcopy, thing)
     if isinstance(model, System):
         model.seed = seed
         return model
@@ -55,7 +57,7 @@ def _call(maker, seed):
     """Make a model; ``seed`` goes to a parameter of that name, or to a function's first one."""
     parameters = inspect.signature(maker).parameters.values()
     for parameter in parameters:
-        if parameter.name in ("seed", "random_state"):
+        if parameter.name in SEEDS:
             return maker(**{parameter.name: seed})
     needed = [
         one for one in parameters if one.default is one.empty and one.kind < one.VAR_POSITIONAL
@@ -65,13 +67,60 @@ def _call(maker, seed):
     return maker()
 
 
-def _deep_copy(model):
+def _copied(copied: Callable, model: Any, *options: Any) -> Any:
+    """``copied(model, *options)``, a copy; ``InputError`` if there cannot be one."""
     try:
-        return copy.deepcopy(model)
+        return copied(model, *options)
     except Exception as error:  # each kind of object has its own way to fail
+        why = " ".join(str(error).split())
         raise InputError(
-            f"{title_of(model)} cannot be copied ({error}): give a function that makes it"
+            f"{title_of(model)} cannot be copied ({why}): give a function that makes it, or an "
+            "object with fit, predict and correct"
         ) from error
+
+
+def _unfitted(part: Any, seed: int) -> Any:
+    """A copy of a model of scikit-learn or river, or of a parameter of one, without any training.
+
+    Its own parameters called as in ``SEEDS``, and those of all its parts, get the seed.
+    """
+    if type(part) in (list, tuple):
+        return type(part)([_unfitted(one, seed) for one in part])
+    if type(part) is dict:
+        return {name: seed if name in SEEDS else _unfitted(one, seed) for name, one in part.items()}
+    if inspect.isclass(part):
+        return part
+    if hasattr(part, "get_params"):
+        return _unfitted_sklearn(part, seed)
+    if hasattr(part, "_get_params"):
+        return _unfitted_river(part, seed)
+    return copy.deepcopy(part)
+
+
+def _unfitted_sklearn(model, seed):
+    from sklearn.base import clone  # slow to import, and there where a model is like those in it
+
+    model = clone(model)
+    for name, value in model.get_params().items():
+        if name.split("__")[-1] in SEEDS:
+            model.set_params(**{name: seed})
+        elif hasattr(value, "_get_params") or type(value) in (list, tuple, dict):
+            model.set_params(**{name: _unfitted(value, seed)})
+    return model
+
+
+def _unfitted_river(model, seed):
+    params = {}
+    for name, value in model._get_params().items():
+        if name in SEEDS:
+            params[name] = seed
+        elif name == "_POSITIONAL_ARGS":
+            params[name] = _unfitted(value, seed)
+        elif hasattr(model, name):
+            params[name] = _unfitted(getattr(model, name), seed)
+        elif hasattr(model, "__getitem__"):  # the steps of a pipeline
+            params[name] = _unfitted(model[name], seed)
+    return model.clone(params)
 
 
 class Own:
@@ -119,12 +168,21 @@ class Own:
     def _checked_proba(self, X: np.ndarray) -> np.ndarray:
         """Class probabilities (m, C); ``InputError`` if the object gives anything else."""
         p = np.array(self._proba(X), np.float64)
+        self._refuse_nan("predict_proba", p)
         if p.shape != (len(X), self.n_classes) or not (p >= 0).all():
             raise InputError(
                 f"{title_of(self.model)}.predict_proba must give numbers "
                 f"({len(X)}, {self.n_classes}), none negative; it gave {p.shape}"
             )
         return p
+
+    def _refuse_nan(self, method, numbers):
+        if np.isnan(numbers).any():
+            raise InputError(
+                f"{title_of(self.model)}.{method} must give numbers ({len(numbers)}, "
+                f"{self.n_classes}), but it gave NaN: choose a method, or settings, that can learn "
+                "row by row"
+            )
 
     def correct(self, x: np.ndarray, y: int) -> None:
         """Make one update with a row (d,) and its class id."""
@@ -141,14 +199,19 @@ class River(Own):
     methods = ("learn_one", "predict_one")
 
     def __init__(self, model: Any, seed: int):
-        if not getattr(model, "_multiclass", True):
+        last = model
+        while hasattr(last, "_last_step"):  # of a pipeline
+            last = last._last_step
+        if hasattr(model, "_get_params"):
+            from river.base import Classifier  # slow to import, and there where a model is of it
+
+            _refuse_others(model, isinstance(last, Classifier))
+        if not getattr(last, "_multiclass", True):
             raise InputError(
-                f"{title_of(model)} is for two classes: "
+                f"{title_of(last)} is for two classes: "
                 "give river.multiclass.OneVsRestClassifier of it"
             )
-        if hasattr(model, "_get_params") and "seed" in model._get_params():
-            model = model.clone({"seed": seed})
-        super().__init__(model, seed)
+        super().__init__(_copied(_unfitted, model, seed), seed)
 
     def fit(self, X: np.ndarray, y: np.ndarray, classes: tuple[str, ...]) -> "River":
         self.n_classes = len(classes)
@@ -164,7 +227,7 @@ class River(Own):
             return False
         try:
             self.model.predict_proba_one(_features(x))
-        except NotImplementedError:
+        except (NotImplementedError, AttributeError):  # of river, of scikit-learn inside river
             return False
         return True
 
@@ -189,11 +252,18 @@ class Sklearn(Own):
     methods = ("partial_fit", "predict")
 
     def __init__(self, model: Any, seed: int):
+        if hasattr(model, "__sklearn_tags__"):
+            from sklearn.base import is_classifier  # slow to import, and there where a model is
+
+            _refuse_others(model, is_classifier(model))
+        if not hasattr(model, "get_params") and _trained(model):
+            raise InputError(
+                f"{title_of(model)} is fitted already, and has no get_params to copy it without: "
+                "give one that is not, or a function that makes it"
+            )
+        model = _copied(_unfitted, model, seed)
         super().__init__(model, seed)
         params = model.get_params() if hasattr(model, "get_params") else {}
-        seeded = [name for name in params if name.split("__")[-1] == "random_state"]
-        if seeded:
-            model.set_params(**dict.fromkeys(seeded, seed))
         linear = any(cls.__name__ == "BaseSGDClassifier" for cls in type(model).__mro__)
         self.passes = min(params.get("max_iter") or 1, LINEAR_PASSES if linear else PASSES)
 
@@ -213,21 +283,27 @@ class Sklearn(Own):
     @np.errstate(all="ignore")
     def _answers(self, X):
         names = ("predict_joint_log_proba", "decision_function", "predict_proba")
-        methods = [getattr(self.model, name) for name in names if hasattr(self.model, name)]
-        if not methods or self.n_classes < 3:  # of two classes there may be one score
+        names = [name for name in names if hasattr(self.model, name)]
+        if not names or self.n_classes < 3:  # of two classes there may be one score
             return self.model.predict(X)
-        scores = np.asarray(methods[0](X))[:, self.met]
-        return self.met[np.where(np.isnan(scores), -np.inf, scores).argmax(axis=1)]
+        return self.met[self._scores(names[0], X).argmax(axis=1)]
+
+    def _scores(self, method, X):
+        """Numbers (m, k) that a method gives for the k classes with rows."""
+        scores = np.asarray(getattr(self.model, method)(X))[:, self.met]
+        self._refuse_nan(method, scores)
+        return scores
 
     @np.errstate(all="ignore")
     def _proba(self, X):
         p = np.zeros((len(X), self.n_classes))
         if hasattr(self.model, "predict_joint_log_proba"):
             # Naive Bayes normalises over all classes: NaN for one class is NaN for all of them.
-            scores = np.asarray(self.model.predict_joint_log_proba(X))[:, self.met]
-            p[:, self.met] = np.exp(scores - np.fmax.reduce(scores, axis=1)[:, None])
+            scores = self._scores("predict_joint_log_proba", X)
+            best = scores.max(axis=1, keepdims=True)
+            p[:, self.met] = np.exp(scores - np.where(best > -np.inf, best, 0.0))
         else:
-            p[:, self.met] = np.asarray(self.model.predict_proba(X))[:, self.met]
+            p[:, self.met] = self._scores("predict_proba", X)
         return _normalised(p)
 
     def correct(self, x: np.ndarray, y: int) -> None:
@@ -241,7 +317,19 @@ def _features(x):
 
 
 def _normalised(p):
-    """Rows (m, C) that sum to 1, NaN taken as 0; a row without any probability is all zeros."""
-    p = np.where(np.isnan(p), 0.0, p)
+    """Rows (m, C) that sum to 1; one without any probability stays as it is, all zeros."""
     total = p.sum(axis=1, keepdims=True)
-    return p / np.where(total > 0, total, 1.0)
+    return p / np.where(total == 0, 1.0, total)
+
+
+def _trained(model):
+    """Whether a model has attributes that, by scikit-learn's convention, come from training."""
+    attributes = getattr(model, "__dict__", {})
+    return any(name.endswith("_") and not name.startswith("_") for name in attributes)
+
+
+def _refuse_others(model, classifies):
+    if not classifies:
+        raise InputError(
+            f"{title_of(model)} is no classifier, which alone can learn classes: give one"
+        )

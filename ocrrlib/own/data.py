@@ -177,7 +177,7 @@ def check_held_out(classes: Sequence[str], held_out: int | None) -> None:
     if held_out is not None and not (whole and 0 < held_out < len(classes)):
         raise InputError(
             f"{held_out!r} classes cannot be held out of {len(classes)}: "
-            f"give --held-out from 1 to {len(classes) - 1}"
+            f"give a number from 1 to {len(classes) - 1}"
         )
 
 

@@ -1,5 +1,7 @@
 """Evaluate your system: an object of your own, of scikit-learn or river, or a registry name."""
 
+import inspect
+import operator
 import random
 import sys
 from collections.abc import Callable, Sequence
@@ -9,12 +11,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ocrrlib.embeddings import Embedded, load, load_sentences
+from ocrrlib.datasets import DATASETS, load_texts
+from ocrrlib.embeddings import Embedded, load, load_sentences, path_of
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.experiments import parse_seeds
 from ocrrlib.files import InputError, cache_folder, pick
 from ocrrlib.own.adapters import as_system, title_of
-from ocrrlib.own.data import read_data
+from ocrrlib.own.data import check_held_out, read_data
 from ocrrlib.own.evaluation import HELD_OUT, Evaluation, finals
 from ocrrlib.policies import POLICIES, Policy
 from ocrrlib.scenario import make_scenario
@@ -42,11 +45,12 @@ def evaluate(
     Parameters
     ----------
     system : str, callable or object
-        Name in the registry; an object with ``fit``, ``predict`` and ``correct``, or a scikit-learn
-        or river classifier, of which each seed gets a deep copy; or a class or function that makes
-        one of these. The seed is passed on as ``seed`` or ``random_state`` where there is such a
-        parameter. With ``predict_proba(X)``, class probabilities (m, C), or those of the library,
-        the result has curves, see ``ocrrlib.metrics``.
+        Name in the registry; an object with ``fit``, ``predict`` and ``correct``, of which each
+        seed gets a deep copy; a scikit-learn or river classifier, of which each seed gets an
+        unfitted copy with the same settings; or a class or function that makes one of these. The
+        seed is passed on as ``seed`` or ``random_state`` where there is such a parameter, in parts
+        of a classifier, too. With ``predict_proba(X)``, class probabilities (m, C), or those of the
+        library, the result has curves, see ``ocrrlib.metrics``.
     dataset : str, path, DataFrame, dict of arrays or Embedded
         Name of a published dataset, or what ``read_data`` reads or returns.
     seeds : sequence of int or str
@@ -70,7 +74,8 @@ def evaluate(
     Raises
     ------
     InputError
-        If a name is unknown, an option out of range, or the system or data cannot be used.
+        If a name is unknown, an option out of range, or the system or data cannot be used. Of an
+        answer or score that cannot be used, seed and step are named.
     RuntimeError
         If the system raises an error; the seeds that were finished are kept.
 
@@ -82,9 +87,16 @@ def evaluate(
     title = name or title_of(system)
     seeds = parse_seeds(seeds)
     rule = _policy(policy)
-    data = _load(dataset, encoder, reads_text=isinstance(as_system(system), TextSystem))
+    every = _count("every", every)
+    jobs = _count("jobs", jobs)
+    _check_encoder(encoder)
+    reads_text = isinstance(as_system(system), TextSystem)
+    if held_out is not None:
+        held_out = _count("held_out", held_out)
+    data = _load(dataset, encoder, reads_text, held_out)
     if held_out is None:
         held_out = min(HELD_OUT, max(1, len(data.classes) // 4))
+    check_held_out(data.classes, held_out)
     encoder_name = encoder if isinstance(encoder, str) else None
     options = (system, encoder_name, rule, held_out, every)
     tasks = [
@@ -97,12 +109,36 @@ def evaluate(
 
     cell = {"dataset": data.dataset, "encoder": data.encoder, "policy": rule.name}
     rows = []
-    for seed, checkpoints in zip(seeds, runs):
+    sizes = []
+    for seed, found in zip(seeds, runs):
         run = cell | {"seed": seed, "system": title}
-        rows += [run | checkpoint for checkpoint in checkpoints]
+        rows += [run | checkpoint for checkpoint in found["checkpoints"]]
+        sizes.append(found["rows"])
     curve = pd.DataFrame(rows)
     reached = finals(curve).assign(fingerprint=data.fingerprint, held_out=held_out, every=every)
+    tested = pd.DataFrame(sizes, columns=["novel_rows", "original_rows"])
+    reached = reached.assign(classes=len(data.classes)).join(tested)
     return Evaluation(title, curve, reached)
+
+
+def _count(name, value):
+    """A whole number from 1 of any type; ``InputError`` for others, ``True`` among them."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = 0
+    if number < 1 or isinstance(value, (bool, np.bool_)):
+        raise InputError(f"{name} {value!r} cannot be used: give a whole number from 1")
+    return number
+
+
+def _check_encoder(encoder):
+    function = getattr(encoder, "encode", encoder)
+    if inspect.isclass(encoder) or not (isinstance(encoder, (str, Path)) or callable(function)):
+        raise InputError(
+            f"encoder {encoder!r} cannot be used: give a name, a function from texts to vectors, "
+            "or an object with such a method encode"
+        )
 
 
 def _policy(policy):
@@ -117,8 +153,11 @@ def _policy(policy):
     return policy
 
 
-def _load(dataset, encoder, reads_text):
-    """The vectors, or the sentences, of any dataset that ``evaluate`` takes."""
+def _load(dataset, encoder, reads_text, held_out):
+    """The vectors, or the sentences, of any dataset that ``evaluate`` takes.
+
+    Texts are encoded only if there are more classes than are to be held out.
+    """
     if reads_text:
         if not isinstance(dataset, str):
             raise InputError(
@@ -128,16 +167,23 @@ def _load(dataset, encoder, reads_text):
     if isinstance(dataset, Embedded):
         return dataset
     if isinstance(dataset, str) and not Path(dataset).suffix:
+        pick("dataset", dataset, DATASETS)
+        named = isinstance(encoder, (str, Path))
+        if not (named and path_of(dataset, encoder).exists()):
+            check_held_out(load_texts(dataset).labels[0], held_out)
         return load(dataset, encoder)
-    return read_data(dataset, encoder=encoder)
+    return read_data(dataset, encoder=encoder, held_out=held_out)
 
 
 def _run(data, seed, system, encoder, policy, held_out, every):
-    """Checkpoints of one seed, as dicts."""
+    """Checkpoints of one seed, as dicts, and the numbers of novel and original test rows."""
     scenario = make_scenario(data, seed, cap=None, held_out=held_out)
     random.seed(seed)
     np.random.seed(seed)
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(seed)
     checkpoints = run_stream(as_system(system, seed, encoder), scenario, policy, every)
-    return [checkpoint.scalars for checkpoint in checkpoints]
+    return {
+        "checkpoints": [checkpoint.scalars for checkpoint in checkpoints],
+        "rows": [len(scenario.y_novel), len(scenario.y_original)],
+    }

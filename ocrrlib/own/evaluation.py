@@ -1,6 +1,7 @@
 """Results of a system, and its rank among all published systems."""
 
 import functools
+import io
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,21 +11,24 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from ocrrlib import __version__
-from ocrrlib.files import InputError, check_name, data_folder, write_text
+from ocrrlib.embeddings import load
+from ocrrlib.files import InputError, check_name, data_folder, pick, write_text
 from ocrrlib.metrics import RUN, final
 from ocrrlib.stream import EVERY
 
 HELD_OUT = 10  # classes, in all published cells
-METRICS = ["novel", "original", "ausuc", "anytime novel", "anytime original", "corrections"]
+# Of a run's end: measured, or, as harmonic mean and points lost, following from these.
+METRICS = ["novel", "original", "hm", "ausuc", "anytime novel", "anytime original", "starts at"]
+METRICS += ["lost", "corrections"]
+FOLLOWING = ["hm", "lost"]
+MEASURED = [name for name in METRICS if name not in FOLLOWING]
 CELL = ["dataset", "fingerprint", "encoder", "policy", "held_out", "every"]
 STREAM = ["dataset", "policy", "held_out", "every", "seed"]
-# Of the leaderboard's rows.
-COLUMNS = ["system", "source", *CELL, "seed", *METRICS, "version", "date"]
+COMPARABLE = ["dataset", "policy", "held_out", "every", "encoder"]  # with published runs
+COLUMNS = ["system", "source", *CELL, "seed", *MEASURED, "version", "date"]  # of the leaderboard
+ROW = ["system", "source", *CELL, "seed"]  # names a row there
 PUBLISHED = "published here"
 OWN = "own run"
-# Collapsed: original accuracy more than DROP below that of FLOOR, a system that never learns.
-FLOOR = "static_linear"
-DROP = 0.05
 
 
 def finals(curve: pd.DataFrame) -> pd.DataFrame:
@@ -36,7 +40,21 @@ def finals(curve: pd.DataFrame) -> pd.DataFrame:
     last = final(curve).rename(columns={"novel_acc": "novel", "original_acc": "original"})
     for axis in ("novel", "original"):
         last[f"anytime {axis}"] = _areas(curve, f"{axis}_acc") / last["step"]
-    return last.reindex(columns=RUN + METRICS)
+    runs = curve.groupby(RUN, sort=False, observed=True)
+    last["starts at"] = runs["original_acc"].first().to_numpy()
+    return following(last.reindex(columns=RUN + MEASURED))[RUN + METRICS]
+
+
+def following(runs: pd.DataFrame) -> pd.DataFrame:
+    """Runs with the metrics ``FOLLOWING`` from ``MEASURED`` ones.
+
+    ``hm`` is the harmonic mean of final novel and original accuracy, ``lost`` original accuracy
+    before the stream (``starts at``) less that at its end.
+    """
+    # hm = 2 · novel · original / (novel + original)
+    total = (runs["novel"] + runs["original"]).clip(lower=1e-300)
+    hm = 2 * runs["novel"] * runs["original"] / total
+    return runs.assign(hm=hm, lost=runs["starts at"] - runs["original"])
 
 
 def _areas(curve, column):
@@ -63,12 +81,11 @@ def intervals(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def ranking(runs: pd.DataFrame) -> pd.DataFrame:
-    """Systems of one cell, best first by anytime novel accuracy, collapsed ones after all others.
+    """Systems of one cell, best first by ``hm``, which asks for new and known classes alike.
 
     ``runs`` has one row per run: ``system``, ``source`` and ``METRICS``. The table has one per
-    system and source: ``seeds``, the mean of each metric, its bounds ``<metric> low`` and
-    ``<metric> high``, and ``collapsed``, whether original accuracy is more than ``DROP`` below that
-    of the published ``FLOOR``.
+    system and source: ``seeds``, the mean of each metric, and its bounds ``<metric> low`` and
+    ``<metric> high``.
     """
     rows = []
     for (system, source), own in runs.groupby(["system", "source"]):
@@ -79,12 +96,7 @@ def ranking(runs: pd.DataFrame) -> pd.DataFrame:
             row[f"{one.metric} high"] = one.high
         rows.append(row)
     table = pd.DataFrame(rows)
-    is_floor = (table["system"] == FLOOR) & (table["source"] == PUBLISHED)
-    floor = table.loc[is_floor, "original"].max()  # NaN of none
-    table["collapsed"] = np.round(table["original"] - (floor - DROP), 12) < 0
-    return table.sort_values(
-        ["collapsed", "anytime novel"], ascending=[True, False], kind="stable", ignore_index=True
-    )
+    return table.sort_values("hm", ascending=False, kind="stable", ignore_index=True)
 
 
 @functools.cache
@@ -102,7 +114,8 @@ class Evaluation:
     """Results of the system ``name``.
 
     ``curve`` has one row per checkpoint, with the columns of the published results; ``runs`` one
-    row per seed, with ``CELL``, ``seed``, ``system`` and ``METRICS``.
+    row per seed, with ``CELL``, ``seed``, ``system``, ``METRICS``, and of the scenario the numbers
+    of ``classes``, ``novel_rows`` and ``original_rows`` (tested).
     """
 
     name: str
@@ -123,28 +136,56 @@ class Evaluation:
         Only seeds that both have count; ``own`` marks this system. Raises ``InputError`` if nothing
         is published for the cell or these seeds.
         """
-        cell = self.runs[["dataset", "policy", "held_out", "every", "encoder"]].iloc[0]
-        published = published_runs()
-        published = published[(published[cell.index] == cell).all(axis=1)]
+        published = self._published()
         both = pd.concat([self.runs.assign(source=OWN), published])
         both = both[both["seed"].isin(self.runs["seed"]) & both["seed"].isin(published["seed"])]
-        if both.empty:
-            raise InputError(
-                f"nothing is published for {self!r} with {dict(cell)}: evaluate on a published "
-                "dataset with the default encoder, held_out and every, and seeds 0 to 19"
-            )
         table = ranking(both)
         return table.assign(own=table["source"] == OWN)
 
-    def against(self, other: "Evaluation") -> pd.DataFrame:
+    def _published(self):
+        """Published runs on the same streams; ``InputError`` says why there are none."""
+        runs = published_runs()
+        mine = self.runs.iloc[0]
+        for name in COMPARABLE:
+            if mine[name] not in set(runs[name]):
+                raise self._unpublished(f"{name} {mine[name]}")
+            runs = runs[runs[name] == mine[name]]
+        if load(mine["dataset"], mine["encoder"]).fingerprint != mine["fingerprint"]:
+            raise self._unpublished("other rows or vectors than the dataset's")
+        runs = runs[runs["seed"].isin(self.runs["seed"])]
+        if runs.empty:
+            raise self._unpublished("these seeds")
+        return runs
+
+    def _unpublished(self, reason):
+        return InputError(
+            f"nothing is published for {self.title} with {reason}: evaluate on a published "
+            "dataset by its name, with the default encoder, held_out and every, and seeds 0 to 19"
+        )
+
+    def against(self, other: "Evaluation | str") -> pd.DataFrame:
         """``summary`` of the differences to another system on the same streams, seed by seed.
 
-        ``higher`` and ``lower`` count the seeds in which this system's metric is that. Raises
-        ``InputError`` if no stream (dataset, policy, held-out classes, checkpoints, seed) is in
-        both.
+        ``other`` is an evaluation, or the name of a published system, whose published runs are
+        taken. ``higher`` and ``lower`` count the seeds in which this system's metric is that.
+        Raises ``InputError`` if the name is unknown or no stream (dataset, policy, held-out
+        classes, checkpoints, seed) is in both; published runs are of one encoder and set of rows,
+        too.
         """
+        if isinstance(other, str):
+            of_name = dict(list(published_runs().groupby("system", sort=False)))
+            pick("published system", other, of_name)
+            published = self._published()
+            their_runs = published[published["system"] == other]
+        elif isinstance(other, Evaluation):
+            their_runs = other.runs
+        else:
+            raise InputError(
+                f"{type(other).__name__} is no evaluation: give one, or the name of a published "
+                "system"
+            )
         mine = self.runs.set_index(STREAM)[METRICS]
-        theirs = other.runs.set_index(STREAM)[METRICS]
+        theirs = their_runs.set_index(STREAM)[METRICS]
         gaps = (mine - theirs).dropna(how="all")
         if gaps.empty:
             raise InputError(
@@ -154,16 +195,28 @@ class Evaluation:
         gaps = gaps[table["metric"]]
         return table.assign(higher=(gaps > 0).sum().to_numpy(), lower=(gaps < 0).sum().to_numpy())
 
-    def to_csv(self, path: str | Path, source: str = OWN, date: str | None = None) -> None:
+    def to_csv(
+        self,
+        path: str | Path,
+        source: str = OWN,
+        date: str | None = None,
+        keep: bool = False,
+    ) -> None:
         """Write rows of the leaderboard, one per seed, whole or not at all.
 
         ``source`` names the author of the result, or links to it; ``date`` is YYYY-MM-DD, by
-        default today. `make leaderboard` ranks the files in ``data/results/leaderboard/``.
+        default today. With ``keep``, rows of other runs that the file has stay there. `make
+        leaderboard` ranks the files in ``data/results/leaderboard/``.
         """
         check_name("source", source)
         date = date or time.strftime("%Y-%m-%d")
         rows = self.runs.assign(source=source, version=__version__, date=date)
-        write_text(path, rows[COLUMNS].round(6).to_csv(index=False, lineterminator="\n"))
+        text = rows[COLUMNS].round(6).to_csv(index=False, lineterminator="\n")
+        if keep and Path(path).exists():
+            both = pd.concat([_as_text(path), _as_text(io.StringIO(text))])
+            both = both.drop_duplicates(ROW, keep="last")
+            text = both.to_csv(index=False, lineterminator="\n")
+        write_text(path, text)
 
     @property
     def title(self) -> str:
@@ -171,7 +224,35 @@ class Evaluation:
         first = self.runs.iloc[0]
         return f"{self.name} on {first['dataset']}, {first['policy']}, {len(self.runs)} seeds"
 
+    @property
+    def sizes(self) -> str:
+        """Numbers of held-out classes, and of test rows, which differ between seeds."""
+        first = self.runs.iloc[0]
+        novel, original = (_span(self.runs[f"{axis}_rows"]) for axis in ("novel", "original"))
+        return (
+            f"{first['held_out']} of {first['classes']} classes held out; "
+            f"test rows: {novel} novel, {original} original"
+        )
+
     def __repr__(self) -> str:
-        means = self.runs[METRICS].mean().dropna()
+        means = self.runs[METRICS].mean().drop([*FOLLOWING, "starts at"]).dropna()
         shown = ", ".join(f"{metric} {means[metric]:.3f}" for metric in means.index[:-1])
         return f"<{self.title}: {shown}, {means['corrections']:.0f} corrections>"
+
+
+def _as_text(file):
+    """Rows of the leaderboard with all fields as they stand; ``InputError`` if there are none."""
+    try:
+        return pd.read_csv(file, dtype=str, keep_default_na=False)[COLUMNS]
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(
+            f"{file} has no rows of the leaderboard to which others could be added: "
+            "move it, or choose another name"
+        ) from error
+
+
+def _span(numbers):
+    """The one number of all seeds, or the least and the largest, as text."""
+    least = numbers.min()
+    most = numbers.max()
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"

@@ -289,7 +289,10 @@ def softmax_seen(scores: np.ndarray, seen: np.ndarray) -> np.ndarray:
 def best_seen(scores: np.ndarray, seen: np.ndarray) -> np.ndarray:
     """The class seen (C,) with the highest score (m, C) of each row; the lowest id of equal ones.
 
-    Scores that differ by rounding are equal.
+    Scores that differ by rounding are equal. Raises ``InputError`` if one of a class seen is NaN.
     """
-    rounded = np.rint(scores * 10.0**DECIMALS)
-    return np.where(seen, rounded, -np.inf).argmax(axis=1)
+    rounded = np.where(seen, np.rint(scores * 10.0**DECIMALS), -np.inf)
+    best = rounded.argmax(axis=1)  # the first NaN, if there is one
+    if np.isnan(rounded[np.arange(len(best)), best]).any():
+        raise InputError("a score is NaN: the system's method must give numbers")
+    return best
