@@ -241,6 +241,8 @@ def memory_serve(
         raise InputError(
             f"the package {error.name} is not installed: run `pip install 'ocrrlib[serve]'`"
         ) from error
+    if not 0 <= port < 2**16:
+        raise InputError(f"{port} is no port: give a number up to 65535")
     keys = _secrets(os.environ.get("OCRR_MEMORY_KEYS", ""))
     signer = Key.read(os.environ["MEMORY_KEY"]) if "MEMORY_KEY" in os.environ else None
     with _opened(file, reader) as memory, _listening(host, port) as listener:
@@ -276,7 +278,7 @@ def _secrets(text):
 def _listening(host, port):
     """A socket that listens at an address."""
     try:
-        family = socket.getaddrinfo(host, port)[0][0]
+        family = socket.getaddrinfo(host, None)[0][0]
         return socket.create_server((host, port), family=family)
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         raise InputError(f"cannot listen at {host}, port {port} ({error}): give another") from error

@@ -7,7 +7,7 @@ are encoded together; limits of size and number keep one client from harming the
 import asyncio
 import hmac
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any
 
@@ -21,15 +21,15 @@ from ocrrlib.files import InputError
 from ocrrlib.memory.keys import Key
 from ocrrlib.memory.memory import CorrectionMemory
 
+log = logging.getLogger(__name__)
 LONGEST = 2**20  # bytes of a request
 TEXT = 10_000  # characters
-LABEL = 200
 TEXTS = 64  # of a request
 WAITING = 512  # texts of all requests
 PATIENCE = 10  # seconds for a body to arrive
 TOGETHER = 32  # texts encoded at once: more are no faster on CPUs
+CLOSE = {"Connection": "close"}
 CHALLENGE = {"WWW-Authenticate": "Bearer"}
-log = logging.getLogger(__name__)
 
 
 def _word(text):  # pydantic refuses lone surrogates
@@ -52,7 +52,7 @@ class Correction(BaseModel, extra="forbid"):
     """A text with its right label; its author is the owner of the key."""
 
     text: Text
-    label: Annotated[Text, Field(max_length=LABEL)]
+    label: Annotated[Text, Field(max_length=200)]
 
 
 class Together:
@@ -78,8 +78,7 @@ class Together:
 
     async def _run(self):
         while self._waiting:
-            # Texts of about one length need little padding.
-            todo = sorted(self._waiting, key=lambda pair: len(pair[0]))
+            todo = sorted(self._waiting, key=lambda pair: len(pair[0]))  # of a length: no padding
             self._waiting = []
             for start in range(0, len(todo), TOGETHER):
                 items, futures = zip(*todo[start : start + TOGETHER])
@@ -91,8 +90,7 @@ class Together:
                     if not future.cancelled():  # as when the service ends
                         settle(outcome)
 
-    def _outcomes(self, items):
-        """Result or error of each item: an error is that of one item alone."""
+    def _outcomes(self, items):  # result or error of each; an error is that of one item alone
         try:
             return list(self._function(list(items)))
         except Exception as error:  # an encoder may raise anything
@@ -103,15 +101,19 @@ class Together:
 
 async def _body(request):
     body = bytearray()
+    n_read = 0
     try:
         async with asyncio.timeout(PATIENCE):
             async for part in request.stream():
-                body += part
-                if len(body) > LONGEST:  # the server drops the rest
-                    raise HTTPException(413, f"a request has at most {LONGEST} bytes")
+                n_read += len(part)
+                body += part[: LONGEST + 1 - len(body)]
+                if n_read > 16 * LONGEST:  # less is read: else its client may see no answer
+                    break
     except (TimeoutError, ClientDisconnect) as error:
-        raise HTTPException(408, f"the body did not arrive in {PATIENCE} seconds") from error
-    return bytes(body)
+        raise HTTPException(408, f"the body took over {PATIENCE} seconds", CLOSE) from error
+    if len(body) > LONGEST:
+        raise HTTPException(413, f"a request has at most {LONGEST} bytes", CLOSE)
+    return body
 
 
 def _refusal(status, why):
@@ -134,9 +136,7 @@ def _shown(answer, name):
     return {"label": answer.label, "confidence": answer.confidence, "neighbours": near}
 
 
-def make_app(
-    memory: CorrectionMemory, keys: Mapping[str, str] = {}, signer: Key | None = None
-) -> FastAPI:
+def make_app(memory: CorrectionMemory, keys: dict[str, str], signer: Key | None) -> FastAPI:
     """Make a memory's service; ``keys`` are secrets by owner's name, ``signer`` signs heads."""
     app = Service(title="ocrr memory", docs_url=None, redoc_url=None)
     encoded = Together(memory.embed)
