@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 
@@ -24,7 +23,7 @@ from ocrrlib.files import ROOT
 from ocrrlib.memory import Head, Key, proven, service
 from ocrrlib.memory.service import Together, make_app
 from tests.auditor import letters, sql
-from tests.load import CLIENTS, load
+from tests.load import CLIENTS, load, request
 
 KEYS = {"ana": "secret of ana", "bö": "schlüssel"}
 ANA = {"Authorization": "Bearer secret of ana"}
@@ -362,13 +361,11 @@ def test_all_of_many_clients_are_answered_and_the_rest_when_it_ends(tmp_path, en
             headers = {"Authorization": "Bearer secret"}
             sent = {"text": "it was swallowed", "label": "swallowed"}
             assert client.post("/correct", json=sent, headers=headers).json() == {"entry": 2}
-            with ThreadPoolExecutor(1) as threads:
-                last = threads.submit(client.post, "/predict", json={"texts": texts[:64]})
-                while client.get("/health").status_code == 200 and not last.running():
-                    pass
-                time.sleep(0.1)  # until it was sent
+            with stranger_of(client) as last:
+                last.sendall(request(texts[0]))
+                assert client.get("/health").status_code == 200  # read after that
                 process.send_signal(end)
-                assert {one["label"] for one in last.result().json()["answers"]} == {"pin"}
+                assert last.recv(100).startswith(b"HTTP/1.1 200")
         assert process.wait() == 0
     assert not path.with_name("tickets.sqlite-wal").exists()  # the file was closed
     with CorrectionMemory.open(path) as memory:

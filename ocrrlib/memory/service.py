@@ -21,7 +21,6 @@ from ocrrlib.files import InputError
 from ocrrlib.memory.keys import Key
 from ocrrlib.memory.memory import CorrectionMemory
 
-log = logging.getLogger(__name__)
 LONGEST = 2**20  # bytes of a request
 TEXT = 10_000  # characters
 TEXTS = 64  # of a request
@@ -33,9 +32,9 @@ CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
 
 def _word(text):  # pydantic refuses lone surrogates
-    if not text.strip() or "\0" in text:
-        raise ValueError("it is empty or has a zero byte")
-    return text
+    if text.strip() and "\0" not in text:
+        return text
+    raise ValueError("it is empty or has a zero byte")
 
 
 Text = Annotated[str, Field(max_length=TEXT), AfterValidator(_word)]
@@ -66,7 +65,7 @@ class Together:
         self._work: asyncio.Task | None = None
 
     async def __call__(self, items: Sequence) -> list:
-        """Results of items (n,), in order; status 503 if too many wait."""
+        """Results of items (n,); status 503 if too many wait."""
         if self._n_waiting + len(items) > WAITING:
             raise HTTPException(503, "too many texts wait: try again", {"Retry-After": "2"})
         futures: list[asyncio.Future] = [asyncio.Future() for _ in items]
@@ -107,13 +106,13 @@ async def _body(request):
             async for part in request.stream():
                 n_read += len(part)
                 body += part[: LONGEST + 1 - len(body)]
-                if n_read > 16 * LONGEST:  # less is read: else its client may see no answer
+                if n_read > 16 * LONGEST:  # some is read, else its client sees no answer
                     break
     except (TimeoutError, ClientDisconnect) as error:
         raise HTTPException(408, f"the body took over {PATIENCE} seconds", CLOSE) from error
-    if len(body) > LONGEST:
-        raise HTTPException(413, f"a request has at most {LONGEST} bytes", CLOSE)
-    return body
+    if len(body) <= LONGEST:
+        return body
+    raise HTTPException(413, f"a request has at most {LONGEST} bytes", CLOSE)
 
 
 def _refusal(status, why):
@@ -127,7 +126,7 @@ class Service(FastAPI):
         try:
             await super().__call__(scope, receive, send)
         except Exception as error:  # the client has its status 500
-            log.error("%r failed: %r", scope.get("path"), error)
+            logging.error("%r failed: %r", scope.get("path"), error)
 
 
 def _shown(answer, name):
@@ -152,7 +151,7 @@ def make_app(memory: CorrectionMemory, keys: dict[str, str], signer: Key | None)
     async def refused(request, error):
         if memory.path.name not in str(error):  # it is about what was sent
             return _refusal(422, str(error))
-        log.error("%r refused: %s", request.url.path, error)
+        logging.error("%r refused: %s", request.url.path, error)
         return _refusal(503, str(error).replace(str(memory.path), "the memory"))
 
     async def owner(request: Request):
@@ -173,8 +172,8 @@ def make_app(memory: CorrectionMemory, keys: dict[str, str], signer: Key | None)
         query = Query.model_validate_json(await _body(request))
         if (query.text is None) == (query.texts is None):
             raise HTTPException(422, "give text or texts")
-        answers = await answered(await encoded(query.texts or [query.text]))
-        shown = [_shown(answer, name) for answer in answers]
+        vectors = await encoded(query.texts or [query.text])
+        shown = [_shown(answer, name) for answer in await answered(vectors)]
         return JSONResponse(shown[0] if query.texts is None else {"answers": shown})
 
     @app.post("/correct")
