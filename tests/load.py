@@ -1,4 +1,4 @@
-"""Many clients of a service at once, in a process of their own: ``python -m tests.load PORT``.
+"""The memory's service, and many clients of it at once: ``python -m tests.load PORT``.
 
 Each asks for one text after the other on a connection of its own. Texts come on standard input, a
 line each; figures go to standard output, as JSON.
@@ -6,10 +6,28 @@ line each; figures go to standard output, as JSON.
 
 import asyncio
 import json
+import os
+import re
+import subprocess
 import sys
 import time
+from contextlib import contextmanager
+
+from ocrrlib.files import ROOT
 
 CLIENTS = 200
+
+
+@contextmanager
+def served(path, **environment):
+    """The process and the port of `ocrr memory serve`."""
+    command = [sys.executable, "-m", "ocrrlib.cli", "memory", "serve", str(path), "--port", "0"]
+    env = os.environ | {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"} | environment
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as process:
+        try:
+            yield process, int(re.search(r":(\d+) ", process.stdout.readline())[1])
+        finally:
+            process.kill()
 
 
 def request(text):

@@ -3,11 +3,8 @@
 import asyncio
 import json
 import logging
-import os
-import re
 import signal
 import socket
-import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -19,11 +16,10 @@ import uvicorn
 
 from ocrrlib import CorrectionMemory
 from ocrrlib.cli import main
-from ocrrlib.files import ROOT
 from ocrrlib.memory import Head, Key, proven, service
 from ocrrlib.memory.service import Together, make_app
 from tests.auditor import letters, sql
-from tests.load import CLIENTS, load, request
+from tests.load import CLIENTS, load, request, served
 
 KEYS = {"ana": "secret of ana", "bö": "schlüssel"}
 ANA = {"Authorization": "Bearer secret of ana"}
@@ -333,18 +329,6 @@ def test_the_command_refuses_what_it_cannot_serve(memory, tmp_path, capsys, monk
 def test_unclear_keys_are_refused(memory, capsys, monkeypatch, keys):
     monkeypatch.setenv("OCRR_MEMORY_KEYS", keys)
     assert "OCRR_MEMORY_KEYS" in refused(capsys, memory.path)
-
-
-@contextmanager
-def served(path, **environment):
-    """The process and the port of `ocrr memory serve`."""
-    command = [sys.executable, "-m", "ocrrlib.cli", "memory", "serve", str(path), "--port", "0"]
-    env = os.environ | {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"} | environment
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as process:
-        try:
-            yield process, int(re.search(r":(\d+) ", process.stdout.readline())[1])
-        finally:
-            process.kill()
 
 
 @pytest.mark.slow
