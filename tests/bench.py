@@ -16,7 +16,9 @@ from contextlib import closing, contextmanager
 import numpy as np
 import psutil
 
-from ocrrlib.embeddings import load
+from ocrrlib.datasets import load_texts
+from ocrrlib.embeddings import encode, load
+from ocrrlib.encoders import DEFAULT_ENCODER, load_encoder
 from ocrrlib.experiments import OURS, grid
 from ocrrlib.files import ROOT, write_text
 from ocrrlib.memory import CorrectionMemory
@@ -25,6 +27,7 @@ from ocrrlib.runs import sweep
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import make
+from tests.load import served
 
 JOBS = 2
 TARGETS = {
@@ -40,9 +43,11 @@ TARGETS = {
     "open_and_verify_us": 1e6 / 200_000,
     "predict_100k_over_reading": 1.5,
     "memory_over_vectors": 1.4,
+    "encoder_over_served": 1 / 0.7,
     "make_paper_s": 120,
     "ocrr_help_s": 0.5,
     "import_memory_cpu_s": 0.4,
+    "served_p99_s": 5,
 }
 
 
@@ -160,6 +165,36 @@ def bench_memory(n=1_000_000):
     }
 
 
+def bench_service(n=2000, entries=10_000):
+    """Texts a second of the encoder alone, 32 at once, over those answered to 200 clients.
+
+    Also how long the clients wait. Both are taken three times, in turns.
+    """
+    data = load("banking77")
+    sentences = load_texts("banking77")
+    texts = np.random.default_rng(0).permutation(sentences.test)[:n].tolist()
+    encoder = load_encoder(DEFAULT_ENCODER)
+    encode(texts[:32], encoder)
+    batches = [texts[start : start + 32] for start in range(0, len(texts), 32)]
+    runs = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/served.sqlite"
+        with CorrectionMemory.open(path, DEFAULT_ENCODER) as memory:
+            labels = sentences.train_labels[:entries]
+            memory.learn(sentences.train[:entries], labels, vectors=data.X_train[:entries])
+        with served(path) as (_, port):
+            for _ in range(3):
+                alone, _ = timed(lambda: [encode(batch, encoder) for batch in batches])
+                command = [sys.executable, "-m", "tests.load", str(port)]
+                lines = "\n".join(text.replace("\n", " ") for text in texts)
+                how = dict(input=lines, text=True, check=True, capture_output=True)
+                figures = json.loads(subprocess.run(command, **how).stdout)
+                assert not figures["failed"]
+                runs.append([n / alone / figures["answers_per_s"], figures["p99_s"]])
+    ratio, p99 = np.median(runs, axis=0)
+    return {"encoder_over_served": ratio, "served_p99_s": p99}
+
+
 @contextmanager
 def peak_memory(figures):
     """Note the highest resident memory, in MB, of this process and its children in the block."""
@@ -215,6 +250,7 @@ def main():
     figures["full_sweep_without_river_s"], _ = timed(sweep, rest, datasets, jobs=JOBS, cache=None)
     figures |= bench_streams(make_scenario(datasets["banking77"], 0))
     figures |= bench_memory()
+    figures |= bench_service()
     figures["make_paper_s"] = make_paper()
     help = [sys.executable, "-m", "ocrrlib.cli", "--help"]
     figures["ocrr_help_s"], _ = timed(subprocess.run, help, check=True, stdout=subprocess.DEVNULL)

@@ -18,6 +18,10 @@ PAGES = [path for path in sorted((ROOT / "docs").glob("*.md")) if path.stem not 
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 # What needs a network, a cluster or another machine; whoever adds to it says so here.
 NOT_EXECUTED = {
+    "service": [
+        "$ ocrr memory new tickets.sqlite",
+        '$ curl localhost:8000/predict -d \'{"text": "my PIN is gone"}\'',
+    ],
     "getting-started": ["pip install ."],
     "scale-out": ["dask scheduler", "make paper DASK=tcp://scheduler:8786"],
 }

@@ -183,12 +183,12 @@ def test_too_many_held_out_classes_are_refused_before_encoding(kind, tmp_path, m
     frame = pd.DataFrame({"text": [f"text {n}" for n in range(12)], "label": [*"abc"] * 4})
     frame.to_csv(tmp_path / "rows.csv", index=False)
     dataset = {"file": tmp_path / "rows.csv", "frame": frame, "published": "banking77"}[kind]
-    with pytest.raises(InputError, match="3 held-out classes.*there are 3 classes"):
+    with pytest.raises(InputError, match="3 classes cannot be held out of 3"):
         evaluate("ncm", dataset, [0], encoder=never, held_out=3, **QUIET)
 
 
 def test_too_many_held_out_classes_of_vectors_are_refused_in_the_same_words(tiny):
-    with pytest.raises(InputError, match="12 held-out classes.*there are 12 classes"):
+    with pytest.raises(InputError, match="12 classes cannot be held out of 12"):
         evaluate("ncm", tiny, [0], held_out=12, **QUIET)
 
 

@@ -302,7 +302,7 @@ def test_texts_of_two_classes_that_an_encoder_does_not_tell_apart_are_said():
 
 @pytest.mark.parametrize("held_out", [0, 4, 40, -1, 1.0, True, "2"])
 def test_too_many_held_out_classes_are_refused_before_texts_are_encoded(held_out):
-    with pytest.raises(InputError, match="cannot be held out of 4: give --held-out from 1 to 3"):
+    with pytest.raises(InputError, match="cannot be held out of 4: give a number from 1 to 3"):
         read(TABLE, encoder=None, held_out=held_out)
     check_held_out(("a", "b"), 1)
 

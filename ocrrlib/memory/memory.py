@@ -240,6 +240,10 @@ class CorrectionMemory(AbstractContextManager):
                 answers.append(Answer(self._vectors.labels[id], confidence, near))
         return answers[0] if single else answers
 
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        """Encode texts (n,) as ``correct`` and ``predict`` do: unit rows (n, d) float32."""
+        return self._unit_rows(*texts_and_vectors(texts))
+
     def _current_reader(self):
         """The reader of the entries held; made anew if these were dropped or it lacks classes."""
         vectors = self._vectors
