@@ -222,13 +222,13 @@ def test_a_body_that_does_not_arrive_is_not_waited_for(client, monkeypatch):
 
 def test_too_many_waiting_texts_are_refused_and_the_others_answered(tmp_path):
     go = threading.Event()
+    go.set()
 
     def slow(texts):
         go.wait()
         return letters(texts)
 
     with CorrectionMemory.open(tmp_path / "m.sqlite", slow) as memory:
-        go.set()
         memory.learn(["a"], ["b"])
         go.clear()
         with serving(memory) as client, ThreadPoolExecutor(9) as threads:
@@ -313,7 +313,7 @@ def refused(capsys, *arguments):
 
 
 def test_the_command_refuses_what_it_cannot_serve(memory, tmp_path, capsys, monkeypatch):
-    assert "no file" in refused(capsys, tmp_path / "none.sqlite")
+    assert "no memory" in refused(capsys, tmp_path / "none.sqlite")
     with CorrectionMemory.open(tmp_path / "vectors.sqlite") as vectors:
         assert "without an encoder" in refused(capsys, vectors.path, "--port", 0)
     with socket.create_server(("127.0.0.1", 0)) as taken:
