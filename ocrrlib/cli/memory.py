@@ -285,7 +285,7 @@ def memory_witness(
         list[Path], typer.Option(help="Public key that must have signed the head.")
     ] = [],
 ):
-    """Cosign a head that extends the last one seen; exit status 1 if it does not."""
+    """Cosign a head that extends the last one seen; exit status 1 if it is of another history."""
     from ocrrlib.chain import Fault
     from ocrrlib.memory import COSIGNATURE, witness
 

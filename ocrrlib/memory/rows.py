@@ -6,12 +6,11 @@ from typing import Any, NamedTuple
 
 from ocrrlib.chain import Link, commitment, entry_hash
 from ocrrlib.files import InputError
+from ocrrlib.memory.tree import HASH
 
 # Bytes
 SALT = 16
-HASH = 32
 VALUE = 4  # of a vector
-
 LATEST = 2**53  # microseconds since 1970: in 2255; pandas has no dates after 2262
 
 Content = tuple[str, str, str | None, bytes]  # label, author, text, bytes of the vector

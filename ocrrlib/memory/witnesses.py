@@ -25,7 +25,7 @@ from pathlib import Path
 
 from ocrrlib.chain import Fault
 from ocrrlib.files import InputError, write_text
-from ocrrlib.memory.database import PATIENCE, tries
+from ocrrlib.memory.database import tries
 from ocrrlib.memory.heads import Head
 from ocrrlib.memory.keys import Key
 from ocrrlib.memory.notes import from_base64, to_base64
@@ -74,27 +74,29 @@ def _locked(state: Path) -> Iterator[str]:
     file = os.path.realpath(state)
     try:
         state.parent.mkdir(parents=True, exist_ok=True)
-        lock = open(f"{file}.lock", "a")
+        lock = _locked_file(f"{file}.lock")
     except OSError as error:
         raise InputError(
             f"cannot lock {file} ({error.strerror}): choose a file in a folder that can be written"
         ) from error
     with lock:
-        _lock(lock)
         try:
             yield file
         finally:
             fcntl.flock(lock, fcntl.LOCK_UN)  # a process forked meanwhile has it open, too
 
 
-def _lock(lock):
-    """Lock a file as soon as nobody else has it locked."""
-    for _ in tries(PATIENCE):
+def _locked_file(path):
+    """Open and lock a file as soon as nobody else has it locked."""
+    lock = open(path, "a")
+    for _ in tries():
         try:
-            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return lock
         except BlockingIOError:
             continue
-    raise InputError(f"another program keeps {lock.name} locked: end it, or try again later")
+    lock.close()
+    raise InputError(f"another program keeps {path} locked: end it, or try again later")
 
 
 def _last_seen(state):
