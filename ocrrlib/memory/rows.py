@@ -97,9 +97,9 @@ def is_whole(row: Any) -> bool:
         return False
     try:
         if not row.x:
-            int(row.text)  # a tombstone names a place
+            int(row.text or "")  # a tombstone names a place
         committed = commitment(row.salt, row.x, row.label, row.author, row.text)
-    except (TypeError, ValueError):  # another text, or half a character
+    except ValueError:  # no place, or half a character
         return False
     return committed == row.commitment
 
