@@ -40,12 +40,14 @@ def here(tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text(MINE)
 
 
-def ocrr(*arguments):
+def ocrr(*arguments, encoding="utf-8"):
     """Exit status, stdout and stderr of a command."""
-    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+    out = io.TextIOWrapper(io.BytesIO(), encoding)
+    with redirect_stdout(out), redirect_stderr(io.StringIO()) as err:
         with pytest.raises(SystemExit) as ended:
             main([str(argument) for argument in arguments])
-    return ended.value.code, out.getvalue(), err.getvalue()
+    out.flush()
+    return ended.value.code, out.buffer.getvalue().decode(), err.getvalue()
 
 
 def test_run_prints_a_summary_of_each_system_and_writes_rows_of_the_leaderboard(vectors):
@@ -188,7 +190,9 @@ def test_a_memory_learns_answers_forgets_and_proves_in_the_shell(monkeypatch):
     said("head", "a.sqlite", "--key", "me.key")
     said("prove", "a.sqlite", "--entry", 1, "--head", "head")
     assert (
-        json.loads(said("verify", "prove", "--head", "head", "--key", "me.key.pub"))["text"]
+        json.loads(said("verify", "--proof", "prove", "--head", "head", "--key", "me.key.pub"))[
+            "text"
+        ]
         == "def"
     )
     said("forget", "a.sqlite", 1)
@@ -205,6 +209,74 @@ def test_a_memory_learns_answers_forgets_and_proves_in_the_shell(monkeypatch):
     with closing(sqlite3.connect("a.sqlite")) as base, base:
         base.execute("UPDATE entries SET label = 'five' WHERE place = 2")
     assert said("verify", "a.sqlite", status=1) == "a.sqlite: entry 2: changed\n"
+
+
+def test_a_proof_in_the_place_of_a_memory_is_refused():
+    with CorrectionMemory.open("a.sqlite") as memory:
+        memory.correct([1.0, 2.0], "a")
+        said("head", "a.sqlite", "--key", "me.key")
+        proof = memory.prove_entry(0, head=pathlib.Path("head").read_text())
+    assert "as it was written" in said("verify", "a.sqlite", "--head", "head")
+    for start in ("", "\ufeff", "\n  "):
+        pathlib.Path("a.sqlite").write_text(start + proof)
+        said("verify", "--proof", "a.sqlite", "--head", "head", "--key", "me.key.pub")
+        for arguments in (["--head", "head", "--key", "me.key.pub"], []):
+            status, out, err = ocrr("memory", "verify", "a.sqlite", *arguments)
+            assert (status, out) == (2, "")
+            assert "--proof" in err and err.count("\n") == 1
+    for arguments in ([], ["a.sqlite", "--proof", "a.sqlite"]):
+        status, out, err = ocrr("memory", "verify", *arguments)
+        assert (status, out) == (2, "")
+        assert "--proof" in err and err.count("\n") == 1
+
+
+def test_a_memory_in_the_place_of_a_proof_is_refused():
+    with CorrectionMemory.open("a.sqlite") as memory:
+        memory.correct([1.0, 2.0], "a")
+    status, out, err = ocrr("memory", "verify", "--proof", "a.sqlite")
+    assert (status, out) == (2, "")
+    assert err.count("\n") == 1
+
+
+def test_a_public_key_is_never_overwritten_and_made_again_if_it_is_missing():
+    with CorrectionMemory.open("a.sqlite") as memory:
+        memory.correct([1.0, 2.0], "a")
+    public = pathlib.Path("desk.pub")
+    public.write_text("the only one\n")
+    status, out, err = ocrr("memory", "head", "a.sqlite", "--key", "desk")
+    assert (status, out) == (2, "")
+    assert "desk.pub" in err and public.read_text() == "the only one\n"
+    assert not pathlib.Path("desk").exists()
+    public.unlink()
+    said("head", "a.sqlite", "--key", "desk")
+    made = public.read_text()
+    public.unlink()  # as if the command had been killed before it was made
+    said("head", "a.sqlite", "--key", "desk")
+    assert public.read_text() == made
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii", "cp437"])
+def test_heads_and_proofs_are_in_utf_8_whatever_the_terminal(encoding):
+    with CorrectionMemory.open("größe.sqlite") as memory:
+        memory.correct([1.0, 2.0], "a")
+    for arguments in (["head"], ["prove", "--entry", 0]):
+        status, out, err = ocrr(
+            "memory", *arguments, "größe.sqlite", "--key", "desk", encoding=encoding
+        )
+        assert status == 0, err
+        assert "größe" in out and "\n— desk " in out
+
+
+@pytest.mark.parametrize("option", ["--head", "--key", "--proof"])
+def test_a_file_too_large_for_a_head_is_refused(option):
+    with CorrectionMemory.open("a.sqlite") as memory:
+        memory.correct([1.0, 2.0], "a")
+    with open("large", "wb") as file:
+        file.truncate(2**40)
+    memory = [] if option == "--proof" else ["a.sqlite"]
+    status, out, err = ocrr("memory", "verify", *memory, option, "large")
+    assert (status, out) == (2, "")
+    assert "large" in err and err.count("\n") == 1
 
 
 STRANGE = ["=1+1", "'=1", " @a", "-1", "a\x1b[2Jb", r"\x1b", '\'tis, "so"', "two\r\nlines", "c\rd"]

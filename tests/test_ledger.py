@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 from tlog_scales.signing import NoteSignature, Vkey
 
 from ocrrlib import CorrectionMemory
-from ocrrlib.chain import Fault, Ledger
+from ocrrlib.chain import Fault, Ledger, commitment, entry_hash
 from ocrrlib.files import InputError
-from ocrrlib.memory import COSIGNATURE, Head, Key, proven, request, witness
+from ocrrlib.memory import COSIGNATURE, Head, Key, proven, request, verify, witness
+from ocrrlib.memory.proofs import proof_text
 from ocrrlib.memory.rows import FIELDS
 from ocrrlib.memory.tree import Tree
 from tests.auditor import (
@@ -193,6 +194,36 @@ def test_a_head_that_another_key_signed_is_refused(key):
             head.check([other])
 
 
+def test_every_head_is_checked_by_all_keys_in_whichever_form_they_come(tmp_path):
+    path = tmp_path / "log"
+    signed = write(path, "abc", LOG)
+    unsigned = write(path, "d", None)
+    assert verify(path, signed, keys=iter([LOG])) is None
+    for keys in ([LOG], (key for key in [LOG]), {LOG}):
+        with pytest.raises(InputError, match="not signed"):
+            verify(path, signed, unsigned, keys=keys)
+    for door in (signed.check, lambda keys: verify(path, signed, keys=keys)):
+        with pytest.raises(InputError, match="list"):
+            door(LOG)
+
+
+@pytest.mark.parametrize("name", ["PRIVATE", "PRIVATE-desk", "PRIVATE.key"])
+def test_a_key_may_have_any_printable_name(name):
+    key = Key.new(name)
+    assert Key.read(key.private_text) == key
+    assert Key.read(key.public_text) == key._replace(private=b"")
+
+
+def test_what_is_no_text_is_refused(tmp_path):
+    write(tmp_path / "log", "abc", LOG)
+    doors = [Head.read, Key.read, proven, lambda text: verify(tmp_path / "log", text)]
+    doors.append(lambda text: witness(text, tmp_path / "state", WITNESS))
+    for door in doors:
+        for other in (b"log", tmp_path / "log", None, 5):
+            with pytest.raises(InputError, match="no text"):
+                door(other)
+
+
 def test_a_witness_cosigns_what_extends_the_last_head_seen_and_names_a_fork(tmp_path):
     state = tmp_path / "state"
     empty = write(tmp_path / "log", "", LOG)
@@ -222,7 +253,13 @@ def test_a_witness_cosigns_what_extends_the_last_head_seen_and_names_a_fork(tmp_
         for text, why in refused.items():
             with pytest.raises(InputError, match=why):
                 ask(text)
-        assert ask(request(4, [], fork.head(LOG))) == Fault(4, "forked")
+        with pytest.raises(InputError, match="does not fit"):  # this may be damage
+            ask(request(4, [], fork.head(LOG)))
+        write(tmp_path / "log", "d", LOG)
+        cosigned = ask(memory.prove_extension(noted, LOG))
+        noted = state.read_text()
+        assert cosigned.size == len(fork) == 5
+        assert ask(request(4, [], fork.head(LOG))) == Fault(5, "forked")
         assert state.read_text() == noted
         with pytest.raises(InputError, match="does not extend"):
             fork.prove_extension(noted)
@@ -281,6 +318,84 @@ def test_a_proof_that_shows_nothing_says_why(intact, edit, why):
     assert proven(text)[0]["text"] == "add"
     with pytest.raises(InputError, match=f"shows nothing, .*{why}"):
         proven(edit(text))
+
+
+def proof_of(entry, committed):
+    """A proof of the only entry of a ledger, and of what it commits to."""
+    hash = entry_hash(0, 1, committed, bytes(32))
+    head = Head("log", 1, hash, "2026-11-25T10:00:00Z").signed(LOG)
+    link = {"place": 0, "time": 1, "commitment": committed.hex(), "previous": "00" * 32}
+    return proof_text(link | entry, [], head)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"text": True},
+        {"label": None},
+        {"author": 1},
+        {"text": ["a"]},
+        {"place": False},
+        {"time": True},
+        {"time": 1.0},
+    ],
+)
+def test_a_proof_with_values_of_other_types_shows_nothing(fields):
+    entry = {"salt": b"s" * 16, "x": bytes(8), "label": "None", "author": "1", "text": "True"}
+    if fields.get("text") == ["a"]:
+        entry["text"] = "['a']"
+    committed = commitment(**entry)
+    entry |= {"salt": entry["salt"].hex(), "x": entry["x"].hex()}
+    assert proven(proof_of(entry, committed), [LOG])[0].items() >= entry.items()
+    text = proof_of(entry | fields, committed).replace("index False", "index 0")
+    with pytest.raises(InputError, match="shows nothing"):
+        proven(text, [LOG])
+
+
+@pytest.mark.parametrize("start", [12, 20, 24], ids="salt of {} bytes".format)
+def test_no_proof_shows_another_content_of_an_entry_whatever_its_vector_says(start):
+    # Wherever a reader believes that the salt ends, a length and another content follow.
+    x = struct.pack("<I", 4) * 2 + bytes(4) + b"pay \0bob\0at once    "
+    words = "honest\0ana\0text"
+    salt = b"s" * 12 + struct.pack("<I", 4)
+    committed = commitment(salt, x, *words.split("\0"))
+    content = salt + struct.pack("<I", len(x)) + x + words.encode()
+    honest = {"salt": salt.hex(), "x": x.hex(), "label": "honest", "author": "ana", "text": "text"}
+    assert proven(proof_of(honest, committed), [LOG])[0]["label"] == "honest"
+    length = int.from_bytes(content[start : start + 4], "little")
+    end = start + 4 + length
+    label, author, text = content[end:].decode().split("\0", 2)
+    other = {
+        "salt": content[:start].hex(),
+        "x": content[start + 4 : end].hex(),
+        "label": label,
+        "author": author,
+        "text": text,
+    }
+    with pytest.raises(InputError, match="shows nothing"):
+        proven(proof_of(other, committed), [LOG])
+
+
+@pytest.mark.parametrize("salt, x", [(16, 7), (16, 1), (12, 8), (20, 8)])
+def test_an_entry_of_other_sizes_is_named_though_all_hashes_fit(intact, salt, x):
+    content = {"salt": bytes(salt), "x": b"x" * x, "label": "a", "author": "", "text": None}
+    committed = commitment(**content)
+    previous = intact.items[-1][4]
+    time = intact.items[-1][1] + 1
+    hash = entry_hash(N, time, committed, previous)
+    columns = [content[name] for name in ("salt", "label", "author", "text", "x")]
+    row = (N, time, committed, previous, hash, *columns)
+    assert rewritten(intact.path, [*intact.items, row]) == Fault(N, "changed")
+    entry = content | {"salt": content["salt"].hex(), "x": content["x"].hex()}
+    with pytest.raises(InputError, match="shows nothing"):
+        proven(proof_of(entry, committed), [LOG])
+
+
+def test_a_proof_that_lost_a_part_of_its_content_shows_nothing(intact):
+    with CorrectionMemory.open(intact.path) as memory:
+        text = memory.prove_entry(2, LOG)
+    with pytest.raises(InputError, match="shows nothing"):
+        proven(edited_proof(text, salt=None))
 
 
 @given(place=st.integers(0, N - 1), column=st.integers(1, 9), data=st.data())

@@ -1,5 +1,6 @@
 """Witnesses asked at once, killed or with a damaged state; texts that editors and mail changed."""
 
+import fcntl
 import json
 import os
 import subprocess
@@ -15,7 +16,16 @@ from ocrrlib import CorrectionMemory
 from ocrrlib.chain import Fault
 from ocrrlib.cli import main
 from ocrrlib.files import ROOT, InputError, write_text
-from ocrrlib.memory import Head, Key, proven, request, verify, witness
+from ocrrlib.memory import (
+    Head,
+    Key,
+    database,
+    proven,
+    request,
+    verify,
+    witness,
+    witnesses,
+)
 from tests import races
 from tests.auditor import sql
 from tests.auditor import write as written
@@ -77,6 +87,88 @@ def test_of_two_forks_one_is_cosigned_and_one_reported_if_commands_ask_at_once(t
         cosigned = max(said, key=len)
         Head.read(cosigned).check([LOG, Key.read((tmp_path / "her.key.pub").read_text())])
         assert min(said, key=len) == "entry 4: forked"
+
+
+@pytest.mark.parametrize("what", ["flipped", "lost", "swapped", "one too many"])
+def test_a_damaged_request_accuses_nobody_and_nothing_is_cosigned(tmp_path, what):
+    state = tmp_path / "state"
+    first = written(tmp_path / "log", "abc", LOG)
+    written(tmp_path / "log", "abcd", LOG)
+    with CorrectionMemory.open(tmp_path / "log") as memory:
+        asked = memory.prove_extension(first, LOG)
+    write_text(state, str(first))
+    lines = asked.split("\n")
+    assert lines.index("") > 3
+    for place in range(1, lines.index("") - 1):
+        damaged = list(lines)
+        if what == "flipped":
+            damaged[place] = damaged[place].swapcase()
+        elif what == "lost":
+            del damaged[place]
+        elif what == "swapped":
+            damaged[place : place + 2] = damaged[place + 1 : place - 1 : -1]
+        else:
+            damaged.insert(place, damaged[place])
+        with pytest.raises(InputError, match="does not fit"):
+            witness("\n".join(damaged), state, WITNESS, [LOG])
+        assert state.read_text() == str(first)
+    assert isinstance(witness(asked, state, WITNESS, [LOG]), Head)
+
+
+@pytest.mark.parametrize("blanks", ["  ", "\t", "\u00a0"])
+def test_a_cosignature_holds_for_the_clean_text_of_a_head_that_mail_changed(tmp_path, blanks):
+    _, ((head, text), _) = races.forked(0)
+    old, note = text.split("\n\n", 1)
+    asked = f"{old}\n\n{blanks}{note}"
+    cosigned = witness(asked, tmp_path / "state", WITNESS, [LOG])
+    assert cosigned.body == head.body
+    for shown in (str(cosigned), blanks + str(cosigned)):
+        Head.read(shown).check([LOG, WITNESS])
+
+
+def test_a_process_that_was_forked_meanwhile_keeps_nobody_waiting(tmp_path, monkeypatch):
+    _, ((head, text), _) = races.forked(0)
+    monkeypatch.setattr(database, "PATIENCE", 1)
+    reading, writing = os.pipe()
+    children = []
+
+    def forking(*arguments):
+        child = os.fork()
+        if child == 0:
+            os.close(writing)
+            os.read(reading, 1)  # until the end of the test
+            os._exit(0)
+        children.append(child)
+        write_text(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(witnesses, "write_text", forking)
+        witness(text, tmp_path / "state", WITNESS)
+    try:
+        assert isinstance(witness(request(4, [], head), tmp_path / "state", WITNESS), Head)
+    finally:
+        os.close(writing)
+        os.close(reading)
+        os.waitpid(children[0], 0)
+
+
+def test_a_witness_whose_state_stays_locked_gives_up_and_says_so(tmp_path, monkeypatch):
+    _, ((_, text), _) = races.forked(0)
+    monkeypatch.setattr(database, "PATIENCE", 0.05)
+    with open(tmp_path / "state.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(InputError, match="state.lock"):
+            witness(text, tmp_path / "state", WITNESS)
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_state_with_two_names_is_refused(tmp_path):
+    first, requests = races.forked(0)
+    write_text(tmp_path / "state", str(first))
+    (tmp_path / "other").hardlink_to(tmp_path / "state")
+    for name, (_, text) in zip(["state", "other"], requests):
+        with pytest.raises(InputError, match="hard link"):
+            witness(text, tmp_path / name, WITNESS)
 
 
 def test_a_witness_that_was_cut_off_before_its_answer_gives_it_when_asked_from_that_head_on(
@@ -174,7 +266,7 @@ def test_texts_that_an_editor_changed_are_read_as_the_clean_ones(texts, tmp_path
     assert Head.read(edit(head)).origin == Head.read(head).origin
     assert proven(edit(proof), [LOG])[0] == proven(proof, [LOG])[0]
     assert ocrr("verify", path, "--head", tmp_path / "head", *key) == 0
-    assert ocrr("verify", tmp_path / "proof", "--head", tmp_path / "head", *key) == 0
+    assert ocrr("verify", "--proof", tmp_path / "proof", "--head", tmp_path / "head", *key) == 0
     assert ocrr("prove", path, "--head", tmp_path / "head") == 0
     assert ocrr("witness", tmp_path / "asked", "--state", state, *trust) == 0
     state.write_bytes(edit(head).encode())

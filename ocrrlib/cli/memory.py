@@ -58,18 +58,28 @@ def _signer(file, kind):
 
     A file that is missing is made with a new key, and ``file``.pub with its verifier's key.
     """
+    from ocrrlib.files import writable, write_text
     from ocrrlib.memory import Key
 
     if file is None:
         return None
+    public = Path(f"{file}.pub")
+    was_public = public.exists()  # asked first: another program makes it after the key
     if not file.exists():
+        if was_public:
+            raise InputError(
+                f"{public} is there without its key {file}: restore that, or choose another name"
+            )
         _make_key(file, kind)
-    return Key.read(_text(file))
+    key = Key.read(_text(file))
+    if key.private and not public.exists() and writable(public.parent):
+        write_text(public, key.public_text + "\n")
+    return key
 
 
 def _make_key(file, kind):
     """Make the files of a new key, unless another program has just done so."""
-    from ocrrlib.files import sync_to_disk, write_text
+    from ocrrlib.files import sync_to_disk
     from ocrrlib.memory import Key
 
     key = Key.new(file.stem, kind)
@@ -82,7 +92,6 @@ def _make_key(file, kind):
             os.link(secret, file)  # whole, and only if there is none
         except FileExistsError:
             return
-    write_text(f"{file}.pub", key.public_text + "\n")
     typer.echo(f"{file} made: keep it secret, and give {file}.pub away", err=True)
 
 
@@ -158,7 +167,10 @@ def memory_correct(file: File, text: str, label: str, by: Author = ""):
 
 @memories.command("verify")
 def memory_verify(
-    file: Annotated[Path, typer.Argument(help="A memory, or a proof.")],
+    file: Annotated[Path | None, typer.Argument(help="The memory's file.")] = None,
+    proof: Annotated[
+        Path | None, typer.Option(help="Proof of an entry, to verify instead of a memory.")
+    ] = None,
     head: Annotated[
         list[Path], typer.Option(help="Head kept elsewhere; else a cut tail goes unseen.")
     ] = [],
@@ -167,28 +179,49 @@ def memory_verify(
     ] = [],
 ):
     """Verify a memory or a proof; exit status 1 if a memory is not as it was written."""
-    from ocrrlib.memory import Head, proven, verify
-    from ocrrlib.memory.proofs import is_proof
+    from ocrrlib.memory import Head, verify
 
     keys = _keys(key)
     heads = [Head.read(_text(one)) for one in head]
-    with open(file, "rb") as content:
-        start = content.read(1024)
-    if is_proof(start.decode("utf-8", "replace")):
-        entry, shown = proven(_text(file), keys)
-        for one in heads:
-            if (one.origin, one.size, one.root) != (shown.origin, shown.size, shown.root):
-                raise InputError(
-                    f"{file} proves an entry to another head: ask for a proof to this one"
-                )
-        typer.echo(json.dumps(entry))
+    if proof is not None and file is None:
+        typer.echo(json.dumps(_proven(proof, heads, keys)))
         return
+    if file is None or proof is not None:
+        raise InputError("there is not one file to verify: give a memory, or --proof with a proof")
+    if _is_proof(file):  # in the memory's place it would pass, and the memory be gone
+        raise InputError(f"{file} is a proof, no memory: verify it by --proof {file}")
     fault = verify(file, *heads, keys=keys)
     if fault:
         typer.echo(f"{file}: {fault}")
         raise typer.Exit(1)
     covered = max((one.size for one in heads), default="no")
     typer.echo(f"{file}: all as it was written; {covered} entries are covered by a head")
+
+
+def _is_proof(file):
+    """Whether a file begins as a proof does."""
+    from ocrrlib.memory.proofs import is_proof
+
+    if not file.is_file():
+        return False
+    with open(file, "rb") as content:
+        return is_proof(content.read(1024).decode("utf-8", "replace"))
+
+
+def _proven(file, heads, keys):
+    """The entry that a proof shows to be under the heads."""
+    from ocrrlib.memory import proven
+
+    entry, shown = proven(_text(file), keys)
+    for head in heads:
+        if (head.origin, head.size, head.root) != (shown.origin, shown.size, shown.root):
+            raise InputError(f"{file} proves an entry to another head: ask for a proof to this one")
+    return entry
+
+
+def _print(text):
+    """Print a head, proof or request as it is, whatever the terminal's encoding."""
+    typer.echo(text.encode(), nl=False)
 
 
 @memories.command("head")
@@ -198,7 +231,7 @@ def memory_head(file: File, key: Signer = None):
 
     with _opened(file) as memory:
         head = memory.head(_signer(key, SIGNATURE))
-        typer.echo(str(head), nl=False)
+        _print(str(head))
 
 
 @memories.command("prove")
@@ -224,7 +257,7 @@ def memory_prove(
             proof = memory.prove_extension(known, signer)
         else:
             proof = memory.prove_entry(entry, signer, known)
-        typer.echo(proof, nl=False)
+        _print(proof)
 
 
 @memories.command("forget")
@@ -252,14 +285,14 @@ def memory_witness(
         list[Path], typer.Option(help="Public key that must have signed the head.")
     ] = [],
 ):
-    """Cosign a head that extends the last one seen; exit status 1 if it does not."""
+    """Cosign a head that extends the last one seen; exit status 1 if it is of another history."""
     from ocrrlib.chain import Fault
     from ocrrlib.memory import COSIGNATURE, witness
 
     keys = _keys(trust)
     signer = _signer(key, COSIGNATURE)
     found = witness(_text(request), state, signer, keys)
-    typer.echo(str(found), nl=False)
+    _print(str(found))
     raise typer.Exit(1 if isinstance(found, Fault) else 0)
 
 

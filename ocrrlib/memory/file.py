@@ -371,6 +371,7 @@ def verify(path: str | PathLike, *heads: Head | str, keys: Iterable[Key] = ()) -
     path = Path(os.path.realpath(path))
     if not path.is_file():
         raise InputError(f"there is no file {path}")
+    keys = tuple(keys)
     known = sorted((Head.read(head) for head in heads), key=lambda head: head.size)
     for head in known:
         head.check(keys)

@@ -85,6 +85,9 @@ class Head(NamedTuple):
 
     def check(self, keys: Iterable[Key]):
         """Raise ``InputError`` unless every one of the keys has signed this head."""
+        keys = tuple(keys)
+        if not all(isinstance(key, Key) for key in keys):
+            raise InputError("not all keys are keys: give a list of what Key.read returns")
         # Blanks in the first line are the writer's, or somebody added them.
         bodies = {self.body, self._replace(line="").body}
         for key in keys:

@@ -55,7 +55,7 @@ class Key(NamedTuple):
             name, id, encoded = text.removeprefix(PRIVATE).split("+", 2)
             content = base64.b64decode(encoded, validate=True)
             kind = content[0]
-            if text.startswith("PRIVATE"):
+            if text.startswith(PRIVATE):
                 key = cls.new(name, kind, content[1:])
             else:
                 key = cls(name, kind, content[1:])

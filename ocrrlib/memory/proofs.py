@@ -15,17 +15,17 @@ import json
 import struct
 from collections.abc import Iterable
 
-from ocrrlib.chain import commitment, entry_hash
+from ocrrlib.chain import entry_hash
 from ocrrlib.files import InputError
 from ocrrlib.memory.heads import Head
 from ocrrlib.memory.keys import Key
 from ocrrlib.memory.notes import from_base64, to_base64
+from ocrrlib.memory.rows import Row, is_whole
 from ocrrlib.memory.texts import plain
 from ocrrlib.memory.tree import root_from_inclusion_proof
 
 PROOF = "c2sp.org/tlog-proof@v1"
-LINK = ("place", "time", "commitment", "previous")
-CONTENT = ("salt", "x", "label", "author", "text")
+BYTES = ("commitment", "previous", "salt", "x")  # fields that are hexadecimal digits
 # What values of the wrong number, name or type raise
 _MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError, struct.error)
 
@@ -46,8 +46,9 @@ def is_proof(start: str) -> bool:
 def proven(text: str, keys: Iterable[Key] = ()) -> tuple[dict, Head]:
     """Verify a proof: the fields of the entry, and the head under which it is.
 
-    The content of an entry that was erased is missing. Raises ``InputError`` that names the fault
-    if the proof does not hold, or if not every one of the keys has signed the head.
+    Without content, the entry was erased, or whoever handed the proof on left it out. Raises
+    ``InputError`` that names the fault if the proof does not hold, or if not every one of the keys
+    has signed the head.
     """
     text, _, note = plain(text).lstrip().partition("\n\n")
     head = Head.read(note)
@@ -56,54 +57,33 @@ def proven(text: str, keys: Iterable[Key] = ()) -> tuple[dict, Head]:
     if lines[:1] != [PROOF] or len(lines) < 3:
         raise _nothing_shown("it is not a proof of an entry")
     try:
-        entry = _proven_fields(lines[1])
+        row = _row(lines[1])
         path = [from_base64(line) for line in lines[3:]]
-        hash = _hash_of(entry)
-        root = root_from_inclusion_proof(hash, entry["place"], head.size, path)
+        root = root_from_inclusion_proof(row.hash, row.place, head.size, path)
     except _MALFORMED as error:
         raise _nothing_shown("its lines are damaged") from error
-    if lines[2] != f"index {entry['place']}":
+    if lines[2] != f"index {row.place}":
         raise _nothing_shown("its index is not the place of the entry")
-    if not _content_fits(entry):
+    if not is_whole(row):
         raise _nothing_shown("the content does not fit the commitment")
-    if entry["place"] >= head.size:
+    if row.place >= head.size:
         raise _nothing_shown(f"its head has {head.size} entries only")
     if root != head.root:
         raise _nothing_shown("entry, hashes and head do not fit each other")
-    return entry | {"hash": hash.hex()}, head
+    return row.fields(), head
 
 
 def _nothing_shown(why):
     return InputError(f"the proof shows nothing, {why}: ask for another one")
 
 
-def _proven_fields(line):
-    """Fields of the entry that a proof can prove: its link, and its content unless erased."""
-    entry = json.loads(from_base64(line.removeprefix("extra ")))
-    fields = {name: entry[name] for name in LINK}
-    if "salt" in entry:
-        fields |= {name: entry[name] for name in CONTENT if name in entry}
-    return fields
-
-
-def _hash_of(entry):
-    committed = bytes.fromhex(entry["commitment"])
-    previous = bytes.fromhex(entry["previous"])
-    return entry_hash(entry["place"], entry["time"], committed, previous)
-
-
-def _content_fits(entry):
-    """Whether the content is erased, or the one that the entry commits to."""
-    if "salt" not in entry:
-        return True
-    try:
-        salt = bytes.fromhex(entry["salt"])
-        x = bytes.fromhex(entry["x"])
-        label = entry["label"]
-        author = entry["author"]
-        if "\0" in label or "\0" in author:  # the commitment would not tell where they end
-            return False
-        committed = commitment(salt, x, label, author, entry.get("text"))
-    except _MALFORMED:
-        return False
-    return committed == bytes.fromhex(entry["commitment"])
+def _row(line):
+    """The entry in a line of a proof, with the hash that follows from its fields."""
+    fields = json.loads(from_base64(line.removeprefix("extra ")))
+    values = {name: fields.get(name) for name in Row._fields}
+    for name in BYTES:
+        if values[name] is not None:
+            values[name] = bytes.fromhex(values[name])
+    row = Row(**values)
+    hash = entry_hash(row.place, row.time, row.commitment, row.previous)
+    return row._replace(hash=hash)

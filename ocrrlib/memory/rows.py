@@ -1,14 +1,16 @@
 """The entries of a ledger's file as rows: how they are made, and whether they are whole."""
 
-import struct
 from collections.abc import Iterable, Iterator
 from secrets import token_bytes
 from typing import Any, NamedTuple
 
 from ocrrlib.chain import Link, commitment, entry_hash
 from ocrrlib.files import InputError
+from ocrrlib.memory.tree import HASH
 
-SALT = 16  # bytes
+# Bytes
+SALT = 16
+VALUE = 4  # of a vector
 LATEST = 2**53  # microseconds since 1970: in 2255; pandas has no dates after 2262
 
 Content = tuple[str, str, str | None, bytes]  # label, author, text, bytes of the vector
@@ -35,6 +37,14 @@ class Row(NamedTuple):
     @property
     def link(self) -> Link:
         return Link(self.place, self.time, self.commitment, self.previous, self.hash)
+
+    def fields(self) -> dict:
+        """Return the values by name, bytes as hexadecimal digits, without those erased."""
+        fields = {}
+        for name, value in self._asdict().items():
+            if value is not None:
+                fields[name] = value.hex() if isinstance(value, bytes) else value
+        return fields
 
 
 FIELDS = ", ".join(Row._fields)
@@ -68,20 +78,32 @@ def new_rows(contents: Iterable[Content], place: int, previous: bytes, time: int
 def is_whole(row: Any) -> bool:
     """Whether an entry has the content that it commits to, or none, and all values their type.
 
-    ``row`` is a ``Row``, but a file may hold values of any type.
+    ``row`` is a ``Row``, but a file or a proof may hold values of any type. Types and sizes are
+    exact, so that no other content has the same commitment.
     """
-    if not isinstance(row.commitment, bytes) or not isinstance(row.previous, bytes):
+    if _types(row.place, row.time, row.commitment, row.previous) != [int, int, bytes, bytes]:
         return False
-    if not isinstance(row.time, int) or not 0 <= row.time < LATEST:
+    if not 0 <= row.time < LATEST or not len(row.commitment) == len(row.previous) == HASH:
         return False
     if row.salt is None:
         return row.label is None and row.author is None and row.text is None and row.x is None
-    try:
-        if "\0" in row.label or "\0" in row.author:  # this would blur where they end
-            return False
-        if not row.x:
-            int(row.text)  # a tombstone names a place
-        committed = commitment(row.salt, row.x, row.label, row.author, row.text)
-    except (TypeError, ValueError, AttributeError, struct.error):  # values of other types
+    if _types(row.salt, row.label, row.author, row.x) != [bytes, str, str, bytes]:
         return False
-    return len(row.salt) == SALT and committed == row.commitment
+    if len(row.salt) != SALT or len(row.x) % VALUE:
+        return False
+    if "\0" in row.label or "\0" in row.author:  # this would blur where they end
+        return False
+    if row.text is not None and type(row.text) is not str:
+        return False
+    try:
+        if not row.x:
+            int(row.text or "")  # a tombstone names a place
+        committed = commitment(row.salt, row.x, row.label, row.author, row.text)
+    except ValueError:  # no place, or half a character
+        return False
+    return committed == row.commitment
+
+
+def _types(*values):
+    """Types as they are: True is no number here."""
+    return [type(value) for value in values]

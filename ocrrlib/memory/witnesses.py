@@ -25,6 +25,7 @@ from pathlib import Path
 
 from ocrrlib.chain import Fault
 from ocrrlib.files import InputError, write_text
+from ocrrlib.memory.database import tries
 from ocrrlib.memory.heads import Head
 from ocrrlib.memory.keys import Key
 from ocrrlib.memory.notes import from_base64, to_base64
@@ -45,18 +46,21 @@ def witness(text: str, state: str | PathLike, key: Key, keys: Iterable[Key] = ()
 
     Without that file the head is the first one seen. Threads and processes with one state take
     turns. Returns the head with a cosignature by ``key``, or a ``Fault`` if it contradicts the last
-    one. Raises ``InputError`` if the request starts from another head than the last one, is about
-    another ledger, or is not signed by ``keys``, if ``key`` is a verifier's, or if the state cannot
-    be read or written.
+    one: it has the same size and another root. Raises ``InputError`` if the proof does not fit,
+    which may be damage, if the request starts from another head than the last one, is about another
+    ledger, or is not signed by ``keys``, if ``key`` is a verifier's, or if the state cannot be read
+    or written.
     """
     text, _, note = plain(text).lstrip().partition("\n\n")
-    head = Head.read(note)
+    head = Head.read(note)._replace(line="")  # what mail did to its origin is not signed
     head.check(keys)
     key.sign(b"")  # refuses a verifier's key before the state changes
     with _locked(Path(state)) as file:
         last = _last_seen(Path(state))
-        if last is not None and not _extends(head, last, text):
-            return Fault(last.size, "forked")
+        if last is not None:
+            if (head.origin, head.size) == (last.origin, last.size) and head.root != last.root:
+                return Fault(last.size, "forked")  # from whichever head the proof starts
+            _check_extends(head, last, text)
         write_text(file, f"{head}{_checksum(head)}\n")
     return head.signed(key)  # only now: whoever is asked next sees this head in the state
 
@@ -65,19 +69,34 @@ def witness(text: str, state: str | PathLike, key: Key, keys: Iterable[Key] = ()
 def _locked(state: Path) -> Iterator[str]:
     """Keep other threads and processes from the state; the system unlocks for a killed one.
 
-    Yields the path without links, which is the same for all that name this file.
+    Yields the path without symbolic links, which is the same for all that name this file.
     """
     file = os.path.realpath(state)
     try:
         state.parent.mkdir(parents=True, exist_ok=True)
-        lock = open(f"{file}.lock", "a")
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock = _locked_file(f"{file}.lock")
     except OSError as error:
         raise InputError(
             f"cannot lock {file} ({error.strerror}): choose a file in a folder that can be written"
         ) from error
     with lock:
-        yield file
+        try:
+            yield file
+        finally:
+            fcntl.flock(lock, fcntl.LOCK_UN)  # a process forked meanwhile has it open, too
+
+
+def _locked_file(path):
+    """Open and lock a file as soon as nobody else has it locked."""
+    lock = open(path, "a")
+    for _ in tries():
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return lock
+        except BlockingIOError:
+            continue
+    lock.close()
+    raise InputError(f"another program keeps {path} locked: end it, or try again later")
 
 
 def _last_seen(state):
@@ -85,6 +104,10 @@ def _last_seen(state):
     if not os.path.lexists(state):  # a link that leads nowhere is not a first head
         return None
     text = read_file(state)
+    if os.stat(state).st_nlink > 1:
+        raise InputError(
+            f"{state} has a second name by a hard link, which would keep an older head: remove one"
+        )
     whole = text.endswith("\n")
     try:
         last = Head.read(text)
@@ -105,10 +128,8 @@ def _checksum(head):
     return CHECKSUM + to_base64(sha256(head.body.encode()).digest())
 
 
-def _extends(head, last, text):
-    """Whether a head extends the last one seen, by the proof in the text of a request."""
-    if head.origin == last.origin and head.size == last.size and head.root != last.root:
-        return False  # from whichever head the proof starts
+def _check_extends(head, last, text):
+    """Raise ``InputError`` unless the request's text proves that a head extends the last one."""
     old, *path = [line.strip() for line in text.split("\n")]
     if head.origin != last.origin or old != f"old {last.size}" or head.size < last.size:
         raise InputError(
@@ -116,6 +137,6 @@ def _extends(head, last, text):
             "prove from that one on"
         )
     hashes = [from_base64(line) for line in path]
-    if any(len(hash) != HASH for hash in hashes):
-        raise InputError("the proof in the request is damaged: ask for another one")
-    return verify_consistency(last.size, last.root, head.size, head.root, hashes)
+    whole = all(len(hash) == HASH for hash in hashes)
+    if not whole or not verify_consistency(last.size, last.root, head.size, head.root, hashes):
+        raise InputError("the proof in the request does not fit: ask for a new one")
