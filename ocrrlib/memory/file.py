@@ -100,6 +100,7 @@ class LedgerFile(AbstractContextManager):
                 self._genesis = file_genesis(about)
                 self._restart()
                 self._catch_up()
+                self._holds_erased = bool(self._erased)
                 if not read_only:
                     with suppress(sqlite3.OperationalError):  # if the disk is full, it can be read
                         keep_log(self._base)  # a copy that SQLite made has none
@@ -186,6 +187,7 @@ class LedgerFile(AbstractContextManager):
                 self.append([("", author, str(entry["place"]), b"")])
                 self._base.execute(ERASE, [entry["place"]])
                 self._restart()  # the observer has it
+        self._holds_erased = True
         if not self._log_got_empty():
             raise InputError(
                 f"entry {place} was erased, but others still read {self.path}, whose log may hold "
@@ -320,17 +322,16 @@ class LedgerFile(AbstractContextManager):
             return
         check_tables(self._base)
         size = len(self._tree)
-        n_erased = len(self._erased)
         if size:
             self._check_newest(size - 1)
         unmatched = self._read()
         if unmatched and size:  # an entry read before was erased since
+            self._holds_erased = True
             self._restart()
             unmatched = self._read()
         if unmatched:
             raise Broken(self.path, Fault(min(unmatched), "changed"))
         self._version = version
-        self._holds_erased |= len(self._erased) > n_erased
 
     def _check_newest(self, place):
         """Raise ``Broken`` unless the newest entry known is still there."""
