@@ -10,6 +10,7 @@ import threading
 import time
 from contextlib import closing, contextmanager
 from functools import partial
+from itertools import count
 
 import numpy as np
 import pytest
@@ -307,19 +308,24 @@ def test_a_copy_made_by_sqlite_is_written_through_a_log(secrets, tmp_path):
         assert copy.with_name("copy.sqlite-wal").stat().st_size > 0
 
 
-def test_a_broken_file_that_is_touched_all_the_time_is_reported(secrets):
-    with closing(sqlite3.connect(secrets, isolation_level=None)) as base:
-        base.execute("UPDATE entries SET label = 'forged' WHERE place = 3")
+def test_a_broken_file_that_is_touched_all_the_time_is_reported(tmp_path):
+    path = tmp_path / "m.sqlite"
+    with CorrectionMemory.open(path) as memory:
+        memory.learn(rows(9000, 8, 0), ["a"] * 9000)
+    with closing(sqlite3.connect(path, isolation_level=None)) as base:
+        base.execute("UPDATE entries SET label = 'forged' WHERE place = 8999")
     done = threading.Event()
 
     def touch():
-        while not done.wait(0.0005):
-            os.utime(secrets)
+        for now in count(1):
+            os.utime(path, (now, now))
+            if done.wait(0.0005):
+                break
 
     thread = threading.Thread(target=touch)
     thread.start()
     try:
-        assert verify(secrets) == (3, "changed")
+        assert verify(path) == (8999, "changed")
     finally:
         done.set()
         thread.join()
