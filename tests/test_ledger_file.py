@@ -10,6 +10,7 @@ import threading
 import time
 from contextlib import closing, contextmanager
 from functools import partial
+from itertools import count
 
 import numpy as np
 import pytest
@@ -63,6 +64,8 @@ FINISH = {
     "it is forgotten again": forget_again,
     "opened": lambda memory: CorrectionMemory.open(memory.path).close(),
     "another is forgotten": lambda memory: memory.forget(3),
+    "it is asked": lambda memory: memory.predict("a card"),
+    "it is corrected": lambda memory: memory.correct("a card", "b"),
 }
 
 
@@ -79,6 +82,21 @@ def test_an_erasure_that_a_reader_delayed_is_finished_later(secrets, monkeypatch
         finish(memory)
         assert not legible(secrets, f"{SECRET}7.")
         assert memory.verify() is None
+
+
+@pytest.mark.parametrize("use", ["predict", "correct"])
+def test_an_erasure_is_finished_by_a_memory_that_was_opened_beside_a_reader(
+    secrets, monkeypatch, use
+):
+    monkeypatch.setattr("ocrrlib.memory.database.PATIENCE", 0)
+    with being_read(secrets):
+        with CorrectionMemory.open(secrets) as memory, pytest.raises(InputError):
+            memory.forget(7)
+        memory = CorrectionMemory.open(secrets, letters)
+        assert legible(secrets, f"{SECRET}7.")
+    FINISH["it is asked" if use == "predict" else "it is corrected"](memory)
+    assert not legible(secrets, f"{SECRET}7.")
+    memory.close()
 
 
 @pytest.mark.slow
@@ -170,9 +188,9 @@ def test_a_file_with_two_names_that_have_logs_of_their_own_is_refused(secrets):
     other = secrets.with_name("other")
     os.link(secrets, other)
     for path in (secrets, other):
-        with pytest.raises(InputError, match="second name"):
-            CorrectionMemory.open(path)
-        assert verify(path) is None
+        for use in (CorrectionMemory.open, verify):
+            with pytest.raises(InputError, match="second name"):
+                use(path)
 
 
 @pytest.mark.parametrize("content", [b"", b"text,label\n" * 500, bytes(9999)])
@@ -232,6 +250,207 @@ def test_verification_sees_all_entries_and_writes_nothing(secrets, tmp_path, sta
         assert process.communicate() == ("None\n", None)
         assert contents(path) == before
         path.parent.chmod(0o755)
+
+
+LOGS = {
+    "empty": lambda log: b"",
+    "with a broken header": lambda log: log[:20] + bytes([log[20] ^ 1]) + log[21:],
+    "with a broken page": lambda log: log[:40] + bytes([log[40] ^ 1]) + log[41:],
+    "cut": lambda log: log[:-10],
+    "strange": lambda log: b"junk" * 2000,
+}
+
+
+@pytest.mark.parametrize("damage", LOGS.values(), ids=LOGS)
+def test_verification_leaves_a_log_without_an_index_as_it_is(secrets, tmp_path, damage):
+    path = tmp_path / "folder" / "copy.sqlite"
+    path.parent.mkdir()
+    with CorrectionMemory.open(secrets, letters) as memory:
+        memory.correct("a card", "b")  # in the log
+        head = memory.head()
+        shutil.copy(secrets, path)
+        log = path.with_name("copy.sqlite-wal")
+        log.write_bytes(damage(secrets.with_name("m.sqlite-wal").read_bytes()))
+    before = contents(path)
+    assert verify(path, head) == (20, "truncated")
+    assert verify(path) is None
+    assert contents(path) == before
+
+
+def test_verification_undoes_an_unfinished_change_in_a_copy(
+    secrets, tmp_path
+):
+    copy = tmp_path / "copy.sqlite"
+    path = tmp_path / "folder" / "m.sqlite"
+    path.parent.mkdir()
+    with CorrectionMemory.open(secrets) as memory:
+        head = memory.head()
+    with closing(sqlite3.connect(secrets)) as base:
+        base.execute("VACUUM INTO ?", [str(copy)])
+    with closing(sqlite3.connect(copy, isolation_level=None)) as base:
+        base.execute("PRAGMA cache_size = 1")
+        base.execute("BEGIN")
+        base.execute("UPDATE entries SET text = text || 'more'")
+        for part in ("", "-journal"):  # as the process would leave them if it were killed
+            shutil.copy(f"{copy}{part}", f"{path}{part}")
+    before = contents(path)
+    assert before[path][0] != secrets.read_bytes()
+    assert verify(path, head) is None
+    assert contents(path) == before
+
+
+def test_a_copy_made_by_sqlite_is_written_through_a_log(secrets, tmp_path):
+    copy = tmp_path / "copy.sqlite"
+    with closing(sqlite3.connect(secrets)) as base:
+        base.execute("VACUUM INTO ?", [str(copy)])
+    with CorrectionMemory.open(copy, letters) as memory, being_read(copy):
+        assert memory.correct("a card", "b") == 20  # it waits for no reader
+        assert copy.with_name("copy.sqlite-wal").stat().st_size > 0
+
+
+def test_a_broken_file_that_is_touched_all_the_time_is_reported(tmp_path):
+    path = tmp_path / "m.sqlite"
+    with CorrectionMemory.open(path) as memory:
+        memory.learn(rows(9000, 8, 0), ["a"] * 9000)
+    with closing(sqlite3.connect(path, isolation_level=None)) as base:
+        base.execute("UPDATE entries SET label = 'forged' WHERE place = 8999")
+    done = threading.Event()
+
+    def touch():
+        for now in count(1):
+            os.utime(path, (now, now))
+            if done.wait(0.0005):
+                break
+
+    thread = threading.Thread(target=touch)
+    thread.start()
+    try:
+        assert verify(path) == (8999, "changed")
+    finally:
+        done.set()
+        thread.join()
+
+
+HOLD = """import sys
+from ocrrlib import CorrectionMemory
+
+with CorrectionMemory.open(sys.argv[1]):
+    print(flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_memory_that_was_opened_during_a_verification_can_be_written(secrets, monkeypatch):
+    from ocrrlib.memory.file import check_tables
+
+    begun, go_on = threading.Event(), threading.Event()
+
+    def wait_once(base):
+        if not begun.is_set():
+            begun.set()
+            go_on.wait()
+        check_tables(base)
+
+    monkeypatch.setattr("ocrrlib.memory.file.check_tables", wait_once)
+    opened = []
+    other = script(HOLD, secrets, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    other.stdout.readline()
+    verifying = threading.Thread(target=verify, args=[secrets])
+    verifying.start()
+    begun.wait()
+    opening = threading.Thread(
+        target=lambda: opened.append(CorrectionMemory.open(secrets, letters))
+    )
+    opening.start()
+    opening.join(0.5)  # it may wait for the verification
+    go_on.set()
+    opening.join()
+    verifying.join()
+    with opened[0] as memory:
+        assert memory.correct("a card", "b") == 20
+    other.communicate()
+
+
+def test_an_export_onto_the_own_file_loses_no_later_entry(secrets):
+    link = secrets.with_name("m.csv")
+    link.symlink_to(secrets)
+    with CorrectionMemory.open(secrets, letters) as memory:
+        memory.labels  # noqa: B018  (it reads the file, and so locks it)
+        with pytest.raises(InputError, match="database"):
+            memory.export(link)
+        script(HOLD, secrets, stdin=subprocess.PIPE, stdout=subprocess.PIPE).communicate()
+        memory.correct("a card", "b")
+        process = script(ASK, secrets, memory.head(), stdout=subprocess.PIPE)
+        assert process.communicate() == ("None\n", None)
+
+
+RESTORED = {
+    "whole": lambda copy: copy,
+    "broken": lambda copy: b"x" + copy[1:],
+    "with a broken page": lambda copy: copy[:-4096] + bytes(4096),
+}
+
+
+@pytest.mark.parametrize("damage", RESTORED.values(), ids=RESTORED)
+def test_a_copy_restored_beside_an_old_log_is_refused_and_stays_as_it_is(tmp_path, damage):
+    path = tmp_path / "folder" / "m.sqlite"
+    path.parent.mkdir()
+    old = tmp_path / "old.sqlite"
+    copy = tmp_path / "copy.sqlite"
+    X = rows(200, 64, 0)
+    with CorrectionMemory.open(old) as memory:
+        memory.learn(X, ["a"] * 200)
+        with closing(sqlite3.connect(old)) as base:
+            base.execute("VACUUM INTO ?", [str(copy)])
+        memory.learn(X, ["b"] * 200)
+        memory.forget(5)
+        memory.learn(X, ["c"] * 200)
+        log = path.with_name("m.sqlite-wal")
+        shutil.copy(f"{old}-wal", log)
+    path.write_bytes(damage(copy.read_bytes()))
+    before = path.read_bytes(), log.read_bytes()
+    for use in (CorrectionMemory.open, verify, CorrectionMemory.open):
+        with pytest.raises(InputError, match="without m.sqlite-wal"):
+            use(path)
+        assert (path.read_bytes(), log.read_bytes()) == before
+    log.unlink()
+    path.write_bytes(copy.read_bytes())
+    with CorrectionMemory.open(path) as memory:
+        assert len(memory) == 200
+
+
+@pytest.mark.parametrize("change", ["removed", "replaced"])
+def test_a_file_removed_or_replaced_while_it_is_open_is_not_written(secrets, change):
+    with CorrectionMemory.open(secrets, letters) as memory:
+        if change == "replaced":
+            shutil.copy(secrets, secrets.with_name("other"))
+            os.replace(secrets.with_name("other"), secrets)
+        else:
+            secrets.unlink()
+        for use in (partial(memory.correct, "a card", "b"), partial(memory.forget, 0)):
+            with pytest.raises(InputError, match="replaced or removed"):
+                use()
+
+
+READS = {
+    "entry": lambda memory: memory.entry(20)["label"],
+    "table": lambda memory: memory.table()["label"][20],
+}
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+def test_entries_and_tables_are_verified_with_what_others_wrote(secrets, read):
+    with CorrectionMemory.open(secrets, letters) as memory:
+        with CorrectionMemory.open(secrets, letters) as other:
+            other.correct("a card", "b")
+        assert read(memory) == "b"
+        with closing(sqlite3.connect(secrets, isolation_level=None)) as base:
+            base.execute(
+                "INSERT INTO entries SELECT place + 1, time + 1, commitment, previous, hash, salt, "
+                "label, author, text, x FROM entries WHERE place = 20"
+            )
+        with pytest.raises(InputError, match="not as it was written"):
+            read(memory)
 
 
 def contents(path):

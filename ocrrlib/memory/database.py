@@ -8,8 +8,11 @@ view or trigger is refused.
 import json
 import secrets
 import sqlite3
+import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 
 from ocrrlib.files import sync_to_disk
@@ -48,12 +51,12 @@ def connect(path: Path, encoder: Callable[[], tuple[str, str]] | None = None) ->
     try:
         if not _tables(base):
             about = [None] if encoder is None else encoder()
-            _keep_log(base)
+            keep_log(base)
             _create(base, path.stem, about)
             sync_to_disk(path.parent)
         check_tables(base)
     except BaseException:
-        base.close()
+        close_unchanged(base, path)
         raise
     return base
 
@@ -63,27 +66,26 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
 
     Raises ``sqlite3.Error`` or ``OSError`` if the file cannot be used, as when there is none.
     """
-    if not _size(path):  # SQLite would remove its log
+    _check_names(path)
+    if not _size(path):
         raise sqlite3.DatabaseError("it is empty")
+    failure: Exception
     for _ in tries(MOMENT):
         try:
             return _connected_to_read(path)
-        except sqlite3.OperationalError as error:  # others may just open or close it
+        except (sqlite3.OperationalError, OSError) as error:  # others may just open or close it
             failure = error
     raise failure
 
 
 def _connected_to_read(path):
-    log, index = _beside(path)
-    first = []
-    if log.exists() and index.exists():  # others may have it open
-        how = "mode=ro&readonly_shm=1"
-    elif log.exists():  # without an index of its log nobody has: SQLite indexes it in memory
-        how = "mode=ro&vfs=unix-none"
-        first = ["locking_mode = EXCLUSIVE"]
+    log, index, journal = _beside(path)
+    if _size(journal) or (_size(log) and not index.exists()):  # left by a killed process
+        base = _connected_to_copy(path)
+    elif log.exists() and index.exists():  # others may have it open
+        base = _connected(path, "mode=ro&readonly_shm=1")
     else:
-        how = "immutable=1"
-    base = _connected(path, how, first)
+        base = _connected(path, "immutable=1")
     try:
         check_tables(base)
     except BaseException:
@@ -92,31 +94,68 @@ def _connected_to_read(path):
     return base
 
 
-def _connected(path, how, first=()):
-    """A connection with our pragmas after the ``first`` ones; ``how`` are parameters of its URI."""
+def _connected_to_copy(path):
+    """A connection to a copy that is gone once it is closed; SQLite finishes or undoes changes."""
+    log, _, journal = _beside(path)
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / path.name
+        run_beside("cp", *filter(Path.exists, (path, log, journal)), folder)
+        for file in Path(folder).iterdir():
+            file.chmod(0o600)
+        with closing(_connected(copy, "mode=rw")) as base:
+            _tables(base)
+            emptied_log(base)
+        return _connected(copy, "immutable=1")
+
+
+def run_beside(*command: str | Path) -> bytes:
+    """Return what a program prints; ``OSError`` if it fails.
+
+    It reads files that may be open here: closing one here would end all locks of this process.
+    """
+    result = subprocess.run(command, capture_output=True)
+    if result.returncode:
+        raise OSError(result.stderr.decode(errors="replace"))
+    return result.stdout
+
+
+def _connected(path, how):
+    """A connection with our pragmas; ``how`` are parameters of its URI."""
     base = sqlite3.connect(
         f"{path.as_uri()}?{how}", PATIENCE, isolation_level=None, check_same_thread=False, uri=True
     )
     try:
         base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
-        for pragma in (*first, *PRAGMAS):
+        for pragma in PRAGMAS:
             base.execute(f"PRAGMA {pragma}")
     except BaseException:
-        base.close()
+        close_unchanged(base, path)
         raise
     return base
 
 
+def close_unchanged(base: sqlite3.Connection, path: Path):
+    """Close a connection to a file that is refused; file and log stay as they are."""
+    if not _size(_beside(path)[0]):
+        base.close()
+        return
+    # The last one to close would move the log's pages to the file: a reader, which cannot.
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as reader:
+        with suppress(sqlite3.Error):
+            reader.execute("SELECT * FROM sqlite_master").fetchone()
+        base.close()
+
+
 def _check_names(path):
     """Raise ``sqlite3.DatabaseError`` if entries would be lost: the log goes by the file's name."""
-    log, _ = _beside(path)
+    log = _beside(path)[0]
     if path.is_file() and path.stat().st_nlink > 1:
         raise sqlite3.DatabaseError("it has a second name, a hard link, with a log of its own")
     if _size(log) and not _size(path):  # in this order, since others may be making both
         raise sqlite3.DatabaseError(f"it is missing or empty, but its log {log.name} is not")
 
 
-def _keep_log(base):
+def keep_log(base: sqlite3.Connection):
     """Let changes go to a log first, so that readers need not wait for writers."""
     for _ in tries():
         try:
@@ -195,18 +234,36 @@ def emptied_log(base: sqlite3.Connection) -> bool:
 
 def size_on_disk(path: Path) -> int:
     """Return the size of a database and its log, in bytes."""
-    log, _ = _beside(path)
-    return _size(path) + _size(log)
+    return _size(path) + _size(_beside(path)[0])
 
 
-def last_change(path: Path) -> tuple[int, int, bool]:
+def last_change(path: Path) -> tuple[int, int, bool] | None:
     """Return time and size of a database as of its last change, and whether others have it open.
 
-    A killed process leaves the file as if it had it open.
+    A killed process leaves the file as if it had it open. None if there is no file.
     """
-    _, index = _beside(path)
-    status = path.stat()
+    index = _beside(path)[1]
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
     return status.st_mtime_ns, status.st_size, index.exists()
+
+
+def identity(path: Path) -> tuple[int, int] | None:
+    """Return what tells a file from another one of its name, or None if there is none."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def way_out(path: Path) -> str:
+    """Return what to do about a damaged file: what is left beside it would damage a copy, too."""
+    log, _, journal = _beside(path)
+    left = " and ".join(file.name for file in (log, journal) if _size(file))
+    return f"restore a copy, without {left} beside it" if left else "restore a copy"
 
 
 def _size(file):
@@ -217,5 +274,5 @@ def _size(file):
 
 
 def _beside(path):
-    """The files that SQLite keeps beside a database: its log, and the log's index."""
-    return path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")
+    """Files that SQLite keeps beside a database: log, the log's index, and what undoes changes."""
+    return [path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal")]

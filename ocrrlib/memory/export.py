@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ocrrlib.escapes import to_cell
 from ocrrlib.files import InputError, atomic, pick
+from ocrrlib.memory.database import run_beside
 from ocrrlib.memory.rows import FIELDS, Row
 
 if TYPE_CHECKING:
@@ -43,8 +44,7 @@ def export(rows: list[Row], path: str | os.PathLike) -> None:
 
 def _check_is_no_database(path):
     if path.is_file():
-        with open(path, "rb") as file:
-            start = file.read(len(DATABASE))
+        start = run_beside("head", "-c", str(len(DATABASE)), path.absolute())
         if start == DATABASE:
             raise InputError(f"{path} is a database, perhaps a memory: choose another file")
 

@@ -4,6 +4,7 @@ import os
 import sqlite3
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
@@ -20,13 +21,17 @@ from ocrrlib.memory.database import (
     ERASE,
     INSERT,
     check_tables,
+    close_unchanged,
     connect,
     connect_to_read,
     emptied_log,
+    identity,
+    keep_log,
     last_change,
     read_about,
     size_on_disk,
     tries,
+    way_out,
 )
 from ocrrlib.memory.heads import Head
 from ocrrlib.memory.keys import Key
@@ -36,13 +41,16 @@ from ocrrlib.memory.tree import Tree
 from ocrrlib.memory.witnesses import request
 
 BLOCK = 256  # rows read at once
+ATTEMPTS = 10  # to verify a file that changes meanwhile
+# What one path's file is verified with cannot write: no other connection here may share it.
+_VERIFIED: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
 
 
 class Broken(InputError):
     """A file is not as it was written: ``fault`` is the first broken entry."""
 
     def __init__(self, path: Path, fault: Fault):
-        super().__init__(f"{path} is not as it was written, {fault}: restore a copy")
+        super().__init__(f"{path} is not as it was written, {fault}: {way_out(path)}")
         self.fault = fault
 
 
@@ -78,22 +86,28 @@ class LedgerFile(AbstractContextManager):
         self.path = Path(os.path.realpath(path))
         self._observer = observer
         self._lock = threading.RLock()
+        self._read_only = read_only
+        self._holds_erased = False  # whether the log may hold what was erased
         with self._locked():
             if read_only:
                 self._base = connect_to_read(self.path)
             else:
-                self._base = connect(self.path, encoder)
+                with _VERIFIED[self.path]:
+                    self._base = connect(self.path, encoder)
+            self._identity = identity(self.path)
             try:
                 about, self.origin, self.encoder, self.probe = read_about(self._base)
                 self._genesis = file_genesis(about)
                 self._restart()
                 self._catch_up()
-                if self._erased and not read_only:  # by a process that may have been killed
+                self._holds_erased = bool(self._erased)
+                if not read_only:
                     with suppress(sqlite3.OperationalError):  # if the disk is full, it can be read
-                        emptied_log(self._base)
+                        keep_log(self._base)  # a copy that SQLite made has none
             except BaseException:
-                self._base.close()
+                close_unchanged(self._base, self.path)
                 raise
+            self._finish_erasure()
 
     def __len__(self) -> int:
         with self._locked():
@@ -111,10 +125,12 @@ class LedgerFile(AbstractContextManager):
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Read all new entries; until the end, entries that others erase are still there."""
-        with self._locked(), self._base:
-            self._base.execute("BEGIN")
-            self._catch_up()
-            yield
+        with self._locked():
+            with self._base:
+                self._base.execute("BEGIN")
+                self._catch_up()
+                yield
+            self._finish_erasure()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -124,6 +140,10 @@ class LedgerFile(AbstractContextManager):
             try:
                 with self._base:
                     self._base.execute("BEGIN IMMEDIATE")
+                    if identity(self.path) != self._identity:  # it would be lost
+                        raise InputError(
+                            f"{self.path} was replaced or removed since it was opened: open it anew"
+                        )
                     self._catch_up()
                     start = len(self._tree)
                     yield
@@ -131,6 +151,7 @@ class LedgerFile(AbstractContextManager):
                 if len(self._tree) > start:  # it has rows that were not written
                     self._restart()
                 raise
+            self._finish_erasure()
 
     def append(self, contents: Iterable[Content]) -> range:
         """Append entries, within a ``transaction``; return their places.
@@ -166,6 +187,7 @@ class LedgerFile(AbstractContextManager):
                 self.append([("", author, str(entry["place"]), b"")])
                 self._base.execute(ERASE, [entry["place"]])
                 self._restart()  # the observer has it
+        self._holds_erased = True
         if not self._log_got_empty():
             raise InputError(
                 f"entry {place} was erased, but others still read {self.path}, whose log may hold "
@@ -181,12 +203,20 @@ class LedgerFile(AbstractContextManager):
         for _ in tries():
             with self._locked():  # not while it waits: other threads go on
                 if emptied_log(self._base):
+                    self._holds_erased = False
                     return True
         return False
+
+    def _finish_erasure(self):
+        """Empty the log of what was erased, by a process that may have been killed, if one can."""
+        if self._holds_erased and not self._read_only:
+            with suppress(sqlite3.OperationalError):  # if the disk is full, it can be read
+                self._holds_erased = not emptied_log(self._base)
 
     def entry(self, place: int) -> dict:
         """Return the fields of an entry, bytes in hexadecimal digits, without those erased."""
         with self._locked():
+            self._catch_up()
             select = f"SELECT {FIELDS} FROM entries WHERE place = ?"
             found = self._base.execute(select, [index(place)]).fetchone()
         if found is None:
@@ -199,7 +229,7 @@ class LedgerFile(AbstractContextManager):
 
     def rows(self) -> list[Row]:
         """Return all entries."""
-        with self._locked():
+        with self.snapshot():
             found = self._base.execute(f"SELECT {FIELDS} FROM entries ORDER BY place").fetchall()
         return [Row(*values) for values in found]
 
@@ -271,7 +301,7 @@ class LedgerFile(AbstractContextManager):
             why = " ".join(str(error).split()) or "no memory is left"  # it may quote the file
             raise InputError(
                 f"cannot use {self.path} as a correction memory ({why}): check disk, permissions "
-                "and other programs, restore a copy, or choose another file"
+                f"and other programs, {way_out(self.path)}, or choose another file"
             ) from error
 
     def _restart(self):
@@ -296,6 +326,7 @@ class LedgerFile(AbstractContextManager):
             self._check_newest(size - 1)
         unmatched = self._read()
         if unmatched and size:  # an entry read before was erased since
+            self._holds_erased = True
             self._restart()
             unmatched = self._read()
         if unmatched:
@@ -328,7 +359,8 @@ class LedgerFile(AbstractContextManager):
                 room -= sum(len(row.x or b"") for row in rows)
                 if room < 0:  # damaged pages may refer to one another for ever
                     raise InputError(
-                        f"{self.path} claims more content than it has room for: restore a copy"
+                        f"{self.path} claims more content than it has room for: "
+                        f"{way_out(self.path)}"
                     )
                 self._take(rows)
         except BaseException:
@@ -375,16 +407,19 @@ def verify(path: str | PathLike, *heads: Head | str, keys: Iterable[Key] = ()) -
     known = sorted((Head.read(head) for head in heads), key=lambda head: head.size)
     for head in known:
         head.check(keys)
+    attempt = 0
     while True:
+        attempt += 1
         before = last_change(path)
         try:
-            fault = _first_fault(path, known)
+            with _VERIFIED[path]:
+                fault = _first_fault(path, known)
         except InputError:
-            if last_change(path) == before:
+            if attempt == ATTEMPTS or last_change(path) == before:
                 raise
         else:
             # Others that open a file while it is read without locks may seem to break it.
-            if fault is None or last_change(path) == before:
+            if fault is None or attempt == ATTEMPTS or last_change(path) == before:
                 return fault
 
 
