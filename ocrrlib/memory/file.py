@@ -299,9 +299,11 @@ class LedgerFile(AbstractContextManager):
                 yield
         except (sqlite3.Error, OSError, OverflowError, UnicodeDecodeError, MemoryError) as error:
             why = " ".join(str(error).split()) or "no memory is left"  # it may quote the file
+            remedy = "check disk, permissions and other programs, or choose another file"
+            if type(error) is sqlite3.DatabaseError:  # not as with a full disk: it is damaged
+                remedy = f"{way_out(self.path)}, or choose another file"
             raise InputError(
-                f"cannot use {self.path} as a correction memory ({why}): check disk, permissions "
-                f"and other programs, {way_out(self.path)}, or choose another file"
+                f"cannot use {self.path} as a correction memory ({why}): {remedy}"
             ) from error
 
     def _restart(self):
