@@ -16,7 +16,7 @@ def label_of(value: Any) -> str:
 
     Floats are whole numbers if nothing follows the point, as in a column of integers with gaps;
     booleans are ``True`` and ``False``. Raises ``InputError`` for anything else: empty text, None,
-    NaN, other floats, bytes.
+    NaN, other floats, bytes, text with a NUL character.
     """
     label = ""
     if isinstance(value, str):
@@ -29,7 +29,7 @@ def label_of(value: Any) -> str:
         number = float(value)
         if abs(number) <= EXACT and number.is_integer():
             label = str(int(number))
-    if not label:
+    if not label or "\0" in label:  # NumPy leaves out NULs at the end of text
         shown = " ".join(repr(value).split())[:80]  # an array's has several lines
         raise InputError(f"{shown} is no label: give words or whole numbers")
     return label
