@@ -189,6 +189,8 @@ Y = np.array(list("abababab"))
         ({"X": X}, {}, "array 'y'"),
         ({"X_train": X, "y_train": Y, "X_test": X[:, :2], "y_test": Y}, {}, "dimension"),
         (TABLE, dict(test_share=1.0), "test_share"),
+        (TABLE, dict(test_share=None), "test_share"),
+        (TABLE.assign(part="train"), dict(split="part"), "one kind only: give both"),
         (TABLE, dict(name="banking77"), "published dataset"),
     ],
 )
@@ -383,6 +385,15 @@ def test_bfloat16_vectors_are_read_and_smaller_floats_refused(tmp_path):
     save_tensors({"X": X.to(torch.float8_e4m3fn), "y": y}, path)
     with pytest.raises(InputError, match="'X' is F8_E4M3: save it as"):
         read(path)
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "requires_grad"])
+def test_tensors_that_numpy_cannot_take_are_refused_in_one_line(kind):
+    torch = pytest.importorskip("torch")
+    tensor = torch.tensor(X)
+    tensor = tensor.bfloat16() if kind == "bfloat16" else tensor.requires_grad_()
+    with pytest.raises(InputError, match="X cannot be made a NumPy array.*numpy()"):
+        read_data({"X": tensor, "y": Y})
 
 
 def test_labels_that_are_python_objects_are_refused(tmp_path):

@@ -312,3 +312,11 @@ def test_a_missing_file_is_told_from_one_of_another_kind(tmp_path):
         read(tmp_path / "a.csv")
     with pytest.raises(InputError, match="not a file in"):
         read(written(tmp_path / "a.txt", "text,label\n"))
+
+
+def test_two_separators_that_fit_a_file_without_header_are_told(tmp_path):
+    rows = [(f"hello, {text}", label) for text, label in ROWS]
+    path = written(tmp_path / "a.csv", lines(rows, ";", None))
+    with pytest.raises(InputError, match="',' and ';' fit.*--sep"):
+        read(path, no_header=True)
+    assert read(path, no_header=True, sep=";") == rows

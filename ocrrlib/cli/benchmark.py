@@ -152,7 +152,8 @@ def run(
     from ocrrlib.own.data import read_data
     from ocrrlib.own.evaluate import evaluate
 
-    given = {one for one in context.params if context.get_parameter_source(one).name != "DEFAULT"}
+    sources = {option: context.get_parameter_source(option) for option in context.params}
+    given = {option for option, by in sources.items() if by is not None and by.name != "DEFAULT"}
     _check_source(given, data)
     named = _distinct(systems, name, out)
     _check_before(named, data, seeds, policy, out, source)

@@ -82,7 +82,7 @@ def vectors(arrays: Mapping, split: str | None) -> tuple[np.ndarray, pd.DataFram
         return np.concatenate([X_train, X_test]), table, "part"
     X, table = _labelled(arrays, "X", "y")
     if split:
-        column = np.asarray(pick("array", split, arrays))
+        column = _array(split, arrays)
         _check_shapes(X, split, column)
         table[split] = _values(column)
     return X, table, split
@@ -90,10 +90,21 @@ def vectors(arrays: Mapping, split: str | None) -> tuple[np.ndarray, pd.DataFram
 
 def _labelled(arrays, X_name, y_name):
     """Vectors (n, d), and a table with their labels ``y``."""
-    X = np.asarray(pick("array", X_name, arrays))
-    y = np.asarray(pick("array", y_name, arrays))
+    X = _array(X_name, arrays)
+    y = _array(y_name, arrays)
     _check_shapes(X, y_name, y)
     return X, pd.DataFrame({"y": _values(y)})
+
+
+def _array(name, arrays):
+    """The NumPy array of this name."""
+    given = pick("array", name, arrays)
+    try:
+        return np.asarray(given)
+    except (RuntimeError, TypeError) as error:  # tensors with gradients, or of bfloat16
+        raise InputError(
+            f"{name} cannot be made a NumPy array ({error}): give {name}.detach().float().numpy()"
+        ) from error
 
 
 def _values(column):

@@ -61,7 +61,11 @@ def read_csv(path: Path, layout: Layout, findings: Findings) -> pd.DataFrame:
     separator = _given_separator(layout.sep) or (declared and declared[1])
     if not separator:
         order = "\t,;|" if path.suffix.lower() == ".tsv" else SEPARATORS
-        separator = max(order, key=lambda one: _fit(text, one, layout))
+        fits = {one: _fit(text, one, layout) for one in order}
+        best = max(fits.values())
+        separator, *others = (one for one in order if fits[one] == best)
+        if others and any(best) and layout.no_header:  # no names to decide by
+            raise InputError(f"{separator!r} and {others[0]!r} fit as separators: give --sep")
     records = _records(text, separator, layout, before)
     if not records:
         raise InputError("it is empty: give a file with rows")

@@ -70,7 +70,7 @@ def text_of(value: Any) -> str:
     """A text as it is, or a number or date as text; ``InputError`` for anything else."""
     if isinstance(value, str):
         return str(value)
-    if isinstance(value, (float, np.floating)) and EXACT < abs(value) < np.inf:
+    if isinstance(value, (float, np.floating)) and EXACT < abs(float(value)) < np.inf:
         raise InputError("give strings: a float stands for several whole numbers")
     if isinstance(value, (Number, np.generic, date, time)) and not isinstance(value, np.bytes_):
         return str(value)
@@ -157,7 +157,7 @@ def split_rows(
             "the same row for training and test in row",
             "drop one of each, or --drop-duplicates",
         )
-    table = _with_both_sides(table, choice, label.name, findings)
+    table = _with_both_sides(table, choice, label.name, part is not None, findings)
     classes, y = np.unique(np.array(table["label"], str), return_inverse=True)
     if len(places) == 0:
         findings.say("there are no rows: give texts and labels")
@@ -242,14 +242,18 @@ def _drawn(table, share):
     return table["same"].isin(different["same"][by_class.rank(method="first") <= wanted])
 
 
-def _with_both_sides(table, choice, label, findings):
+def _with_both_sides(table, choice, label, has_split, findings):
     """Classes that have training and test rows; others are findings, or left out if chosen."""
     lonely = table.groupby("label")["test"].transform("nunique") < 2
     if choice.min_rows:
         return table[~lonely]
     names = sorted(set(table["label"][lonely]))
     way_out = "give at least two different rows of each class, or --min-rows 2"
-    if lonely.all():
+    if has_split and table["test"].nunique() < 2:
+        way_out = "the split has rows of one kind only: give both, train and test"
+    elif has_split:
+        way_out = "give a training and a test row of each class, or --min-rows 2"
+    elif lonely.all():
         way_out = f"give two different rows of each class; is {label!r} the column of classes?"
     findings.add(names, "no training or no test row of class", way_out)
     return table
