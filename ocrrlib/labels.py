@@ -29,7 +29,9 @@ def label_of(value: Any) -> str:
         number = float(value)
         if abs(number) <= EXACT and number.is_integer():
             label = str(int(number))
-    if not label or "\0" in label:  # NumPy leaves out NULs at the end of text
+    if not label:
         shown = " ".join(repr(value).split())[:80]  # an array's has several lines
         raise InputError(f"{shown} is no label: give words or whole numbers")
+    if "\0" in label:  # NumPy leaves out those at the end
+        raise InputError(f"{label!r:.80} is no label: leave out the zero byte")
     return label
