@@ -16,7 +16,7 @@ def label_of(value: Any) -> str:
 
     Floats are whole numbers if nothing follows the point, as in a column of integers with gaps;
     booleans are ``True`` and ``False``. Raises ``InputError`` for anything else: empty text, None,
-    NaN, other floats, bytes.
+    NaN, other floats, bytes, text with a NUL character.
     """
     label = ""
     if isinstance(value, str):
@@ -32,4 +32,6 @@ def label_of(value: Any) -> str:
     if not label:
         shown = " ".join(repr(value).split())[:80]  # an array's has several lines
         raise InputError(f"{shown} is no label: give words or whole numbers")
+    if "\0" in label:  # NumPy leaves out those at the end
+        raise InputError(f"{label!r:.80} is no label: leave out the zero byte")
     return label

@@ -189,12 +189,78 @@ Y = np.array(list("abababab"))
         ({"X": X}, {}, "array 'y'"),
         ({"X_train": X, "y_train": Y, "X_test": X[:, :2], "y_test": Y}, {}, "dimension"),
         (TABLE, dict(test_share=1.0), "test_share"),
+        (TABLE, dict(test_share=None), "test_share"),
+        (TABLE.assign(part="train"), dict(split="part"), "one kind only: give both"),
         (TABLE, dict(name="banking77"), "published dataset"),
     ],
 )
 def test_what_is_wrong_in_memory_is_named(data, options, clue):
     with pytest.raises(InputError, match=clue):
         read(data, **options)
+
+
+RANDOM = np.random.default_rng(1)
+POINTS = RANDOM.normal(size=(60, 32)).astype(np.float32)
+NAMES = RANDOM.integers(0, 3, 60)
+
+
+@pytest.mark.parametrize(
+    "copies",
+    [POINTS, POINTS * 2, POINTS * np.float32(3e4), POINTS.astype(np.float64) * (1 + 1e-9)],
+    ids=["equal", "doubled", "scaled", "rounded"],
+)
+def test_vectors_that_are_equal_once_normalised_stay_on_one_side(copies):
+    data = {"X": np.vstack([POINTS, copies]), "y": np.r_[NAMES, NAMES]}
+    for options in ({}, dict(seed=3), dict(drop_duplicates=True)):
+        found = read_data(data, **options)
+        nearest = (found.X_test @ found.X_train.T).max(axis=1)
+        assert (nearest < 0.99).all()
+        n = 60 if "drop_duplicates" in options else 120
+        assert len(found.X_train) + len(found.X_test) == n
+    parted = {"X_train": POINTS, "y_train": NAMES, "X_test": copies[:10], "y_test": NAMES[:10]}
+    with pytest.raises(InputError, match="the same row for training and test in row 0, 1, 2"):
+        read_data(parted)
+    with pytest.warns(UserWarning, match="the same vector has two labels"):
+        read_data(data | {"y": np.r_[NAMES, (NAMES + 1) % 3]})
+
+
+def test_vectors_with_noise_of_computation_rarely_differ():
+    noisy = POINTS + 1e-6 * RANDOM.normal(size=POINTS.shape)
+    found = read_data(
+        {"X": np.vstack([POINTS, noisy]), "y": np.r_[NAMES, NAMES]}, drop_duplicates=True
+    )
+    assert len(found.X_train) + len(found.X_test) < 66
+
+
+def test_vectors_of_one_direction_are_one_row():
+    lengths = np.arange(1, 41)[:, None]
+    with pytest.raises(InputError, match="two different rows of each class"):
+        read_data({"X": lengths * POINTS[:1], "y": np.arange(40) % 2})
+
+
+@pytest.mark.parametrize(
+    "arrays, options, clue",
+    [
+        ({"X": X, "y": Y}, dict(label="z"), "no label 'z'"),
+        ({"X": X, "y": Y}, dict(sep=";"), "no sep"),
+        (
+            {"X_train": X, "y_train": Y, "X_test": -X, "y_test": Y},
+            dict(split="part"),
+            "leave out --split",
+        ),
+    ],
+)
+def test_options_about_texts_or_a_second_split_are_refused_for_vectors(arrays, options, clue):
+    with pytest.raises(InputError, match=clue):
+        read_data(arrays, **options)
+
+
+def test_a_file_that_is_no_memory_stays_as_it_is(tmp_path):
+    path = tmp_path / "a.sqlite"
+    path.touch()
+    with pytest.raises(InputError, match="it is empty"):
+        read_data(path)
+    assert path.read_bytes() == b""
 
 
 def test_the_lexical_encoder_is_fitted_on_training_texts_and_its_vectors_are_kept(
@@ -319,6 +385,15 @@ def test_bfloat16_vectors_are_read_and_smaller_floats_refused(tmp_path):
     save_tensors({"X": X.to(torch.float8_e4m3fn), "y": y}, path)
     with pytest.raises(InputError, match="'X' is F8_E4M3: save it as"):
         read(path)
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "requires_grad"])
+def test_tensors_that_numpy_cannot_take_are_refused_in_one_line(kind):
+    torch = pytest.importorskip("torch")
+    tensor = torch.tensor(X)
+    tensor = tensor.bfloat16() if kind == "bfloat16" else tensor.requires_grad_()
+    with pytest.raises(InputError, match="X cannot be made a NumPy array.*numpy()"):
+        read_data({"X": tensor, "y": Y})
 
 
 def test_labels_that_are_python_objects_are_refused(tmp_path):
@@ -446,3 +521,35 @@ def test_the_command_line_has_the_options_and_says_warnings_in_a_line(
     with pytest.raises(SystemExit) as ended:
         main(["run", "ncm", "--min-rows", "2"])
     assert ended.value.code == 2 and "--data" in capsys.readouterr().err
+
+
+RUN = ["run", "ncm", "--data", "a.csv", "--encoder", "own_letters:letters"]
+
+
+@pytest.mark.parametrize(
+    "arguments, clue",
+    [
+        ([*RUN, "--policy", "orcale"], "policy"),
+        ([*RUN, "--seeds", "x"], "seeds"),
+        ([*RUN, "ncmm"], "system"),
+        ([*RUN, "lora"], "sentences"),
+        ([*RUN, "--out", "a.csv"], "cannot write into a.csv"),
+        ([*RUN, "--out", "out", "--source", "<b>"], "source"),
+        ([*RUN, "--dataset", "clinc150"], "two datasets"),
+        (["run", "ncm", "--text", "body"], "--text is about a file"),
+        (["run", "ncm", "--label", "label"], "--label is about a file"),
+        (["compare", "ncm", "slda", "--no-quotes"], "--no-quotes is about a file"),
+    ],
+)
+def test_a_wrong_command_line_is_refused_before_texts_are_read(
+    arguments, clue, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "own_letters.py").write_text(MODULE)
+    (tmp_path / "a.csv").write_text("not read")
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    out, err = capsys.readouterr()
+    assert (ended.value.code, out) == (2, "") and clue in err and err.count("\n") == 1
+    assert not (tmp_path / "out").exists()

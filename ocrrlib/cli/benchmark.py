@@ -18,10 +18,13 @@ from ocrrlib.cli.options import (
     TextColumn,
 )
 from ocrrlib.encoders import DEFAULT_ENCODER
-from ocrrlib.files import InputError
+from ocrrlib.files import InputError, check_name, pick, writable
 
 # Everything else is imported where it is used, so that `ocrr --help` is quick.
 app = typer.Typer(**PLAIN)
+
+READING = "text label split ignore_split encoding sep no_header no_quotes drop_duplicates".split()
+READING += ["drop_empty", "min_rows"]  # options about a file of --data
 
 
 def _named(name):
@@ -56,6 +59,34 @@ def _distinct(systems, name, out):
     if out is not None and any(Path(title).name != title for title in titles):
         raise InputError(f"{name!r} cannot be the name of a file in {out}: leave out slashes")
     return found
+
+
+def _check_source(given, data):
+    """Refuse options about a file that is not given, and a dataset beside a file."""
+    about_file = [name for name in READING if name in given]
+    if data is None and about_file:
+        option = about_file[0].replace("_", "-")
+        raise InputError(f"--{option} is about a file of your own: name it by --data")
+    if data is not None and "dataset" in given:
+        raise InputError("there are two datasets, --data and --dataset: leave out one")
+
+
+def _check_before(systems, data, seeds, policy, out, source):
+    """Refuse what no run can use before texts are encoded, which may take hours."""
+    from ocrrlib.experiments import parse_seeds
+    from ocrrlib.own.adapters import as_system
+    from ocrrlib.policies import POLICIES
+    from ocrrlib.systems.base import TextSystem
+
+    for system in systems:
+        if isinstance(as_system(system), TextSystem) and data is not None:
+            raise InputError(f"{system} reads sentences of published datasets: leave out --data")
+    parse_seeds(seeds)
+    pick("policy", policy, POLICIES)
+    if out is not None:
+        check_name("source", source)
+        if not writable(out):
+            raise InputError(f"cannot write into {out}: choose a folder that can be written")
 
 
 @app.command("run", help="Evaluate systems; after a stop, the same command goes on where it was.")
@@ -121,11 +152,14 @@ def run(
     from ocrrlib.own.data import read_data
     from ocrrlib.own.evaluate import evaluate
 
+    sources = {option: context.get_parameter_source(option) for option in context.params}
+    given = {option for option, by in sources.items() if by is not None and by.name != "DEFAULT"}
+    _check_source(given, data)
     named = _distinct(systems, name, out)
+    _check_before(named, data, seeds, policy, out, source)
     compare = context.info_name == "compare"
     progress = sys.stderr.isatty()
     encoder = _named(encoder)
-    given: str | Embedded = dataset
     reading: dict[str, Any] = dict(
         split=split,
         ignore_split=ignore_split or (),
@@ -137,16 +171,14 @@ def run(
         drop_empty=drop_empty,
         min_rows=min_rows,
     )
+    streamed: str | Embedded = dataset
     if data is not None:
-        given = read_data(data, text, label, encoder=encoder, held_out=held_out, **reading)
-    elif any(reading.values()):
-        option = next(name for name, value in reading.items() if value).replace("_", "-")
-        raise InputError(f"--{option} is about a file of your own: name it by --data")
+        streamed = read_data(data, text, label, encoder=encoder, held_out=held_out, **reading)
     results = []
     for system in named:
         found = evaluate(
             system,
-            given,
+            streamed,
             seeds,
             policy,
             encoder,

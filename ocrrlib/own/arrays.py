@@ -1,14 +1,18 @@
 """Files of vectors with labels, as arrays by name: NumPy, safetensors, a correction memory."""
 
+import sqlite3
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import safetensors
 
+from ocrrlib.embeddings import halve
 from ocrrlib.files import InputError, pick
 from ocrrlib.memory import CorrectionMemory
+from ocrrlib.own.splits import hash_alike
 
 # Types of safetensors that NumPy has, too.
 READABLE = {f"{kind}{bits}" for kind in "UI" for bits in (8, 16, 32, 64)}
@@ -41,11 +45,17 @@ def _read_safetensors(path):
 
 
 def _read_memory(path):
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as file:
+        tables = file.execute("SELECT name FROM sqlite_master").fetchall()
+    if not tables:  # opening it would make a memory of it
+        raise InputError("it is empty: give the file of a correction memory")
     with CorrectionMemory.open(path) as memory:
-        X = memory.entries.X
-        y = np.array(memory.labels, str)[memory.entries.y]
+        labels = np.array(memory.labels, object)  # before the entries, which then are as old
+        entries = memory.entries
+    X = entries.X
+    y = labels[entries.y]
     # A split would have to add or take out rows, but a memory's entries are as they are.
-    several = pd.Series(list(map(bytes, X))).groupby(y).transform("nunique") > 1
+    several = pd.Series(hash_alike(halve(X))).groupby(y).transform("nunique").to_numpy() > 1
     if not several.any():
         raise InputError("no label has two different vectors: learn more entries first")
     return {"X": X[several], "y": y[several]}
@@ -61,16 +71,18 @@ ARRAYS: dict[str, Callable[[Path], dict]] = {
 def vectors(arrays: Mapping, split: str | None) -> tuple[np.ndarray, pd.DataFrame, str | None]:
     """X (n, d); a table with labels ``y`` and, if there is one, the split; the name of the split.
 
-    Raises ``InputError`` if an array is missing or shapes do not fit.
+    Raises ``InputError`` if an array is missing, shapes do not fit, or there are two splits.
     """
     if "X_train" in arrays:
+        if split:
+            raise InputError("X_train and X_test are a split already: leave out --split")
         X_train, train = _labelled(arrays, "X_train", "y_train")
         X_test, test = _labelled(arrays, "X_test", "y_test")
         table = pd.concat([train.assign(part="train"), test.assign(part="test")], ignore_index=True)
         return np.concatenate([X_train, X_test]), table, "part"
     X, table = _labelled(arrays, "X", "y")
     if split:
-        column = np.asarray(pick("array", split, arrays))
+        column = _array(split, arrays)
         _check_shapes(X, split, column)
         table[split] = _values(column)
     return X, table, split
@@ -78,10 +90,21 @@ def vectors(arrays: Mapping, split: str | None) -> tuple[np.ndarray, pd.DataFram
 
 def _labelled(arrays, X_name, y_name):
     """Vectors (n, d), and a table with their labels ``y``."""
-    X = np.asarray(pick("array", X_name, arrays))
-    y = np.asarray(pick("array", y_name, arrays))
+    X = _array(X_name, arrays)
+    y = _array(y_name, arrays)
     _check_shapes(X, y_name, y)
     return X, pd.DataFrame({"y": _values(y)})
+
+
+def _array(name, arrays):
+    """The NumPy array of this name."""
+    given = pick("array", name, arrays)
+    try:
+        return np.asarray(given)
+    except (RuntimeError, TypeError) as error:  # tensors with gradients, or of bfloat16
+        raise InputError(
+            f"{name} cannot be made a NumPy array ({error}): give {name}.detach().float().numpy()"
+        ) from error
 
 
 def _values(column):
@@ -97,8 +120,14 @@ def _check_shapes(X, name, column):
         )
 
 
-def unusable(X: np.ndarray) -> np.ndarray:
-    """Rows (n,) bool that are zero, not finite or too long to be normalised."""
+def unit_rows(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Unit rows (n, d) float16, and which of them (n,) bool there cannot be.
+
+    These are zero, not finite or too long to be normalised, and have ones in their place.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         lengths = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64, casting="unsafe"))
-    return ~(np.isfinite(lengths) & (lengths > 0))
+    bad = ~(np.isfinite(lengths) & (lengths > 0))
+    if bad.any():
+        X = np.where(bad[:, None], 1, X)
+    return halve(X), bad

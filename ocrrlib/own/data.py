@@ -4,6 +4,7 @@ import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,11 @@ import numpy as np
 import pandas as pd
 
 from ocrrlib.datasets import DATASETS
-from ocrrlib.embeddings import Embedded, halve, widen
+from ocrrlib.embeddings import Embedded, widen
 from ocrrlib.encoders import DEFAULT_ENCODER, name_of
 from ocrrlib.files import InputError, pick
 from ocrrlib.labels import label_of
-from ocrrlib.own.arrays import ARRAYS, unusable, vectors
+from ocrrlib.own.arrays import ARRAYS, unit_rows, vectors
 from ocrrlib.own.encoding import Encoded, encoded
 from ocrrlib.own.findings import Findings, listed
 from ocrrlib.own.separated import Layout
@@ -65,7 +66,7 @@ def read_data(
         X_train, y_train, X_test and y_test; or the ``.sqlite`` file of a ``CorrectionMemory``:
         vectors of those labels that have two different ones at least.
     text, label : str
-        Columns of texts and classes; not used for vectors. Nested JSON has names with dots.
+        Columns of texts and classes; none for vectors. Nested JSON has names with dots.
     split : str, optional
         Column, or array beside X and y, with ``train`` or ``test`` (or 0 or 1) for each row.
         Without it, the share ``test_share`` of each class is drawn by ``seed``; equal rows stay
@@ -109,7 +110,7 @@ def read_data(
         If one text has two labels, a model reads the beginning of a text only, or texts of two
         classes have the same vector.
     """
-    if not 0 < test_share < 1:
+    if not (isinstance(test_share, Real) and 0 < test_share < 1):
         raise InputError(f"test_share {test_share!r} is out of range: give a share between 0 and 1")
     if min_rows is not None and not (isinstance(min_rows, (int, np.integer)) and min_rows > 0):
         raise InputError(f"min_rows {min_rows!r} is out of range: give a whole number from 1")
@@ -140,7 +141,7 @@ def read_data(
                 warnings.warn(f"{path or name}: {warning}", stacklevel=2)
         else:
             encoder_name = "vectors"
-            X = widen(halve(content))
+            X = widen(content)
     test = rows.test
     return Embedded(
         name, encoder_name, rows.classes, X[~test], rows.y[~test], X[test], rows.y[test]
@@ -163,6 +164,7 @@ def read_rows(
         findings = Findings()
         table = _read(Path(path), layout, findings)
         if not isinstance(table, pd.DataFrame):
+            _check_vector_layout(layout)
             return pick("array", "X", table), pick("array", "y", table)
         texts, labels = columns(table, [layout.text, layout.label], findings, _way_out(Path(path)))
         found = [cells(layout.text, texts, text_of), cells(layout.label, labels, label_of)]
@@ -203,7 +205,10 @@ def _layout(text, label, encoding, sep, no_header, no_quotes):
 def _read(path, layout, findings):
     """A table, or arrays by name."""
     suffix = path.suffix.lower()
-    if not path.is_file() or suffix not in TABLES | ARRAYS:
+    known = suffix in TABLES | ARRAYS
+    if known and not path.exists():
+        raise InputError("there is no such file: give the path of one")
+    if not known or not path.is_file():
         raise InputError(f"not a file in {', '.join(TABLES | ARRAYS)}: give one of these")
     if layout.no_header and suffix not in WITH_HEADER:
         raise InputError(f"a {suffix} file has names of its own: leave out --no-header")
@@ -219,15 +224,26 @@ def _read(path, layout, findings):
         ) from error
 
 
+def _check_vector_layout(layout):
+    """Refuse options that are about texts."""
+    for option, value in vars(layout).items():
+        if value != getattr(Layout(), option):
+            shown = option.replace("_", "-")
+            raise InputError(f"vectors have no {option} {value!r}: leave out --{shown}")
+
+
 def _way_out(path):
     """The way out of a column that is missing."""
-    if path is None or path.suffix.lower() not in WITH_HEADER:
+    suffix = path.suffix.lower() if path else None
+    if suffix not in WITH_HEADER:
         return "choose by text, label and split"
+    if suffix == ".xlsx":
+        return "choose by --text, --label and --split, or give --no-header"
     return "choose by --text, --label and --split, or give --sep or --no-header"
 
 
 def _divided(data, path, layout, split, choice, share, seed):
-    """Texts (n,) or vectors (n, d), and the rows that stay, divided for training and test."""
+    """Texts (n,) or unit vectors (n, d) float16, and the rows that stay, divided for the test."""
     findings = Findings()
     table = _read(path, layout, findings) if path else data
     if isinstance(table, pd.DataFrame):
@@ -237,6 +253,7 @@ def _divided(data, path, layout, split, choice, share, seed):
         content = text.values
         checked = [text]
     elif isinstance(table, Mapping):
+        _check_vector_layout(layout)
         content, table, split = vectors(table, split)
         labels = table["y"]
         parts = [table[split]] if split else []
@@ -252,7 +269,7 @@ def _divided(data, path, layout, split, choice, share, seed):
         checked.append(part)
     usable = check_cells(table.index, checked, rows, findings, choice.drop_empty)
     if content.ndim == 2:
-        bad = unusable(content)
+        content, bad = unit_rows(content)
         if (usable & bad).any():
             shown = listed(table.index[usable & bad])
             findings.say(

@@ -61,7 +61,11 @@ def read_csv(path: Path, layout: Layout, findings: Findings) -> pd.DataFrame:
     separator = _given_separator(layout.sep) or (declared and declared[1])
     if not separator:
         order = "\t,;|" if path.suffix.lower() == ".tsv" else SEPARATORS
-        separator = max(order, key=lambda one: _fit(text, one, layout))
+        fits = {one: _fit(text, one, layout) for one in order}
+        best = max(fits.values())
+        separator, *others = (one for one in order if fits[one] == best)
+        if others and any(best) and layout.no_header:  # no names to decide by
+            raise InputError(f"{separator!r} and {others[0]!r} fit as separators: give --sep")
     records = _records(text, separator, layout, before)
     if not records:
         raise InputError("it is empty: give a file with rows")
@@ -152,8 +156,8 @@ def _quoting_fault(row, line, what):
 def _check_quotes(text, separator, records, names, label, before):
     """Refuse quoted fields over several lines of which most would be rows if quotes were none.
 
-    Such a line has as many fields as the header, as all of the field must have, and its label is
-    that of another line of the field, or of a row on one line.
+    Such a line has as many fields as the header, and its label is that of another line of the
+    field, or of a row on one line.
     """
     several = [row for row, record in enumerate(records) if record.first < record.last]
     if not several:
@@ -166,9 +170,8 @@ def _check_quotes(text, separator, records, names, label, before):
     for row in several:
         first, last, _ = records[row]
         covered = [line for line in lines[first - 1 : last] if line]
-        if any(len(line) != len(names) for line in covered):
-            continue
-        labels = Counter(line[column].strip('" ') for line in covered)
+        even = [line for line in covered if len(line) == len(names)]
+        labels = Counter(line[column].strip('" ') for line in even)
         shared = sum(n for one, n in labels.items() if one and (n > 1 or one in known))
         if len(covered) > 1 and 2 * shared > len(covered):
             raise _quoting_fault(row, first + before, f"takes in rows up to line {last + before}")

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ocrrlib.files import InputError, pick
-from ocrrlib.labels import label_of
+from ocrrlib.labels import EXACT, label_of
 from ocrrlib.own.findings import Findings, listed
 
 PARTS = {"train": False, "0": False, "0.0": False, "false": False}
@@ -70,6 +70,8 @@ def text_of(value: Any) -> str:
     """A text as it is, or a number or date as text; ``InputError`` for anything else."""
     if isinstance(value, str):
         return str(value)
+    if isinstance(value, (float, np.floating)) and EXACT < abs(float(value)) < np.inf:
+        raise InputError("give strings: a float stands for several whole numbers")
     if isinstance(value, (Number, np.generic, date, time)) and not isinstance(value, np.bytes_):
         return str(value)
     raise InputError("give strings")
@@ -155,7 +157,7 @@ def split_rows(
             "the same row for training and test in row",
             "drop one of each, or --drop-duplicates",
         )
-    table = _with_both_sides(table, choice, label.name, findings)
+    table = _with_both_sides(table, choice, label.name, part is not None, findings)
     classes, y = np.unique(np.array(table["label"], str), return_inverse=True)
     if len(places) == 0:
         findings.say("there are no rows: give texts and labels")
@@ -201,7 +203,8 @@ def _hashes(content, seed):
     """A number that equal rows have in common (n,), and random draws (n,) by ``seed``.
 
     Texts that differ only in case, spacing or compatibility forms of characters are equal; their
-    draw is a hash keyed by ``seed``, so that it does not depend on other rows.
+    draw is a hash keyed by ``seed``, so that it does not depend on other rows. Vectors are equal by
+    ``hash_alike``.
     """
     if content.ndim == 1:
         plain = [
@@ -210,13 +213,21 @@ def _hashes(content, seed):
         hash_key = hashlib.sha256(str(seed).encode()).hexdigest()[:16]
         same = pd.util.hash_array(np.array(plain, object), hash_key=hash_key)
         return same, same
-    return hash_rows(content), np.random.default_rng(seed).random(len(content))
+    return hash_alike(content), np.random.default_rng(seed).random(len(content))
 
 
 def hash_rows(X: np.ndarray) -> np.ndarray:
     """A number (n,) that equal rows of vectors have in common."""
     positive_zeros = pd.DataFrame(X + 0)  # -0.0 equals 0.0, but has another hash
     return pd.util.hash_pandas_object(positive_zeros, index=False).to_numpy()
+
+
+def hash_alike(halves: np.ndarray) -> np.ndarray:
+    """A number (n,) that unit rows (n, d) float16 have in common if equal but for rounding.
+
+    They are compared in multiples of 2**-11, the spacing of float16 below 1.
+    """
+    return hash_rows(np.round(halves * 2.0**11))
 
 
 def _drawn(table, share):
@@ -231,14 +242,18 @@ def _drawn(table, share):
     return table["same"].isin(different["same"][by_class.rank(method="first") <= wanted])
 
 
-def _with_both_sides(table, choice, label, findings):
+def _with_both_sides(table, choice, label, has_split, findings):
     """Classes that have training and test rows; others are findings, or left out if chosen."""
     lonely = table.groupby("label")["test"].transform("nunique") < 2
     if choice.min_rows:
         return table[~lonely]
     names = sorted(set(table["label"][lonely]))
     way_out = "give at least two different rows of each class, or --min-rows 2"
-    if lonely.all():
+    if has_split and table["test"].nunique() < 2:
+        way_out = "the split has rows of one kind only: give both, train and test"
+    elif has_split:
+        way_out = "give a training and a test row of each class, or --min-rows 2"
+    elif lonely.all():
         way_out = f"give two different rows of each class; is {label!r} the column of classes?"
     findings.add(names, "no training or no test row of class", way_out)
     return table

@@ -1,7 +1,6 @@
 """Files of texts as tables: CSV, JSON, Excel and parquet, read by explicit settings."""
 
 import json
-import re
 import warnings
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
@@ -38,14 +37,17 @@ def _read_json(path, layout, findings):
     for place, record in enumerate(records):
         if not isinstance(record, dict):
             raise InputError(f"row {place} is no JSON object: give an object for each row")
-    try:
-        return _named(pd.json_normalize(records))
-    except UnicodeEncodeError as error:
-        texts = [json.dumps(record, ensure_ascii=False) for record in records]
-        halves = [place for place, text in enumerate(texts) if re.search("[\ud800-\udfff]", text)]
-        raise InputError(
-            f"half of a character pair (a lone surrogate) in row {listed(halves)}: mend it"
-        ) from error
+    # Objects, as pandas would make floats of whole numbers in a column with gaps.
+    return pd.DataFrame([dict(_flat(record)) for record in records], dtype=object)
+
+
+def _flat(record, before=""):
+    """Names and values of an object; those of a nested one have its name and a dot before."""
+    for name, value in record.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{name}.")
+        else:
+            yield before + name, value
 
 
 def _json_lines(text):
@@ -91,7 +93,7 @@ def _read_parquet(path, layout, findings):
     table = pq.ParquetFile(path).read()
     while any(types.is_struct(field.type) for field in table.schema):
         table = table.flatten()
-    return _named(table.to_pandas(ignore_metadata=True))
+    return _named(table.to_pandas(ignore_metadata=True, integer_object_nulls=True))
 
 
 def _named(table: pd.DataFrame) -> pd.DataFrame:
