@@ -16,6 +16,9 @@ d.LORA := published
 d.TIMES := published
 d.BEYOND := published
 $(foreach name,$(OUTCOME) $(OTHER),$(eval $(name) = $(d.$(name))))
+# What was given is checked; `verify` passes on to its own make only what it says.
+WORDS := $(MAKEOVERRIDES)
+MAKEOVERRIDES :=
 # Two notebooks at a time, unless JOBS=1 or -j says otherwise.
 ifeq ($(filter -j%,$(MAKEFLAGS)),)
 MAKEFLAGS += -j$(if $(filter 1,$(JOBS)),1,2)
@@ -23,6 +26,8 @@ endif
 SET := $(strip $(foreach name,$(OUTCOME),$(if $(filter-out $(d.$(name)),$($(name))),$(name)=$($(name)))))
 space := $() $()
 O := $(if $(SET),build/variants/$(subst =,-,$(subst /,--,$(subst $(space),_,$(SET))))/)
+# A folder given as O may end without a slash.
+override O := $(if $(O),$(patsubst %/,%,$(O))/)
 NB := $(if $(O),$(O)notebooks,build/notebooks)
 
 # An active conda or Binder environment is used as it is; otherwise .venv is made from the lock.
@@ -33,9 +38,10 @@ else
 PY := .venv/bin/python
 READY := .venv/ready-$(shell cksum requirements.lock pyproject.toml | cksum | cut -d ' ' -f 1)
 endif
-GIVEN = $(foreach name,$(OUTCOME) $(OTHER),$(if $(filter-out $(d.$(name)),$($(name))),$(name)=$($(name))))
+quote = '$(subst ','\'',$1)'
+GIVEN = $(foreach name,$(OUTCOME) $(OTHER),$(if $(filter-out $(d.$(name)),$($(name))),$(call quote,$(name)=$($(name)))))
 # Published files change by make alone; a notebook that runs without this variable writes to build/lab.
-RUN = $(strip OCRR_BY_MAKE=1 $(PY) -m notebooks.run JOBS=$(JOBS) $(GIVEN) OUT=$(O))
+RUN = $(strip OCRR_BY_MAKE=1 $(PY) -m notebooks.run JOBS=$(JOBS) $(GIVEN) OUT=$(call quote,$(O)))
 LIBRARY := $(wildcard ocrrlib/*.py ocrrlib/*/*.py studies/*.py) \
 	$(addprefix paper/,style.py figures.py tables.py values.py claims.py beyond.py streams.py)
 NOTEBOOKS := $(filter-out %.nbconvert,$(basename $(notdir $(wildcard notebooks/[0-9]*.ipynb))))
@@ -54,7 +60,7 @@ paper: notebooks $(if $(O),,paper/ocrr.pdf)  ## make all missing or stale result
 notebooks: $(EXECUTED)  ## execute missing or stale notebooks
 
 settings: $(READY)
-	@$(PY) -m notebooks.run check $(MAKEOVERRIDES)
+	@$(PY) -m notebooks.run check $(MAKECMDGOALS) $(WORDS)
 
 # What notebooks read that others make.
 R := $(O)data/results
@@ -67,7 +73,7 @@ $(NB)/08_claims.ipynb: $(addprefix $(R)/,full_sweep.parquet storage_pareto.parqu
 # What each notebook makes: made(notebook, results, figures, tables); and values, unless it quotes none.
 UNQUOTED := 15_headline
 define made
-made.$1 := $$(addprefix $(O),$(2:%=data/results/%.parquet) $(3:%=figures/%.pdf) $(3:%=figures/%.png) \
+made.$1 := $$(addprefix $$(O),$(2:%=data/results/%.parquet) $(3:%=figures/%.pdf) $(3:%=figures/%.png) \
 	$(if $2$3$4,$(if $(filter $1,$(UNQUOTED)),,paper/values/$1.json)) $(foreach table,$4,$(addprefix paper/tables/$(table).,csv md tex)))
 $$(made.$1) $(NB)/$1.ipynb &: notebooks/$1.ipynb $(LIBRARY) | settings
 	@$(RUN) $$< $(NB)/$1.ipynb
@@ -126,13 +132,13 @@ leaderboard: $(READY)  ## rank the published systems and those in data/results/l
 	@$(PY) -m paper.leaderboard
 
 check: $(READY)  ## repeat and compare published runs, sampled by commit (SECONDS=60, SYSTEMS=slda, ALL=1)
-	@$(PY) -m studies.check $(MAKEOVERRIDES)
+	@$(PY) -m studies.check $(WORDS)
 
 verify: $(READY)  ## repeat every published run, or a public sample (SAMPLE=300 SEED=1), and rebuild all artefacts
-	@$(PY) -m studies.check ALL=1 $(MAKEOVERRIDES)
+	@$(PY) -m studies.check ALL=1 $(WORDS)
 ifndef SAMPLE
 	@rm -rf build/verify
-	@OCRR_CACHE_DIR=build/verify/cache $(MAKE) --no-print-directory notebooks O=build/verify/
+	@OCRR_CACHE_DIR=build/verify/cache $(MAKE) --no-print-directory notebooks O=build/verify/ JOBS=$(JOBS)
 	@for part in figures paper/tables paper/values; do diff -rq $$part build/verify/$$part; done
 	@for file in build/verify/data/results/*; do cmp $$file data/results/$${file##*/}; done
 	@echo "all published artefacts come out byte for byte"
@@ -154,7 +160,7 @@ torture: $(READY)  ## kill, cut off and edit correction memories, and publish ho
 	@$(PY) -m tests.torture
 
 embed: settings  ## encode the raw texts again (OCRR_DATA_DIR or a network)
-	@$(PY) -m notebooks.run embed ENCODER=$(ENCODER)
+	@$(PY) -m notebooks.run embed $(call quote,ENCODER=$(ENCODER))
 
 clean:  ## remove build files; published artefacts stay
 	rm -rf build

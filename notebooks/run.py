@@ -1,16 +1,18 @@
 """Execute one numbered notebook with papermill: what `make` calls.
 
     python -m notebooks.run [NAME=value ...] NOTEBOOK TARGET
-    python -m notebooks.run check [NAME=value ...]
+    python -m notebooks.run check [GOAL ...] [NAME=value ...]
     python -m notebooks.run embed ENCODER=value
 
-``check`` refuses what cannot be used, before anything runs.
+``check`` refuses what goals of `make` do not take or cannot use, before anything runs.
 """
 
+import errno
 import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import nbformat
@@ -24,31 +26,48 @@ from traitlets.config import Config
 from ocrrlib.files import ROOT, InputError, pick
 
 SOURCES = ("published", "live")  # as committed, or run now
-KNOWN = (
-    "ENCODER SEEDS PROFILE BACKBONE BEYOND_SEEDS JOBS DASK SCALES LORA TIMES BEYOND OUT O "
-    "SAMPLE SEED SECONDS SYSTEMS ALL"
-).split()
+OUTCOME = ("ENCODER", "SEEDS", "PROFILE", "BACKBONE", "BEYOND_SEEDS")
+OTHER = ("JOBS", "DASK", "SCALES", "LORA", "TIMES", "BEYOND")
+NOTEBOOK = (*OUTCOME, *OTHER, "OUT")  # parameters of a notebook
+GOAL = (*OUTCOME, *OTHER, "O")  # and of a goal of `make`, unless it is one of these
+TAKEN = {"embed": ("ENCODER",), "arxiv": OTHER, "paper/ocrr.pdf": OTHER}
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 # What an output widget shows stays with the client: telling the kernel, too, can lose the reply
 # that the client waits for, and then it waits forever (nbclient issue 312).
 output_widget.OutputWidget.send = lambda *told: None
 
 
-def check(settings: dict[str, str]) -> None:
-    """Raise ``InputError``, in one line, for parameters that cannot be used."""
+def check_names(settings: dict[str, str], names: Iterable[str]) -> None:
+    """Raise ``InputError`` for a parameter that is not one of these."""
+    for name in settings:
+        pick("parameter", name, dict.fromkeys(names))
+
+
+def jobs_of(settings: dict[str, str]) -> int:
+    """Number of processes; raise ``InputError`` if it is none."""
+    jobs = settings.get("JOBS", "1")
+    if jobs.isdecimal() and int(jobs):
+        return int(jobs)
+    raise InputError(f"JOBS={jobs} is out of range: give a number of processes from 1 up")
+
+
+def check(settings: dict[str, str], goals: Iterable[str] = ()) -> None:
+    """Raise ``InputError``, in one line, for parameters that the goals cannot use."""
     # Not needed to execute a notebook, and slow to import.
     from ocrrlib.datasets import DATASETS, load_texts
     from ocrrlib.embeddings import path_of
-    from ocrrlib.encoders import load_encoder
+    from ocrrlib.encoders import load_backbone, load_encoder, load_tokeniser
     from ocrrlib.experiments import PROFILES, parse_seeds
     from ocrrlib.tasks import connect
     from studies.scale import LIVE, cells, check_memory
 
-    for name in settings:
-        pick("parameter", name, dict.fromkeys(KNOWN))
-    jobs = settings.get("JOBS", "1")
-    if not (jobs.isdecimal() and int(jobs)):
-        raise InputError(f"JOBS={jobs} is out of range: give a number of processes from 1 up")
+    check_names(settings, GOAL)
+    for goal in goals:
+        check_names(settings, TAKEN.get(goal, GOAL))
+    jobs_of(settings)
+    if "O" in settings and Path(settings["O"]).resolve() in (ROOT, ROOT / "build"):
+        raise InputError(f"O={settings['O']} holds published runs: give a folder of its own")
     for name in ("SEEDS", "BEYOND_SEEDS"):
         parse_seeds(settings.get(name, "0"))
     pick("profile", settings.get("PROFILE", "paper"), PROFILES)
@@ -63,6 +82,10 @@ def check(settings: dict[str, str]) -> None:
         # Otherwise it will be encoded: texts and encoder must be there.
         if not path_of(dataset, encoder).exists():
             load_encoder(encoder, load_texts(dataset).train)
+    backbone = settings.get("BACKBONE")
+    if backbone:
+        load_tokeniser(backbone)
+        load_backbone(backbone)
 
 
 def embed(encoder: str) -> None:
@@ -89,13 +112,23 @@ class Kernel(AsyncKernelManager):
 def execute(notebook: Path, settings: dict[str, str], target: Path) -> None:
     """Execute a notebook into ``target``, with those of the settings that it declares.
 
-    Raises ``InputError``, and leaves no target, if a cell fails or the kernel dies; ``OSError`` if
-    the notebook cannot be written, as on a full disk.
+    Raises ``InputError``, and leaves no target, if a cell fails or the kernel dies, and if there is
+    no such notebook or the target is beside sources; ``OSError`` if the notebook cannot be written,
+    as on a full disk.
     """
-    declared = papermill.inspect_notebook(notebook)
+    sources = (notebook.resolve().parent, ROOT / "notebooks")
+    if target.suffix != ".ipynb" or target.resolve().parent in sources:
+        place = f"build/notebooks/{notebook.name}"
+        raise InputError(f"{target} cannot be a target: give another folder's, as {place}")
+    if notebook.suffix != ".ipynb" or not notebook.is_file():
+        raise InputError(f"there is no notebook {notebook}: give a .ipynb file")
+    try:
+        declared = papermill.inspect_notebook(notebook)
+    except (ValueError, nbformat.ValidationError) as error:
+        raise InputError(f"{notebook} is no notebook that can be executed") from error
     own = {name: value for name, value in settings.items() if name in declared}
     if "JOBS" in own:
-        own["JOBS"] = int(own["JOBS"])
+        own["JOBS"] = jobs_of(own)
     target.unlink(missing_ok=True)
     target.parent.mkdir(parents=True, exist_ok=True)
     print(f"{notebook.stem} ...", flush=True)
@@ -131,22 +164,33 @@ def execute(notebook: Path, settings: dict[str, str], target: Path) -> None:
         os.replace(running, target)
 
 
+def run(words: list[str], settings: dict[str, str]) -> None:
+    """Check, embed or execute, as the command's words and settings say."""
+    if words[:1] == ["check"]:
+        check(settings, words[1:])
+    elif words == ["embed"]:
+        check_names(settings, TAKEN["embed"])
+        if not settings.get("ENCODER"):
+            raise InputError("embed needs an encoder: give ENCODER=name")
+        embed(settings["ENCODER"])
+    elif len(words) == 2:
+        check_names(settings, NOTEBOOK)
+        execute(Path(words[0]), settings, Path(words[1]))
+    else:
+        raise InputError("give a notebook and its target, or check, or embed ENCODER=name")
+
+
 def main() -> None:
-    settings = dict(word.split("=", 1) for word in sys.argv[1:] if "=" in word)
-    words = [word for word in sys.argv[1:] if "=" not in word]
+    # A path may have a "=", too.
+    given = [word for word in sys.argv[1:] if word.partition("=")[0].isidentifier() and "=" in word]
+    words = [word for word in sys.argv[1:] if word not in given]
     try:
-        if words == ["check"]:
-            check(settings)
-        elif words == ["embed"]:
-            embed(settings["ENCODER"])
-        else:
-            execute(Path(words[0]), settings, Path(words[1]))
+        run(words, dict(word.split("=", 1) for word in given))
     except InputError as error:
         sys.exit(f"error: {error}")
     except OSError as error:
-        sys.exit(
-            f"error: {' '.join(words)}: {error}; if a disk is full, make room and run it again"
-        )
+        way_out = "; make room and run it again" if error.errno in FULL else ""
+        sys.exit(f"error: {' '.join(words)}: {error}{way_out}")
     except KeyboardInterrupt:
         sys.exit("stopped; finished runs are kept, the same command goes on from there")
 

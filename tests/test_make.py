@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 
@@ -10,7 +11,7 @@ import nbformat
 import papermill
 import pytest
 
-from notebooks.run import check, execute
+from notebooks.run import check, execute, main
 from ocrrlib.files import ROOT, InputError
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
@@ -133,6 +134,47 @@ def test_a_full_disk_or_a_killed_kernel_is_one_line_and_leaves_no_target(tmp_pat
     assert not any((tmp_path / "executed").iterdir())
 
 
+@pytest.mark.parametrize("name", ["small.ipynb", "other.ipynb", "elsewhere/notes.md", "link.ipynb"])
+def test_a_target_beside_sources_or_of_another_kind_is_refused_and_stays(tmp_path, name):
+    small_notebook(tmp_path / "small.ipynb", "N")
+    (tmp_path / "link.ipynb").symlink_to(tmp_path / "small.ipynb")
+    target = tmp_path / name
+    target.parent.mkdir(exist_ok=True)
+    if not target.exists():
+        target.write_text("kept")
+    before = target.read_text()
+    with pytest.raises(InputError, match="cannot be a target"):
+        execute(tmp_path / "small.ipynb", {}, target)
+    assert target.read_text() == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "",
+        "small.ipynb",
+        "small.ipynb made/small.ipynb more",
+        "none.ipynb made/none.ipynb",
+        "broken.ipynb made/broken.ipynb",
+        "JOBS=x jobs.ipynb made/jobs.ipynb",
+        "SEED=1 small.ipynb made/small.ipynb",
+        "embed",
+        "embed ENCODER=",
+        "embed SEEDS=0",
+    ],
+)
+def test_the_command_refuses_what_it_cannot_do_in_one_line(tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    small_notebook(tmp_path / "small.ipynb", "N")
+    (tmp_path / "broken.ipynb").write_text("{}")
+    jobs = (tmp_path / "small.ipynb").read_text().replace("N = 1", "JOBS = 1")
+    (tmp_path / "jobs.ipynb").write_text(jobs)
+    monkeypatch.setattr(sys, "argv", ["run", *words.split()])
+    with pytest.raises(SystemExit, match="^error: [^\n]+$") as ended:
+        main()
+    assert "make room" not in str(ended.value)
+
+
 @pytest.mark.parametrize(
     "word, said",
     [
@@ -141,6 +183,13 @@ def test_a_full_disk_or_a_killed_kernel_is_one_line_and_leaves_no_target(tmp_pat
         ("JOBS=0", "JOBS=0 is out of range"),
         ("DASK=nowhere", "no Dask scheduler answers at nowhere"),
         ("SEDS=1", "unknown parameter 'SEDS' .*'SEEDS'"),
+        ("SEED=5", "unknown parameter 'SEED' .*'SEEDS'"),
+        ("SAMPLE=3", "unknown parameter 'SAMPLE'"),
+        ("OUT=elsewhere", "unknown parameter 'OUT'"),
+        ("BACKBONE=nosuch", "cannot load 'nosuch'"),
+        ("O=", "published"),
+        ("O=.", "published"),
+        ("O=build/", "published"),
     ],
 )
 def test_a_parameter_that_cannot_be_used_is_refused_in_one_line(word, said):
@@ -153,3 +202,33 @@ def test_other_settings_write_into_a_folder_of_their_own():
     folder = "build/variants/SEEDS-0_PROFILE-quick/notebooks"
     assert folder in make("-n", "SEEDS=0", "PROFILE=quick", "notebooks").stdout
     assert "build/variants" not in make("-n", "JOBS=1", "notebooks").stdout
+
+
+@pytest.mark.parametrize("goal", ["embed", "arxiv", "paper/ocrr.pdf"])
+def test_a_goal_refuses_parameters_of_others(goal):
+    check({"SEEDS": "0"}, ["paper", "lora", "figures/fig2_recovery.pdf"])
+    with pytest.raises(InputError, match="unknown parameter 'SEEDS'"):
+        check({"SEEDS": "0"}, [goal])
+
+
+def test_values_with_blanks_and_commas_reach_the_notebooks():
+    said = make("-n", "SEEDS=0, 1", "ENCODER=/my texts", "notebooks").stdout
+    settings = next(line for line in said.splitlines() if "02_full_sweep" in line)
+    assert {"SEEDS=0, 1", "ENCODER=/my texts"} <= set(shlex.split(settings))
+    figure = "build/variants/SEEDS-0,1/figures/fig2_recovery.pdf"
+    assert "02_full_sweep" in make("-n", "SEEDS=0,1", figure).stdout
+
+
+def test_a_folder_may_be_given_without_a_slash(tmp_path):
+    said = make("-n", f"O={tmp_path}", "notebooks").stdout
+    assert f" {tmp_path}/notebooks/00_tour.ipynb" in said and f"OUT='{tmp_path}/'" in said
+
+
+def test_verify_rebuilds_with_its_own_parameters_alone():
+    said = make("-n", "verify", "SYSTEMS=slda", "SEED=3", "JOBS=1").stdout
+    asked = [line for line in said.splitlines() if "notebooks.run check" in line]
+    assert len(asked) == 1 and set(asked[0].split()[-3:]) == {
+        "notebooks",
+        "O=build/verify/",
+        "JOBS=1",
+    }

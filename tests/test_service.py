@@ -27,9 +27,14 @@ TEXTS = {"lost card": "lost", "no pin": "pin", "card gone": "lost"}
 
 
 @contextmanager
-def serving(memory, keys=KEYS, signer=None):
-    """A client of the service of a memory, run by uvicorn in a thread."""
-    config = uvicorn.Config(make_app(memory, keys, signer), log_config=None, lifespan="off")
+def serving(memory, keys=KEYS, signer=None, patience=None):
+    """A client of the service of a memory, run by uvicorn in a thread.
+
+    It ends with the context, after what is in progress, or ``patience`` in seconds.
+    """
+    app = make_app(memory, keys, signer)
+    how = dict(log_config=None, lifespan="off", timeout_graceful_shutdown=patience)
+    config = uvicorn.Config(app, **how)
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
@@ -282,6 +287,36 @@ def test_an_error_inside_is_one_line_in_the_log_and_not_told(tmp_path, caplog):
     assert reply.status_code == 500 and "secret" not in reply.text
     (record,) = caplog.records
     assert "secret" in record.getMessage() and len(caplog.text.splitlines()) == 1
+
+
+def test_what_waits_when_the_service_ends_gets_503_and_one_line_in_the_log(tmp_path, caplog):
+    go = threading.Event()
+    go.set()
+    waits = threading.Event()
+
+    def slow(texts):
+        waits.set()
+        go.wait()
+        return letters(texts)
+
+    with CorrectionMemory.open(tmp_path / "m.sqlite", slow) as memory:
+        go.clear()
+        waits.clear()
+        with serving(memory, patience=0) as client, caplog.at_level(logging.WARNING):
+            stranger = stranger_of(client)
+            stranger.sendall(request("a"))
+            waits.wait()
+        go.set()
+    with stranger:
+        assert stranger.recv(100).startswith(b"HTTP/1.1 503")
+    assert len(caplog.text.splitlines()) == 1
+
+
+@pytest.mark.parametrize("path", ["/openapi.json", "/docs", "/head/", "/proof/0/"])
+def test_no_address_is_served_but_those_that_are_documented(client, path):
+    reply = client.get(path, headers={"Host": "elsewhere"})
+    assert reply.status_code == 404 and "location" not in reply.headers
+    detail(reply)
 
 
 def test_a_broken_file_is_unavailable_and_its_path_is_not_told(client, memory):

@@ -1,14 +1,11 @@
-"""A correction memory behind HTTP: ``ocrr memory serve``.
-
-Anybody may ask for labels; who has a key may also correct, and see what is stored. Texts that wait
-are encoded together; limits of size and number keep one client from harming the others.
-"""
+"""A correction memory behind HTTP, ``ocrr memory serve``: anybody asks, who has a key corrects."""
 
 import asyncio
 import hmac
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, HTTPException, Path, Request
@@ -120,11 +117,14 @@ def _refusal(status, why):
 
 
 class Service(FastAPI):
-    """FastAPI, but an error inside is one line in the log."""
+    """FastAPI, but an error inside is one line in the log, and what is cancelled gets 503."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         try:
             await super().__call__(scope, receive, send)
+        except asyncio.CancelledError:  # the service ends
+            with suppress(RuntimeError):  # a part of the answer has gone
+                await _refusal(503, "the service ends: ask again")(scope, receive, send)
         except Exception as error:  # the client has its status 500
             logging.error("%r failed: %r", scope.get("path"), error)
 
@@ -137,7 +137,7 @@ def _shown(answer, name):
 
 def make_app(memory: CorrectionMemory, keys: dict[str, str], signer: Key | None) -> FastAPI:
     """Make a memory's service; ``keys`` are secrets by owner's name, ``signer`` signs heads."""
-    app = Service(title="ocrr memory", docs_url=None, redoc_url=None)
+    app = Service(openapi_url=None, redirect_slashes=False)
     encoded = Together(memory.embed)
     answered = Together(memory.predict)
 
