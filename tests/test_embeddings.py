@@ -35,6 +35,7 @@ from ocrrlib.encoders import (
     load_backbone,
     load_encoder,
     name_of,
+    revision,
     slug,
 )
 from ocrrlib.files import InputError
