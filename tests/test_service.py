@@ -227,8 +227,8 @@ def test_too_many_waiting_texts_are_refused_and_the_others_answered(tmp_path):
         go.wait()
         return letters(texts)
 
+    go.set()
     with CorrectionMemory.open(tmp_path / "m.sqlite", slow) as memory:
-        go.set()
         memory.learn(["a"], ["b"])
         go.clear()
         with serving(memory) as client, ThreadPoolExecutor(9) as threads:
