@@ -145,7 +145,7 @@ def encode(sentences: list[str], encoder: Callable[[list[str]], Any]) -> np.ndar
 
 def raw_rows(sentences: list[str], encoder: Callable[[list[str]], Any]) -> np.ndarray:
     """Rows (n, d) as an encoder gives them; ``InputError`` unless they are numbers, one each."""
-    given = encoder(sentences)
+    given = encoder(list(sentences))  # which it may sort or change
     try:
         rows = np.asarray(given)
     except (ValueError, TypeError, RuntimeError) as error:  # rows of several lengths, bfloat16
@@ -154,7 +154,8 @@ def raw_rows(sentences: list[str], encoder: Callable[[list[str]], Any]) -> np.nd
             f"the encoder gave {type(given).__name__} that is no table ({why}): "
             "give one row of numbers for each text"
         ) from error
-    if rows.ndim != 2 or len(rows) != len(sentences) or rows.dtype.kind not in "fiu":
+    is_table = rows.ndim == 2 and rows.dtype.kind in "fiu"
+    if not is_table or len(rows) != len(sentences) or rows.shape[1] == 0:
         gave = f"{rows.dtype} of shape {rows.shape} for {len(sentences)} texts"
         raise InputError(f"the encoder gave {gave}: give one row of numbers for each")
     return rows

@@ -24,7 +24,8 @@ def name_of(encoder: Any) -> str:
     """Name of an encoder in results: that of the model or folder, or of the function or object."""
     if isinstance(encoder, (str, Path)):
         return str(encoder)
-    return getattr(encoder, "__qualname__", type(encoder).__qualname__)
+    name = getattr(encoder, "__qualname__", None)
+    return name if isinstance(name, str) else type(encoder).__qualname__
 
 
 def slug(name: str | Path) -> str:
@@ -41,6 +42,7 @@ def revision(name: str | Path) -> str:
     That is the version of its package, the SHA-256 of a folder's content, or "newest on the hub".
     Raises ``InputError`` if its package is not installed.
     """
+    name = str(name)
     if name == DEFAULT_ENCODER:
         return f"{_PACKAGE} {_version(_PACKAGE.replace('_', '-'), 'text')}"
     if name == LEXICAL_ENCODER:
@@ -80,6 +82,7 @@ def load_encoder(
                 "or an object with such a method, encode"
             )
         return function
+    encoder = str(encoder)
     if encoder == LEXICAL_ENCODER:
         return _lexical(sentences)
     _version("sentence-transformers", "text")

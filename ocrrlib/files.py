@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
@@ -108,8 +108,9 @@ def atomic(path: str | os.PathLike) -> Iterator[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         for leftover in path.parent.glob(f".{glob.escape(path.name)}.*~"):  # by a killed write
-            if time.time() - leftover.stat().st_mtime > 3600:
-                shutil.rmtree(leftover, ignore_errors=True)
+            with suppress(FileNotFoundError):  # that of another write, which has just ended
+                if time.time() - leftover.stat().st_mtime > 3600:
+                    shutil.rmtree(leftover, ignore_errors=True)
         with tempfile.TemporaryDirectory(
             dir=path.parent, prefix=f".{path.name}.", suffix="~"
         ) as folder:

@@ -178,7 +178,7 @@ class Stored(MemoryAdapter):
 
     def seed(self, n, context="first"):
         def encoder(texts):
-            return np.eye(64)[: len(texts)]
+            return np.eye(64)[[sum(text.encode()) % 64 for text in texts]]
 
         with CorrectionMemory.open(self.folder / context, encoder) as memory:
             numbers = range(len(memory), len(memory) + n)

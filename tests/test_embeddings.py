@@ -3,6 +3,7 @@
 import hashlib
 import os
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -34,6 +35,7 @@ from ocrrlib.encoders import (
     load_backbone,
     load_encoder,
     name_of,
+    revision,
     slug,
 )
 from ocrrlib.files import InputError
@@ -207,11 +209,30 @@ def test_a_function_is_called_each_time_and_nothing_of_it_is_kept(toy, tmp_path)
 
 
 @pytest.mark.parametrize(
-    "rows", [np.ones((1, 3)), [["a"], ["b"]], None], ids=["one row", "words", "no array"]
+    "rows",
+    [np.ones((1, 3)), [["a"], ["b"]], None, np.ones((2, 0))],
+    ids=["one row", "words", "no array", "no values"],
 )
 def test_a_function_that_does_not_give_one_row_a_text_is_refused(rows):
     with pytest.raises(InputError, match="of shape .* for 2 texts"):
         encode(["a", "b"], lambda texts: rows)
+
+
+def test_an_encoder_may_change_the_list_that_it_is_given():
+    def clearing(texts):
+        texts.sort()
+        return [[len(texts.pop())] for _ in range(2)]
+
+    texts = ["b", "a"]
+    encode(texts, clearing)
+    assert texts == ["b", "a"]
+
+
+def test_an_encoder_is_named_by_a_path_as_by_text_and_else_by_words():
+    assert revision(Path(DEFAULT_ENCODER)) == revision(DEFAULT_ENCODER)
+    with pytest.raises(InputError, match="fitted on a dataset's training sentences"):
+        load_encoder(Path(LEXICAL_ENCODER))
+    assert name_of(SimpleNamespace(__qualname__=b"bytes")) == "SimpleNamespace"
 
 
 def test_an_encoder_is_a_function_an_object_or_a_name(no_network, tmp_path):

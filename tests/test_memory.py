@@ -186,15 +186,102 @@ def test_a_probe_that_is_none_is_refused_in_one_line(path, probe):
         CorrectionMemory.open(path, Encoder(0))
 
 
+LONG = "aaa " * 250 + "zzz " * 250
+
+
+def cut(length):
+    return lambda texts: counted([text[:length] for text in texts], 0)
+
+
+@pytest.mark.parametrize(
+    "one, other, texts",
+    [
+        (cut(2000), cut(1000), ["a pin", "a card", LONG, "a fee"]),
+        (cut(2000), cut(1000), ["a pin"] * 150 + [LONG]),
+        (
+            Vocabulary("hello", "pin", "fee").encode,
+            Vocabulary("hello", "fee", "pin").encode,
+            ["hello", "my pin", "a fee"],
+        ),
+    ],
+    ids=["longest", "newest", "words"],
+)
+def test_stored_texts_tell_an_encoder_that_the_probe_does_not(path, one, other, texts):
+    with CorrectionMemory.open(path, one) as memory:
+        memory.learn(texts, map(str, range(len(texts))))
+    with refused("another encoder"):
+        CorrectionMemory.open(path, other)
+    with CorrectionMemory.open(path, one) as memory:
+        assert memory.predict(texts[-1]).neighbours[0].cosine == pytest.approx(1)
+
+
+def sorting(texts):
+    texts.sort(key=len)
+    return counted(texts, 0)
+
+
+def lowering(texts):
+    texts[:] = [text.lower() for text in texts]
+    return counted(texts, 0)
+
+
+def test_texts_are_kept_as_given_though_an_encoder_changes_its_list(path):
+    texts = ["Where is MY card", "PIN"]
+    with CorrectionMemory.open(path, lowering) as memory:
+        memory.learn(texts, ["card", "pin"])
+        assert [(memory.entry(i)["text"], memory.entry(i)["label"]) for i in range(2)] == [
+            ("Where is MY card", "card"),
+            ("PIN", "pin"),
+        ]
+    with CorrectionMemory.open(path, lowering) as memory:
+        assert memory.predict(texts[1]).label == "pin"
+
+
+def test_the_first_vectors_have_the_length_of_the_encoders(path):
+    with CorrectionMemory.open(path, letters) as memory:
+        with refused("values"):
+            memory.learn(["a", "b"], ["x", "y"], vectors=X[:2, :3])
+        with refused("values"):
+            memory.learn(X[:2, :3], ["x", "y"])
+        memory.learn(X[:2], ["x", "y"])
+        assert memory.correct("a card", "z") == 2
+
+
+def centred(texts):
+    rows = counted(texts, 0)
+    return rows - rows.mean(axis=0)
+
+
+def as_int8(texts):
+    """Ranges of int8 by batch, as of a model that was not calibrated."""
+    rows = counted(texts, 0)
+    lowest = rows.min(axis=0)
+    ranges = np.maximum(rows.max(axis=0) - lowest, 1e-9)
+    return ((rows - lowest) / ranges * 255 - 128).astype(np.int8)
+
+
 @pytest.mark.parametrize(
     "encoder",
     [object(), Encoder, SimpleNamespace(encode=3), 3, lambda texts: None, "tfidf-svd"]
-    + [lambda texts: np.random.default_rng().normal(size=(len(texts), D))],
+    + [lambda texts: np.random.default_rng().normal(size=(len(texts), D))]
+    + [sorting, centred, as_int8]
+    + [lambda texts: counted(sorted(texts, key=len, reverse=True), 0)]
+    + [lambda texts: counted(sorted(texts), 0)]
+    + [lambda texts: np.eye(64)[: len(texts)]]
+    + [lambda texts: counted(texts, 0)[:, : 3 + len(texts)]]
+    + [lambda texts: np.ones((len(texts), 200_000)), lambda texts: np.ones((len(texts), 0))],
 )
 def test_an_encoder_that_cannot_be_used_is_refused_before_a_file_is_made(path, encoder):
     with refused():
         CorrectionMemory.open(path, encoder)
     assert not list(path.parent.iterdir())
+
+
+def test_a_text_of_which_an_encoder_knows_nothing_is_refused(path):
+    with CorrectionMemory.open(path, lambda texts: np.zeros((len(texts), D))) as memory:
+        with refused("text 0"):
+            memory.correct("a card", "lost")
+        assert len(memory) == 0
 
 
 def test_an_encoder_is_loaded_only_for_texts_unless_it_is_given(path, monkeypatch):
@@ -285,6 +372,10 @@ BAD = {
     "empty label": lambda memory: memory.learn(X[:2], ["x", " "]),
     "zero byte": lambda memory: memory.learn(X[:2], ["x", "a\0b"]),
     "no such entry": lambda memory: memory.forget(10**30),
+    "a place in words": lambda memory: memory.forget("1"),
+    "no place": lambda memory: memory.entry(None),
+    "a proof of no place": lambda memory: memory.prove_entry(1.5),
+    "a long author": lambda memory: memory.correct(X[0], "x", by="a" * 2**20),
     "no such proof": lambda memory: memory.prove_entry(60),
     "no head": lambda memory: memory.verify("a head"),
     "closed": lambda memory: (memory.close(), memory.predict(X[0])),
@@ -336,6 +427,15 @@ def test_texts_and_labels_come_in_any_ordered_form(path, form):
         assert memory.learn(iter(texts), ["1", "2"], vectors=letters(texts)) == range(2, 4)
         assert memory.predict(iter(letters(texts))) == memory.predict(letters(texts))
         assert memory.predict(pd.Series(letters(texts)[0])) == memory.predict(letters(texts)[0])
+
+
+@pytest.mark.parametrize("text", ["a" * 2**20, "\u00e9" * 2**19])
+def test_a_text_that_is_too_long_for_a_file_is_refused_by_its_number(path, text):
+    with CorrectionMemory.open(path, letters) as memory:
+        with refused("row 1"):
+            memory.learn(["a card", text], ["x", "y"])
+        assert len(memory) == 0
+        memory.learn(["a card", text[:500_000]], ["x", "y"])
 
 
 def test_labels_that_mean_the_same_are_one_label(memory):

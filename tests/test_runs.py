@@ -8,7 +8,9 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from multiprocessing import get_context
 
 import numpy as np
@@ -477,6 +479,13 @@ def test_what_a_killed_write_left_goes_with_a_later_write(tmp_path):
     os.utime(left, (0, 0))
     write_text(tmp_path / "a.txt", "new")
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_writes_that_meet_at_one_file_all_succeed(tmp_path):
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(partial(write_text, tmp_path / "a.txt"), ["whole"] * 400))
+    assert (tmp_path / "a.txt").read_text() == "whole"
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_a_file_that_cannot_be_written_is_one_line_with_its_name(tmp_path):

@@ -233,6 +233,7 @@ def test_too_many_waiting_texts_are_refused_and_the_others_answered(tmp_path):
         go.wait()
         return letters(texts)
 
+    go.set()
     with CorrectionMemory.open(tmp_path / "m.sqlite", slow) as memory:
         memory.learn(["a"], ["b"])
         go.clear()

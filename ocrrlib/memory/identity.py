@@ -1,7 +1,7 @@
 """What tells an encoder from another one of its name: the vectors of a few probe texts."""
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -9,19 +9,21 @@ import numpy as np
 
 from ocrrlib.embeddings import encode, halve, raw_rows, widen
 from ocrrlib.files import InputError
+from ocrrlib.memory.database import LONGEST
 
 # Few letters and many, of both cases, digits, another script; the last one has 300 tokens, so that
 # a model that reads fewer is another encoder.
-PROBES = [
+PROBES = (
     "ok",
     "Where is my new card? It should have come 3 weeks ago.",
     "The QUICK brown fox jumps over 13 lazy dogs; naïve café, 東京, Zürich!",
     " ".join(f"{i} cards," for i in range(100)),
-]
+)
 # Cosine of two vectors of a text by one encoder, at least. all-MiniLM-L6-v2 differs from itself by
 # less than 1e-12 in another batch and by 6e-5 in bfloat16; by 0.009 with noise of 3 % on its
 # weights, by 0.11 with a prompt, by 0.09 if it reads 128 tokens and by 0.12 in int8.
 SAME = 0.999
+NAMES = 2**13  # bytes of a file's and an encoder's names at most, which stand beside the probe
 
 
 class TextEncoder:
@@ -37,41 +39,58 @@ class TextEncoder:
     def probe(self) -> str:
         """The vectors of ``PROBES``, to be kept: float16 rows in base64.
 
-        Raises ``InputError`` if the encoder gives others when it is asked again.
+        Raises ``InputError`` if they are too long for a file, or as ``made`` does.
         """
-        if not _agree(self._probe_rows, self._unit_rows(PROBES)):
-            raise InputError("the encoder gives a text other vectors each time: switch that off")
-        return base64.b64encode(self._probe_rows.astype("<f2").tobytes()).decode()
+        rows = self._probe_rows
+        text = base64.b64encode(rows.astype("<f2").tobytes()).decode()
+        if len(text) > LONGEST - NAMES:
+            raise InputError(
+                f"the encoder gives vectors of {rows.shape[1]} values, too many for a memory: "
+                "give one of fewer"
+            )
+        return text
 
     @cached_property
     def _probe_rows(self):
-        return self._unit_rows(PROBES)
-
-    @property
-    def misses_a_probe(self) -> bool:
-        """Whether a probe text has no vector, as in counts of a few words that are not in it."""
-        return not self._probe_rows.any(axis=1).all()
+        """Rows of ``PROBES``; asked for in two orders and one by one, they have to be the same."""
+        rows = self._unit_rows(PROBES)
+        in_reverse = self._unit_rows(PROBES[::-1])[::-1]
+        one_by_one = all(self.gives([text], rows[[i]]) for i, text in enumerate(PROBES))
+        if not one_by_one or not _agree(rows, in_reverse):
+            raise InputError(
+                "the encoder gives a text other vectors each time, or in another order or batch: "
+                "give one whose vector of a text depends on that text alone"
+            )
+        return rows
 
     def made(self, probe: str) -> bool:
-        """Whether this encoder gives the vectors of a probe; ``InputError`` if it is damaged."""
-        try:
-            kept = np.frombuffer(base64.b64decode(probe, validate=True), "<f2")
-            kept = kept.reshape(len(PROBES), -1)
-        except (ValueError, TypeError) as error:
-            raise InputError("the probe of its encoder is damaged: restore a copy") from error
-        return _agree(kept, self._probe_rows)
+        """Whether this encoder gives the vectors of a probe.
 
-    def gives(self, text: str, x: np.ndarray) -> bool:
-        """Whether this encoder gives a text the vector x (d,)."""
-        return _agree(x[None], self._unit_rows([text]))
+        Raises ``InputError`` if the probe is damaged, or if the encoder's vector of a text depends
+        on anything but that text.
+        """
+        return _agree(read_probe(probe), self._probe_rows)
+
+    def gives(self, texts: Sequence[str], X: np.ndarray) -> bool:
+        """Whether this encoder gives texts (n,) the vectors X (n, d)."""
+        return not len(texts) or _agree(X, self._unit_rows(texts))
 
     def _unit_rows(self, texts):
         """Unit rows (n, d) float16; zero where the encoder knows nothing of a text."""
         rows = raw_rows(texts, self._function)
         units = np.zeros(rows.shape, np.float16)
         known = rows.any(axis=1)
-        units[known] = halve(rows[known], lambda place: "the embedding of a probe text")
+        units[known] = halve(rows[known], lambda place: "a vector that the encoder gives")
         return units
+
+
+def read_probe(probe: str) -> np.ndarray:
+    """The vectors in a probe, (n, d) float16; raises ``InputError`` if it is damaged."""
+    try:
+        rows = np.frombuffer(base64.b64decode(probe, validate=True), "<f2")
+        return rows.reshape(len(PROBES), -1)
+    except (ValueError, TypeError) as error:
+        raise InputError("the probe of its encoder is damaged: restore a copy") from error
 
 
 def _agree(A, B):

@@ -1,13 +1,17 @@
 """What callers give to a correction memory, checked at the door: texts, vectors, labels."""
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
+from operator import index
 from typing import Any
 
 import numpy as np
 
 from ocrrlib.files import InputError
 from ocrrlib.labels import label_of
+from ocrrlib.memory.database import LONGEST
+from ocrrlib.memory.rows import Content
 
+HASHES = 2**8  # bytes of a row beside its content, at most: hashes, salt, place, time, sizes
 WANTED = "give texts, none of them empty, or vectors, numbers (n, d)"
 
 
@@ -44,6 +48,28 @@ def labels_of(values: Any) -> list[str]:
         except InputError as error:
             raise InputError(f"row {place}: {error}") from error
     return labels
+
+
+def short_enough(contents: Iterable[Content]) -> Iterator[Content]:
+    """Yield contents; ``InputError`` names the first row that is longer than a file may hold."""
+    for place, content in enumerate(contents):
+        label, author, text, x = content
+        words = (word for word in (label, author, text) if word)
+        size = len(x) + sum(len(word.encode(errors="replace")) for word in words)
+        if size > LONGEST - HASHES:
+            raise InputError(
+                f"row {place} has {size} bytes of text, label, author and vector, more than "
+                f"{LONGEST - HASHES}: shorten it"
+            )
+        yield content
+
+
+def place_of(value: Any) -> int:
+    """The place of an entry as an integer; raises ``InputError`` if it is none."""
+    try:
+        return index(value)
+    except TypeError as error:
+        raise InputError(f"{_shown(value)} is no place of an entry: give an integer") from error
 
 
 def _listed(what, values):

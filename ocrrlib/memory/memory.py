@@ -19,8 +19,8 @@ from ocrrlib.files import InputError
 from ocrrlib.memory.export import export, to_table
 from ocrrlib.memory.file import LedgerFile
 from ocrrlib.memory.heads import Head
-from ocrrlib.memory.identity import TextEncoder
-from ocrrlib.memory.inputs import is_single, labels_of, texts_and_vectors
+from ocrrlib.memory.identity import TextEncoder, read_probe
+from ocrrlib.memory.inputs import is_single, labels_of, place_of, short_enough, texts_and_vectors
 from ocrrlib.memory.keys import Key
 from ocrrlib.memory.vectors import Vectors
 from ocrrlib.search import Entries
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 NEIGHBOURS = 5  # shown beside an answer
 LEAST_ROOM = 16  # classes that a reader is made for at least
-FIRST = 100  # entries among which a text is looked for that an encoder is known by
+SOME = 100  # first and newest entries, among whose texts are those that tell an encoder
 
 
 class Neighbour(NamedTuple):
@@ -192,8 +192,8 @@ class CorrectionMemory(AbstractContextManager):
         Lists, arrays, columns of tables and generators will do. Labels are words or whole numbers,
         see ``ocrrlib.labels``. ``by`` is the author, kept in each entry; ``vectors`` (n, d) are
         those of the texts, where they are known. Returns the places of the new entries. Raises
-        ``InputError`` if a row is no text or no label, their numbers differ, or the vectors have
-        another length than those held.
+        ``InputError`` if a row is no text or no label, or is too long, their numbers differ, or the
+        vectors have another length than those held or those of the file's encoder.
         """
         texts, X = texts_and_vectors(texts, vectors)
         labels = labels_of(labels)
@@ -206,8 +206,10 @@ class CorrectionMemory(AbstractContextManager):
         X = self._unit_rows(texts, X)
         contents = ((label, str(by), text, x.tobytes()) for label, text, x in zip(labels, texts, X))
         with self._ledger.transaction():
+            if not self._vectors.places:
+                self._check_length(X.shape[1])
             self._vectors.admit(*X.shape)
-            return self._ledger.append(contents)
+            return self._ledger.append(short_enough(contents))
 
     def correct(
         self,
@@ -296,28 +298,40 @@ class CorrectionMemory(AbstractContextManager):
             raise InputError(
                 f"{self.path} was written with encoder {self.encoder}: leave {name_of(given)} out"
             )
-        probe = self._ledger.probe
+        probe = self._ledger.probe  # files of earlier releases have none
         is_same = probe is None or self._text_encoder.made(probe)
-        if probe is None or self._text_encoder.misses_a_probe:
-            is_same = is_same and self._agrees_with_first_text()
-        if not is_same:
+        if not is_same or not self._text_encoder.gives(*self._telling_texts()):
             raise InputError(
                 f"{self.path} was written with another encoder {self.encoder}, of other vectors: "
                 "give that one, or make a new file"
             )
         self._is_checked = True
 
-    def _agrees_with_first_text(self):
-        """Whether the encoder gives the first text its vector, if one of the first entries has one.
+    def _check_length(self, dim):
+        """Raise ``InputError`` if the encoder of the file gives vectors of another length."""
+        probe = self._ledger.probe
+        wanted = dim if probe is None else read_probe(probe).shape[1]
+        if dim != wanted:
+            raise InputError(
+                f"the vectors have {dim} values, those of encoder {self.encoder} {wanted}"
+            )
 
-        Files of earlier releases have no probe.
+    def _telling_texts(self):
+        """Texts (n,) that tell an encoder, and their vectors (n, d): at most four.
+
+        Of those in the first and the newest entries: the first, the newest and the two longest.
         """
         with self._ledger.snapshot():
-            for slot, place in enumerate(self._vectors.places[:FIRST]):
-                text = self._ledger.entry(place).get("text")
+            places = self._vectors.places
+            slots = range(len(places))
+            texts = {}
+            for slot in sorted({*slots[:SOME], *slots[-SOME:]}):
+                text = self._ledger.entry(places[slot]).get("text")
                 if text is not None:
-                    return self._text_encoder.gives(text, self._vectors.entries.X[slot])
-        return True
+                    texts[slot] = text
+            longest = sorted(texts, key=lambda slot: len(texts[slot]))[-2:]
+            telling = sorted({*list(texts)[:1], *list(texts)[-1:], *longest})
+            return [texts[slot] for slot in telling], self._vectors.entries.X[telling]
 
     # What the ledger's file does
 
@@ -327,11 +341,11 @@ class CorrectionMemory(AbstractContextManager):
         Hashes and all other proofs still hold. Raises ``InputError`` if there is nothing to erase,
         or if the pages with the old content stay in the log because others read them.
         """
-        self._ledger.erase(place, str(by))
+        self._ledger.erase(place_of(place), str(by))
 
     def entry(self, place: int) -> dict:
         """Return the fields of an entry, bytes in hexadecimal digits, without those erased."""
-        return self._ledger.entry(place)
+        return self._ledger.entry(place_of(place))
 
     def verify(self, *heads: Head | str, keys: Sequence[Key] = ()) -> Fault | None:
         """Verify the file from its first entry on, as ``ocrrlib.memory.verify`` does."""
@@ -350,7 +364,7 @@ class CorrectionMemory(AbstractContextManager):
         C2SP tlog-proof, see ``ocrrlib.memory.proven``. Raises ``InputError`` if there is no such
         entry, the head does not know it, or the file does not extend the head.
         """
-        return self._ledger.prove_entry(place, key, head)
+        return self._ledger.prove_entry(place_of(place), key, head)
 
     def prove_extension(self, old_head: Head | str, key: Key | None = None) -> str:
         """Prove that the file extends a head to somebody who has only that one.
