@@ -144,7 +144,7 @@ def _do(function, tasks, cache, parent):
                 os._exit(1)  # the calling process was killed
             try:
                 done[key] = function(*task.args)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 kind = InputError if isinstance(error, InputError) else RuntimeError
                 raise kind(f"run failed: {task.key}: {error}") from error
             if cache:
@@ -288,10 +288,11 @@ class Sent:
             ) from error
 
     def __reduce__(self) -> tuple:
-        return _received, (pickled(self.value),)
+        return _received, (pickled(self.value), sys.path)
 
 
-def _received(text):
+def _received(text, path):
+    sys.path += [folder for folder in path if folder not in sys.path]  # for your other modules
     return Sent(cloudpickle.loads(text))
 
 

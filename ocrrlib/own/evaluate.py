@@ -15,7 +15,7 @@ from ocrrlib.datasets import DATASETS, load_texts
 from ocrrlib.embeddings import Embedded, load, load_sentences, path_of
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.experiments import parse_seeds
-from ocrrlib.files import InputError, cache_folder, pick
+from ocrrlib.files import InputError, cache_folder, check_name, pick
 from ocrrlib.own.adapters import as_system, title_of
 from ocrrlib.own.data import check_held_out, read_data
 from ocrrlib.own.evaluation import HELD_OUT, Evaluation, finals
@@ -85,6 +85,7 @@ def evaluate(
     <ncm on banking77, random10, 1 seeds: novel 0.767, original 0.850, ausuc 0.792, ...>
     """
     title = name or title_of(system)
+    check_name("name", title)
     seeds = parse_seeds(seeds)
     rule = _policy(policy)
     every = _count("every", every)
