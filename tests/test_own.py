@@ -743,6 +743,7 @@ def parts(tmp_path, monkeypatch):
         sys.modules.pop(name, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["class", "module"])
 def test_what_is_set_at_run_time_counts_in_the_cache_and_in_worker_processes(where, parts, tiny):
     def run(**options):

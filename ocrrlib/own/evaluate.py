@@ -69,7 +69,8 @@ def evaluate(
         Worker processes, or the address of a Dask scheduler; results are the same.
     resume : bool
         Whether to read seeds that an earlier, stopped call finished from the cache: those with the
-        same data, options, versions and text of your own loaded modules.
+        same data, options, installed packages, own modules, and attributes and globals that are set
+        at the call. Not known are data files that a system reads.
 
     Raises
     ------
