@@ -144,8 +144,16 @@ def encode(sentences: list[str], encoder: Callable[[list[str]], Any]) -> np.ndar
 
 
 def raw_rows(sentences: list[str], encoder: Callable[[list[str]], Any]) -> np.ndarray:
-    """Rows (n, d) as an encoder gives them; ``InputError`` unless they are numbers, one each."""
-    given = encoder(list(sentences))  # which it may sort or change
+    """Rows (n, d) as an encoder gives them; ``InputError`` unless they are numbers, one each.
+
+    Raises ``RuntimeError`` if the encoder fails.
+    """
+    try:
+        given = encoder(list(sentences))  # which it may sort or change
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:  # else it would pass for one of the data
+        raise RuntimeError(f"the encoder failed: {error!r}") from error
     try:
         rows = np.asarray(given)
     except (ValueError, TypeError, RuntimeError) as error:  # rows of several lengths, bfloat16

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from ocrrlib.embeddings import load
@@ -22,8 +23,9 @@ from ocrrlib.stream import EVERY
 from paper.style import cell_title
 
 CONTRIBUTED = ROOT / "data/results/leaderboard"
-NAMES = ["system", "source", "version", "date", *CELL[:4]]
-NUMBERS = ["held_out", "every", "seed", *MEASURED]
+WHOLE = ["held_out", "every", "seed"]
+NUMBERS = [*WHOLE, *MEASURED]
+NAMES = [name for name in COLUMNS if name not in NUMBERS]
 SEEDS = 20  # of a system that is ranked, as many as of the published ones
 CAPTION = (
     "Published and contributed systems, best first by *HM*, the harmonic mean of *novel* and "
@@ -41,11 +43,12 @@ def contributed(path: Path) -> pd.DataFrame:
     Raises ``InputError`` if they are not such.
     """
     try:
-        rows = pd.read_csv(path, dtype=dict.fromkeys(NAMES, str))[COLUMNS]
-        rows = rows.astype(dict.fromkeys(MEASURED, float))
+        rows = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""])[COLUMNS]
+        rows = rows.astype(dict.fromkeys(NUMBERS, float))
         for value in pd.unique(rows[NAMES].to_numpy().ravel()):
             check_name("name", value)
         _check_numbers(rows)
+        rows = rows.astype(dict.fromkeys(WHOLE, int))
         if rows.duplicated([*CELL, "system", "seed"]).any() or (rows["source"] == PUBLISHED).any():
             raise ValueError(f"a seed is there twice, or the source is {PUBLISHED!r}")
     except (OSError, KeyError, TypeError, ValueError) as error:
@@ -59,20 +62,26 @@ def _check_numbers(rows):
     above_one = rows[MEASURED[:-1]].gt(1).any(axis=None)
     if rows.empty or negative or above_one:
         raise ValueError("there are no rows, negative numbers or accuracies above 1")
+    if not (rows[WHOLE] % 1).eq(0).all(axis=None) or np.isinf(rows["corrections"]).any():
+        raise ValueError(f"{', '.join(WHOLE)} are not whole, or corrections infinite")
 
 
 def leaderboard(folder: Path = CONTRIBUTED) -> pd.DataFrame:
     """One row per cell and system: the cell, ``rank``, then as ``ranking``.
 
-    Equals have equal ranks. Systems of fewer than ``SEEDS`` seeds have none and come last.
+    Equals have equal ranks. Systems of fewer than ``SEEDS`` seeds have none and come last. Raises
+    ``InputError`` if a file has no such rows, two have one seed of one system, or rows of a
+    published dataset are not of its data.
     """
     published = published_runs().copy()
     # As contributed rows are.
     published[MEASURED] = published[MEASURED].map(lambda value: round(value, 6))
-    datasets = published[["dataset", "encoder"]].drop_duplicates().itertuples(index=False)
-    prints = {dataset: load(dataset, encoder).fingerprint for dataset, encoder in datasets}
-    runs = [published.assign(fingerprint=published["dataset"].map(prints))]
-    runs = pd.concat(runs + [contributed(path) for path in sorted(folder.glob("[!.]*.csv"))])
+    prints = published[["dataset", "encoder"]].drop_duplicates()
+    prints["fingerprint"] = [load(*one).fingerprint for one in prints.itertuples(index=False)]
+    paths = sorted(folder.glob("[!.]*.csv"))
+    theirs = [contributed(path).assign(file=str(path)) for path in paths]
+    _check_files(theirs, prints)
+    runs = pd.concat([published.merge(prints), *theirs])
     blocks = []
     for place, own in following(runs).groupby(CELL, sort=False):
         block = ranking(own)
@@ -82,6 +91,29 @@ def leaderboard(folder: Path = CONTRIBUTED) -> pd.DataFrame:
         cell = cell[[*CELL[:5], "draw", "cap", CELL[5], "rank", *block]]
         blocks.append(cell.sort_values("rank", kind="stable", na_position="last"))
     return pd.concat(blocks, ignore_index=True)
+
+
+def _check_files(files, prints):
+    """``InputError`` for a seed that is in two files, or other data under a published name."""
+    if not files:
+        return
+    rows = pd.concat(files)
+    again = rows[rows.duplicated([*CELL, "system", "seed"], keep=False)]
+    if not again.empty:
+        first = again.iloc[0]
+        names = " and ".join(again["file"].unique()[:2])
+        raise InputError(
+            f"{names} both have {first['system']} on {first['dataset']}, seed {first['seed']}: "
+            "leave it out of one, or give one system another name"
+        )
+    both = rows.merge(prints, on=["dataset", "encoder"], suffixes=("", " published"))
+    others = both[both["fingerprint"] != both["fingerprint published"]]
+    if not others.empty:
+        first = others.iloc[0]
+        raise InputError(
+            f"{first['file']}: the data are not the published {first['dataset']}, as their "
+            "fingerprint differs: give the dataset another name"
+        )
 
 
 def cells(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:

@@ -103,6 +103,17 @@ def test_results_whose_files_would_have_one_name_are_refused(systems, options, c
     assert not pathlib.Path("rows").exists() and not list(pathlib.Path("..").glob("mine.csv"))
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["raise ValueError", "import no_such_package", "import sys; sys.exit(0)", "open('/nowhere')"],
+)
+def test_an_error_while_your_module_is_imported_is_one_of_your_code(text):
+    pathlib.Path("failing.py").write_text(text)
+    status, _, err = ocrr("run", "failing:Mine")
+    assert status == 3 and "Traceback" in err
+    sys.modules.pop("failing", None)
+
+
 def test_rows_of_other_runs_stay_in_the_file_of_a_system(vectors):
     def run(*options):
         command = ("run", "ncm", "--data", vectors, "--held-out", 2, "--out", "rows", *options)

@@ -108,12 +108,30 @@ def test_a_source_with_html_or_control_characters_is_refused(ncm, source, tmp_pa
         (dict(seed=0), "seed"),
         (dict(original=None), "no rows"),
         (dict(date=None), "nan"),
+        (dict(seed=[0.5, *range(1, 20)]), "whole"),
+        (dict(held_out=10.5), "whole"),
+        (dict(corrections=float("inf")), "infinite"),
+        (dict(novel=True), "True"),
+        (dict(fingerprint="f" * 64), "not the published banking77"),
     ],
 )
 def test_rows_that_are_not_such_are_refused_by_file(ncm, change, clue, tmp_path):
     contributed(tmp_path / "ada.csv").assign(**change).to_csv(tmp_path / "bad.csv", index=False)
     with pytest.raises(InputError, match=f"bad.csv.*{clue}"):
         leaderboard(tmp_path)
+
+
+@pytest.mark.parametrize("change", [{}, dict(novel=1.0), dict(source="Another")])
+def test_a_seed_of_a_system_is_in_one_file_only(ncm, change, tmp_path):
+    contributed(tmp_path / "ada.csv").assign(**change).to_csv(tmp_path / "b.csv", index=False)
+    with pytest.raises(InputError, match="ada.csv and .*b.csv both have their_ncm"):
+        leaderboard(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["NA", "nan", "None"])
+def test_a_name_that_looks_like_a_missing_value_is_one(ncm, name, tmp_path):
+    contributed(tmp_path / "ada.csv").assign(system=name).to_csv(tmp_path / "ada.csv", index=False)
+    assert name in set(leaderboard(tmp_path)["system"])
 
 
 def test_a_file_without_the_columns_is_refused(tmp_path):

@@ -1,10 +1,13 @@
 """Your own system: as published for names, as expected for others, one line per mistake."""
 
+import importlib
 import os
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -22,6 +25,7 @@ from river import (
     neighbors,
     preprocessing,
 )
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.linear_model import LogisticRegression, SGDClassifier, SGDOneClassSVM, SGDRegressor
 from sklearn.multiclass import OneVsRestClassifier
@@ -203,6 +207,29 @@ def test_against_pairs_by_seed(tiny):
     assert table.at["original", "higher"] == (gaps > 0).sum()
     with pytest.raises(InputError, match="no stream in common"):
         one.against(evaluate("ncm", tiny, [0], "random10", **QUIET))
+
+
+def test_against_refuses_other_data_under_the_same_name(tiny):
+    fewer = replace(tiny, X_test=tiny.X_test[::2], y_test=tiny.y_test[::2])
+    for other in (fewer, replace(fewer, encoder="another")):
+        with pytest.raises(InputError, match="different data"):
+            evaluate("ncm", tiny, [0], **QUIET).against(evaluate("ncm", other, [0], **QUIET))
+
+
+def some_rows(result, path, seeds):
+    """Add the rows of seeds to a file, one after the other."""
+    for seed in seeds:
+        replace(result, runs=result.runs.query("seed == @seed")).to_csv(path, keep=True)
+
+
+@pytest.mark.slow
+def test_two_processes_that_add_rows_to_one_file_lose_none(tiny, tmp_path):
+    result = evaluate("ncm", tiny, range(40), **QUIET)
+    path = tmp_path / "rows" / "ncm.csv"
+    joblib.Parallel(n_jobs=2)(
+        joblib.delayed(some_rows)(result, path, range(first, 40, 2)) for first in (0, 1)
+    )
+    assert sorted(pd.read_csv(path)["seed"]) == list(range(40))
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -395,8 +422,95 @@ class Bare:
 
 
 def test_a_trained_classifier_that_cannot_be_made_anew_is_refused(tiny):
-    with pytest.raises(InputError, match="Bare is fitted already"):
+    with pytest.raises(InputError, match="Bare has no get_params"):
         evaluate(Bare(), tiny, [0], **QUIET)
+    with pytest.raises(InputError, match="Bare is fitted already"):
+        evaluate(Bare, tiny, [0], **QUIET)
+
+
+class Reversed(ClassifierMixin, BaseEstimator):
+    """Nearest mean with the columns of its scores in another order than class ids."""
+
+    def partial_fit(self, X, y, classes=None):
+        if not hasattr(self, "classes_"):
+            self.classes_ = np.array(classes)[::-1]
+            self.sums_ = np.zeros((len(classes), X.shape[1]))
+        np.add.at(self.sums_, len(self.sums_) - 1 - y, X)
+        return self
+
+    def predict_proba(self, X):
+        lengths = np.linalg.norm(self.sums_, axis=1, keepdims=True)
+        p = np.exp(20 * X @ (self.sums_ / np.maximum(lengths, 1e-12)).T)
+        return p / p.sum(axis=1, keepdims=True)
+
+    def predict(self, X):
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+class Met(Reversed):
+    """Scores of the classes that it has met only."""
+
+    def partial_fit(self, X, y, classes=None):
+        super().partial_fit(X, y, np.arange(12))
+        self.all_ = getattr(self, "all_", self.classes_)
+        self.classes_ = self.all_[self.sums_.any(axis=1)]
+        return self
+
+    def predict_proba(self, X):
+        p = super().predict_proba(X)[:, self.sums_.any(axis=1)]
+        return p / p.sum(axis=1, keepdims=True)
+
+
+class Thirds(Reversed):
+    """Answers otherwise than its scores say."""
+
+    def predict(self, X):
+        return np.full(len(X), 3)
+
+
+def test_scores_are_those_of_the_classes_that_a_model_names(tiny):
+    ordered = evaluate(Means, tiny, [0], **QUIET).runs
+    for model in (Reversed(), Met()):
+        found = evaluate(model, tiny, [0], **QUIET).runs
+        for metric in ("novel", "original"):
+            assert found[metric].tolist() == ordered[metric].tolist()
+        assert found["ausuc"][0] > 0.9
+
+
+def test_a_predict_of_its_own_counts(tiny):
+    system = as_system(Thirds()).fit(tiny.X_train, tiny.y_train, tiny.classes)
+    assert set(system.predict(tiny.X_test)) == {3}
+
+
+def needs(a, b): ...
+
+
+@pytest.mark.parametrize("maker", [make_scenario, needs, SGDOneClassSVM.set_params, Storage, dict])
+def test_what_cannot_be_made_with_a_seed_alone_is_one_line(maker, tiny):
+    with pytest.raises(InputError, match="cannot be (made|used)"):
+        evaluate(maker, tiny, [0], **QUIET)
+
+
+def fails(texts):
+    open("/nonexistent")
+
+
+def leaves(texts):
+    sys.exit(0)
+
+
+@pytest.mark.parametrize("encoder", [fails, leaves, lambda texts: {}["none"]])
+def test_an_error_in_an_encoder_is_none_of_the_data(encoder):
+    frame = pd.DataFrame({"text": [f"text {n}" for n in range(12)], "label": [*"abc"] * 4})
+    with pytest.raises(RuntimeError, match="the encoder failed"):
+        evaluate("ncm", frame, [0], encoder=encoder, **QUIET)
+
+
+def test_an_exit_in_a_system_is_an_error_of_it(tiny):
+    leaving = type("Leaving", (Means,), {"correct": lambda self, x, y: sys.exit(0)})
+    for given in (leaving, lambda: open("/nonexistent"), lambda: sys.exit(0)):
+        with pytest.raises(RuntimeError, match="failed"):
+            evaluate(given, tiny, [0], **QUIET)
 
 
 FOREST = forest.ARFClassifier(n_models=2, seed=1)
@@ -517,7 +631,9 @@ def test_predictions_that_are_not_class_ids_are_refused(answers, clue, tiny):
         )
 
 
-@pytest.mark.parametrize("answers", [lambda p: p[:, :3], lambda p: p - 1, lambda p: p * np.nan])
+@pytest.mark.parametrize(
+    "answers", [lambda p: p[:, :3], lambda p: p - 1, lambda p: p * np.nan, lambda p: p + np.inf]
+)
 def test_probabilities_that_are_none_are_refused(answers, tiny):
     odd = type(
         "Odd",
@@ -589,6 +705,96 @@ def test_resume_after_a_kill_equals_an_uninterrupted_run_and_an_edit_starts_anew
     (tmp_path / "mine.py").write_text(MINE.format(step=9))
     edited = run("", "one")
     assert edited.stderr == whole.stderr and edited.stdout != whole.stdout
+
+
+PARTS = """
+import sys
+import numpy as np
+SIGN = 1
+
+class Mine:
+    sign = 1
+
+    def fit(self, X, y, classes):
+        from parts_later import step
+        print("fitted", file=sys.stderr)
+        self.step = step
+        self.sums = np.eye(len(classes))[y].T @ X
+
+    def predict(self, X):
+        return (SIGN * self.sign * X @ self.sums.T).argmax(axis=1)
+
+    def correct(self, x, y):
+        self.sums[y] += self.step * x
+"""
+
+
+@pytest.fixture
+def parts(tmp_path, monkeypatch):
+    """A module of one's own, whose system imports another one as it is fitted."""
+    (tmp_path / "parts.py").write_text(PARTS)
+    (tmp_path / "parts_later.py").write_text("step = 1")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv("OCRR_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(tasks, "STARTED", np.inf)
+    yield importlib.import_module("parts")
+    for name in ("parts", "parts_later"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["class", "module"])
+def test_what_is_set_at_run_time_counts_in_the_cache_and_in_worker_processes(where, parts, tiny):
+    def run(**options):
+        return evaluate(parts.Mine, tiny, [0, 1], progress=False, **options).curve
+
+    first = run()
+    if where == "class":
+        parts.Mine.sign = -1
+    else:
+        parts.SIGN = -1
+    there = run()
+    assert not there.equals(first)
+    pd.testing.assert_frame_equal(run(resume=False), there)
+    pd.testing.assert_frame_equal(run(resume=False, jobs=2), there)
+
+
+def test_a_system_that_cannot_be_sent_to_other_processes_is_one_line(tiny):
+    lock = threading.Lock()
+    with pytest.raises(InputError, match="sent to other processes .*jobs=1"):
+        evaluate(lambda: Means() if lock else None, tiny, [0, 1], jobs=2, **QUIET)
+
+
+@pytest.mark.slow
+def test_seeds_are_run_again_after_a_change_of_any_code_that_was_there(tmp_path, vectors):
+    (tmp_path / "ocrrlib").symlink_to(ROOT / "ocrrlib")
+    mine = tmp_path / "ocrrlib_mine.py"  # its path starts as the package's does
+    later = tmp_path / "parts_later.py"
+    installed = tmp_path / "other-1.0.dist-info/RECORD"
+    installed.parent.mkdir()
+    (installed.parent / "METADATA").write_text("Name: other\nVersion: 1.0\n")
+    mine.write_text(PARTS)
+    later.write_text("step = 1")
+    installed.write_text("other.py,sha256=a,1\n")
+    more = {"PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    more |= {"OCRR_CACHE_DIR": str(tmp_path / "cache")}
+    command = KILLED.format(path=str(vectors)).replace("mine", "ocrrlib_mine")
+
+    def fits():
+        ran = [sys.executable, "-c", command]
+        ended = subprocess.run(ran, env=os.environ | more, capture_output=True, text=True)
+        assert ended.returncode == 0, ended.stderr
+        return ended.stderr.count("fitted")
+
+    assert (fits(), fits()) == (3, 0)
+    for file, text in (
+        (mine, PARTS + "#"),
+        (later, "step = 9"),
+        (installed, "other.py,sha256=b,1"),
+    ):
+        file.write_text(text)
+        assert (file.name, fits(), fits()) == (file.name, 3, 0)
 
 
 def test_finished_seeds_are_kept_by_all_that_decides_them(tiny, tmp_path, monkeypatch):

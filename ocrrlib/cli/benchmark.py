@@ -1,7 +1,8 @@
 """``ocrr run``, ``ocrr compare``, and the lists of systems and datasets."""
 
+import importlib.util
+import operator
 import os
-import pkgutil
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -32,11 +33,20 @@ def _named(name):
     if ":" not in name:
         return name
     sys.path.insert(0, os.getcwd())  # stays: worker processes import the module, too
+    module, _, attribute = name.partition(":")
     try:
-        return pkgutil.resolve_name(name)
-    except (ImportError, AttributeError, ValueError) as error:
+        there = importlib.util.find_spec(module)
+    except (ImportError, ValueError):  # of the package around it
+        there = None
+    try:
+        found = importlib.import_module(module) if there else None
+    except (InputError, OSError, SystemExit) as error:  # else it would pass for one of ours
+        raise RuntimeError(f"{module} cannot be imported: {error!r}") from error
+    try:
+        return operator.attrgetter(attribute)(found)
+    except AttributeError as error:
         raise InputError(
-            f"cannot import {name} ({error}): give module:name of a module in this folder"
+            f"there is no {name}: give module:name of a module in this folder"
         ) from error
 
 

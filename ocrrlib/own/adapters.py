@@ -17,6 +17,11 @@ from ocrrlib.systems.base import Storage, System
 PASSES = 30
 LINEAR_PASSES = 5
 SEEDS = ("seed", "random_state")  # parameters of models that get the seed
+NEEDED = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    inspect.Parameter.KEYWORD_ONLY,
+)
 
 
 def title_of(thing: Any) -> str:
@@ -36,7 +41,9 @@ def as_system(thing: Any, seed: int = 0, encoder: str | None = None) -> "System 
     """
     if isinstance(thing, str):
         return make(thing, seed, encoder)
-    if inspect.isclass(thing) or inspect.isroutine(thing) or isinstance(thing, functools.partial):
+    maker = inspect.isclass(thing) or inspect.isroutine(thing)
+    maker = maker or isinstance(thing, functools.partial)
+    if maker:
         model = _call(thing, seed)
     else:
         model = _copied(copy.deepcopy, thing)
@@ -45,6 +52,12 @@ def as_system(thing: Any, seed: int = 0, encoder: str | None = None) -> "System 
         return model
     for adapter in (Own, River, Sklearn):
         if all(callable(getattr(model, method, None)) for method in adapter.methods):
+            settings = adapter.settings
+            if settings and not (maker or hasattr(model, settings)):
+                raise InputError(
+                    f"{title_of(model)} has no {settings} to copy it without what it learned: "
+                    "give its class, or a function that makes it"
+                )
             return adapter(model, seed)
     raise InputError(
         f"{title_of(model)} cannot be used as a system: give an object with fit(X, y, classes), "
@@ -55,16 +68,26 @@ def as_system(thing: Any, seed: int = 0, encoder: str | None = None) -> "System 
 
 def _call(maker, seed):
     """Make a model; ``seed`` goes to a parameter of that name, or to a function's first one."""
-    parameters = inspect.signature(maker).parameters.values()
-    for parameter in parameters:
-        if parameter.name in SEEDS:
-            return maker(**{parameter.name: seed})
-    needed = [
-        one for one in parameters if one.default is one.empty and one.kind < one.VAR_POSITIONAL
-    ]
-    if needed and not inspect.isclass(maker):
-        return maker(seed)
-    return maker()
+    try:
+        signature = inspect.signature(maker)
+    except ValueError:  # of some built-in types it is not known
+        signature = inspect.Signature()
+    parameters = signature.parameters.values()
+    needed = [one for one in parameters if one.default is one.empty and one.kind in NEEDED]
+    by_name = {one.name: seed for one in parameters if one.name in SEEDS}
+    by_name = dict(list(by_name.items())[:1])
+    first = [seed] if needed and not (by_name or inspect.isclass(maker)) else []
+    try:
+        signature.bind(*first, **by_name)
+    except TypeError as error:
+        raise InputError(
+            f"{title_of(maker)} cannot be made with a seed alone ({error}): give an object, or a "
+            "function of the seed that makes one"
+        ) from error
+    try:
+        return maker(*first, **by_name)
+    except (OSError, SystemExit) as error:  # else it would pass for one of the command line
+        raise RuntimeError(f"{title_of(maker)} failed: {error!r}") from error
 
 
 def _copied(copied: Callable, model: Any, *options: Any) -> Any:
@@ -130,6 +153,7 @@ class Own:
     """
 
     methods: tuple[str, ...] = ("fit", "predict", "correct")
+    settings = ""  # the method that gives what an unfitted copy is made of
 
     def __init__(self, model: Any, seed: int):
         self.model = model
@@ -169,10 +193,10 @@ class Own:
         """Class probabilities (m, C); ``InputError`` if the object gives anything else."""
         p = np.array(self._proba(X), np.float64)
         self._refuse_nan("predict_proba", p)
-        if p.shape != (len(X), self.n_classes) or not (p >= 0).all():
+        if p.shape != (len(X), self.n_classes) or not ((p >= 0) & np.isfinite(p)).all():
             raise InputError(
                 f"{title_of(self.model)}.predict_proba must give numbers "
-                f"({len(X)}, {self.n_classes}), none negative; it gave {p.shape}"
+                f"({len(X)}, {self.n_classes}), finite and none negative; it gave {p.shape}"
             )
         return p
 
@@ -197,6 +221,7 @@ class River(Own):
     """A river classifier; it learns the initial rows one by one, in random order."""
 
     methods = ("learn_one", "predict_one")
+    settings = "_get_params"
 
     def __init__(self, model: Any, seed: int):
         last = model
@@ -250,6 +275,7 @@ class Sklearn(Own):
     """A scikit-learn classifier with ``partial_fit``, which never names a class without a row."""
 
     methods = ("partial_fit", "predict")
+    settings = "get_params"
 
     def __init__(self, model: Any, seed: int):
         if hasattr(model, "__sklearn_tags__"):
@@ -286,12 +312,24 @@ class Sklearn(Own):
         names = [name for name in names if hasattr(self.model, name)]
         if not names or self.n_classes < 3:  # of two classes there may be one score
             return self.model.predict(X)
-        return self.met[self._scores(names[0], X).argmax(axis=1)]
+        scores = self._scores(names[0], X)
+        among_met = self.met[scores[:, self.met].argmax(axis=1)]
+        # A predict that does not follow the scores is the model's own, and counts.
+        answers = np.asarray(self.model.predict(X))
+        return np.where(answers == scores.argmax(axis=1), among_met, answers)
 
     def _scores(self, method, X):
-        """Numbers (m, k) that a method gives for the k classes with rows."""
-        scores = np.asarray(getattr(self.model, method)(X))[:, self.met]
-        self._refuse_nan(method, scores)
+        """Numbers (m, C) that a method gives, at the ids of ``classes_``; others are -inf."""
+        given = np.asarray(getattr(self.model, method)(X))
+        ids = np.asarray(getattr(self.model, "classes_", np.arange(self.n_classes)))
+        if given.shape != (len(X), len(ids)) or not np.isin(ids, np.arange(self.n_classes)).all():
+            raise InputError(
+                f"{title_of(self.model)}.{method} must give one column for each of its classes_, "
+                f"which are class ids; it gave {given.shape} for {len(ids)}"
+            )
+        scores = np.full((len(X), self.n_classes), -np.inf)
+        scores[:, ids] = given
+        self._refuse_nan(method, scores[:, self.met])
         return scores
 
     @np.errstate(all="ignore")
@@ -299,11 +337,12 @@ class Sklearn(Own):
         p = np.zeros((len(X), self.n_classes))
         if hasattr(self.model, "predict_joint_log_proba"):
             # Naive Bayes normalises over all classes: NaN for one class is NaN for all of them.
-            scores = self._scores("predict_joint_log_proba", X)
+            scores = self._scores("predict_joint_log_proba", X)[:, self.met]
             best = scores.max(axis=1, keepdims=True)
             p[:, self.met] = np.exp(scores - np.where(best > -np.inf, best, 0.0))
         else:
-            p[:, self.met] = self._scores("predict_proba", X)
+            p[:, self.met] = self._scores("predict_proba", X)[:, self.met]
+            p[p == -np.inf] = 0
         return _normalised(p)
 
     def correct(self, x: np.ndarray, y: int) -> None:

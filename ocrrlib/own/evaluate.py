@@ -15,7 +15,7 @@ from ocrrlib.datasets import DATASETS, load_texts
 from ocrrlib.embeddings import Embedded, load, load_sentences, path_of
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.experiments import parse_seeds
-from ocrrlib.files import InputError, cache_folder, pick
+from ocrrlib.files import InputError, cache_folder, check_name, pick
 from ocrrlib.own.adapters import as_system, title_of
 from ocrrlib.own.data import check_held_out, read_data
 from ocrrlib.own.evaluation import HELD_OUT, Evaluation, finals
@@ -23,7 +23,7 @@ from ocrrlib.policies import POLICIES, Policy
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import EVERY, run_stream
 from ocrrlib.systems.base import TextSystem
-from ocrrlib.tasks import Task, own_code_digest, run_tasks
+from ocrrlib.tasks import Sent, Task, own_code_digest, own_code_hashes, run_tasks, unchanged
 
 
 def evaluate(
@@ -69,7 +69,8 @@ def evaluate(
         Worker processes, or the address of a Dask scheduler; results are the same.
     resume : bool
         Whether to read seeds that an earlier, stopped call finished from the cache: those with the
-        same data, options, versions and text of your own loaded modules.
+        same data, options, installed packages, own modules, and attributes and globals that are set
+        at the call. Not known are data files that a system reads.
 
     Raises
     ------
@@ -85,6 +86,7 @@ def evaluate(
     <ncm on banking77, random10, 1 seeds: novel 0.767, original 0.850, ausuc 0.792, ...>
     """
     title = name or title_of(system)
+    check_name("name", title)
     seeds = parse_seeds(seeds)
     rule = _policy(policy)
     every = _count("every", every)
@@ -99,13 +101,16 @@ def evaluate(
     check_held_out(data.classes, held_out)
     encoder_name = encoder if isinstance(encoder, str) else None
     options = (system, encoder_name, rule, held_out, every)
+    sent = Sent(options)
+    if jobs > 1 or dask:
+        sent.check()
     tasks = [
-        Task({"run": f"{title} on {data.dataset}, seed {seed}"}, (data, seed, *options))
+        Task({"run": f"{title} on {data.dataset}, seed {seed}"}, (data, seed, sent))
         for seed in seeds
     ]
     digest = own_code_digest(data.fingerprint, options) if resume else None
     cache = cache_folder() / "own" / digest[:32] if digest else None
-    runs = run_tasks(_run, tasks, jobs, cache, progress, dask)
+    runs = run_tasks(_run, tasks, jobs, cache, progress, dask, lambda run: unchanged(run["code"]))
 
     cell = {"dataset": data.dataset, "encoder": data.encoder, "policy": rule.name}
     rows = []
@@ -175,8 +180,12 @@ def _load(dataset, encoder, reads_text, held_out):
     return read_data(dataset, encoder=encoder, held_out=held_out)
 
 
-def _run(data, seed, system, encoder, policy, held_out, every):
-    """Checkpoints of one seed, as dicts, and the numbers of novel and original test rows."""
+def _run(data, seed, sent):
+    """Checkpoints of one seed, as dicts, and the numbers of novel and original test rows.
+
+    With the SHA-256 of your own modules that are loaded now: a system may import some as it runs.
+    """
+    system, encoder, policy, held_out, every = sent.value
     scenario = make_scenario(data, seed, cap=None, held_out=held_out)
     random.seed(seed)
     np.random.seed(seed)
@@ -186,4 +195,5 @@ def _run(data, seed, system, encoder, policy, held_out, every):
     return {
         "checkpoints": [checkpoint.scalars for checkpoint in checkpoints],
         "rows": [len(scenario.y_novel), len(scenario.y_original)],
+        "code": own_code_hashes(),
     }

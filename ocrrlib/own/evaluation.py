@@ -1,8 +1,11 @@
 """Results of a system, and its rank among all published systems."""
 
+import fcntl
 import functools
 import io
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +14,7 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from ocrrlib import __version__
+from ocrrlib.datasets import DATASETS
 from ocrrlib.embeddings import load
 from ocrrlib.files import InputError, check_name, data_folder, pick, write_text
 from ocrrlib.metrics import RUN, final
@@ -169,8 +173,8 @@ class Evaluation:
         ``other`` is an evaluation, or the name of a published system, whose published runs are
         taken. ``higher`` and ``lower`` count the seeds in which this system's metric is that.
         Raises ``InputError`` if the name is unknown or no stream (dataset, policy, held-out
-        classes, checkpoints, seed) is in both; published runs are of one encoder and set of rows,
-        too.
+        classes, checkpoints, seed) is in both, or their data differ. Two encoders can be compared
+        on published datasets only: of others it is not known that the texts are the same.
         """
         if isinstance(other, str):
             of_name = dict(list(published_runs().groupby("system", sort=False)))
@@ -178,6 +182,7 @@ class Evaluation:
             published = self._published()
             their_runs = published[published["system"] == other]
         elif isinstance(other, Evaluation):
+            self._refuse_other_data(other)
             their_runs = other.runs
         else:
             raise InputError(
@@ -194,6 +199,16 @@ class Evaluation:
         table = intervals(gaps)
         gaps = gaps[table["metric"]]
         return table.assign(higher=(gaps > 0).sum().to_numpy(), lower=(gaps < 0).sum().to_numpy())
+
+    def _refuse_other_data(self, other):
+        mine = self.runs.iloc[0]
+        theirs = other.runs.iloc[0]
+        encoded_anew = mine["dataset"] in DATASETS and mine["encoder"] != theirs["encoder"]
+        if mine["fingerprint"] != theirs["fingerprint"] and not encoded_anew:
+            raise InputError(
+                f"{self.title} and {other.title} are of different data: evaluate both on the same "
+                "rows and vectors"
+            )
 
     def to_csv(
         self,
@@ -212,11 +227,13 @@ class Evaluation:
         date = date or time.strftime("%Y-%m-%d")
         rows = self.runs.assign(source=source, version=__version__, date=date)
         text = rows[COLUMNS].round(6).to_csv(index=False, lineterminator="\n")
-        if keep and Path(path).exists():
-            both = pd.concat([_as_text(path), _as_text(io.StringIO(text))])
-            both = both.drop_duplicates(ROW, keep="last")
-            text = both.to_csv(index=False, lineterminator="\n")
-        write_text(path, text)
+        path = Path(path)
+        with _locked(path):
+            if keep and path.exists():
+                both = pd.concat([_as_text(path), _as_text(io.StringIO(text))])
+                both = both.drop_duplicates(ROW, keep="last")
+                text = both.to_csv(index=False, lineterminator="\n")
+            write_text(path, text)
 
     @property
     def title(self) -> str:
@@ -238,6 +255,21 @@ class Evaluation:
         means = self.runs[METRICS].mean().drop([*FOLLOWING, "starts at"]).dropna()
         shown = ", ".join(f"{metric} {means[metric]:.3f}" for metric in means.index[:-1])
         return f"<{self.title}: {shown}, {means['corrections']:.0f} corrections>"
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Wait until no other process adds rows to a file; a hidden file beside it is the lock."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = open(path.with_name(f".{path.name}.lock"), "w")
+    except OSError as error:
+        raise InputError(
+            f"cannot write {path}: {error.strerror}; choose a folder that can be written"
+        ) from error
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _as_text(file):
