@@ -32,9 +32,9 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import BernoulliNB, GaussianNB
 from sklearn.neural_network import MLPClassifier
 
-from ocrrlib import tasks
 from ocrrlib.datasets import Texts
 from ocrrlib.files import ROOT, InputError
+from ocrrlib.own import code
 from ocrrlib.own.adapters import as_system
 from ocrrlib.own.evaluate import evaluate
 from ocrrlib.policies import Policy
@@ -737,7 +737,7 @@ def parts(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setenv("OCRR_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(tasks, "STARTED", np.inf)
+    monkeypatch.setattr(code, "STARTED", np.inf)
     yield importlib.import_module("parts")
     for name in ("parts", "parts_later"):
         sys.modules.pop(name, None)
@@ -799,7 +799,7 @@ def test_seeds_are_run_again_after_a_change_of_any_code_that_was_there(tmp_path,
 
 def test_finished_seeds_are_kept_by_all_that_decides_them(tiny, tmp_path, monkeypatch):
     monkeypatch.setenv("OCRR_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(tasks, "STARTED", np.inf)  # other tests wrote modules and imported them
+    monkeypatch.setattr(code, "STARTED", np.inf)  # other tests wrote modules and imported them
     counts = []
     for options in (
         {},

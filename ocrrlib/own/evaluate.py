@@ -17,13 +17,14 @@ from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.experiments import parse_seeds
 from ocrrlib.files import InputError, cache_folder, check_name, pick
 from ocrrlib.own.adapters import as_system, title_of
+from ocrrlib.own.code import Sent, own_code_digest, own_code_hashes, unchanged
 from ocrrlib.own.data import check_held_out, read_data
 from ocrrlib.own.evaluation import HELD_OUT, Evaluation, finals
 from ocrrlib.policies import POLICIES, Policy
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import EVERY, run_stream
 from ocrrlib.systems.base import TextSystem
-from ocrrlib.tasks import Sent, Task, own_code_digest, own_code_hashes, run_tasks, unchanged
+from ocrrlib.tasks import Task, run_tasks
 
 
 def evaluate(
