@@ -118,6 +118,8 @@ def test_every_library_that_the_code_imports_is_required():
                 imported.add(node.module.split(".")[0])
     packages = {
         "huggingface_hub": "sentence-transformers",
+        "pydantic": "fastapi",
+        "starlette": "fastapi",
         "sklearn": "scikit-learn",
         "hnswlib": "chroma-hnswlib",
     }
