@@ -64,6 +64,7 @@ settings: $(READY)
 
 # What notebooks read that others make.
 R := $(O)data/results
+$(NB)/13_correction_memory.ipynb: data/results/memory.parquet
 $(NB)/03_storage_pareto.ipynb: $(R)/full_sweep.parquet
 $(NB)/04_lora.ipynb: $(R)/storage_pareto.parquet
 $(NB)/15_headline.ipynb: $(R)/full_sweep.parquet $(R)/storage_pareto.parquet $(NB)/04_lora.ipynb
