@@ -124,19 +124,20 @@ def memory_add(
     from ocrrlib.memory.export import is_csv_export
     from ocrrlib.own.data import read_rows
 
+    # Before the memory is opened: to close its file here would end SQLite's locks on it.
+    texts, labels = read_rows(
+        data,
+        text,
+        label,
+        encoding=encoding,
+        sep=sep,
+        no_header=no_header,
+        no_quotes=no_quotes,
+    )
+    if is_csv_export(data):
+        texts = np.array([from_cell(cell) for cell in texts], object)
+        labels = np.array([from_cell(cell) for cell in labels], object)
     with _opened(file) as memory:
-        texts, labels = read_rows(
-            data,
-            text,
-            label,
-            encoding=encoding,
-            sep=sep,
-            no_header=no_header,
-            no_quotes=no_quotes,
-        )
-        if is_csv_export(data):
-            texts = np.array([from_cell(cell) for cell in texts], object)
-            labels = np.array([from_cell(cell) for cell in labels], object)
         places = memory.learn(texts, labels, by)
         typer.echo(f"{len(places)} entries added, {len(memory)} in {file}")
 
