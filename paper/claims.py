@@ -233,8 +233,8 @@ def table(rows: list[dict]) -> Table:
     signs = ", ".join(f"{sign} {verdict}" for verdict, sign in SIGNS.items())
     caption = (
         "The original's claims in our words, figures printed, figures found by the check that "
-        "decides (± one standard deviation over seeds; in seeds: a comparison of means is true in so "
-        f"many seeds only), verdicts against the paper, the release, our runs ({signs}, – none), "
-        "and in all."
+        "decides (± one standard deviation over seeds; in seeds: a comparison of means is true in "
+        f"so many only), verdicts against the paper, the release, our runs ({signs}, – none), and "
+        "in all."
     )
     return Table("table_claims", caption, numbers, text)
