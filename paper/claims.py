@@ -111,18 +111,28 @@ def _judge(claim, kind, names, alone):
         if MEAN.fullmatch(str(text)):
             found[f"{name}_std"] = _value(claim, kind, f"{text}_std", names)
     known = names | found
-    known_alone = [seed | _found(claim, kind, seed) for seed in alone]
     tests = zip(VERDICTS, ("holds", "direction", "depends"))
     for verdict, test in tests:
         if test not in plan or _value(claim, kind, plan[test], known) is not True:
             continue
         if "printed" in str(plan[test]):  # a level, asked of the means
             return {"verdict": verdict, "found": found}
-        agree = [_value(claim, kind, plan[test], seed) is True for seed in known_alone]
+        agree = [_agrees(claim, kind, plan[test], seed) for seed in alone]
         if all(agree):
             return {"verdict": verdict, "found": found}
         found.setdefault("in_seeds", f"{sum(agree)} of {len(agree)}")
     return {"verdict": VERDICTS[3], "found": found}
+
+
+def _agrees(claim, kind, test, names):
+    """Whether a test is true of one seed; a count of corrections to a level never reached is not.
+
+    The test was evaluated on the means, so nothing else can fail.
+    """
+    try:
+        return _value(claim, kind, test, names | _found(claim, kind, names)) is True
+    except InputError:
+        return False
 
 
 def _found(claim, kind, names):

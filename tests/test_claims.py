@@ -64,6 +64,8 @@ def test_a_comparison_is_asked_of_every_seed_and_a_level_beside_a_printed_figure
 
     assert verdict(lead) == ("does not hold", "2 of 3")
     assert verdict(lead | {"direction": "lead > -0.1"}) == ("holds in direction", "2 of 3")
+    seeds.append({"sweep": {"a": {"novel": None}, "b": {"novel": 0.5}}})  # never reached
+    assert verdict(lead) == ("does not hold", "2 of 4")
     assert verdict(level) == ("holds", None)
     assert verdict(lead, kind="released") == ("holds", None)
 
