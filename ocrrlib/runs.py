@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import json
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from datetime import date
 from functools import lru_cache
@@ -274,9 +274,9 @@ def _standing(name: str, runs: list[Run], about: dict) -> set[Run]:
     }
 
 
-def _in_order(runs: list[Run], parts: list[pd.DataFrame]) -> pd.DataFrame:
+def _in_order(runs: list[Run], parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Rows of these runs, in their order, each run from the first part that has it."""
-    found = {}
+    found: dict[tuple, pd.DataFrame] = {}
     for part in reversed(parts):
         found |= dict(list(part.groupby(RUN, sort=False)))
     return pd.concat([found[tuple(run.names.values())] for run in runs], ignore_index=True)

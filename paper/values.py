@@ -15,8 +15,8 @@ from numbers import Integral
 from pathlib import Path
 
 from ocrrlib.files import ROOT, InputError, write_text
-from ocrrlib.metrics import AXES, summarise
 from ocrrlib.runs import published
+from studies.statistics import measure
 
 FOLDER = ROOT / "paper/values"
 
@@ -91,23 +91,27 @@ def refresh(text: str) -> str:
     """Markdown with its numbers brought up to date.
 
     They are values between ``<!--{key}-->`` and ``<!---->``, and those of each system's row. These
-    are means over seeds on Banking77, every mistake corrected: accuracies, AUSUC, entries stored,
-    MB.
+    are means over seeds on Banking77, every mistake corrected: novel and original accuracy, their
+    harmonic mean, area, share of corrections that hold at the end, milliseconds of a correction and
+    the prediction after it, MB.
     """
     entries = read()
     cell = published("beyond").query("dataset == 'banking77' and policy == 'oracle'")
-    means = summarise(cell).set_index("system")[[*AXES, "stored_entries", "storage_bytes"]]
+    columns = ["novel", "original", "hm", "ausuc", "holds", "storage_bytes"]
+    means = measure(cell).groupby("system")[columns].mean()
+    costs = published("costs").query("dataset == 'banking77'").set_index("system")
+    microseconds = costs["correct_median"] + costs["predict_median"]
 
     def row(match):
-        *axes, stored, held = means.loc[match[2]]
-        numbers = [Value(mean) for mean in axes]
-        numbers += [Value(stored, 0), Value(held / 1e6, 1)]
+        *shares, held = means.loc[match[2]]
+        numbers = [Value(mean) for mean in shares]
+        numbers += [Value(microseconds[match[2]] / 1e3, 2), Value(held / 1e6, 1)]
         return "|".join([match[1], *(number.text for number in numbers), ""])
 
     text = re.sub(
         r"(<!--{(.+?)}-->).*?(<!---->)", lambda m: m[1] + show(m[2], entries) + m[3], text
     )
-    return re.sub(r"(?m)^(\|`(\w+)`\|[^|]*)(\|[^|]*){5}\|$", row, text)
+    return re.sub(r"(?m)^(\|`(\w+)`\|[^|]*)(\|[^|]*){7}\|$", row, text)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,6 @@ from ocrrlib.files import ROOT, InputError, atomic, write_text
 from ocrrlib.metrics import RUN, final, summary
 from ocrrlib.runs import read_about, read_results, run_grid, same_fit, sweep
 from ocrrlib.scenario import make_scenario
-from ocrrlib.systems import SYSTEMS
 from ocrrlib.tasks import Task, run_tasks
 from studies.costs import GROWTH
 
@@ -328,8 +327,7 @@ def test_a_grid_with_one_run_that_cannot_be_runs_nothing(datasets, tmp_path, ran
 
 def test_a_row_alone_puts_a_system_into_the_comparison_the_costs_and_the_figures():
     program = """if True:
-        from ocrrlib.systems import SYSTEMS
-        SYSTEMS["nearest_mean"] = SYSTEMS["ncm_cosine"]
+                SYSTEMS["nearest_mean"] = SYSTEMS["ncm_cosine"]
         from ocrrlib.experiments import EXPERIMENTS
         from paper.style import family_colour
         from studies.costs import MEASURED
@@ -417,7 +415,7 @@ def test_only_systems_that_are_declared_otherwise_than_published_run_again(tmp_p
         return [part[part["system"] == "ncm"] for part in there]
 
     monkeypatch.setattr(runs, "run_grid", run_grid)
-    monkeypatch.setitem(SYSTEMS, "ncm", replace(SYSTEMS["ncm"], version=99))
+    monkeypatch.setitem(runs.SYSTEMS, "ncm", replace(runs.SYSTEMS["ncm"], version=99))
     found = runs.run_experiment("beyond", out=tmp_path, again=False)
     assert {run.system for run in asked} == {"ncm"} and len(asked) == 3 * 3 * 20
     assert_same(found, there[0])

@@ -20,7 +20,8 @@ def even_prior(counts: np.ndarray, known: np.ndarray) -> np.ndarray:
     A new class of one row weighs 1.
     """
     new = ~known & (counts > 0)
-    weight = np.count_nonzero(known) / max(np.count_nonzero(new), 1)
+    n_new = int(np.count_nonzero(new))
+    weight = np.count_nonzero(known) / max(n_new, 1)
     return np.where(new & (counts > 1), weight, 1.0)
 
 
