@@ -31,9 +31,9 @@ UNCHECKED = "cannot be checked"
 class Figure:
     """A printed figure, and which measurements it is judged by.
 
-    ``kind`` is accuracy, cost, bound, gain or unchecked. ``as_printed`` and ``fair`` name measurements
-    with and without the leak; the fair one decides, where there is one. ``before`` is what a fair
-    figure must exceed to hold in direction.
+    ``kind`` is accuracy, cost, bound, gain or unchecked. ``as_printed`` and ``fair`` name
+    measurements with and without the leak; the fair one decides, where there is one. ``before`` is
+    what a fair figure must exceed to hold in direction.
     """
 
     name: str
