@@ -157,6 +157,14 @@ def test_our_rows_are_those_of_the_published_comparison_on_the_same_seeds():
     assert own["seeds"] == len(seeds)
 
 
+def test_products_are_compared_on_streams_that_all_have_met():
+    rows = pd.DataFrame(
+        [("hwu64", "oracle", seed, name) for name, n in (("a", 3), ("b", 2)) for seed in range(n)],
+        columns=[*products.KEY],
+    )
+    assert sorted(tables.shared(rows)["seed"]) == [0, 0, 1, 1]
+
+
 def test_tables_and_values_are_those_of_the_published_rows(tmp_path):
     execute("16_products", results(tmp_path))
     made = {"table_products", "table_product_claims", "16_products"}
