@@ -43,13 +43,13 @@ GIVEN = $(foreach name,$(OUTCOME) $(OTHER),$(if $(filter-out $(d.$(name)),$($(na
 # Published files change by make alone; a notebook that runs without this variable writes to build/lab.
 RUN = $(strip OCRR_BY_MAKE=1 $(PY) -m notebooks.run JOBS=$(JOBS) $(GIVEN) OUT=$(call quote,$(O)))
 LIBRARY := $(wildcard ocrrlib/*.py ocrrlib/*/*.py studies/*.py) \
-	$(addprefix paper/,style.py figures.py tables.py values.py claims.py beyond.py streams.py)
+	$(addprefix paper/,style.py figures.py tables.py values.py claims.py beyond.py streams.py products.py)
 NOTEBOOKS := $(filter-out %.nbconvert,$(basename $(notdir $(wildcard notebooks/[0-9]*.ipynb))))
 FIRST := 02_full_sweep  # others wait for it
 EXECUTED := $(patsubst %,$(NB)/%.ipynb,$(FIRST) $(filter-out $(FIRST),$(NOTEBOOKS)))
 
 .DEFAULT_GOAL := help
-.PHONY: help paper notebooks site arxiv lora scale compute beyond leaderboard check test test-slow verify lab \
+.PHONY: help paper notebooks site arxiv lora scale compute beyond products leaderboard check test test-slow verify lab \
 	bench torture embed clean settings active
 
 help:  ## list the targets
@@ -97,6 +97,7 @@ $(eval $(call made,10_streams,,$(addprefix streams_,asked digits drift encoder k
 $(eval $(call made,13_correction_memory,,,table_memory))
 $(eval $(call made,14_label_names,,label_names,table_names))
 $(eval $(call made,15_headline,,,table1_headline))
+$(eval $(call made,16_products,,,table_product_claims table_products))
 
 # A stopped or failed notebook leaves published files as they are.
 .PRECIOUS: $(foreach name,$(NOTEBOOKS),$(made.$(name)))
@@ -128,6 +129,13 @@ beyond: settings  ## compare all systems over 20 seeds, on harder streams, with 
 	@$(RUN) BEYOND=live notebooks/09_beyond.ipynb $(NB)/09_beyond.ipynb
 	@$(RUN) BEYOND=live notebooks/10_streams.ipynb $(NB)/10_streams.ipynb
 	@$(RUN) BEYOND=live notebooks/14_label_names.ipynb $(NB)/14_label_names.ipynb
+
+# Products have an environment of their own, named by the content of its lock.
+BENCH := build/products
+BENCH_READY := $(BENCH)/ready-$(shell cksum studies/products.lock | cut -d ' ' -f 1)
+
+products: $(BENCH_READY)  ## stream sentences through three products that learn from corrections (hours)
+	@PYTHONPATH="$$PWD" OMP_NUM_THREADS=1 $(BENCH)/bin/python -m studies.products
 
 leaderboard: $(READY)  ## rank the published systems and those in data/results/leaderboard: figures/leaderboard.csv, .md
 	@$(PY) -m paper.leaderboard
@@ -178,4 +186,10 @@ active:
 	.venv/bin/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@.venv/bin/python -c 'import os, site; open(site.getsitepackages()[0] + "/checkout.pth", "w").write(os.getcwd() + "\n")'
 	@rm -f .venv/ready-*
+	@touch $@
+
+$(BENCH)/ready-%: | $(READY)
+	$(PY) -m venv $(BENCH)
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -r studies/products.lock
+	@rm -f $(BENCH)/ready-*
 	@touch $@

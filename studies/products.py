@@ -1,0 +1,185 @@
+"""Products on the bench: packages that learn from corrections, as shipped, on our streams.
+
+    python -m studies.products
+
+runs in the environment of ``studies/products.lock``; ``make products`` makes it and calls this.
+Every run is kept as soon as it is finished, so that a stopped call goes on.
+"""
+
+import json
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from tqdm import tqdm
+
+from ocrrlib.embeddings import Sentences, load_sentences
+from ocrrlib.encoders import DEFAULT_ENCODER
+from ocrrlib.files import InputError, cache_folder, write_text
+from ocrrlib.policies import POLICIES
+from ocrrlib.runs import made_where, path_of, write_results
+from ocrrlib.scenario import make_scenario
+from ocrrlib.stream import PROTOCOL, run_stream
+from studies import product_claims
+from studies.product_adapters import VERSIONS, Product, check_versions, make_product
+
+KEY = ("dataset", "policy", "seed", "product")
+SEEDS = (0, 1, 2)
+CELLS = (
+    ("banking77", "random10"),
+    ("clinc150", "random10"),
+    ("hwu64", "random10"),
+    ("banking77", "random50"),
+    ("banking77", "oracle"),
+)
+# A correction trains the head on all examples again: seconds each, and hours a stream in which half
+# of the mistakes are corrected.
+LEFT_OUT = {("adaptive-classifier", policy) for policy in ("random50", "oracle")}
+
+
+class AskedAgain:
+    """A system whose corrected sentences are asked again right after each correction.
+
+    Both calls are timed, in milliseconds of processor time of the whole process, so that other work
+    on the machine does not count.
+    """
+
+    def __init__(self, system):
+        self.system = system
+        self.sentences: list[str] = []
+        self.labels: list[int] = []
+        self.held: list[bool] = []
+        self.times: dict[str, list[float]] = {"correct_ms": [], "answer_ms": []}
+
+    def correct(self, x: str, y: int) -> None:
+        self._timed("correct_ms", self.system.correct, x, y)
+        answer = self._timed("answer_ms", self.system.predict, np.array([x]))
+        self.sentences.append(x)
+        self.labels.append(y)
+        self.held.append(bool(answer[0] == y))
+
+    def _timed(self, what, function, *given):
+        begin = time.process_time()
+        result = function(*given)
+        self.times[what].append(1e3 * (time.process_time() - begin))
+        return result
+
+    def outcomes(self) -> dict[str, float]:
+        """Shares of corrections that held at once and that hold now, and median times.
+
+        NaN without corrections.
+        """
+        names = ("holds_at_once", "holds", *self.times)
+        if not self.held:
+            return dict.fromkeys(names, np.nan)
+        now = self.system.predict(np.array(self.sentences)) == np.array(self.labels)
+        times = [float(np.median(one)) for one in self.times.values()]
+        return dict(zip(names, (float(np.mean(self.held)), float(now.mean()), *times)))
+
+    def __getattr__(self, name):
+        return getattr(self.system, name)
+
+
+def run_one(product: Product, data: Sentences, policy: str, seed: int) -> dict:
+    """Stream one scenario through a product: what it knows at the start and at the end."""
+    scenario = make_scenario(data, seed, cap=None)
+    system = AskedAgain(product)
+    ends = run_stream(system, scenario, POLICIES[policy], every=len(scenario.y_stream))
+    start, end = list(ends)
+    return {
+        "novel": end.novel_acc,
+        "original": end.original_acc,
+        "original_start": start.original_acc,
+        "corrections": end.corrections,
+        "mistakes": end.mistakes,
+        "entries": end.stored_entries,
+        "bytes": end.storage_bytes,
+        **system.outcomes(),
+    }
+
+
+# Runs, kept one by one
+
+
+def kept(name: str, known_by: dict, make: Callable[[], dict], folder: Path) -> dict:
+    """What ``make`` returns, from the file ``name`` if it was kept under the same ``known_by``."""
+    path = folder / f"{name}.json"
+    if path.exists():
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if found["known_by"] == known_by:
+            return found["outcome"]
+    outcome = make()
+    write_text(path, json.dumps({"known_by": known_by, "outcome": outcome}))
+    return outcome
+
+
+def plan() -> list[dict]:
+    """All runs, cheapest product first; seeds of a cell in a row."""
+    return [
+        dict(zip(KEY, (dataset, policy, seed, product)))
+        for product in VERSIONS
+        for dataset, policy in CELLS
+        for seed in SEEDS
+        if (product, policy) not in LEFT_OUT
+    ]
+
+
+def runs(settings: list[dict], folder: Path) -> Iterator[dict]:
+    """One row for each run: its setting, the product's version, and outcomes."""
+    for setting in tqdm(settings, "products", unit="run"):
+        name = setting["product"]
+        data = load_sentences(setting["dataset"], DEFAULT_ENCODER)
+        known_by = setting | {
+            "version": VERSIONS[name],
+            "data": data.fingerprint,
+            "protocol": PROTOCOL,
+        }
+        outcome = kept(
+            ".".join(map(str, setting.values())),
+            known_by,
+            lambda: run_one(
+                make_product(name, data.dataset), data, setting["policy"], setting["seed"]
+            ),
+            folder,
+        )
+        yield setting | {"version": VERSIONS[name]} | outcome
+
+
+def publish(rows: pd.DataFrame, folder: Path) -> None:
+    """Write the rows of all runs, and the vendors' figures with their verdicts."""
+    about = made_where() | {"products": VERSIONS}
+    found = {"router_ms": rows.query("product == 'semantic-router'")["answer_ms"].median()}
+    for name, measure in product_claims.MEASUREMENTS.items():
+        found |= kept(f"claims.{name}", {"versions": VERSIONS}, measure, folder)
+    write_results(rows, path_of("products"), about)
+    write_results(product_claims.table(found), path_of("product_claims"), about)
+
+
+def quiet() -> None:
+    """Stay offline, on one core, and without the packages' messages."""
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    logging.disable(logging.WARNING)
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+
+def main() -> None:
+    try:
+        check_versions()
+        quiet()
+        folder = cache_folder() / "products"
+        rows = pd.DataFrame(list(runs(plan(), folder)))
+        publish(rows, folder)
+    except InputError as error:
+        sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.exit("stopped: call it again to go on")
+
+
+if __name__ == "__main__":
+    main()
