@@ -91,7 +91,7 @@ $(eval $(call made,06_hnsw_scale,scale,index_race ledger_order ledger_search noi
 $(eval $(call made,07_compute,,cost_growth,table_costs table_growth))
 $(eval $(call made,08_claims,,claims,table_claims table_claims_summary))
 $(eval $(call made,09_beyond,,beyond_areas beyond_curves boldness,$(addprefix table_,beyond calibration compared corrections \
-	encoders measures statistics target)))
+	encoders even measures statistics target whole)))
 $(eval $(call made,10_streams,,$(addprefix streams_,asked digits drift encoder known late new order scope wrong),\
 	table_stream_differences table_streams))
 $(eval $(call made,13_correction_memory,,,table_memory))
