@@ -327,7 +327,8 @@ def test_a_grid_with_one_run_that_cannot_be_runs_nothing(datasets, tmp_path, ran
 
 def test_a_row_alone_puts_a_system_into_the_comparison_the_costs_and_the_figures():
     program = """if True:
-                SYSTEMS["nearest_mean"] = SYSTEMS["ncm_cosine"]
+        from ocrrlib.systems import SYSTEMS
+        SYSTEMS["nearest_mean"] = SYSTEMS["ncm_cosine"]
         from ocrrlib.experiments import EXPERIMENTS
         from paper.style import family_colour
         from studies.costs import MEASURED

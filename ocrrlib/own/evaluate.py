@@ -84,7 +84,7 @@ def evaluate(
     Examples
     --------
     >>> evaluate("ncm", seeds=[0], policy="random10", progress=False)
-    <ncm on banking77, random10, 1 seeds: novel 0.767, original 0.850, ausuc 0.792, ...>
+    <ncm on banking77, random10, 1 seeds: novel 0.767, original 0.850, best hm 0.851, ...>
     """
     title = name or title_of(system)
     check_name("name", title)
