@@ -17,22 +17,21 @@ from ocrrlib.rivals.readers import LedgerReader
 from ocrrlib.rivals.standing import StandingScores
 from ocrrlib.search import SLACK, Entries, StandingClasses, class_cosines
 from ocrrlib.shared import shared
-from ocrrlib.systems.base import TEMPERATURE, class_means, class_sums, softmax_seen
+from ocrrlib.systems.base import class_means, class_sums, softmax_seen
 from ocrrlib.systems.heads import train, with_bias
 
 HALF = 1000  # rows at most, of each half of the initial rows, that the weights are fitted to
 COPY = 1 - 1e-5  # cosine from which two vectors are one; unit rows are rounded
+START = (0.1, 10.0), (1.0, 1.0)  # weights where the search for them begins
 FEW = 8  # queries that are searched one by one
-NO_LENGTH = 1e-12  # below which a row has no direction
 
 
 class WhitenedMeans(GaussianClasses):
-    """Class means of whitened rows of length 1: a row is nearest to the mean of its class.
+    """Linear discriminants: a row is nearest to the mean of its class, once rows are whitened.
 
-    That is a linear discriminant analysis after length normalisation (Garcia-Romero and
-    Espy-Wilson 2011). Whitening is by the covariance within classes of the first rows X (n, d) of
-    classes y (n,), shrunk as by Ledoit and Wolf; means follow the rows learnt. Features of a row
-    are its whitened coordinates.
+    Whitening is by the covariance within classes of the first rows X (n, d) of classes y (n,),
+    shrunk as by Ledoit and Wolf (2004). Means follow the rows learnt. Features of a row are its
+    whitened coordinates.
     """
 
     def __init__(self, X: np.ndarray, y: np.ndarray, n_classes: int):
@@ -41,16 +40,14 @@ class WhitenedMeans(GaussianClasses):
             self.mu, self.P, _ = discriminant_basis(X, y, n_classes, shrinkage)
             sums, counts = class_sums(self.project(X), y, n_classes)
         super().__init__(counts, sums)
-        # s_c = z . m_c - |m_c|^2 / 2 = (1 - |z - m_c|^2) / 2
+        # s_c = z . m_c - |m_c|^2 / 2 = (|z|^2 - |z - m_c|^2) / 2
         self.weights = class_means(sums, counts)
         self.offset = np.einsum("cd,cd->c", self.weights, self.weights) / -2
 
     def project(self, X: np.ndarray) -> np.ndarray:
-        """Features (m, d) float64 of rows (m, d), of length 1."""
-        # z = P^T (x - mu) / |P^T (x - mu)|
-        Z = (X - self.mu) @ self.P
-        lengths = np.sqrt(np.einsum("md,md->m", Z, Z))
-        return Z / np.maximum(lengths, NO_LENGTH)[:, None]
+        """Features (m, d) float64 of rows (m, d)."""
+        # z = P^T (x - mu)
+        return (X - self.mu) @ self.P
 
     def _add(self, features, y):
         self.counts[y] += 1
@@ -170,14 +167,13 @@ def reader_weights(
         if len(asked):
             found = read_by_others(X, ranks, len(classes), rest, asked, seed, settings)
             read.append((*found, ranks[asked]))
-    start = 1 / TEMPERATURE
     if not read:
-        return start, start, 1.0, 1.0
+        return (*START[0], *START[1])
     scores, cosines, logits, own = (np.concatenate(parts) for parts in zip(*read))
-    alpha, beta = likeliest_weights([scores, cosines], own, start)
+    alpha, beta = likeliest_weights([scores, cosines], own, START[0])
     a = np.where(np.isfinite(scores), alpha * scores, -np.inf)
     a += beta * np.where(np.isfinite(cosines), cosines, 0)
-    rho, eta = likeliest_weights([a, logits], own, 1.0)
+    rho, eta = likeliest_weights([a, logits], own, START[1])
     return alpha, beta, rho, eta
 
 
@@ -205,7 +201,9 @@ def read_by_others(
     return scores, cosines, logits
 
 
-def likeliest_weights(features: list[np.ndarray], own: np.ndarray, start: float) -> list[float]:
+def likeliest_weights(
+    features: list[np.ndarray], own: np.ndarray, start: tuple[float, ...]
+) -> tuple[float, ...]:
     """Weights, from 0, of features under which the classes ``own`` (n,) of rows are likeliest.
 
     Probabilities are the softmax of the weighted sum of features (n, K). Of n rows, each counts as
@@ -216,12 +214,13 @@ def likeliest_weights(features: list[np.ndarray], own: np.ndarray, start: float)
     F = np.stack(features)
     possible = np.isfinite(F).all(axis=0)
     several = possible.sum(axis=1) > 1
-    F = np.where(possible, F, 0)[:, several] * start
+    scale = np.array(start)
+    F = np.where(possible, F, 0)[:, several] * scale[:, None, None]
     own = own[several]
     possible = possible[several]
     n = len(own)
     if n == 0:
-        return [start] * len(features)
+        return start
     # t_own = (n + 1) / (n + 2), other possible classes share 1 / (n + 2)
     target = possible / (possible.sum(axis=1, keepdims=True) - 1) / (n + 2)
     target[np.arange(n), own] = (n + 1) / (n + 2)
@@ -242,4 +241,4 @@ def likeliest_weights(features: list[np.ndarray], own: np.ndarray, start: float)
         bounds=[(0, None)] * len(F),
         options=dict(ftol=1e-14, gtol=1e-8, maxiter=1000),
     )
-    return [float(weight) * start for weight in found.x]
+    return tuple((found.x * scale).tolist())
