@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import logsumexp
 from threadpoolctl import threadpool_limits
 
 from ocrrlib.rivals.covariance import discriminant_basis, ledoit_wolf_shrinkage
@@ -15,7 +14,7 @@ from ocrrlib.rivals.even import even_prior
 from ocrrlib.rivals.gaussians import GaussianClasses
 from ocrrlib.rivals.readers import LedgerReader
 from ocrrlib.rivals.standing import StandingScores
-from ocrrlib.search import SLACK, Entries, StandingClasses, class_cosines
+from ocrrlib.search import CACHED, SLACK, Entries, StandingClasses, class_cosines
 from ocrrlib.shared import shared
 from ocrrlib.systems.base import class_means, class_sums, softmax_seen
 from ocrrlib.systems.heads import train, with_bias
@@ -92,13 +91,13 @@ class LedgerLDA(LedgerReader):
         # with A = log sum_k exp(a_k)
         known = a[:, self.known]
         shares = self.rho * known + self.eta * logits[:, self.known]
-        total = logsumexp(known, axis=1, keepdims=True)
-        a[:, self.known] = total + shares - logsumexp(shares, axis=1, keepdims=True)
+        total = log_total(known)
+        a[:, self.known] = total + shares - log_total(shares)
         # A copy leaves no other class
         copies = cosines >= COPY
         possible = np.where(copies.any(axis=1, keepdims=True), copies, self.seen)
         a[~possible] = -np.inf
-        return a - logsumexp(a, axis=1, keepdims=True)
+        return a - log_total(a)
 
     def _evidence(self, X):
         self._catch_up()
@@ -124,6 +123,12 @@ class LedgerLDA(LedgerReader):
         return softmax_seen(evidence, self.seen)
 
 
+def log_total(a: np.ndarray) -> np.ndarray:
+    """Logarithms (m, 1) of the sums of exp(a) over the columns of a (m, c)."""
+    highest = a.max(axis=1, keepdims=True)
+    return highest + np.log(np.exp(a - highest).sum(axis=1, keepdims=True))
+
+
 def nearest_cosines(Q: np.ndarray, entries: Entries, n_classes: int) -> np.ndarray:
     """Highest cosines (m, C) of queries Q (m, d) to each class, as by ``class_cosines``.
 
@@ -135,7 +140,10 @@ def nearest_cosines(Q: np.ndarray, entries: Entries, n_classes: int) -> np.ndarr
         return class_cosines(Q, X, y, n_classes)
     best = np.full((len(Q), n_classes), -np.inf)
     for row, q in zip(best, Q):
-        rough = np.einsum("nd,d->n", X, q)
+        if X.nbytes > CACHED:  # BLAS reads main memory at half the rate for one query
+            rough = np.einsum("nd,d->n", X, q)
+        else:
+            rough = X @ q
         bound = np.full(n_classes, -np.inf, np.float32)
         np.maximum.at(bound, y, rough)
         slots = np.flatnonzero(rough >= bound[y] - SLACK * len(q))
@@ -228,7 +236,7 @@ def likeliest_weights(
     def loss(w):
         # mean of log sum_c exp(u_c) - sum_c t_c u_c,  with u = sum_j w_j F_j
         u = np.tensordot(w, F, axes=1)
-        log_p = u - logsumexp(np.where(possible, u, -np.inf), axis=1, keepdims=True)
+        log_p = u - log_total(np.where(possible, u, -np.inf))
         p = np.where(possible, np.exp(log_p), 0)
         gradient = np.einsum("nc,jnc->j", p - target, F) / n
         return -(target * log_p).sum() / n, gradient
