@@ -1,5 +1,7 @@
 """The proposed system: what the protocol writes, step by step, and what is promised of it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,10 +9,9 @@ from conftest import clusters, rows
 from scipy.optimize import minimize
 
 from ocrrlib.rivals.covariance import ledoit_wolf_shrinkage
-from ocrrlib.rivals.ledger_lda import likeliest_weights, nearest_cosines
+from ocrrlib.rivals.ledger_lda import likeliest_weights
 from ocrrlib.runs import published
 from ocrrlib.scenario import make_scenario
-from ocrrlib.search import Entries, class_cosines
 from ocrrlib.systems import make
 from ocrrlib.systems.base import softmax
 from ocrrlib.systems.heads import train, with_bias
@@ -48,6 +49,24 @@ def discriminants(X, y, Q, fitted):
     return labels, (Q - centre) @ right - np.einsum("cd,dc->c", M, right) / 2
 
 
+def excess(X, y, Q, fitted):
+    """Scores that come with the spread of each class, by distances; all rows are ``fitted``."""
+    d = X.shape[1]
+    labels = np.unique(y)
+    own = [X[y == label].astype(np.float64) for label in labels]
+    R = np.concatenate([rows - rows.mean(axis=0) for rows in own])
+    S = R.T @ R / (fitted - len(labels))
+    share = ledoit_wolf_shrinkage(X, y, y.max() + 1)
+    W = (1 - share) * S + share * np.trace(S) / d * np.eye(d)
+    columns = []
+    for rows_of_class in own:
+        mean = rows_of_class.mean(axis=0)
+        far = [((A @ np.linalg.inv(W)) * A).sum(axis=1) for A in (rows_of_class - mean, Q - mean)]
+        spread = far[0].sum() / d / (len(rows_of_class) - 1)
+        columns.append((spread - 1) * (far[1] - d) / 2)
+    return np.array(columns).T
+
+
 def nearest(X, y, Q):
     cosines = Q.astype(np.float64) @ X.T.astype(np.float64)
     return np.array([cosines[:, y == label].max(axis=1) for label in np.unique(y)]).T
@@ -66,15 +85,24 @@ def likeliest(F, own):
     scale = 1 / np.abs(F - F.mean(axis=2, keepdims=True)).mean(axis=(1, 2))
     found = minimize(
         lambda w: loss(w * scale),
-        np.ones(2),
-        method="Nelder-Mead",
-        bounds=[(0, None)] * 2,
-        options=dict(xatol=1e-9, fatol=1e-15),
+        np.ones(len(F)),
+        method="SLSQP",
+        jac="3-point",
+        bounds=[(0, None)] * len(F),
+        options=dict(ftol=1e-15, maxiter=1000),
     )
     return found.x * scale
 
 
 def test_probabilities_are_those_that_the_protocol_writes(s):
+    # Classes differ in number and spread of rows
+    known = np.unique(s.y_initial)
+    kept = np.concatenate([np.flatnonzero(s.y_initial == c)[2 * i :] for i, c in enumerate(known)])
+    y = s.y_initial[kept]
+    noise = np.where(y == known[0], 1.0, 0.7)[:, None] * rows(len(y), s.X_initial.shape[1], 3)
+    X = s.X_initial[kept] + noise
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    s = replace(s, X_initial=X.astype(np.float32), y_initial=y)
     once, twice, thrice = s.held_out[:3].tolist()
     system = corrected(s, {once: 1, twice: 2, thrice: 3})
     # Each half of the initial rows, read by the other
@@ -91,13 +119,18 @@ def test_probabilities_are_those_that_the_protocol_writes(s):
         _, scores = discriminants(X[A], ranks[A], X[asked], A.sum())
         theta = train(X[A], ranks[A], len(known), 0, **HEAD)
         cosines = nearest(X[A], ranks[A], X[asked])
-        parts.append((scores, cosines, with_bias(X[asked]) @ theta.T, ranks[asked]))
-    scores, cosines, logits, own = map(np.concatenate, zip(*parts))
+        frequency = np.log(np.bincount(ranks[A])) * np.ones(scores.shape)
+        extra = excess(X[A], ranks[A], X[asked], A.sum())
+        logits = with_bias(X[asked]) @ theta.T
+        parts.append((scores, cosines, logits, frequency, extra, ranks[asked]))
+    scores, cosines, logits, frequency, extra, own = map(np.concatenate, zip(*parts))
     alpha, beta = likeliest([scores, cosines], own)
-    rho, eta = likeliest([alpha * scores + beta * cosines, logits], own)
-    found = system.alpha, system.beta, system.rho, system.eta
-    np.testing.assert_allclose(found, (alpha, beta, rho, eta), rtol=1e-3, atol=1e-6)
-    # What the ledger says now
+    weights = likeliest([alpha * scores + beta * cosines, logits, frequency, extra], own)
+    found = system.alpha, system.beta, system.rho, system.eta, system.phi, system.psi
+    np.testing.assert_allclose(found, (alpha, beta, *weights), rtol=1e-3, atol=1e-6)
+    # What the ledger says now, with weight on every term
+    system.beta = 5.0
+    system.phi = 0.7
     ledger = system.entries
     labels, scores = discriminants(ledger.X, ledger.y, s.queries, len(y))
     a = np.full((len(s.queries), 12), -np.inf)
@@ -105,7 +138,10 @@ def test_probabilities_are_those_that_the_protocol_writes(s):
     a[:, labels] = system.alpha * scores + system.beta * cosines
     a[:, [twice, thrice]] += np.log(8 / 3)  # eight known classes, three new ones
     head = train(X, ranks, len(known), 0, **HEAD)
-    shares = softmax(system.rho * a[:, known] + system.eta * with_bias(s.queries) @ head.T)
+    b = system.rho * a[:, known] + system.eta * with_bias(s.queries) @ head.T
+    b += system.phi * np.log(np.bincount(ranks))
+    b += system.psi * excess(X, ranks, s.queries, len(y))
+    shares = softmax(b)
     p = softmax(a)
     p[:, known] = p[:, known].sum(axis=1, keepdims=True) * shares
     stored = cosines.max(axis=1) > 1 - 1e-5
@@ -159,13 +195,6 @@ def test_classes_of_few_rows_can_be_fitted(per_class):
     system = make("ledger_lda").fit(X, y, range(4))
     np.testing.assert_array_equal(system.predict(X), y)
     assert np.isfinite(system.predict_proba(rows(4, 5, 1))).all()
-
-
-def test_few_queries_find_the_cosines_of_many():
-    X, y = clusters(7, 90, 24, seed=1)
-    Q = rows(5, 24, 2)
-    found = nearest_cosines(Q, Entries(X, y), 8)
-    np.testing.assert_array_equal(found, class_cosines(Q, X, y, 8))
 
 
 def test_a_factor_of_one_on_new_classes_changes_nothing_that_is_published():

@@ -14,15 +14,14 @@ from ocrrlib.rivals.even import even_prior
 from ocrrlib.rivals.gaussians import GaussianClasses
 from ocrrlib.rivals.readers import LedgerReader
 from ocrrlib.rivals.standing import StandingScores
-from ocrrlib.search import CACHED, SLACK, Entries, StandingClasses, class_cosines
+from ocrrlib.search import StandingClasses, class_cosines, nearest_cosines
 from ocrrlib.shared import shared
 from ocrrlib.systems.base import class_means, class_sums, softmax_seen
 from ocrrlib.systems.heads import train, with_bias
 
 HALF = 1000  # rows at most, of each half of the initial rows, that the weights are fitted to
 COPY = 1 - 1e-5  # cosine from which two vectors are one; unit rows are rounded
-START = (0.1, 10.0), (1.0, 1.0)  # weights where the search for them begins
-FEW = 8  # queries that are searched one by one
+START = (0.1, 10.0), (1.0, 1.0, 1.0, 0.01)  # weights where the search for them begins
 
 
 class WhitenedMeans(GaussianClasses):
@@ -30,23 +29,42 @@ class WhitenedMeans(GaussianClasses):
 
     Whitening is by the covariance within classes of the first rows X (n, d) of classes y (n,),
     shrunk as by Ledoit and Wolf (2004). Means follow the rows learnt. Features of a row are its
-    whitened coordinates.
+    whitened coordinates. ``frequency`` (C,), the logarithms of the numbers of first rows, and
+    ``spread`` (C,), the mean variance of those of a class along a coordinate, stay as they are.
     """
 
     def __init__(self, X: np.ndarray, y: np.ndarray, n_classes: int):
         with threadpool_limits(1):  # so that sums are made in one order
             shrinkage = ledoit_wolf_shrinkage(X, y, n_classes)
             self.mu, self.P, _ = discriminant_basis(X, y, n_classes, shrinkage)
-            sums, counts = class_sums(self.project(X), y, n_classes)
+            Z = self.project(X)
+            sums, counts = class_sums(Z, y, n_classes)
         super().__init__(counts, sums)
         # s_c = z . m_c - |m_c|^2 / 2 = (|z|^2 - |z - m_c|^2) / 2
         self.weights = class_means(sums, counts)
         self.offset = np.einsum("cd,cd->c", self.weights, self.weights) / -2
+        self.frequency = np.log(np.maximum(counts, 1))
+        # sigma_c = sum |z - m_c|^2 / (d (n_c - 1)), 1 for a class of one row
+        R = Z - self.weights[y]
+        squares = np.bincount(y, np.einsum("nd,nd->n", R, R), n_classes)
+        self.spread = np.ones(n_classes)
+        several = counts > 1
+        self.spread[several] = squares[several] / (Z.shape[1] * (counts[several] - 1))
 
     def project(self, X: np.ndarray) -> np.ndarray:
         """Features (m, d) float64 of rows (m, d)."""
         # z = P^T (x - mu)
         return (X - self.mu) @ self.P
+
+    def excess(self, features: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """What the spread of each class changes in its log-density, to first order (m, C).
+
+        Of features (m, d) with ``scores`` (m, C).
+        """
+        # f_c = (sigma_c - 1) d/dsigma (-|z - m_c|^2 / (2 sigma) - d/2 log sigma), at sigma = 1
+        #     = (sigma_c - 1) (|z - m_c|^2 - d) / 2,  with |z - m_c|^2 = |z|^2 - 2 s_c
+        squares = np.einsum("md,md->m", features, features)[:, None]
+        return (self.spread - 1) * ((squares - features.shape[1]) / 2 - scores)
 
     def _add(self, features, y):
         self.counts[y] += 1
@@ -61,7 +79,8 @@ class LedgerLDA(LedgerReader):
 
     Every class met has two scores: that of its whitened mean, and the cosine of its nearest entry.
     Their weighted sum, a conditional logit (McFadden 1974), divides probability among all classes;
-    the head of ``static_linear`` then has its share in how known classes divide theirs. Each half
+    the head of ``static_linear``, and how many and how scattered the initial rows of a class are,
+    then have their share in how known classes divide theirs. Each half
     of the initial rows, read by readers fitted to the other half, sets the weights, by maximum
     likelihood. Once a class first met in the stream has two rows, known and new classes are equally
     likely (``even_prior``). A text whose vector is stored is answered by a class that stores it.
@@ -77,20 +96,24 @@ class LedgerLDA(LedgerReader):
         self.model = WhitenedMeans(X, y, self.n_classes)
         self.models = [self.model]
         settings = self.epochs, self.fit_lr, self.weight_decay, self.batch
-        self.alpha, self.beta, self.rho, self.eta = reader_weights(X, y, self.seed, settings)
+        first, second = reader_weights(X, y, self.seed, settings)
+        self.alpha, self.beta = first
+        self.rho, self.eta, self.phi, self.psi = second
 
-    def _mix(self, scores, cosines, logits):
+    def _mix(self, features, scores, cosines, logits):
         """Log-probabilities (m, C) from what each reader says of m rows.
 
-        Scores (m, C) of the means, highest cosines (m, C), and logits (m, C) of the head.
+        Features (m, d) and scores (m, C) of the means, highest cosines (m, C), and logits (m, C) of
+        the head.
         """
         # a_c = alpha s_c + beta cos_c + log prior_c
         prior = even_prior(self.model.counts, self.known)
         a = self.alpha * scores + self.beta * np.where(self.seen, cosines, 0) + np.log(prior)
-        # Among known classes: a_c = A + rho a_c + eta h_c - log sum_k exp(rho a_k + eta h_k),
-        # with A = log sum_k exp(a_k)
+        # Among known classes: a_c = A + b_c - log sum_k exp(b_k), with A = log sum_k exp(a_k) and
+        # b_c = rho a_c + eta h_c + phi log n_c + psi f_c
         known = a[:, self.known]
-        shares = self.rho * known + self.eta * logits[:, self.known]
+        own = self.phi * self.model.frequency + self.psi * self.model.excess(features, scores)
+        shares = self.rho * known + self.eta * logits[:, self.known] + own[:, self.known]
         total = log_total(known)
         a[:, self.known] = total + shares - log_total(shares)
         # A copy leaves no other class
@@ -101,21 +124,23 @@ class LedgerLDA(LedgerReader):
 
     def _evidence(self, X):
         self._catch_up()
-        scores = self.model.scores(self.model.project(X))
+        features = self.model.project(X)
+        scores = self.model.scores(features)
         cosines = nearest_cosines(X, self.entries, self.n_classes)
-        return self._mix(scores, cosines, self.head._scores(X))
+        return self._mix(features, scores, cosines, self.head._scores(X))
 
     def _combine(self, X, near):
         return self._evidence(X)
 
     def _follow(self, Q):
-        scores = StandingScores(self.model, self.model.project(Q))
+        features = self.model.project(Q)
+        scores = StandingScores(self.model, features)
         nearest = StandingClasses(Q, self.entries, self.n_classes)
         logits = self.head._scores(Q)
 
         def log_probabilities(rows):
             self._catch_up()
-            return self._mix(scores(rows), nearest.cosines(rows), logits[rows])
+            return self._mix(features[rows], scores(rows), nearest.cosines(rows), logits[rows])
 
         return log_probabilities
 
@@ -129,34 +154,11 @@ def log_total(a: np.ndarray) -> np.ndarray:
     return highest + np.log(np.exp(a - highest).sum(axis=1, keepdims=True))
 
 
-def nearest_cosines(Q: np.ndarray, entries: Entries, n_classes: int) -> np.ndarray:
-    """Highest cosines (m, C) of queries Q (m, d) to each class, as by ``class_cosines``.
-
-    Few queries are compared in float32 first, and exactly where that leaves a doubt.
-    """
-    X = entries.X
-    y = entries.y
-    if len(Q) > FEW:
-        return class_cosines(Q, X, y, n_classes)
-    best = np.full((len(Q), n_classes), -np.inf)
-    for row, q in zip(best, Q):
-        if X.nbytes > CACHED:  # BLAS reads main memory at half the rate for one query
-            rough = np.einsum("nd,d->n", X, q)
-        else:
-            rough = X @ q
-        bound = np.full(n_classes, -np.inf, np.float32)
-        np.maximum.at(bound, y, rough)
-        slots = np.flatnonzero(rough >= bound[y] - SLACK * len(q))
-        exact = np.einsum("nd,d->n", X[slots].astype(np.float64), q.astype(np.float64))
-        np.maximum.at(row, y[slots], exact)
-    return best
-
-
 @shared(keep=2)
 def reader_weights(
     X: np.ndarray, y: np.ndarray, seed: int, settings: tuple
-) -> tuple[float, float, float, float]:
-    """Weights alpha, beta, rho and eta of the readers, from rows X (n, d) of classes y (n,).
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Weights (alpha, beta) and (rho, eta, phi, psi), from rows X (n, d) of classes y (n,).
 
     Rows are dealt to two halves; ``HALF`` of each are read by readers that were fitted to the other
     half. ``seed`` decides the halves, and the head's draws, whose ``settings`` are those of
@@ -176,13 +178,12 @@ def reader_weights(
             found = read_by_others(X, ranks, len(classes), rest, asked, seed, settings)
             read.append((*found, ranks[asked]))
     if not read:
-        return (*START[0], *START[1])
-    scores, cosines, logits, own = (np.concatenate(parts) for parts in zip(*read))
-    alpha, beta = likeliest_weights([scores, cosines], own, START[0])
-    a = np.where(np.isfinite(scores), alpha * scores, -np.inf)
-    a += beta * np.where(np.isfinite(cosines), cosines, 0)
-    rho, eta = likeliest_weights([a, logits], own, START[1])
-    return alpha, beta, rho, eta
+        return START
+    scores, cosines, logits, frequency, excess, own = map(np.concatenate, zip(*read))
+    first = likeliest_weights([scores, cosines], own, START[0])
+    a = np.where(np.isfinite(scores), first[0] * scores, -np.inf)
+    a += first[1] * np.where(np.isfinite(cosines), cosines, 0)
+    return first, likeliest_weights([a, logits, frequency, excess], own, START[1])
 
 
 def read_by_others(
@@ -193,20 +194,23 @@ def read_by_others(
     asked: np.ndarray,
     seed: int,
     settings: tuple,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Scores, highest cosines and logits (m, K) of rows, by readers fitted to others.
+) -> tuple[np.ndarray, ...]:
+    """Scores, highest cosines, logits, log n_c and f_c (m, K) of rows, by readers fitted to others.
 
     ``asked`` (m,) are places in the rows X (n, d) of classes y (n,), and ``rest`` (n,) bool tells
-    to which the readers are fitted. A class without such rows has -inf, but in the logits.
+    to which the readers are fitted. A class without such rows has scores and cosines of -inf.
     """
     with threadpool_limits(1):  # so that sums are made in one order
         model = WhitenedMeans(X[rest], y[rest], n_classes)
-        scores = model.scores(model.project(X[asked]))
+        features = model.project(X[asked])
+        scores = model.scores(features)
+        frequency = np.broadcast_to(model.frequency, scores.shape)
+        excess = model.excess(features, scores)
         scores[:, model.counts == 0] = -np.inf
         cosines = class_cosines(X[asked], X[rest], y[rest], n_classes)
         theta = train(X[rest], y[rest], n_classes, seed, *settings)
         logits = with_bias(X[asked]) @ theta.T
-    return scores, cosines, logits
+    return scores, cosines, logits, frequency, excess
 
 
 def likeliest_weights(
