@@ -179,7 +179,8 @@ def reader_weights(
             read.append((*found, ranks[asked]))
     if not read:
         return START
-    scores, cosines, logits, frequency, excess, own = map(np.concatenate, zip(*read))
+    parts = [np.concatenate(part) for part in zip(*read)]
+    scores, cosines, logits, frequency, excess, own = parts
     first = likeliest_weights([scores, cosines], own, START[0])
     a = np.where(np.isfinite(scores), first[0] * scores, -np.inf)
     a += first[1] * np.where(np.isfinite(cosines), cosines, 0)
