@@ -20,6 +20,7 @@ DEPTH = 30  # neighbours searched for at first, so that systems with fewer share
 CACHED = 2**24  # bytes of entries that fit a processor's cache
 # Times the dimension: upper bound on the difference of two float32 dot products of unit rows.
 SLACK = 2.0**-22
+FEW = 8  # queries compared with all classes one by one
 
 
 class Entries:
@@ -251,6 +252,29 @@ def class_cosines(Q: np.ndarray, X: np.ndarray, y: np.ndarray, n_classes: int) -
         part = slice(start, start + BLOCK)
         cosines = Q[part].astype(np.float64) @ grouped
         best[part, labels] = np.maximum.reduceat(cosines, starts, axis=1)
+    return best
+
+
+def nearest_cosines(Q: np.ndarray, entries: Entries, n_classes: int) -> np.ndarray:
+    """Highest cosines (m, C) of queries Q (m, d) to each class, as by ``class_cosines``.
+
+    Few queries are compared in float32 first, and exactly where that leaves a doubt.
+    """
+    X = entries.X
+    y = entries.y
+    if len(Q) > FEW:
+        return class_cosines(Q, X, y, n_classes)
+    best = np.full((len(Q), n_classes), -np.inf)
+    for row, q in zip(best, Q):
+        if X.nbytes > CACHED:  # BLAS reads main memory at half the rate for one query
+            rough = np.einsum("nd,d->n", X, q)
+        else:
+            rough = X @ q
+        bound = np.full(n_classes, -np.inf, np.float32)
+        np.maximum.at(bound, y, rough)
+        slots = np.flatnonzero(rough >= bound[y] - SLACK * len(q))
+        exact = np.einsum("nd,d->n", X[slots].astype(np.float64), q.astype(np.float64))
+        np.maximum.at(row, y[slots], exact)
     return best
 
 

@@ -27,9 +27,9 @@ class Bolder(LedgerLDA):
     factor: float = 1.0
 
     def _mix(self, *readers) -> np.ndarray:
-        p = super()._mix(*readers)
-        p[:, ~self.known] *= self.factor
-        return p / p.sum(axis=1, keepdims=True)
+        log_p = super()._mix(*readers)
+        log_p[:, ~self.known] += np.log(self.factor)
+        return log_p
 
 
 def _data(setting):

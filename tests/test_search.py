@@ -4,7 +4,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from conftest import rows
+from conftest import clusters, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +17,8 @@ from ocrrlib.search import (
     Entries,
     StandingClasses,
     StandingQueries,
+    class_cosines,
+    nearest_cosines,
     top_k,
 )
 
@@ -146,3 +148,10 @@ def test_cosines_of_sentences_are_exact_whatever_the_batch(banking):
     expected = brute_force(Q, X, born := np.arange(len(X)), 5)
     assert_same(top_k(Q, X, born, 5), expected)
     assert_same(StandingQueries(Q, Entries(X, born), 5).neighbours(np.arange(len(Q))), expected)
+
+
+def test_few_queries_find_the_cosines_of_many():
+    X, y = clusters(7, 90, 24, seed=1)
+    Q = rows(5, 24, 2)
+    found = nearest_cosines(Q, Entries(X, y), 8)
+    np.testing.assert_array_equal(found, class_cosines(Q, X, y, 8))

@@ -1,4 +1,4 @@
-"""The proposed system: Bayesian linear discriminants that read the substrate's ledger.
+"""The proposed system: class means, nearest entries and a head that read the substrate's ledger.
 
 Symbols are those of paper/ocrr.md, section "The proposed system".
 """
@@ -6,208 +6,252 @@ Symbols are those of paper/ocrr.md, section "The proposed system".
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
-from ocrrlib.rivals.covariance import discriminant_basis, ledoit_wolf_shrinkage, oas_shrinkage
-from ocrrlib.rivals.even import best_temperature, even_prior
+from ocrrlib.rivals.covariance import discriminant_basis, ledoit_wolf_shrinkage
+from ocrrlib.rivals.even import even_prior
 from ocrrlib.rivals.gaussians import GaussianClasses
 from ocrrlib.rivals.readers import LedgerReader
 from ocrrlib.rivals.standing import StandingScores
+from ocrrlib.search import StandingClasses, class_cosines, nearest_cosines
+from ocrrlib.shared import shared
 from ocrrlib.systems.base import class_means, class_sums, softmax_seen
-from ocrrlib.systems.neighbours import nearest_shares
+from ocrrlib.systems.heads import train, with_bias
 
-LEFT_OUT = 1000  # initial rows that are left out in turn to set the temperatures
-LEAST_SHARE = 1e-3  # of the common variance, in any estimate of one
-DENSITY_TEMPERATURE = 10.0  # around which the temperature of densities is searched
-COSINE_TEMPERATURE = 0.1  # and that of cosines
+HALF = 1000  # rows at most, of each half of the initial rows, that the weights are fitted to
+COPY = 1 - 1e-5  # cosine from which two vectors are one; unit rows are rounded
+START = (0.1, 10.0), (1.0, 1.0, 1.0, 0.01)  # weights where the search for them begins
 
 
-class BayesLDA(GaussianClasses):
-    """Gaussian classes whose means are held to the mean of all by an estimated prior.
+class WhitenedMeans(GaussianClasses):
+    """Linear discriminants: a row is nearest to the mean of its class, once rows are whitened.
 
-    In coordinates ``z = P^T (x - mu)`` rows vary by ``s`` (C,) around the mean of their class,
-    in every direction, and the mean is Gaussian around 0 with variances ``psi`` (d,). ``counts``
-    (C,) and ``sums`` (C, d) are numbers and sums of the rows z of each class so far. Features of a
-    row are its coordinates and their squared length.
+    Whitening is by the covariance within classes of the first rows X (n, d) of classes y (n,),
+    shrunk as by Ledoit and Wolf (2004). Means follow the rows learnt. Features of a row are its
+    whitened coordinates. ``frequency`` (C,), the logarithms of the numbers of first rows, and
+    ``spread`` (C,), the mean variance of those of a class along a coordinate, stay as they are.
     """
 
-    def __init__(
-        self,
-        mu: np.ndarray,
-        P: np.ndarray,
-        psi: np.ndarray,
-        s: np.ndarray,
-        counts: np.ndarray,
-        sums: np.ndarray,
-    ):
+    def __init__(self, X: np.ndarray, y: np.ndarray, n_classes: int):
+        with threadpool_limits(1):  # so that sums are made in one order
+            shrinkage = ledoit_wolf_shrinkage(X, y, n_classes)
+            self.mu, self.P, _ = discriminant_basis(X, y, n_classes, shrinkage)
+            Z = self.project(X)
+            sums, counts = class_sums(Z, y, n_classes)
         super().__init__(counts, sums)
-        self.mu = mu
-        self.P = P
-        self.psi = psi
-        self.s = s
-        self.weights, self.offset = self.derive(np.arange(len(counts)), counts, sums)
-
-    def derive(
-        self, c: int | np.ndarray, n: int | np.ndarray, sums: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Weights (m, d + 1) and offset (m,) of classes c (m,), given n (m,) rows of sums (m, d).
-
-        Or of one class, (d + 1,) and a number.
-        """
-        # m_c = psi / (n_c psi + 1) sum_i z_i
-        m = self.psi / (np.multiply.outer(n, self.psi) + 1) * sums
-        # log p(z | c) = -|z - m_c|^2 / (2 s_c) - d / 2 log s_c
-        #              = (z . m_c - |z|^2 / 2) / s_c - (|m_c|^2 / s_c + d log s_c) / 2
-        s = self.s[c]
-        halves = np.full((*m.shape[:-1], 1), -0.5)
-        weights = np.concatenate([m, halves], axis=-1) / s[..., None]
-        square = np.einsum("...d,...d->...", m, m)
-        return weights, -(square / s + m.shape[-1] * np.log(s)) / 2
+        # s_c = z . m_c - |m_c|^2 / 2 = (|z|^2 - |z - m_c|^2) / 2
+        self.weights = class_means(sums, counts)
+        self.offset = np.einsum("cd,cd->c", self.weights, self.weights) / -2
+        self.frequency = np.log(np.maximum(counts, 1))
+        # sigma_c = sum |z - m_c|^2 / (d (n_c - 1)), 1 for a class of one row
+        R = Z - self.weights[y]
+        squares = np.bincount(y, np.einsum("nd,nd->n", R, R), n_classes)
+        self.spread = np.ones(n_classes)
+        several = counts > 1
+        self.spread[several] = squares[several] / (Z.shape[1] * (counts[several] - 1))
 
     def project(self, X: np.ndarray) -> np.ndarray:
-        """Features (m, d + 1) float64 of rows (m, d)."""
-        Z = (X - self.mu) @ self.P
-        return np.hstack([Z, np.einsum("md,md->m", Z, Z)[:, None]])
+        """Features (m, d) float64 of rows (m, d)."""
+        # z = P^T (x - mu)
+        return (X - self.mu) @ self.P
+
+    def excess(self, features: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """What the spread of each class changes in its log-density, to first order (m, C).
+
+        Of features (m, d) with ``scores`` (m, C).
+        """
+        # f_c = (sigma_c - 1) d/dsigma (-|z - m_c|^2 / (2 sigma) - d/2 log sigma), at sigma = 1
+        #     = (sigma_c - 1) (|z - m_c|^2 - d) / 2,  with |z - m_c|^2 = |z|^2 - 2 s_c
+        squares = np.einsum("md,md->m", features, features)[:, None]
+        return (self.spread - 1) * ((squares - features.shape[1]) / 2 - scores)
 
     def _add(self, features, y):
         self.counts[y] += 1
-        self.sums[y] += features[:-1]
-        self.weights[y], self.offset[y] = self.derive(y, self.counts[y], self.sums[y])
+        self.sums[y] += features
+        self.weights[y] = self.sums[y] / self.counts[y]
+        self.offset[y] = self.weights[y] @ self.weights[y] / -2
 
 
 @dataclass(eq=False, kw_only=True)
 class LedgerLDA(LedgerReader):
     """A correction is appended to the ledger, as in ``substrate``; only reading differs.
 
-    Two class distributions are averaged: Bayesian discriminants, and the nearest entry of each
-    class, among the ``k`` nearest. Leave-one-out on the initial rows sets their temperatures. The
-    prior of a known class is its frequency there. Once a class first met in the stream has two
-    rows, its prior is the number K of known classes over that of new ones. A third of the known
-    classes' probability is split among them by the frozen head of ``static_linear``. (A new class
-    of one row has the prior of an average known one, and counts among the new.)
+    Every class met has two scores: that of its whitened mean, and the cosine of its nearest entry.
+    Their weighted sum, a conditional logit (McFadden 1974), divides probability among all classes;
+    the head of ``static_linear``, and how many and how scattered the initial rows of a class are,
+    then have their share in how known classes divide theirs. Each half
+    of the initial rows, read by readers fitted to the other half, sets the weights, by maximum
+    likelihood. Once a class first met in the stream has two rows, known and new classes are equally
+    likely (``even_prior``). A text whose vector is stored is answered by a class that stores it.
+
+    Evidence is log-probabilities. The ``k`` nearest entries only explain an answer.
     """
 
-    spread_rows: float  #: rows r that the common variance counts for against that of a class
+    probabilistic = False
 
     def _fit(self, X, y):
         super()._fit(X, y)
         self.known = self.seen.copy()
-        rows = np.bincount(y, minlength=self.n_classes)
-        self.frequency = rows / rows[self.known].mean()
-        # Coordinates, priors of means, spreads
-        with threadpool_limits(1):  # so that sums are made in one order
-            shrinkage = ledoit_wolf_shrinkage(X, y, self.n_classes)
-            mu, P, between = discriminant_basis(X, y, self.n_classes, shrinkage)
-            Z = (X - mu) @ P
-        sums, counts = class_sums(Z, y, self.n_classes)
-        error = np.mean(1 / counts[self.known])  # variance of a mean of n_c rows, on average
-        psi = variances_of_means(between, error, np.count_nonzero(self.known))
-        residuals = Z - class_means(sums, counts)[y]
-        s = spreads(residuals, y, counts, self.spread_rows)
-        self.model = BayesLDA(mu, P, psi, s, counts, sums)
+        self.model = WhitenedMeans(X, y, self.n_classes)
         self.models = [self.model]
-        # Temperatures; a row that is the only one of its class says nothing of rows to come
-        several = np.flatnonzero(counts[y] > 1)
-        sample = np.random.default_rng([self.seed, 8]).permutation(several)[:LEFT_OUT]
-        own = np.searchsorted(np.flatnonzero(self.known), y[sample])
-        scores = left_out_scores(self.model, X, y, Z, sample)[:, self.known]
-        self.density_temperature = best_temperature(scores, own, DENSITY_TEMPERATURE)
-        cosines = left_out_cosines(X, y, sample)
-        self.cosine_temperature = best_temperature(cosines, own, COSINE_TEMPERATURE)
+        settings = self.epochs, self.fit_lr, self.weight_decay, self.batch
+        first, second = reader_weights(X, y, self.seed, settings)
+        self.alpha, self.beta = first
+        self.rho, self.eta, self.phi, self.psi = second
 
-    def _mix(self, scores, neighbours, p_head):
-        """Class probabilities (m, C) from what each reader says of m rows.
+    def _mix(self, features, scores, cosines, logits):
+        """Log-probabilities (m, C) from what each reader says of m rows.
 
-        Log-densities (m, C), cosines and slots (m, k) of neighbours, and the class probabilities
-        (m, C) of the head.
+        Features (m, d) and scores (m, C) of the means, highest cosines (m, C), and logits (m, C) of
+        the head.
         """
-        # p_c = (p_model,c + p_near,c) / 2
-        p_model = softmax_seen(scores / self.density_temperature, self.seen)
-        p_near = nearest_shares(*neighbours, self.entries, self.n_classes, self.cosine_temperature)
-        p = p_model / 2 + p_near / 2
-        # Prior: n_c / mean n for known classes, K / (number of new ones) for new ones of two rows
-        p *= np.where(self.known, self.frequency, even_prior(self.model.counts, self.known))
-        # Head: p_c = 2/3 p_c + 1/3 h p_head,c for known classes, with h the sum of p over these
-        h = p[:, self.known].sum(axis=1, keepdims=True)
-        p[:, self.known] *= 2 / 3
-        p += h / 3 * p_head  # which is 0 for new classes
-        return p / p.sum(axis=1, keepdims=True)
+        # a_c = alpha s_c + beta cos_c + log prior_c
+        prior = even_prior(self.model.counts, self.known)
+        a = self.alpha * scores + self.beta * np.where(self.seen, cosines, 0) + np.log(prior)
+        # Among known classes: a_c = A + b_c - log sum_k exp(b_k), with A = log sum_k exp(a_k) and
+        # b_c = rho a_c + eta h_c + phi log n_c + psi f_c
+        known = a[:, self.known]
+        own = self.phi * self.model.frequency + self.psi * self.model.excess(features, scores)
+        shares = self.rho * known + self.eta * logits[:, self.known] + own[:, self.known]
+        total = log_total(known)
+        a[:, self.known] = total + shares - log_total(shares)
+        # A copy leaves no other class
+        copies = cosines >= COPY
+        possible = np.where(copies.any(axis=1, keepdims=True), copies, self.seen)
+        a[~possible] = -np.inf
+        return a - log_total(a)
+
+    def _evidence(self, X):
+        self._catch_up()
+        features = self.model.project(X)
+        scores = self.model.scores(features)
+        cosines = nearest_cosines(X, self.entries, self.n_classes)
+        return self._mix(features, scores, cosines, self.head._scores(X))
 
     def _combine(self, X, near):
-        self._catch_up()
-        scores = self.model.scores(self.model.project(X))
-        return self._mix(scores, near, self.head.predict_proba(X))
+        return self._evidence(X)
 
     def _follow(self, Q):
-        scores = StandingScores(self.model, self.model.project(Q))
-        neighbours = super()._follow(Q)
-        p_head = self.head.predict_proba(Q)
+        features = self.model.project(Q)
+        scores = StandingScores(self.model, features)
+        nearest = StandingClasses(Q, self.entries, self.n_classes)
+        logits = self.head._scores(Q)
 
-        def probabilities(rows):
+        def log_probabilities(rows):
             self._catch_up()
-            return self._mix(scores(rows), neighbours(rows), p_head[rows])
+            return self._mix(features[rows], scores(rows), nearest.cosines(rows), logits[rows])
 
-        return probabilities
+        return log_probabilities
+
+    def _probabilities(self, evidence):
+        return softmax_seen(evidence, self.seen)
 
 
-def variances_of_means(between: np.ndarray, error: float, n_classes: int) -> np.ndarray:
-    """Variances psi (d,) of class means along coordinates: shrunk by OAS, and above 0.
+def log_total(a: np.ndarray) -> np.ndarray:
+    """Logarithms (m, 1) of the sums of exp(a) over the columns of a (m, c)."""
+    highest = a.max(axis=1, keepdims=True)
+    return highest + np.log(np.exp(a - highest).sum(axis=1, keepdims=True))
 
-    ``between`` (d,) are unbiased estimates, from the means of ``n_classes`` classes; ``error`` is
-    the variance that a mean has by itself, as it is one of few rows. If the mean of ``between`` is
-    not above 0, psi is 1: the prior is worth one row.
+
+@shared(keep=2)
+def reader_weights(
+    X: np.ndarray, y: np.ndarray, seed: int, settings: tuple
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Weights (alpha, beta) and (rho, eta, phi, psi), from rows X (n, d) of classes y (n,).
+
+    Rows are dealt to two halves; ``HALF`` of each are read by readers that were fitted to the other
+    half. ``seed`` decides the halves, and the head's draws, whose ``settings`` are those of
+    ``train`` from ``epochs`` on.
     """
-    mean = between.mean()
-    if not mean > 0:
-        return np.ones(len(between))
-    # psi = (1 - rho) between + rho mean
-    rho = max(oas_shrinkage(np.diag(between + error), n_classes - 1), LEAST_SHARE)
-    return np.maximum((1 - rho) * between + rho * mean, LEAST_SHARE * mean)
+    classes, ranks = np.unique(y, return_inverse=True)
+    order = np.random.default_rng([seed, 8]).permutation(len(y))
+    by_class = order[np.argsort(ranks[order], kind="stable")]
+    half = np.empty(len(y), np.int64)
+    half[by_class] = np.arange(len(y)) % 2
+    read = []
+    for side in (0, 1):
+        rest = half != side
+        there = np.isin(np.arange(len(classes)), ranks[rest])
+        asked = order[(half[order] == side) & there[ranks[order]]][:HALF]
+        if len(asked):
+            found = read_by_others(X, ranks, len(classes), rest, asked, seed, settings)
+            read.append((*found, ranks[asked]))
+    if not read:
+        return START
+    parts = [np.concatenate(part) for part in zip(*read)]
+    scores, cosines, logits, frequency, excess, own = parts
+    first = likeliest_weights([scores, cosines], own, START[0])
+    a = np.where(np.isfinite(scores), first[0] * scores, -np.inf)
+    a += first[1] * np.where(np.isfinite(cosines), cosines, 0)
+    return first, likeliest_weights([a, logits, frequency, excess], own, START[1])
 
 
-def spreads(residuals: np.ndarray, y: np.ndarray, counts: np.ndarray, r: float) -> np.ndarray:
-    """Variance s (C,) of rows of each class, as multiples of the common one.
+def read_by_others(
+    X: np.ndarray,
+    y: np.ndarray,
+    n_classes: int,
+    rest: np.ndarray,
+    asked: np.ndarray,
+    seed: int,
+    settings: tuple,
+) -> tuple[np.ndarray, ...]:
+    """Scores, highest cosines, logits, log n_c and f_c (m, K) of rows, by readers fitted to others.
 
-    ``residuals`` (n, d) are those of rows of classes y (n,), ``counts`` (C,) the rows of each
-    class. The common variance counts for ``r`` rows against a class's own, on a logarithmic scale.
-    Classes of one row or none have s = 1.
+    ``asked`` (m,) are places in the rows X (n, d) of classes y (n,), and ``rest`` (n,) bool tells
+    to which the readers are fitted. A class without such rows has scores and cosines of -inf.
     """
-    # log s_c = (n_c - 1) / (n_c - 1 + r) (log v_c - mean of log v over known classes)
-    d = residuals.shape[1]
-    dof = np.maximum(counts - 1, 0)
-    squares = np.bincount(y, np.einsum("nd,nd->n", residuals, residuals), len(counts)) / d
-    log_v = np.log(np.maximum(squares / np.maximum(dof, 1), LEAST_SHARE))
-    several = dof > 0
-    common = log_v[several].mean() if several.any() else 0.0
-    return np.exp(np.where(several, log_v - common, 0) * dof / (dof + r))
-
-
-def left_out_scores(
-    model: BayesLDA, X: np.ndarray, y: np.ndarray, Z: np.ndarray, sample: np.ndarray
-) -> np.ndarray:
-    """Log-densities (m, C) of rows under a model that has learnt them, each left out of its class.
-
-    ``sample`` (m,) are places in the rows X (n, d), of classes y (n,) and coordinates Z (n, d).
-    """
-    own = y[sample]
     with threadpool_limits(1):  # so that sums are made in one order
-        features = model.project(X[sample])
+        model = WhitenedMeans(X[rest], y[rest], n_classes)
+        features = model.project(X[asked])
         scores = model.scores(features)
-        # Under its own class, a row is scored by the n_c - 1 others
-        weights, offset = model.derive(own, model.counts[own] - 1, model.sums[own] - Z[sample])
-        left_out = np.einsum("nd,nd->n", features, weights) + offset
-    scores[np.arange(len(sample)), own] = left_out
-    return scores
+        frequency = np.broadcast_to(model.frequency, scores.shape)
+        excess = model.excess(features, scores)
+        scores[:, model.counts == 0] = -np.inf
+        cosines = class_cosines(X[asked], X[rest], y[rest], n_classes)
+        theta = train(X[rest], y[rest], n_classes, seed, *settings)
+        logits = with_bias(X[asked]) @ theta.T
+    return scores, cosines, logits, frequency, excess
 
 
-def left_out_cosines(X: np.ndarray, y: np.ndarray, sample: np.ndarray) -> np.ndarray:
-    """Highest cosines (m, K) of rows to those of each class, themselves left out.
+def likeliest_weights(
+    features: list[np.ndarray], own: np.ndarray, start: tuple[float, ...]
+) -> tuple[float, ...]:
+    """Weights, from 0, of features under which the classes ``own`` (n,) of rows are likeliest.
 
-    ``sample`` (m,) are places in the rows X (n, d); of their classes y (n,) there are K.
+    Probabilities are the softmax of the weighted sum of features (n, K). Of n rows, each counts as
+    (n + 1) / (n + 2) of its class; the rest is shared by the other classes, so that the weights
+    stay finite (Platt 1999). Classes of which a feature is -inf are impossible. The search begins
+    at ``start``, which is the answer if rows have no other class.
     """
-    with threadpool_limits(1):  # so that sums are made in one order
-        cosines = X[sample].astype(np.float64) @ X.T.astype(np.float64)
-    cosines[np.arange(len(sample)), sample] = -np.inf
-    order = np.argsort(y, kind="stable")
-    starts = np.searchsorted(y[order], np.unique(y))
-    return np.maximum.reduceat(cosines[:, order], starts, axis=1)
+    F = np.stack(features)
+    possible = np.isfinite(F).all(axis=0)
+    several = possible.sum(axis=1) > 1
+    scale = np.array(start)
+    F = np.where(possible, F, 0)[:, several] * scale[:, None, None]
+    own = own[several]
+    possible = possible[several]
+    n = len(own)
+    if n == 0:
+        return start
+    # t_own = (n + 1) / (n + 2), other possible classes share 1 / (n + 2)
+    target = possible / (possible.sum(axis=1, keepdims=True) - 1) / (n + 2)
+    target[np.arange(n), own] = (n + 1) / (n + 2)
+
+    def loss(w):
+        # mean of log sum_c exp(u_c) - sum_c t_c u_c,  with u = sum_j w_j F_j
+        u = np.tensordot(w, F, axes=1)
+        log_p = u - log_total(np.where(possible, u, -np.inf))
+        p = np.where(possible, np.exp(log_p), 0)
+        gradient = np.einsum("nc,jnc->j", p - target, F) / n
+        return -(target * log_p).sum() / n, gradient
+
+    found = minimize(
+        loss,
+        np.ones(len(F)),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0, None)] * len(F),
+        options=dict(ftol=1e-14, gtol=1e-8, maxiter=1000),
+    )
+    return tuple((found.x * scale).tolist())

@@ -427,12 +427,13 @@ RIVALS = {
     "ledger_lda": Row(
         "rivals.ledger_lda",
         "LedgerLDA",
-        dict(k=30, spread_rows=300, **HEAD),
-        "Proposed: the substrate's ledger, read through Bayesian discriminants, nearest entries "
+        HEAD,
+        "Proposed: the substrate's ledger, read through whitened class means, nearest entries "
         "and a head; appends.",
         EVERY_ENCODER,
         small={},
         shares="head of known classes",
+        version=2,
     ),
     "slda_even": _even("slda", small={}),
     "klda_held_even": _even("klda_held", shares="kernel features"),
