@@ -97,6 +97,7 @@ $(eval $(call made,10_streams,,$(addprefix streams_,asked digits drift encoder k
 $(eval $(call made,13_correction_memory,,,table_memory))
 $(eval $(call made,14_label_names,,label_names,table_names))
 $(eval $(call made,15_headline,,,table1_headline))
+$(eval $(call made,17_known_in_stream,,mixed,table_mixed table_mixed_shares))
 
 # A stopped or failed notebook leaves published files as they are.
 .PRECIOUS: $(foreach name,$(NOTEBOOKS),$(made.$(name)))
@@ -124,10 +125,11 @@ scale: settings  ## compare exact search and HNSW up to 10 million entries (hour
 compute: settings  ## measure the cost of corrections and predictions, on an idle machine
 	@$(RUN) TIMES=live notebooks/07_compute.ipynb $(NB)/07_compute.ipynb
 
-beyond: settings  ## compare all systems over 20 seeds, on harder streams, with names (over two hours)
+beyond: settings  ## compare all systems over 20 seeds, on harder streams, with names (three hours)
 	@$(RUN) BEYOND=live notebooks/09_beyond.ipynb $(NB)/09_beyond.ipynb
 	@$(RUN) BEYOND=live notebooks/10_streams.ipynb $(NB)/10_streams.ipynb
 	@$(RUN) BEYOND=live notebooks/14_label_names.ipynb $(NB)/14_label_names.ipynb
+	@$(RUN) BEYOND=live notebooks/17_known_in_stream.ipynb $(NB)/17_known_in_stream.ipynb
 
 leaderboard: $(READY)  ## rank the published systems and those in data/results/leaderboard: figures/leaderboard.csv, .md
 	@$(PY) -m paper.leaderboard

@@ -29,7 +29,7 @@ from studies.target import ALPHA
 
 FOLD = 5  # one of so many rows of each known class is kept for the stream
 SHARES = (0, 50, 90)  # rows of known classes in the stream, %
-# Streams by ``share`` and ``few``. The last one has as few new rows as the third, but no known ones:
+# Streams by ``share`` and ``few``. The last has as few new rows as the third, but no known ones:
 # of two possible causes it has one.
 MIXES = (*((share, False) for share in SHARES), (0, True))
 MIXED_POLICIES = ("oracle", "random10")
