@@ -4,6 +4,10 @@ The curve says how much a system knows of new classes, however boldly it answers
 added to the log-probabilities of all new classes, trades novel for original accuracy (calibrated
 stacking; Chao, Changpinyo, Gong and Sha 2016, in generalised zero-shot learning). From -inf to +inf
 it draws the curve.
+
+A memory that lets a few neighbours vote gives most classes no probability, and the curve of its
+votes ends where they do. Its *whole* curve is that of the nearest entry of each class. Of other
+systems both curves are the same.
 """
 
 from __future__ import annotations
@@ -32,9 +36,15 @@ class Checkpoint:
     """What a system reached after ``step`` stream items.
 
     Until then it answered ``mistakes`` items wrong and got ``corrections``. Accuracies are
-    fractions of the test rows; ``ausuc`` and ``best_hm`` are those of ``summary``, NaN for a system
-    without probabilities. ``answers`` are the class ids (m,) given to the test rows, novel ones
-    first; ``heights`` (n,) those of the curve over the novel ones, see ``heights``.
+    fractions of the test rows. ``ausuc`` and ``best_hm`` are those of ``summary`` for the whole
+    curve, ``ausuc_declared`` is the area for the probabilities that the system declares; NaN for a
+    system without probabilities. Of the corrected rows, the share ``holds_at_once`` was answered
+    as corrected when asked again right after the correction, and the share ``holds`` is now; NaN
+    before the first correction.
+
+    ``answers`` are the class ids (m,) given to the test rows, novel ones first, ``given`` (step,)
+    those given to the stream's items; ``heights`` (n,) those of the whole curve over the novel
+    rows, see ``heights``.
     """
 
     step: int
@@ -46,6 +56,10 @@ class Checkpoint:
     mistakes: int = 0
     ausuc: float = np.nan
     best_hm: float = np.nan
+    ausuc_declared: float = np.nan
+    holds_at_once: float = np.nan
+    holds: float = np.nan
+    given: np.ndarray | None = field(compare=False, repr=False, default=None)
     answers: np.ndarray | None = field(compare=False, repr=False, default=None)
     heights: np.ndarray | None = field(compare=False, repr=False, default=None)
 
@@ -62,29 +76,42 @@ def measure(position, queries, scenario, system) -> Checkpoint:
     the scenario as they are put to the system.
     """
     n_novel = len(scenario.y_novel)
+    n_original = len(scenario.y_original)
     tests = np.arange(len(scenario.y_stream), len(scenario.queries))
     truth = np.concatenate([scenario.y_novel, scenario.y_original])
     answers = queries.answers(tests)
     right = answers == truth
     log_p = queries.log_probabilities(tests)
-    own_heights = None
+    whole_heights = None
     curve_metrics = {}
     if log_p is not None:
         new = np.isin(np.arange(len(scenario.classes)), scenario.held_out)
-        own_heights = heights(*best_known_and_new(log_p, new), truth, n_novel)
-        curve_metrics = summary(own_heights, len(scenario.y_original))
+        whole = queries.whole_log_probabilities(tests)
+        whole_heights = heights(*best_known_and_new(whole, new), truth, n_novel)
+        curve_metrics = summary(whole_heights, n_original)
+        declared = curve_metrics
+        if whole is not log_p:
+            declared_heights = heights(*best_known_and_new(log_p, new), truth, n_novel)
+            declared = summary(declared_heights, n_original)
+        curve_metrics["ausuc_declared"] = declared["ausuc"]
+    holding = {}
+    if len(position.corrected):
+        now = queries.answers(position.corrected) == position.labels
+        holding = {"holds_at_once": float(position.held.mean()), "holds": float(now.mean())}
     storage = system.storage()
     return Checkpoint(
         step=position.step,
-        corrections=position.corrections,
+        corrections=len(position.corrected),
         novel_acc=float(np.mean(right[:n_novel])),
         original_acc=float(np.mean(right[n_novel:])),
         stored_entries=storage.entries,
         storage_bytes=storage.bytes,
         mistakes=position.mistakes,
+        given=position.given,
         answers=answers,
-        heights=own_heights,
+        heights=whole_heights,
         **curve_metrics,
+        **holding,
     )
 
 

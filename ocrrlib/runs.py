@@ -10,7 +10,7 @@ import copy
 import json
 import platform
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from datetime import date
 from functools import lru_cache
 from itertools import islice
@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from ocrrlib.embeddings import Embedded, load, load_sentences
 from ocrrlib.experiments import EXPERIMENTS, Run, grid
 from ocrrlib.files import ROOT, InputError, atomic, by_make, made_or_published, pick
-from ocrrlib.metrics import Checkpoint
+from ocrrlib.metrics import RUN, Checkpoint
 from ocrrlib.policies import JOINT, POLICIES
 from ocrrlib.scenario import Scenario, joint, make_scenario
 from ocrrlib.stream import PROTOCOL, run_stream
@@ -226,26 +226,60 @@ def run_experiment(
     dask: str | None = None,
     out: Path | str = ROOT,
     cache: Path | None = CACHE,
+    again: bool = True,
 ) -> pd.DataFrame:
     """Run an experiment, write its results below the folder ``out``, and return its checkpoints.
 
-    Writes ``data/results/<name>.parquet`` and, for some, ``<name>_rows.parquet``. For the other
+    Writes ``data/results/<name>.parquet`` and, for some, ``<name>_rows.parquet``. Unless ``again``,
+    published rows are taken for systems that the registry declares as when they ran. For the other
     parameters see ``ocrrlib.experiments.grid`` and ``run_tasks``.
     """
     runs = grid(name, encoder, seeds, profile)
     (reads,) = {SYSTEMS[run.system].reads for run in runs}
     datasets = {run.dataset: dataset_of(run.dataset, run.encoder, reads) for run in runs}
-    frame, rows = run_grid(runs, datasets, jobs=jobs, dask=dask, cache=cache)
     about = {
         "data": {dataset: data.fingerprint for dataset, data in datasets.items()},
         "systems": {system: declared(system) for system in EXPERIMENTS[name].systems},
     }
+    standing = set() if again or profile != "paper" else _standing(name, runs, about)
+    new = [run for run in runs if run not in standing]
+    fresh = [run_grid(new, datasets, jobs=jobs, dask=dask, cache=cache)] if new else []
+    if standing:
+        fresh.append((published(name), published(f"{name}_rows")))
+    frame, rows = (_in_order(runs, parts) for parts in zip(*fresh))
     if reads == "sentences":  # float32 of another machine may round otherwise
         about |= made_where()
     write_results(frame, path_of(name, out), about)
     if EXPERIMENTS[name].rows:
         write_results(rows, path_of(f"{name}_rows", out), about)
     return frame
+
+
+def _standing(name: str, runs: list[Run], about: dict) -> set[Run]:
+    """Runs whose published rows stand: of the same data, and of systems declared as they are now.
+
+    There are none if checkpoints have measures now that were not published.
+    """
+    then = read_about(path_of(name))
+    there = published(name)
+    measures = {field.name for field in fields(Checkpoint) if field.compare}
+    if then["protocol"] != PROTOCOL or then["data"] != about["data"] or measures - {*there}:
+        return set()
+    places = set(there[RUN].itertuples(index=False, name=None))
+    return {
+        run
+        for run in runs
+        if then["systems"].get(run.system) == about["systems"][run.system]
+        and tuple(run.names.values()) in places
+    }
+
+
+def _in_order(runs: list[Run], parts: list[pd.DataFrame]) -> pd.DataFrame:
+    """Rows of these runs, in their order, each run from the first part that has it."""
+    found = {}
+    for part in reversed(parts):
+        found |= dict(list(part.groupby(RUN, sort=False)))
+    return pd.concat([found[tuple(run.names.values())] for run in runs], ignore_index=True)
 
 
 def made_where() -> dict:

@@ -8,6 +8,8 @@ number of threads and machine.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 import numpy as np
 
 from ocrrlib.shared import shared
@@ -87,13 +89,27 @@ class Entries:
             return np.arange(writes, self.size)
         return np.flatnonzero(self.born >= writes)
 
+    def lost_since(self, writes: int) -> set[int]:
+        """Classes of the entries overwritten after the first ``writes`` writes."""
+        return set()
+
 
 class Buffer(Entries):
     """Entries that can be overwritten."""
 
+    def __init__(self, X: np.ndarray, y: np.ndarray):
+        super().__init__(X, y)
+        self.lost: list[tuple[int, int]] = []  # number of the write, class of what it overwrote
+
     def overwrite(self, slot: int, x: np.ndarray, y: int) -> None:
         """Store one row in the place of another."""
+        self.lost.append((self.writes, int(self._y[slot])))
         self._write(slot, x, y)
+
+    def lost_since(self, writes: int) -> set[int]:
+        """Classes of the entries overwritten after the first ``writes`` writes."""
+        first = bisect_left(self.lost, (writes, -1))
+        return {label for _, label in self.lost[first:]}
 
 
 def _grown(array, n, room=0):
@@ -218,3 +234,56 @@ class StandingQueries:
         self.sims[ids] = sims
         self.slots[ids] = slots
         self.floor[ids] = floor
+
+
+def class_cosines(Q: np.ndarray, X: np.ndarray, y: np.ndarray, n_classes: int) -> np.ndarray:
+    """Highest cosine (m, C) float64 of each query Q (m, d) to the entries X (n, d) of each class.
+
+    ``y`` (n,) are classes; -inf where a class has no entry.
+    """
+    best = np.full((len(Q), n_classes), -np.inf)
+    order = np.argsort(y, kind="stable")
+    labels, starts = np.unique(y[order], return_index=True)
+    if len(labels) == 0:
+        return best
+    grouped = X[order].T.astype(np.float64)
+    for start in range(0, len(Q), BLOCK):
+        part = slice(start, start + BLOCK)
+        cosines = Q[part].astype(np.float64) @ grouped
+        best[part, labels] = np.maximum.reduceat(cosines, starts, axis=1)
+    return best
+
+
+_first_class_cosines = shared(keep=2)(class_cosines)
+
+
+class StandingClasses:
+    """The highest cosine of fixed queries Q (q, d) to the entries of each of ``n_classes`` classes.
+
+    It is brought up to date whenever it is asked for; ``entries`` may change at any time.
+    """
+
+    def __init__(self, Q: np.ndarray, entries: Entries, n_classes: int):
+        self.Q = Q
+        self.entries = entries
+        self.best = _first_class_cosines(Q, entries.X, entries.y, n_classes).copy()
+        self.upto = np.full(len(Q), entries.writes)  # writes that each query has seen
+
+    def cosines(self, ids: np.ndarray) -> np.ndarray:
+        """Highest cosines (m, C) of the queries ``ids`` (m,), as ``class_cosines`` finds them."""
+        for upto in set(self.upto[ids].tolist()):
+            if upto < self.entries.writes:
+                self._catch_up(ids[self.upto[ids] == upto], upto)
+        return self.best[ids]
+
+    def _catch_up(self, ids, upto):
+        """Take in what was written since write ``upto`` for the queries ``ids``."""
+        entries = self.entries
+        self.upto[ids] = entries.writes
+        lost = entries.lost_since(upto)
+        added = entries.since(upto)
+        self.best[np.ix_(ids, list(lost))] = -np.inf
+        again = np.union1d(added, np.flatnonzero(np.isin(entries.y, list(lost))))
+        n_classes = self.best.shape[1]
+        found = class_cosines(self.Q[ids], entries.X[again], entries.y[again], n_classes)
+        self.best[ids] = np.maximum(self.best[ids], found)

@@ -20,11 +20,20 @@ EVERY = 50  # stream items between two checkpoints
 
 @dataclass(frozen=True)
 class Position:
-    """Where a stream stands: items so far, those answered wrong, and corrections made."""
+    """Where a stream stands after ``step`` items.
+
+    ``given`` (step,) are the class ids that they were answered with, ``mistakes`` of them wrong.
+    ``corrected`` (k,) are the stream positions corrected so far, ``labels`` (k,) the class ids that
+    the corrections named, and ``held`` (k,) tells of each whether its row, asked again at once, was
+    answered so.
+    """
 
     step: int
-    corrections: int
     mistakes: int
+    given: np.ndarray
+    corrected: np.ndarray
+    labels: np.ndarray
+    held: np.ndarray
 
 
 def run_stream(
@@ -92,24 +101,36 @@ def positions(system, scenario, policy, queries, every) -> Iterator[Position]:
     gate = policy.gate(n)  # decides in place of the draws, where the policy asks by uncertainty
     labels = policy.labels(scenario)
     pending: deque[int] = deque()
-    corrections = 0
-    mistakes = 0
-    yield Position(0, corrections, mistakes)
+    given: list[int] = []
+    corrected: list[int] = []
+    held: list[bool] = []
+
+    def position():
+        answers = np.array(given, np.int64)
+        rows = np.array(corrected, np.int64)
+        mistakes = np.count_nonzero(answers != scenario.y_stream[: len(answers)])
+        return Position(
+            len(answers), int(mistakes), answers, rows, labels[rows], np.array(held, bool)
+        )
+
+    yield position()
     for i in range(n):
         row = np.array([i])
         ends = i + 1 == n
         with named(i):
-            wrong = bool(queries.answers(row)[0] != scenario.y_stream[i])
+            given.append(int(queries.answers(row)[0]))
+            wrong = given[i] != scenario.y_stream[i]
             asked = draws[i] if gate is None else gate.asks(queries.predict_proba(row)[0])
-            mistakes += wrong
             if wrong and asked:
                 pending.append(i)
             while pending and (ends or pending[0] + policy.delay <= i):
                 due = pending.popleft()
                 system.correct(scenario.X_stream[due], int(labels[due]))
-                corrections += 1
+                corrected.append(due)
+                again = queries.answers(np.array([due]))[0]
+                held.append(bool(again == labels[due]))
         if ends or (i + 1) % every == 0:
-            yield Position(i + 1, corrections, mistakes)
+            yield position()
 
 
 class Unwatched:
@@ -133,3 +154,5 @@ class Unwatched:
             return None
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(rows))
+
+    whole_log_probabilities = log_probabilities

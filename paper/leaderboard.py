@@ -14,6 +14,7 @@ from ocrrlib.own.evaluation import (
     CELL,
     COLUMNS,
     MEASURED,
+    OPTIONAL,
     PUBLISHED,
     following,
     published_runs,
@@ -30,8 +31,10 @@ SEEDS = 20  # of a system that is ranked, as many as of the published ones
 CAPTION = (
     "Published and contributed systems, best first by *HM*, the harmonic mean of *novel* and "
     "*original*, the accuracies at the end of the stream: who forgets the known classes ranks as "
-    "low as who learns no new one. *AUSUC* is the area under the curve of both. *Starts at* is "
-    "original accuracy before the first correction, *lost* are the points from there to the end. "
+    "low as who learns no new one. *Best HM* is the highest on the curve of both, *AUSUC* the area "
+    "under it. *Starts at* is original accuracy before the first correction, *lost* are the points "
+    "from there to the end. A correction *holds* if its text, asked again *at once* or at the end, "
+    "is answered as corrected. "
     "Means over seeds ± half the width of the 95 % t interval. Rows of fewer than "
     f"{SEEDS} seeds come last, without a rank."
 )
@@ -43,7 +46,9 @@ def contributed(path: Path) -> pd.DataFrame:
     Raises ``InputError`` if they are not such.
     """
     try:
-        rows = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""])[COLUMNS]
+        rows = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""])
+        absent = [name for name in OPTIONAL if name not in rows]  # in files of earlier versions
+        rows = rows.assign(**dict.fromkeys(absent, np.nan))[COLUMNS]
         rows = rows.astype(dict.fromkeys(NUMBERS, float))
         for value in pd.unique(rows[NAMES].to_numpy().ravel()):
             check_name("name", value)
@@ -57,7 +62,7 @@ def contributed(path: Path) -> pd.DataFrame:
 
 
 def _check_numbers(rows):
-    numbers = rows[NUMBERS].fillna({"ausuc": 0})  # a system without probabilities has none
+    numbers = rows[NUMBERS].fillna(dict.fromkeys(OPTIONAL, 0))
     negative = not numbers.ge(0).all(axis=None)
     above_one = rows[MEASURED[:-1]].gt(1).any(axis=None)
     if rows.empty or negative or above_one:
@@ -127,9 +132,12 @@ def cells(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
             "Novel": _half(block, "novel"),
             "Original": _half(block, "original"),
             "HM": _half(block, "hm"),
+            "Best HM": _half(block, "best hm"),
             "AUSUC": _half(block, "ausuc"),
             "Starts at": _half(block, "starts at"),
             "Lost (pp)": _half(block, "lost", 100, 1),
+            "Holds at once": _mean(block, "holds at once"),
+            "Holds": _mean(block, "holds"),
             "Seeds": block["seeds"],
             "Source": block["source"],
         }
@@ -170,6 +178,13 @@ def _half(block, name, times=1, digits=3):
         half = "" if pd.isna(high) else f" ± {times * (high - low) / 2:.{digits}f}"
         text.append(shown + half)
     return text
+
+
+def _mean(block, name):
+    """The mean alone."""
+    if name not in block:
+        return ["–"] * len(block)
+    return ["–" if pd.isna(mean) else f"{mean:.3f}" for mean in block[name]]
 
 
 def main(folder: Path = CONTRIBUTED, target: Path = ROOT / "figures") -> None:

@@ -43,24 +43,20 @@ def by_class(
 ) -> pd.DataFrame:
     """Each run on each class, a row each.
 
-    Macro accuracy, accuracy in scope and a bootstrap over classes need these. ``rows`` are as
-    ``ocrrlib.runs.run_grid`` returns them. Columns are ``RUN``, ``axis`` (novel or original),
-    ``class`` (its name), ``share`` of the test rows of this axis, ``accuracy``, and of novel
-    classes ``ausuc``. Means weighted by ``share`` are those of the run.
+    Macro accuracy and accuracy in scope need these. ``rows`` are as ``ocrrlib.runs.run_grid``
+    returns them. Columns are ``RUN``, ``axis`` (novel or original), ``class`` (its name), ``share``
+    of the test rows of this axis, and ``accuracy``. Means weighted by ``share`` are those of the
+    run.
     """
     found = []
     for (dataset, seed), own in rows.groupby(["dataset", "seed"], sort=False):
         data = datasets[dataset]
-        heights = np.frombuffer(b"".join(own["heights"]), "<i4").reshape(len(own), -1)
-        areas = np.maximum(heights, 0) / own["n_original"].to_numpy()[:, None]
         for axis, right, at in zip(("novel", "original"), right_rows(own), places[dataset, seed]):
             labels, members, n = np.unique(data.y_test[at], return_inverse=True, return_counts=True)
             part = own.loc[own.index.repeat(len(labels)), RUN].reset_index(drop=True)
             part = part.assign(axis=axis, share=np.tile(n / n.sum(), len(own)))
             part["class"] = np.tile(np.array(data.classes)[labels], len(own))
             part["accuracy"] = _class_means(right, members, n)
-            if axis == "novel":
-                part["ausuc"] = _class_means(areas, members, n)
             found.append(part)
     return pd.concat(found, ignore_index=True)
 
@@ -68,26 +64,3 @@ def by_class(
 def _class_means(values, members, n):
     """Means by class of values (runs, rows), run by run: (runs · classes,)."""
     return np.concatenate([np.bincount(members, row) / n for row in values])
-
-
-def over_classes(
-    classes: pd.DataFrame, system: str, level: float, resamples: int = 2_000
-) -> pd.DataFrame:
-    """One-sided bounds ``low_classes`` of a system's area minus each other one's.
-
-    They hold over draws of the held-out classes. ``classes`` is as ``by_class`` returns it.
-    Held-out classes are drawn with replacement, each with all of its test rows in all seeds that
-    hold it out (cluster bootstrap, percentiles).
-    """
-    found = {}
-    novel = classes[classes["axis"] == "novel"]
-    novel = novel.assign(ausuc=novel["share"] * novel["ausuc"])
-    for cell, own in novel.groupby(["dataset", "policy"], sort=False):
-        table = own.pivot_table(
-            index="class", columns="system", values=["ausuc", "share"], aggfunc="sum", sort=False
-        )
-        n = len(table)
-        counts = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), resamples)
-        drawn = counts @ table["ausuc"] / (counts @ table["share"])
-        found[cell] = (drawn[[system]].to_numpy() - drawn).quantile(1 - level).drop(system)
-    return pd.concat(found, names=["dataset", "policy"]).rename("low_classes").reset_index()

@@ -17,7 +17,9 @@ from ocrrlib.metrics import AXES, LEVELS, RUN, corrections_to, final
 
 BOTH_ACCURACIES = ("novel", "original")
 DATASET_POLICY = ["dataset", "policy"]
-TESTED = (*AXES, "hm", *(f"{axis}_over_steps" for axis in AXES))  # metrics
+# Columns of checkpoints that a run ends with under their own names.
+KEPT = ["corrections", "storage_bytes", "best_hm", "ausuc_declared", "holds_at_once", "holds"]
+TESTED = (*AXES, "hm", "ausuc_declared", *(f"{axis}_over_steps" for axis in AXES))  # metrics
 REFERENCE = "substrate"
 LEVEL = 0.95  # confidence of intervals and bounds
 EXACT = 20  # up to so many pairs all sign flips are enumerated
@@ -37,13 +39,13 @@ def measure(results: pd.DataFrame) -> pd.DataFrame:
 
     It ends with ``novel`` and ``original`` accuracy, their harmonic mean ``hm``, ``corrections``
     and ``storage_bytes``; ``start`` is original accuracy before the stream. Where the checkpoints
-    have them, ``ausuc`` counts as an axis, and there are ``best_hm`` and ``prequential`` accuracy:
-    of the answers that users met.
+    have them, ``ausuc`` counts as an axis, and there are the other columns in ``KEPT`` and
+    ``prequential`` accuracy: of the answers that users met.
     """
     runs = results.groupby(RUN, sort=False, observed=True)
     last = final(results)
     columns = {name: axis for axis, name in AXES.items() if name in results}
-    kept = [name for name in ("corrections", "storage_bytes", "best_hm") if name in results]
+    kept = [name for name in KEPT if name in results]
     found = last[[*RUN, *columns, *kept]].rename(columns=columns)
     # hm = 2 · novel · original / (novel + original)
     total = (found["novel"] + found["original"]).clip(lower=1e-300)

@@ -7,7 +7,10 @@ from hypothesis import strategies as st
 from test_systems import CONTRACT, VOTING, fitted, teach
 
 from ocrrlib.metrics import best_known_and_new, curve, heights, summary
+from ocrrlib.rivals.readers import LedgerReader
 from ocrrlib.scenario import make_scenario
+from ocrrlib.systems.base import softmax
+from ocrrlib.systems.neighbours import KNNLM, Neighbours
 
 NEW = np.array([False, False, True, True])
 
@@ -62,6 +65,22 @@ def test_corners_are_the_best_of_all_constants(rng, n, m, coarse):
     assert summary(found, m)["ausuc"] == pytest.approx(sum(best.values()) / (n * m))
 
 
+def from_all_entries(system, X):
+    """Log-probabilities of rows from the nearest entry of each class, by plain Python."""
+    if not isinstance(system, (Neighbours, KNNLM)) or isinstance(system, LedgerReader):
+        return system._log_probabilities(system._evidence(X))
+    entries = system.entries
+    cosines = np.full((len(X), system.n_classes), -np.inf)
+    for x, own in zip(X.astype(np.float64), cosines):
+        for entry, label in zip(entries.X.astype(np.float64), entries.y):
+            own[label] = max(own[label], x @ entry)
+    if isinstance(system, Neighbours):
+        return cosines
+    p = softmax(system._scores(X)) / 2 + softmax(cosines / 0.1) / 2
+    with np.errstate(divide="ignore"):
+        return np.log(np.where(system.seen, p, 0))
+
+
 @pytest.mark.parametrize("name", CONTRACT)
 def test_watched_curves_are_those_of_probabilities_and_hold_the_declared_point(name, tiny):
     s = make_scenario(tiny, 0, held_out=4, cap=None)
@@ -81,6 +100,11 @@ def test_watched_curves_are_those_of_probabilities_and_hold_the_declared_point(n
             np.testing.assert_array_equal(
                 own, over(system.predict_proba(s.queries[rows]), y, n, new)
             )
+        whole = watched.whole_log_probabilities(rows)
+        np.testing.assert_array_equal(
+            heights(*best_known_and_new(whole, new), y, n),
+            heights(*best_known_and_new(from_all_entries(system, s.queries[rows]), new), y, n),
+        )
         if name not in VOTING:
             novel, original = np.split(answers == y, [n])
             down = np.append(np.append(len(s.y_original), -np.sort(-own[own >= 0])), 0)[

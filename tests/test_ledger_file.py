@@ -277,9 +277,7 @@ def test_verification_leaves_a_log_without_an_index_as_it_is(secrets, tmp_path, 
     assert contents(path) == before
 
 
-def test_verification_undoes_an_unfinished_change_in_a_copy(
-    secrets, tmp_path
-):
+def test_verification_undoes_an_unfinished_change_in_a_copy(secrets, tmp_path):
     copy = tmp_path / "copy.sqlite"
     path = tmp_path / "folder" / "m.sqlite"
     path.parent.mkdir()

@@ -9,7 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ocrrlib import search
-from ocrrlib.search import BLOCK, DEPTH, GROUPS, Buffer, Entries, StandingQueries, top_k
+from ocrrlib.search import (
+    BLOCK,
+    DEPTH,
+    GROUPS,
+    Buffer,
+    Entries,
+    StandingClasses,
+    StandingQueries,
+    top_k,
+)
 
 UNIT = 2.0**-24
 
@@ -93,6 +102,29 @@ def test_standing_queries_equal_top_k_after_any_writes(n, history, overwrites, k
             entries.append(some[row], 0)
         else:
             entries.overwrite(number % entries.size, some[row], 0)
+
+
+@given(st.integers(0, 12), st.lists(steps, max_size=25), st.booleans(), seeds)
+@settings(max_examples=100)
+def test_standing_classes_have_the_nearest_entry_of_each_class_after_any_writes(
+    n, history, overwrites, seed
+):
+    rng = np.random.default_rng(seed)
+    some = pool(5, seed)
+    entries = Buffer(some[rng.integers(0, len(some), n)], rng.integers(0, 4, n))
+    standing = StandingClasses(some, entries, 4)
+    for kind, row, number in [*history, ("ask", 0, 2**9 - 1)]:
+        if kind == "ask":
+            ids = np.flatnonzero([number >> bit & 1 for bit in range(len(some))])
+            sims, slots = brute_force(some[ids], entries.X, entries.born, max(entries.size, 1))
+            labels = np.where(slots < 0, -1, np.append(entries.y, -1)[slots])
+            for label in range(4):
+                own = np.where(labels == label, sims, -np.inf).max(axis=1)
+                np.testing.assert_array_equal(standing.cosines(ids)[:, label], own)
+        elif kind == "append" or not (overwrites and entries.size):
+            entries.append(some[row], number % 4)
+        else:
+            entries.overwrite(number % entries.size, some[row], number // 16 % 4)
 
 
 @pytest.mark.parametrize("k, spare", [(1, 0), (5, 3), (5, 15), (DEPTH + 7, 0)])

@@ -18,11 +18,15 @@ def s(tiny):
     return make_scenario(tiny, 3, held_out=6, cap=30)
 
 
+def mean(values):
+    return sum(values) / len(values) if values else float("nan")
+
+
 def play(system, s, corrected):
     """The protocol's checkpoints, row by row: numbers, and answers to the test rows."""
     n = len(s.y_stream)
     mistakes = 0
-    corrections = 0
+    asked_again = []  # row, label, and whether it was answered so at once
     checkpoints = []
     system.fit(s.X_initial, s.y_initial, s.classes)
 
@@ -35,8 +39,10 @@ def play(system, s, corrected):
         accuracies = [
             float(np.mean(part == y)) for part, y in zip(found, (s.y_novel, s.y_original))
         ]
-        numbers = step, corrections, *accuracies, held.entries, held.bytes, mistakes
-        checkpoints.append((numbers, sum(found, [])))
+        numbers = step, len(asked_again), *accuracies, held.entries, held.bytes, mistakes
+        holds = [answers([x]) == [label] for x, label, _ in asked_again]
+        at_once = [once for *_, once in asked_again]
+        checkpoints.append((numbers, sum(found, []), mean(at_once), mean(holds)))
 
     test(0)
     for item, (x, label) in enumerate(zip(s.X_stream, s.y_stream.tolist())):
@@ -44,7 +50,7 @@ def play(system, s, corrected):
             mistakes += 1
             if corrected[item]:
                 system.correct(x, label)
-                corrections += 1
+                asked_again.append((x, label, answers([x]) == [label]))
         if (item + 1) % 50 == 0 or item + 1 == n:
             test(item + 1)
     return checkpoints
@@ -57,7 +63,11 @@ def test_every_system_equals_a_plain_loop_that_asks_row_by_row(name, policy, p, 
     plain = new(name)
     expected = play(plain, s, np.random.default_rng([s.seed, 1]).random(len(s.y_stream)) < p)
     found = run_stream(fast, s, POLICIES[policy])
-    assert [(tuple(c.scalars.values())[:7], c.answers.tolist()) for c in found] == expected
+    for at, (numbers, answers, at_once, holds) in zip(found, expected, strict=True):
+        assert tuple(at.scalars.values())[:7] == numbers
+        assert at.answers.tolist() == answers
+        assert (at.holds_at_once, at.holds) == pytest.approx((at_once, holds), nan_ok=True)
+        assert np.count_nonzero(at.given != s.y_stream[: at.step]) == at.mistakes
     np.testing.assert_array_equal(fast.predict_proba(s.queries), plain.predict_proba(s.queries))
 
 

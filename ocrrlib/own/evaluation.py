@@ -22,9 +22,17 @@ from ocrrlib.stream import EVERY
 
 HELD_OUT = 10  # classes, in all published cells
 # Of a run's end: measured, or, as harmonic mean and points lost, following from these.
-METRICS = ["novel", "original", "hm", "ausuc", "anytime novel", "anytime original", "starts at"]
-METRICS += ["lost", "corrections"]
+METRICS = ["novel", "original", "hm", "best hm", "ausuc", "anytime novel", "anytime original"]
+METRICS += ["starts at", "lost", "holds at once", "holds", "corrections"]
+# A system without probabilities has no curve, and nothing holds where nothing was corrected.
+OPTIONAL = ["best hm", "ausuc", "holds at once", "holds"]
 FOLLOWING = ["hm", "lost"]
+NAMES = {  # of columns of checkpoints
+    "novel_acc": "novel",
+    "original_acc": "original",
+    "best_hm": "best hm",
+    "holds_at_once": "holds at once",
+}
 MEASURED = [name for name in METRICS if name not in FOLLOWING]
 CELL = ["dataset", "fingerprint", "encoder", "policy", "held_out", "every"]
 STREAM = ["dataset", "policy", "held_out", "every", "seed"]
@@ -38,10 +46,10 @@ OWN = "own run"
 def finals(curve: pd.DataFrame) -> pd.DataFrame:
     """One row per run of a curve: ``metrics.RUN`` and ``METRICS``.
 
-    *anytime* is the mean over stream steps. ``ausuc``, see ``ocrrlib.metrics``, is NaN where the
-    checkpoints have none.
+    *anytime* is the mean over stream steps. The others are those of ``ocrrlib.metrics.Checkpoint``,
+    NaN where the checkpoints have none.
     """
-    last = final(curve).rename(columns={"novel_acc": "novel", "original_acc": "original"})
+    last = final(curve).rename(columns=NAMES)
     for axis in ("novel", "original"):
         last[f"anytime {axis}"] = _areas(curve, f"{axis}_acc") / last["step"]
     runs = curve.groupby(RUN, sort=False, observed=True)
@@ -130,7 +138,8 @@ class Evaluation:
     def summary(self) -> pd.DataFrame:
         """One row per metric: ``mean``, ``sd``, ``low`` and ``high`` (95 % t interval), ``n``.
 
-        ``ausuc`` is missing for a system without probabilities, the interval NaN for one seed.
+        ``ausuc`` and ``best hm`` are missing for a system without probabilities, ``holds`` where
+        nothing was corrected; the interval is NaN for one seed.
         """
         return intervals(self.runs)
 

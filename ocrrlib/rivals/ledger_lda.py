@@ -6,10 +6,10 @@ Symbols are those of paper/ocrr.md, section "The proposed system".
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 from threadpoolctl import threadpool_limits
 
 from ocrrlib.rivals.covariance import discriminant_basis, ledoit_wolf_shrinkage, oas_shrinkage
+from ocrrlib.rivals.even import best_temperature, even_prior
 from ocrrlib.rivals.gaussians import GaussianClasses
 from ocrrlib.rivals.readers import LedgerReader
 from ocrrlib.rivals.standing import StandingScores
@@ -126,10 +126,7 @@ class LedgerLDA(LedgerReader):
         p_near = nearest_shares(*neighbours, self.entries, self.n_classes, self.cosine_temperature)
         p = p_model / 2 + p_near / 2
         # Prior: n_c / mean n for known classes, K / (number of new ones) for new ones of two rows
-        n_known = self.known.sum()
-        n_new = np.count_nonzero(self.seen & ~self.known)
-        new_prior = np.where(self.model.counts > 1, n_known / max(n_new, 1), 1)
-        p *= np.where(self.known, self.frequency, new_prior)
+        p *= np.where(self.known, self.frequency, even_prior(self.model.counts, self.known))
         # Head: p_c = 2/3 p_c + 1/3 h p_head,c for known classes, with h the sum of p over these
         h = p[:, self.known].sum(axis=1, keepdims=True)
         p[:, self.known] *= 2 / 3
@@ -214,24 +211,3 @@ def left_out_cosines(X: np.ndarray, y: np.ndarray, sample: np.ndarray) -> np.nda
     order = np.argsort(y, kind="stable")
     starts = np.searchsorted(y[order], np.unique(y))
     return np.maximum.reduceat(cosines[:, order], starts, axis=1)
-
-
-def best_temperature(scores: np.ndarray, own: np.ndarray, default: float) -> float:
-    """The temperature of a softmax over scores (m, C) under which classes own (m,) are likeliest.
-
-    It is searched for within a factor of e^5 of ``default``, which is the answer if there are no
-    rows, or fewer than two classes.
-    """
-    if not len(own) or scores.shape[1] < 2:
-        return default
-    scores = scores - scores.max(axis=1, keepdims=True)
-    mean_own = scores[np.arange(len(own)), own].mean()
-
-    def loss(log_temperature):
-        # mean of log sum_c exp(score_c / T) - score_own / T
-        temperature = np.exp(log_temperature)
-        return np.log(np.exp(scores / temperature).sum(axis=1)).mean() - mean_own / temperature
-
-    bounds = np.log(default) + (-5, 5)
-    found = minimize_scalar(loss, bounds=bounds, method="bounded")
-    return float(np.exp(found.x))

@@ -148,6 +148,13 @@ class System:
         """A function from row numbers to the evidence about these rows of Q (q, d), at any time."""
         return lambda rows: self._evidence(Q[rows])
 
+    def _follow_whole(self, Q: np.ndarray) -> Callable[[np.ndarray], np.ndarray] | None:
+        """A function from row numbers to what ``Watched.whole_log_probabilities`` returns.
+
+        None where evidence leaves out nothing that is held.
+        """
+        return None
+
     def _answer(self, evidence: Any) -> np.ndarray:
         """Class ids (m,)."""
         return best_seen(evidence, self.seen)
@@ -203,6 +210,7 @@ class Watched:
         self._asked: tuple | None = None  # what is kept is about these rows, at these corrections
         self._evidence: Any = None
         self._log_p: np.ndarray | None = None
+        self._whole = system._follow_whole(Q)
 
     def answers(self, rows: np.ndarray) -> np.ndarray:
         """``predict`` of the queries ``rows`` (m,)."""
@@ -229,6 +237,17 @@ class Watched:
         if self._log_p is None:
             self._log_p = self.system._log_probabilities(evidence)
         return self._log_p
+
+    def whole_log_probabilities(self, rows: np.ndarray) -> np.ndarray:
+        """Log-probabilities (m, C) from all that is held, up to a constant and a common factor.
+
+        A memory that lets few neighbours vote gives no probability to the other classes, though it
+        holds their entries; here each class has its nearest entry. Of other systems they are
+        ``log_probabilities``.
+        """
+        if self._whole is None:
+            return self.log_probabilities(rows)
+        return self._whole(rows)
 
     def _kept_evidence(self, rows: np.ndarray) -> Any:
         asked = self.system.corrections, rows.tobytes()

@@ -12,7 +12,7 @@ import numpy as np
 
 from ocrrlib.chain import Ledger
 from ocrrlib.files import InputError
-from ocrrlib.search import Buffer, Entries, StandingQueries, top_k
+from ocrrlib.search import Buffer, Entries, StandingClasses, StandingQueries, top_k
 from ocrrlib.systems.base import TEMPERATURE, Storage, System, softmax
 from ocrrlib.systems.heads import LinearHead
 from ocrrlib.voting import vote
@@ -72,6 +72,9 @@ class Neighbours(System):
 
     def _follow(self, Q):
         return StandingQueries(Q, self.entries, self.k, self.spare).neighbours
+
+    def _follow_whole(self, Q):
+        return StandingClasses(Q, self.entries, self.n_classes).cosines
 
     def _answer(self, evidence):
         sims, slots = evidence
@@ -320,6 +323,19 @@ class KNNLM(LinearHead):
         standing = StandingQueries(Q, self.entries, self.k)
         p_head = softmax(self._scores(Q))
         return lambda rows: self._mix(p_head[rows], *standing.neighbours(rows))
+
+    def _follow_whole(self, Q):
+        standing = StandingClasses(Q, self.entries, self.n_classes)
+        p_head = softmax(self._scores(Q))
+
+        def log_probabilities(rows):
+            # As ``_mix``, with the nearest entry of each class in place of the k nearest
+            near = softmax(standing.cosines(rows) / self.temperature)
+            p = (1 - self.weight) * p_head[rows] + self.weight * near
+            with np.errstate(divide="ignore"):
+                return np.log(np.where(self.seen, p, 0.0))
+
+        return log_probabilities
 
     def _probabilities(self, evidence):
         """The frozen head gives classes to come a little, too; they do not count."""

@@ -249,6 +249,19 @@ def _replay(cls, about, comparisons=WIDE, small=None, **params):
     )
 
 
+def _even(name, small=None, shares="initial rows"):
+    """A class model under the even rule."""
+    return Row(
+        "rivals.even",
+        "Even",
+        dict(of=name),
+        f"As {name}, known and new classes equally likely once a new one has two rows.",
+        ("beyond", "beyond_mpnet"),
+        small=small,
+        shares=shares,
+    )
+
+
 RIVALS = {
     "online_linear_tuned": Row(
         "rivals.tuned",
@@ -419,6 +432,16 @@ RIVALS = {
         "and a head; appends.",
         EVERY_ENCODER,
         small={},
+        shares="head of known classes",
+    ),
+    "slda_even": _even("slda", small={}),
+    "klda_held_even": _even("klda_held", shares="kernel features"),
+    "ledger_plda_even": Row(
+        "rivals.even",
+        "Even",
+        dict(of="ledger_plda", changes=dict(new_odds=1.0), calibrated=False),
+        "As ledger_plda, its factor on new classes replaced by the even rule.",
+        ("beyond", "beyond_mpnet"),
         shares="head of known classes",
     ),
 }

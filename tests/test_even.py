@@ -1,0 +1,47 @@
+"""The even rule: new classes weigh as much as the known ones, once they have two rows."""
+
+import numpy as np
+import pytest
+from test_systems import fitted, teach
+
+from ocrrlib.rivals.even import best_temperature, even_prior
+from ocrrlib.scenario import make_scenario
+from ocrrlib.systems.base import softmax_seen
+
+
+def test_new_classes_of_two_rows_share_the_weight_of_all_known_ones():
+    known = np.array([True, True, True, True, False, False, False])
+    counts = np.array([9, 1, 5, 2, 1, 2, 0])
+    np.testing.assert_array_equal(even_prior(counts, known), [1, 1, 1, 1, 1, 2, 1])
+
+
+def test_without_new_classes_all_weigh_the_same():
+    known = np.array([True, True, False])
+    np.testing.assert_array_equal(even_prior(np.array([3, 4, 0]), known), [1, 1, 1])
+
+
+@pytest.fixture
+def s(tiny):
+    return make_scenario(tiny, 0, held_out=4, cap=None)
+
+
+def test_probabilities_are_tempered_ones_of_the_other_system_times_the_prior(s):
+    even = fitted("slda_even", s)
+    slda = fitted("slda", s)
+    pairs = list(zip(s.X_stream[:20], s.y_stream[:20].tolist()))
+    teach(even, pairs)
+    teach(slda, pairs)
+    prior = even_prior(
+        np.bincount(np.append(s.y_initial, s.y_stream[:20]), minlength=12), even.known
+    )
+    p = softmax_seen(slda._scores(s.queries) / even.tempered_by, slda.seen) * prior
+    expected = p / p.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(even.predict_proba(s.queries), expected, rtol=1e-9, atol=1e-15)
+
+
+def test_the_temperature_makes_held_back_rows_likeliest():
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(4_000, 5))
+    p = softmax_seen(logits, np.ones(5, bool))
+    own = (p.cumsum(axis=1) < rng.random((4_000, 1))).sum(axis=1)
+    assert best_temperature(logits * 7, own, default=1.0) == pytest.approx(7, rel=0.1)
