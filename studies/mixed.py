@@ -88,37 +88,30 @@ def _a_fifth(y, rng):
 
 
 class Recorded:
-    """A system of which the answers to n stream items are kept and, on demand, probabilities.
+    """A system of which the class probabilities (C,) of stream items are kept, as they are met."""
 
-    ``given`` (n,) are class ids, ``p`` (n, C) class probabilities when the item was met.
-    """
-
-    def __init__(self, system, n: int, probabilities: bool):
+    def __init__(self, system):
         self.system = system
-        self.given = np.full(n, -1)
-        self.p = np.empty((n, system.n_classes)) if probabilities else None
+        self.p: list[np.ndarray] = []
 
     def watch(self, Q):
-        return RecordedQueries(self.system.watch(Q), self)
+        return RecordedQueries(self.system.watch(Q), self.p)
 
     def __getattr__(self, name):
         return getattr(self.system, name)
 
 
 class RecordedQueries:
-    """The queries of a recorded system; a single one is a stream item."""
+    """The queries of a recorded system; stream items are asked one by one, in order."""
 
-    def __init__(self, queries, recorded):
+    def __init__(self, queries, p):
         self.queries = queries
-        self.recorded = recorded
+        self.p = p
 
     def answers(self, rows):
-        found = self.queries.answers(rows)
-        if len(rows) == 1:
-            self.recorded.given[rows] = found
-            if self.recorded.p is not None:
-                self.recorded.p[rows] = self.queries.predict_proba(rows)
-        return found
+        if len(rows) == 1 and rows[0] == len(self.p):  # not one that is asked again
+            self.p.append(self.queries.predict_proba(rows)[0])
+        return self.queries.answers(rows)
 
     def __getattr__(self, name):
         return getattr(self.queries, name)
@@ -157,22 +150,22 @@ def outcomes(system, scenario: Scenario, policy: str, estimated: bool = False) -
     With ``estimated``, also estimated shares of new classes, and the mistakes of replays.
     """
     y = scenario.y_stream
-    recorded = Recorded(system, len(y), estimated)
-    stream = run_stream(recorded, scenario, POLICIES[policy], every=len(y), fitted=True)
+    followed = Recorded(system) if estimated else system
+    stream = run_stream(followed, scenario, POLICIES[policy], every=len(y), fitted=True)
     start, last = stream
     new = np.isin(np.arange(len(scenario.classes)), scenario.held_out)
-    wrong = recorded.given != y
+    wrong = last.given != y
     corrected = wrong & POLICIES[policy].draws(scenario.seed, len(y))
     found = last.scalars | {"start": start.original_acc}
     counted = {"items": np.ones(len(y), bool), "mistakes": wrong, "corrections": corrected}
     for name, which in counted.items():
         found[f"{name}_new"] = int((which & new[y]).sum())
         found[f"{name}_known"] = int((which & ~new[y]).sum())
-    answered_new = new[recorded.given]
+    answered_new = new[last.given]
     found["new_as_known"] = int((new[y] & ~answered_new).sum())
     found["known_as_new"] = int((~new[y] & answered_new).sum())
     if estimated:
-        found |= by_rules(recorded.p, y, new, corrected)
+        found |= by_rules(np.array(followed.p), y, new, corrected)
         mass = system.predict_proba(scenario.X_stream)[:, new].sum(axis=1)
         found["share_end"] = round(estimate(mass), SHOWN)
     return found
