@@ -272,13 +272,13 @@ def by_share(table: pd.DataFrame, suffix: str) -> Figure:
     ``table`` is from ``studies.mixed.compared``, of one metric; a system with the ``suffix`` has
     the look of the one without it, but open marks and a broken line. Bars are 95 % t-intervals.
     """
-    cells = table.groupby(["policy", "dataset"], sort=False)
+    cells = table.sort_values("policy", kind="stable").groupby(["policy", "dataset"], sort=False)
     shape = table["policy"].nunique(), table["dataset"].nunique()
     size = (WIDTH, 5.6)
     figure, panels = plt.subplots(*shape, figsize=size, sharex=True, sharey="row", squeeze=False)
     ticks = sorted(table["share"].unique())
     for axes, ((policy, dataset), cell) in zip(panels.flat, cells):
-        axes.axhline(0, color=style_of("substrate")[0], linewidth=1.2, zorder=0)
+        axes.axhline(0, color=style_of("substrate")[0], linewidth=1.2)
         for place, (system, own) in enumerate(cell.groupby("system", sort=False)):
             own = 100 * own.set_index("share").loc[ticks, ["difference", "low", "high"]]
             bars = own[["low", "high"]].sub(own["difference"], axis=0).abs().T
@@ -288,7 +288,8 @@ def by_share(table: pd.DataFrame, suffix: str) -> Figure:
         axes.set_title(cell_title(dataset, policy))
         axes.set_xticks(range(len(ticks)), [f"{share} %" for share in ticks])
     figure.supylabel("right answers met, less the substrate's (pp)", fontsize="medium")
-    figure.supxlabel("known rows in the stream", fontsize="medium")
+    for axes in panels[-1]:
+        axes.set_xlabel("known rows in the stream")
     handles, labels = panels[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=5)
     return figure
