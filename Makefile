@@ -69,7 +69,7 @@ $(NB)/03_storage_pareto.ipynb: $(R)/full_sweep.parquet
 $(NB)/04_lora.ipynb: $(R)/storage_pareto.parquet
 $(NB)/15_headline.ipynb: $(R)/full_sweep.parquet $(R)/storage_pareto.parquet $(NB)/04_lora.ipynb
 $(NB)/08_claims.ipynb: $(addprefix $(R)/,full_sweep.parquet storage_pareto.parquet vote_ablation.parquet) paper/claims.yml \
-	$(addprefix $(O)paper/tables/table_,parameters.csv datasets.csv file_order.csv) $(R)/scale.parquet
+	$(addprefix $(O)paper/tables/table_,parameters.csv datasets.csv file_order.csv ties.csv) $(R)/scale.parquet
 
 # What each notebook makes: made(notebook, results, figures, tables); and values, unless it quotes none.
 UNQUOTED := 15_headline
@@ -85,7 +85,7 @@ $(eval $(call made,02_full_sweep,full_sweep,fig2_recovery fig4_banking77 fig5_cl
 	table_hyperparameters table_ranking table_six_cells table_sparse_policies))
 $(eval $(call made,03_storage_pareto,storage_pareto,fig1_storage_pareto,table_constraints table_file_order))
 $(eval $(call made,04_lora,,fig6_lora lora_variants,table_lora table_parameters))
-$(eval $(call made,05_vote_ablation,vote_ablation,vote_ablation,table_vote_ablation))
+$(eval $(call made,05_vote_ablation,vote_ablation,vote_ablation,table_ties table_vote_ablation))
 $(eval $(call made,06_hnsw_scale,scale,index_race ledger_order ledger_search noise_map scale_recall,\
 	table_ledger_search table_race table_scale table_scale_costs table_vote_or_distance))
 $(eval $(call made,07_compute,,cost_growth,table_costs table_growth))

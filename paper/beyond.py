@@ -10,7 +10,7 @@ from scipy.stats import kendalltau
 from ocrrlib.experiments import BEFORE, OURS
 from ocrrlib.metrics import AXES, final
 from paper.style import PALETTE, POLICY_TITLES, STYLES, WIDTH, family_colour, title_of
-from studies.statistics import DATASET_POLICY, REFERENCE
+from studies.statistics import DATASET_POLICY, REFERENCE, t_intervals
 from studies.target import ALPHA, means
 
 # Those that are named in figures and in the paper's table.
@@ -30,12 +30,25 @@ def joined(runs: pd.DataFrame, accuracies: pd.DataFrame) -> pd.DataFrame:
     table = means(runs).drop(columns=["novel", "original"])
     more = runs.rename(columns={"start": "starts_at"})
     more["lost"] = more["starts_at"] - more["original"]
-    table = table.join(more.groupby(index)[["best_hm", "starts_at", "lost"]].mean(), on=index)
+    averaged = ["best_hm", "holds_at_once", "holds", "starts_at", "lost"]
+    table = table.join(more.groupby(index)[averaged].mean(), on=index)
     for metric, own in accuracies.groupby("metric", sort=False):
         own = own.set_index(index).drop(columns=["metric", "seeds"]).add_prefix(f"{metric}_")
         own.columns = [name.removesuffix("_mean").replace("_t_", "_") for name in own]
         table = table.join(own, on=index)
     return table.assign(seeds=accuracies["seeds"].max())
+
+
+def sure(accuracies: pd.DataFrame) -> pd.DataFrame:
+    """Verdicts on each system of a cell against ``REFERENCE``, a column for each metric.
+
+    1 is surely above, -1 surely below, 0 neither: p, corrected by Holm, is not below ``ALPHA``.
+    Rows are dataset, policy and system; the reference itself is left out.
+    """
+    rows = accuracies[accuracies["difference"].notna()]
+    signs = np.sign(rows["difference"]).where(rows["p_holm"] < ALPHA, 0).astype(int)
+    index = [*DATASET_POLICY, "system"]
+    return rows.assign(sign=signs).pivot(index=index, columns="metric", values="sign")
 
 
 def verdicts(accuracies: pd.DataFrame) -> pd.DataFrame:
@@ -46,19 +59,41 @@ def verdicts(accuracies: pd.DataFrame) -> pd.DataFrame:
     or are ``reversed``; Kendall's ``tau`` between both orders of all systems.
     """
     rows = []
+    signs = sure(accuracies)
     both = accuracies[accuracies["metric"].isin(("hm", "ausuc"))]
     for cell, own in both.groupby(DATASET_POLICY, sort=False):
-        wide = own.pivot(index="system", columns="metric", values=["mean", "difference", "p_holm"])
-        sure = np.sign(wide["difference"]).where(wide["p_holm"] < ALPHA, 0)
+        means = own.pivot(index="system", columns="metric", values="mean")
+        found = signs.loc[cell]
         row = dict(zip(DATASET_POLICY, cell))
-        row["tau"] = kendalltau(wide["mean"]["hm"], wide["mean"]["ausuc"]).statistic
+        row["tau"] = kendalltau(means["hm"], means["ausuc"]).statistic
         for one, other in (("hm", "ausuc"), ("ausuc", "hm")):
-            row[f"above_{one}"] = int((sure[one] > 0).sum())
-            row[f"below_{one}"] = int((sure[one] < 0).sum())
-            row[f"only_{one}"] = tuple(sure.index[(sure[one] > 0) & (sure[other] <= 0)])
-        row["moved"] = int((sure["hm"] != sure["ausuc"]).sum())
-        row["reversed"] = int((sure.prod(axis=1) < 0).sum())
+            row[f"above_{one}"] = int((found[one] > 0).sum())
+            row[f"below_{one}"] = int((found[one] < 0).sum())
+            row[f"only_{one}"] = tuple(found.index[(found[one] > 0) & (found[other] <= 0)])
+        row["moved"] = int((found["hm"] != found["ausuc"]).sum())
+        row["reversed"] = int((found["hm"] * found["ausuc"] < 0).sum())
         rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def even_rule(runs: pd.DataFrame, pairs: dict[str, str], other: str) -> pd.DataFrame:
+    """Systems with and without the even rule, means over all cells, and what the rule brings.
+
+    ``runs`` are as of ``studies.statistics.measure``, ``pairs`` names of systems by those of their
+    even variants. A row for each of both, then one for the system ``other``. ``brings`` is mean HM
+    less that without the rule, seed by seed, ``low`` and ``high`` its 95 % t interval over seeds,
+    each the mean of its cells.
+    """
+    columns = ["hm", "best_hm", "ausuc", "novel", "original", "corrections", "holds_at_once"]
+    means = runs.groupby("system")[[*columns, "holds"]].mean()
+    by_seed = runs.pivot_table(index="seed", columns="system", values="hm")
+    rows = []
+    for even, plain in pairs.items():
+        gained = t_intervals(by_seed[even] - by_seed[plain]).iloc[0]
+        rows.append({"system": plain} | means.loc[plain].to_dict())
+        brings = {"brings": gained["mean"], "low": gained["low"], "high": gained["high"]}
+        rows.append({"system": even} | means.loc[even].to_dict() | brings)
+    rows.append({"system": other} | means.loc[other].to_dict())
     return pd.DataFrame(rows)
 
 

@@ -1,6 +1,7 @@
 """The original paper's claims: expressions in ``claims.yml`` decide them, no verdict is typed."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -66,11 +67,15 @@ def read(path: Path = ROOT / "paper/claims.yml") -> tuple[dict, list[dict]]:
     return facts, facts.pop("claims")
 
 
-def check(facts: dict, claims: list[dict], ours: dict) -> list[dict]:
+def check(
+    facts: dict, claims: list[dict], ours: dict, each_seed: Sequence[dict] = ()
+) -> list[dict]:
     """Evaluate every expression of every claim: a list of dict.
 
     ``facts``, a dict of quoted numbers, and ``ours``, a dict of our results, have the names that
-    expressions may use. Each claim keeps its ``id``, ``section``, ``claim``, ``printed``, ``note``,
+    expressions may use. ``each_seed`` are our results again, with those of one seed in place of
+    means: an expression about our runs that names no printed figure must be true of these, too.
+    Each claim keeps its ``id``, ``section``, ``claim``, ``printed``, ``note``,
     ``unchecked``; ``checks`` has by kind the verdict and the numbers found, a mean over our seeds
     with its standard deviation, the kind that decides last; ``verdict`` is that of the kind named
     by ``decides``, else of our runs, else of the release, else of the paper.
@@ -79,7 +84,12 @@ def check(facts: dict, claims: list[dict], ours: dict) -> list[dict]:
     for claim in claims:
         names = facts | {"ours": ours, "printed": claim["printed"], "claim": claim}
         kinds = sorted(KINDS, key=lambda kind: kind == claim.get("decides"))
-        checks = {kind: _judge(claim, kind, names) for kind in kinds if kind in claim}
+        alone = [names | {"ours": seed} for seed in each_seed]
+        checks = {
+            kind: _judge(claim, kind, names, alone if kind == "ours" else [])
+            for kind in kinds
+            if kind in claim
+        }
         row = {
             key: claim.get(key, "")
             for key in ("id", "section", "claim", "printed", "note", "unchecked")
@@ -89,37 +99,61 @@ def check(facts: dict, claims: list[dict], ours: dict) -> list[dict]:
     return rows
 
 
-def _judge(claim, kind, names):
-    """Verdict of one check, and the numbers found; ``<name>_std`` beside a mean over seeds."""
+def _judge(claim, kind, names, alone):
+    """Verdict of one check, and the numbers found; ``<name>_std`` beside a mean over seeds.
 
-    def value(text, names=names):
-        try:
-            return simpleeval.EvalWithCompoundTypes(names=names, functions=FUNCTIONS).eval(
-                str(text)
-            )
-        except (
-            simpleeval.InvalidExpression,
-            SyntaxError,
-            KeyError,
-            TypeError,
-            ValueError,
-            ArithmeticError,
-        ) as error:
-            raise InputError(f"claim {claim['id']}, {kind}: {text!r} fails: {error}") from error
-
+    ``alone`` are the names with the results of one seed each. ``in_seeds`` says in how many of them
+    the strongest test is true that is true of the means, where it is not all.
+    """
     plan = claim[kind]
-    found = {}
+    found = _found(claim, kind, names)
     for name, text in plan.get("found", {}).items():
-        found[name] = value(text)
         if MEAN.fullmatch(str(text)):
-            found[f"{name}_std"] = value(f"{text}_std")
+            found[f"{name}_std"] = _value(claim, kind, f"{text}_std", names)
+    known = names | found
     tests = zip(VERDICTS, ("holds", "direction", "depends"))
-    passed = (
-        verdict
-        for verdict, test in tests
-        if test in plan and value(plan[test], names | found) is True
-    )
-    return {"verdict": next(passed, VERDICTS[3]), "found": found}
+    for verdict, test in tests:
+        if test not in plan or _value(claim, kind, plan[test], known) is not True:
+            continue
+        if "printed" in str(plan[test]):  # a level, asked of the means
+            return {"verdict": verdict, "found": found}
+        agree = [_agrees(claim, kind, plan[test], seed) for seed in alone]
+        if all(agree):
+            return {"verdict": verdict, "found": found}
+        found.setdefault("in_seeds", f"{sum(agree)} of {len(agree)}")
+    return {"verdict": VERDICTS[3], "found": found}
+
+
+def _agrees(claim, kind, test, names):
+    """Whether a test is true of one seed; a count of corrections to a level never reached is not.
+
+    The test was evaluated on the means, so nothing else can fail.
+    """
+    try:
+        return _value(claim, kind, test, names | _found(claim, kind, names)) is True
+    except InputError:
+        return False
+
+
+def _found(claim, kind, names):
+    """The numbers that a check finds, by name."""
+    plan = claim[kind].get("found", {})
+    return {name: _value(claim, kind, text, names) for name, text in plan.items()}
+
+
+def _value(claim, kind, text, names):
+    """What an expression of a claim gives."""
+    try:
+        return simpleeval.EvalWithCompoundTypes(names=names, functions=FUNCTIONS).eval(str(text))
+    except (
+        simpleeval.InvalidExpression,
+        SyntaxError,
+        KeyError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+    ) as error:
+        raise InputError(f"claim {claim['id']}, {kind}: {text!r} fails: {error}") from error
 
 
 def _name(name):
@@ -209,7 +243,8 @@ def table(rows: list[dict]) -> Table:
     signs = ", ".join(f"{sign} {verdict}" for verdict, sign in SIGNS.items())
     caption = (
         "The original's claims in our words, figures printed, figures found by the check that "
-        "decides (± one standard deviation over seeds), verdicts against the paper, the release, "
-        f"our runs ({signs}, – none), and in all."
+        "decides (± one standard deviation over seeds; in seeds: a comparison of means is true in "
+        f"so many only), verdicts against the paper, the release, our runs ({signs}, – none), and "
+        "in all."
     )
     return Table("table_claims", caption, numbers, text)

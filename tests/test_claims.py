@@ -53,6 +53,23 @@ def test_only_our_means_have_a_spread():
     }
 
 
+def test_a_comparison_is_asked_of_every_seed_and_a_level_beside_a_printed_figure_of_the_means():
+    seeds = [{"sweep": {"a": {"novel": a}, "b": {"novel": 0.5}}} for a in (0.95, 0.85, 0.45)]
+    lead = {"found": {"lead": "ours.sweep.a.novel - ours.sweep.b.novel"}, "holds": "lead > 0"}
+    level = {"holds": "ours.sweep.a.novel >= printed.novel"}
+
+    def verdict(tests, kind="ours"):
+        (row,) = check({}, [CLAIM | {kind: tests}], OURS, seeds)
+        return row["verdict"], row["checks"][kind]["found"].get("in_seeds")
+
+    assert verdict(lead) == ("does not hold", "2 of 3")
+    assert verdict(lead | {"direction": "lead > -0.1"}) == ("holds in direction", "2 of 3")
+    seeds.append({"sweep": {"a": {"novel": None}, "b": {"novel": 0.5}}})  # never reached
+    assert verdict(lead) == ("does not hold", "2 of 4")
+    assert verdict(level) == ("holds", None)
+    assert verdict(lead, kind="released") == ("holds", None)
+
+
 def test_our_runs_decide_before_the_release_before_the_paper_unless_the_claim_names_another():
     assert judged(ours=YES, paper=NO, released=NO)["verdict"] == "holds"
     assert judged(released=YES, paper=NO)["verdict"] == "holds"

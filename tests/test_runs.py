@@ -23,6 +23,7 @@ from ocrrlib.files import ROOT, InputError, atomic, write_text
 from ocrrlib.metrics import RUN, final, summary
 from ocrrlib.runs import read_about, read_results, run_grid, same_fit, sweep
 from ocrrlib.scenario import make_scenario
+from ocrrlib.systems import SYSTEMS
 from ocrrlib.tasks import Task, run_tasks
 from studies.costs import GROWTH
 
@@ -343,7 +344,7 @@ def test_a_row_alone_puts_a_system_into_the_comparison_the_costs_and_the_figures
 
 @pytest.mark.parametrize(
     "name, size, draw",
-    [("full_sweep", 162, "fresh"), ("storage_pareto", 36, "continued"), ("beyond", 5760, "fresh")],
+    [("full_sweep", 162, "fresh"), ("storage_pareto", 36, "continued"), ("beyond", 6300, "fresh")],
 )
 def test_grids_have_the_papers_sizes_without_repeats(name, size, draw):
     found = grid(name)
@@ -405,6 +406,22 @@ def test_fresh_rows_of_a_study_replace_published_ones_and_the_others_stay(tmp_pa
     about = read_about(tmp_path / "growth.parquet")
     assert about.keys() == {"protocol", "machine", "libraries", "date"}
     assert about["libraries"]["numpy"] == np.__version__
+
+
+def test_only_systems_that_are_declared_otherwise_than_published_run_again(tmp_path, monkeypatch):
+    there = [runs.published(name) for name in ("beyond", "beyond_rows")]
+    asked = []
+
+    def run_grid(new, datasets, **how):
+        asked.extend(new)
+        return [part[part["system"] == "ncm"] for part in there]
+
+    monkeypatch.setattr(runs, "run_grid", run_grid)
+    monkeypatch.setitem(SYSTEMS, "ncm", replace(SYSTEMS["ncm"], version=99))
+    found = runs.run_experiment("beyond", out=tmp_path, again=False)
+    assert {run.system for run in asked} == {"ncm"} and len(asked) == 3 * 3 * 20
+    assert_same(found, there[0])
+    assert_same(runs.published("beyond_rows", tmp_path), there[1])
 
 
 def test_a_rerun_of_an_experiment_leaves_the_published_bytes(tmp_path):
