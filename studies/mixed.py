@@ -17,12 +17,13 @@ from statsmodels.stats.multitest import multipletests
 
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.experiments import BEFORE, OURS, THREE
+from ocrrlib.metrics import Checkpoint
 from ocrrlib.policies import POLICIES
 from ocrrlib.runs import dataset_of, declared
 from ocrrlib.scenario import Scenario, make_scenario
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import SYSTEMS, make
-from studies.prior import RULES, SHOWN, by_rules, estimate
+from studies.prior import RULES, SHOWN, Followed, estimate
 from studies.results import Study
 from studies.statistics import REFERENCE, by_seed, differences, flip_p, t_intervals
 from studies.target import ALPHA
@@ -37,6 +38,7 @@ EVEN = "_even"
 _WANTED = ("static_linear", REFERENCE, "knn_lm", "ncm", "slda", "klda_held", BEFORE, OURS)
 _WANTED += tuple(name + EVEN for name in ("slda", "klda_held", BEFORE))
 COMPARED = tuple(name for name in _WANTED if name in SYSTEMS)
+COUNTED = ("mistakes_new", "mistakes_known", "corrections_new", "corrections_known")
 METRICS = ("met", "hm", "ausuc")  # that verdicts are given by
 STREAM = ["share", "few"]  # columns that name a stream
 CELL = [*STREAM, "dataset", "policy"]
@@ -87,36 +89,6 @@ def _a_fifth(y, rng):
     return order[taken]
 
 
-class Recorded:
-    """A system of which the class probabilities (C,) of stream items are kept, as they are met."""
-
-    def __init__(self, system):
-        self.system = system
-        self.p: list[np.ndarray] = []
-
-    def watch(self, Q):
-        return RecordedQueries(self.system.watch(Q), self.p)
-
-    def __getattr__(self, name):
-        return getattr(self.system, name)
-
-
-class RecordedQueries:
-    """The queries of a recorded system; stream items are asked one by one, in order."""
-
-    def __init__(self, queries, p):
-        self.queries = queries
-        self.p = p
-
-    def answers(self, rows):
-        if len(rows) == 1 and rows[0] == len(self.p):  # not one that is asked again
-            self.p.append(self.queries.predict_proba(rows)[0])
-        return self.queries.answers(rows)
-
-    def __getattr__(self, name):
-        return getattr(self.queries, name)
-
-
 # Runs
 
 
@@ -147,27 +119,47 @@ def run_system(setting: dict) -> list[dict]:
 def outcomes(system, scenario: Scenario, policy: str, estimated: bool = False) -> dict:
     """The last checkpoint of a run of a fitted system, and counts by kind of item.
 
-    With ``estimated``, also estimated shares of new classes, and the mistakes of replays.
+    With ``estimated``, also estimates of the share of new items, and counts of runs under them.
+    """
+    new = np.isin(np.arange(len(scenario.classes)), scenario.held_out)
+    copies = {rule: deepcopy(system) for rule in RULES if estimated}
+    followed = Followed(system, new) if estimated else system
+    start, last = _run(followed, scenario, policy)
+    found = last.scalars | {"start": start.original_acc} | counts(last, scenario, policy, new)
+    if estimated:
+        mass = system.predict_proba(scenario.X_stream)[:, new].sum(axis=1)
+        found["share_em"] = round(estimate(np.array(followed.mass)), SHOWN)
+        found["share_end"] = round(estimate(mass), SHOWN)
+    for rule, own in copies.items():
+        _, last = _run(Followed(own, new, rule), scenario, policy)
+        counted = counts(last, scenario, policy, new)
+        found |= {f"{name}_{rule}": counted[name] for name in COUNTED}
+    return found
+
+
+def _run(system, scenario, policy):
+    """The first and the last checkpoint of a fitted system."""
+    n = len(scenario.y_stream)
+    return run_stream(system, scenario, POLICIES[policy], every=n, fitted=True)
+
+
+def counts(last: Checkpoint, scenario: Scenario, policy: str, new: np.ndarray) -> dict:
+    """Items of new and of known classes, and how many were mistaken, how, and corrected.
+
+    ``new`` (C,) bool are the new classes, ``last`` is the checkpoint after the stream.
     """
     y = scenario.y_stream
-    followed = Recorded(system) if estimated else system
-    stream = run_stream(followed, scenario, POLICIES[policy], every=len(y), fitted=True)
-    start, last = stream
-    new = np.isin(np.arange(len(scenario.classes)), scenario.held_out)
     wrong = last.given != y
     corrected = wrong & POLICIES[policy].draws(scenario.seed, len(y))
-    found = last.scalars | {"start": start.original_acc}
-    counted = {"items": np.ones(len(y), bool), "mistakes": wrong, "corrections": corrected}
-    for name, which in counted.items():
+    answered_new = new[last.given]
+    found = {
+        "new_as_known": int((new[y] & ~answered_new).sum()),
+        "known_as_new": int((~new[y] & answered_new).sum()),
+    }
+    every = np.ones(len(y), bool)
+    for name, which in {"items": every, "mistakes": wrong, "corrections": corrected}.items():
         found[f"{name}_new"] = int((which & new[y]).sum())
         found[f"{name}_known"] = int((which & ~new[y]).sum())
-    answered_new = new[last.given]
-    found["new_as_known"] = int((new[y] & ~answered_new).sum())
-    found["known_as_new"] = int((~new[y] & answered_new).sum())
-    if estimated:
-        found |= by_rules(np.array(followed.p), y, new, corrected)
-        mass = system.predict_proba(scenario.X_stream)[:, new].sum(axis=1)
-        found["share_end"] = round(estimate(mass), SHOWN)
     return found
 
 
@@ -194,8 +186,8 @@ def run_mixed(seeds: Iterable[int] = range(20), **how) -> pd.DataFrame:
 def measured(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows with shares of the stream's items.
 
-    ``met``, ``met_known`` and ``met_new`` are those that were answered right, ``met_<rule>`` in a
-    replay; ``known_wrong`` and ``new_wrong`` those that were answered as the other kind.
+    ``met``, ``met_known`` and ``met_new`` are those that were answered right, ``met_<rule>`` under
+    a rule; ``known_wrong`` and ``new_wrong`` those that were answered as the other kind.
     ``share_new`` is the share of new ones, ``share_called`` that of items answered as new,
     ``share_told`` that of new ones among corrections. NaN where there is no such item.
     """

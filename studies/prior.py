@@ -1,7 +1,7 @@
 """The prior of new classes against known ones, estimated while items stream by.
 
-A prior of the proposed system is a rule: as soon as they are known, new classes together are as
-likely as known ones. Here the share of new classes is estimated, and answers are given again by it.
+The proposed system has a rule instead: as soon as they are known, new classes together are as
+likely as known ones. Here stream items are answered with an estimated share in place of one half.
 """
 
 import numpy as np
@@ -9,9 +9,8 @@ from scipy.special import logit
 
 from ocrrlib.metrics import best_known_and_new
 
-# Where the share comes from: EM on probabilities, kinds of corrections, the number of classes, or
-# the stream's own labels.
-RULES = ("em", "told", "each", "true")
+# Where the share comes from: EM on probabilities of the items so far, or corrections so far.
+RULES = ("em", "told")
 CLOSE = 1e-5  # an estimate stands when a step of EM moves it by less
 SHOWN = 4  # decimals of an estimate that are kept: beyond, rounding of sums and of EM would show
 
@@ -34,63 +33,68 @@ def estimate(mass: np.ndarray, start: float = 0.5) -> float:
     return share
 
 
-def estimates(mass: np.ndarray) -> np.ndarray:
-    """``estimate`` from the items before each of n, and from all; (n + 1,)."""
-    found = [0.5]
-    for n in range(1, len(mass) + 1):
-        found.append(estimate(mass[:n], found[-1]))
-    return np.array(found)
+def answers_under(share: float, p: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """Answers (m,) if new classes have the prior ``share`` in all, in place of one half.
 
-
-def replayed(log_p: np.ndarray, new: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """Answers (n,) if new classes had the prior ``share`` (n,) in all, in place of one half.
-
-    ``log_p`` (n, C) are log-probabilities under one half, ``new`` (C,) bool the new classes.
+    ``p`` (m, C) are class probabilities under one half, ``new`` (C,) bool the new classes.
     """
     # log p_new + log pi > log p_known + log(1 - pi)
-    known, other, lead = best_known_and_new(log_p, new)
+    with np.errstate(divide="ignore"):
+        known, other, lead = best_known_and_new(np.log(p), new)
     return np.where(lead > -logit(share), other, known)
 
 
-def shares(mass: np.ndarray, y: np.ndarray, new: np.ndarray, corrected: np.ndarray) -> dict:
-    """The share of new classes that each of ``RULES`` goes by at each of n items.
+class Followed:
+    """A system of which the probability of new classes, ``mass``, is kept for each stream item.
 
-    It knows the items before it only, but ``true`` is that of all. ``mass`` (n,) is as ``estimate``
-    takes it, ``y`` (n,) are the items' classes, ``corrected`` (n,) those that were, ``new`` (C,)
-    the new classes. ``told``: of corrections, one further of either kind added. ``each``: all
-    classes met are equally likely.
+    With a rule, a name in ``RULES``, it answers these items under the share that the rule
+    estimates from what came before. Test rows are answered as ever.
     """
-    is_new = new[y]
-    told_new = corrected & is_new
-    places = np.flatnonzero(told_new)
-    first = np.zeros(len(y), bool)
-    first[places[np.unique(y[places], return_index=True)[1]]] = True
-    n_new = _before(first)
-    return {
-        "em": estimates(mass)[:-1],
-        "told": (1 + _before(told_new)) / (2 + _before(corrected)),
-        "each": n_new / (n_new + np.count_nonzero(~new)),
-        "true": np.full(len(y), is_new.mean()),
-    }
+
+    def __init__(self, system, new: np.ndarray, rule: str | None = None):
+        self.system = system
+        self.new = new
+        self.rule = rule
+        self.mass: list[float] = []
+        self.share = 0.5  # that goes for the next item
+        self.told = np.ones(2)  # corrections of known and of new classes, and one of either
+
+    def watch(self, Q):
+        return FollowedQueries(self.system.watch(Q), self)
+
+    def correct(self, x, y):
+        self.told[int(self.new[y])] += 1
+        self.system.correct(x, y)
+        if self.rule == "told":
+            self.share = self.told[1] / self.told.sum()
+
+    def meet(self, p: np.ndarray) -> None:
+        """Take note of an item's class probabilities (C,)."""
+        self.mass.append(p[self.new].sum())
+        if self.rule == "em":
+            self.share = estimate(np.array(self.mass), self.share)
+
+    def __getattr__(self, name):
+        return getattr(self.system, name)
 
 
-def _before(which):
-    """How many of the items before each, (n,), are among ``which`` (n,) bool."""
-    return np.cumsum(which) - which
+class FollowedQueries:
+    """The queries of a followed system; stream items are asked one by one, in order."""
 
+    def __init__(self, queries, followed: Followed):
+        self.queries = queries
+        self.followed = followed
 
-def by_rules(p: np.ndarray, y: np.ndarray, new: np.ndarray, corrected: np.ndarray) -> dict:
-    """Mistakes in new and in known items, counted, if answers went by each of ``RULES``.
+    def answers(self, rows):
+        followed = self.followed
+        if len(rows) > 1 or rows[0] != len(followed.mass):  # a test, or an item asked again
+            return self.queries.answers(rows)
+        p = self.queries.predict_proba(rows)
+        found = self.queries.answers(rows)
+        if followed.rule:
+            found = answers_under(followed.share, p, followed.new)
+        followed.meet(p[0])
+        return found
 
-    ``p`` (n, C) are class probabilities of items when they were met; the rest is as in ``shares``.
-    Corrections stay those that were made. ``share_em`` is the estimate from all items.
-    """
-    mass = p[:, new].sum(axis=1)
-    with np.errstate(divide="ignore"):
-        log_p = np.log(p)
-    found = {"share_em": round(estimates(mass)[-1], SHOWN)}
-    for rule, share in shares(mass, y, new, corrected).items():
-        wrong = replayed(log_p, new, share) != y
-        found[f"mistakes_new_{rule}"] = int((wrong & new[y]).sum())
-        found[f"mistakes_known_{rule}"] = int((wrong & ~new[y]).sum())
-    return found
+    def __getattr__(self, name):
+        return getattr(self.queries, name)

@@ -13,7 +13,7 @@ from ocrrlib.stream import run_stream
 from ocrrlib.systems import make
 from studies import mixed, prior
 from studies.mixed import CELL, METRICS, MIXES, numbers, outcomes, turned
-from studies.prior import estimate, replayed, shares
+from studies.prior import estimate
 
 
 @pytest.fixture(scope="module")
@@ -108,16 +108,15 @@ def test_every_stream_and_policy_has_a_row_that_runs_again(monkeypatch, tiny):
     mixed._scenarios.cache_clear()
 
 
-def test_a_replay_by_one_half_gives_the_answers_that_were_given(small):
+def test_answers_under_one_half_are_those_of_the_system_and_a_larger_share_is_bolder(small):
     system = make("ledger_lda").fit(small.X_initial, small.y_initial, small.classes)
     for x, y in zip(small.X_stream[:20], small.y_stream[:20].tolist()):
         system.correct(x, y)
     new = np.isin(np.arange(12), small.held_out)
-    with np.errstate(divide="ignore"):
-        log_p = np.log(system.predict_proba(small.queries))
-    half = np.full(len(log_p), 0.5)
-    np.testing.assert_array_equal(replayed(log_p, new, half), system.predict(small.queries))
-    assert new[replayed(log_p, new, half + 0.5)].mean() > new[replayed(log_p, new, half)].mean()
+    p = system.predict_proba(small.queries)
+    half = prior.answers_under(0.5, p, new)
+    np.testing.assert_array_equal(half, system.predict(small.queries))
+    assert new[prior.answers_under(0.999, p, new)].sum() > new[half].sum()
 
 
 def test_em_finds_the_share_under_which_calibrated_probabilities_were_shifted():
@@ -130,14 +129,23 @@ def test_em_finds_the_share_under_which_calibrated_probabilities_were_shifted():
     assert 0 < estimate(np.zeros(8)) < 0.2 and estimate(np.zeros(0)) == 0.5
 
 
-def test_a_rule_knows_the_items_before_only():
-    y = np.array([0, 2, 2, 1, 3])
-    corrected = np.array([True, True, False, False, True])
-    found = shares(np.full(5, 0.5), y, np.array([False, False, True, True]), corrected)
-    np.testing.assert_allclose(found["told"], [1 / 2, 1 / 3, 2 / 4, 2 / 4, 2 / 4])
-    np.testing.assert_allclose(found["each"], [0, 0, 1 / 3, 1 / 3, 1 / 3])
-    np.testing.assert_allclose(found["true"], 0.6)
-    np.testing.assert_allclose(found["em"], prior.estimates(np.full(5, 0.5))[:-1])
+def test_a_rule_goes_by_what_came_before_and_is_followed_without_changing_the_system(small):
+    new = np.isin(np.arange(12), small.held_out)
+    runs = {}
+    for rule in (None, *prior.RULES):
+        system = make("ledger_lda").fit(small.X_initial, small.y_initial, small.classes)
+        followed = prior.Followed(system, new, rule)
+        *_, last = run_stream(followed, small, POLICIES["oracle"], fitted=True)
+        assert len(followed.mass) == len(small.y_stream)
+        assert followed.told.sum() == last.corrections + 2
+        runs[rule] = followed, last
+    *_, plain = run_stream(make("ledger_lda"), small, POLICIES["oracle"])
+    assert runs[None][1] == plain
+    np.testing.assert_array_equal(runs[None][1].given, plain.given)
+    told = runs["told"][0].told
+    assert runs["told"][0].share == told[1] / told.sum()
+    em = runs["em"][0]
+    assert em.share == pytest.approx(estimate(np.array(em.mass)), abs=1e-2)
 
 
 def test_verdicts_are_by_stream_and_one_that_changes_its_sign_is_reversed():
