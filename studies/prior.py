@@ -90,9 +90,10 @@ class FollowedQueries:
         if len(rows) > 1 or rows[0] != len(followed.mass):  # a test, or an item asked again
             return self.queries.answers(rows)
         p = self.queries.predict_proba(rows)
-        found = self.queries.answers(rows)
         if followed.rule:
             found = answers_under(followed.share, p, followed.new)
+        else:
+            found = self.queries.answers(rows)
         followed.meet(p[0])
         return found
 
