@@ -98,6 +98,7 @@ $(eval $(call made,13_correction_memory,,,table_memory))
 $(eval $(call made,14_label_names,,label_names,table_names))
 $(eval $(call made,15_headline,,,table1_headline))
 $(eval $(call made,16_products,,,table_product_claims table_products))
+$(eval $(call made,17_known_in_stream,,mixed,table_mixed table_mixed_shares))
 
 # A stopped or failed notebook leaves published files as they are.
 .PRECIOUS: $(foreach name,$(NOTEBOOKS),$(made.$(name)))
@@ -125,10 +126,11 @@ scale: settings  ## compare exact search and HNSW up to 10 million entries (hour
 compute: settings  ## measure the cost of corrections and predictions, on an idle machine
 	@$(RUN) TIMES=live notebooks/07_compute.ipynb $(NB)/07_compute.ipynb
 
-beyond: settings  ## compare all systems over 20 seeds, on harder streams, with names (over two hours)
+beyond: settings  ## compare all systems over 20 seeds, on harder streams, with names (three hours)
 	@$(RUN) BEYOND=live notebooks/09_beyond.ipynb $(NB)/09_beyond.ipynb
 	@$(RUN) BEYOND=live notebooks/10_streams.ipynb $(NB)/10_streams.ipynb
 	@$(RUN) BEYOND=live notebooks/14_label_names.ipynb $(NB)/14_label_names.ipynb
+	@$(RUN) BEYOND=live notebooks/17_known_in_stream.ipynb $(NB)/17_known_in_stream.ipynb
 
 # Products have an environment of their own, named by the content of its lock.
 BENCH := build/products

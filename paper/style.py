@@ -53,6 +53,7 @@ STYLES = {
     "klda_held": ("green", "o"),
     "ranpac": ("wine", "X"),
     "slda": ("sky", "d"),
+    "ncm": ("orange", "v"),
     "online_linear_tuned": ("pink", "P"),
 }
 # Colours of families, for figures with more systems than styles: by the module of a system in the

@@ -34,13 +34,15 @@ from ocrrlib.systems import SYSTEMS
 from ocrrlib.tasks import run_tasks
 from studies.boldness import BOLDNESS
 from studies.ledger_search import LEDGER_SEARCH
+from studies.mixed import MIXED
 from studies.names import LABEL_NAMES
 from studies.scale import SCALE
 from studies.streams import STREAMS
 
 # Checkpoints that are compared of a system that reads sentences: each of its runs takes minutes.
 FIRST = 3
-STUDIES = {study.name: study for study in (SCALE, LEDGER_SEARCH, STREAMS, LABEL_NAMES, BOLDNESS)}
+_STUDIES = (SCALE, LEDGER_SEARCH, STREAMS, LABEL_NAMES, BOLDNESS, MIXED)
+STUDIES = {study.name: study for study in _STUDIES}
 LARGEST = 10_000  # entries of a synthetic ledger that is searched again
 DEFAULTS = {"SECONDS": "60", "SAMPLE": "", "SEED": "", "SYSTEMS": "", "ALL": "", "JOBS": ""}
 
