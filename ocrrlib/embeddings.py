@@ -209,11 +209,19 @@ def embed(
     """
     tensors, about = _encoded(dataset, encoder)
     about["origin"]["revision"] = revision(encoder)
-    about["fingerprint"] = _assemble(tensors, about).fingerprint
+    return keep(tensors, about, path_of(dataset, encoder, folder))
+
+
+def keep(tensors: dict[str, Any], about: dict, path: Path) -> Embedded:
+    """Write halves or quantised rows and class ids to a file, and return it as read back.
+
+    ``about`` are the other fields of an ``Embedded``.
+    """
+    about = about | {"fingerprint": _assemble(tensors, about).fingerprint}
+    tensors = dict(tensors)
     for name, tensor in tensors.items():
         if tensor.dtype == np.int8:
             tensors[name] = np.frombuffer(zlib.compress(tensor, 9), np.uint8)
-    path = path_of(dataset, encoder, folder)
     with atomic(path) as temporary:
         # One metadata key only: safetensors does not keep their order.
         save_file(tensors, temporary, metadata={"about": json.dumps(about, sort_keys=True)})

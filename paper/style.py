@@ -69,12 +69,15 @@ FAMILIES = {
     "rivals.ledger_plda": "black",
 }
 ALONE = {"substrate": "vermilion"}  # systems that stand out of their family
+ELSEWHERE = {"trec": "TREC", "curekart": "Curekart"}
 POLICY_TITLES = {"oracle": "oracle", "random50": "random-50", "random10": "random-10"}
 
 
 def title_of(dataset: str) -> str:
     """Display name of a dataset; a dataset of the user's own keeps its name."""
-    return DATASETS[dataset].title if dataset in DATASETS else dataset
+    if dataset in DATASETS:
+        return DATASETS[dataset].title
+    return ELSEWHERE.get(dataset, dataset)
 
 
 def cell_title(dataset: str, policy: str) -> str:
