@@ -10,6 +10,11 @@ Numbers are little-endian, words UTF-8, hashes SHA-256. The content of an entry 
         0x00  text            only if the entry has a text
     )
 
+An entry of a file may have an act, see ``ocrrlib.memory.acts``. It is hashed before the words, and
+the highest bit of the length of x tells so::
+
+    commitment = SHA-256(salt, length of x + 2**31, x, length of act as uint32, act, words as above)
+
 Then the entry, in the form of an RFC 6962 leaf, so that entry hashes are also the leaves of a
 Merkle tree (see ``ocrrlib.memory.tree``)::
 
@@ -38,6 +43,7 @@ from ocrrlib.search import Entries
 from ocrrlib.shared import shared
 
 GENESIS = bytes(32)  # the hash before the first entry of a ledger in memory
+HAS_ACT = 2**31  # added to the length of x, which is never as long
 
 _pack_length = struct.Struct("<I").pack
 _pack_link = struct.Struct("<7sQq").pack
@@ -49,13 +55,22 @@ def file_genesis(about: str) -> bytes:
 
 
 def commitment(
-    salt: bytes, x: bytes, label: str, author: str = "", text: str | None = None
+    salt: bytes,
+    x: bytes,
+    label: str,
+    author: str = "",
+    text: str | None = None,
+    act: str | None = None,
 ) -> bytes:
     """Return the commitment to an entry's content; ``x`` are the bytes of its embedding."""
     words = f"{label}\0{author}"
     if text is not None:
         words += f"\0{text}"
-    return sha256(salt + _pack_length(len(x)) + x + words.encode()).digest()
+    if act is None:
+        return sha256(salt + _pack_length(len(x)) + x + words.encode()).digest()
+    acted = act.encode()
+    sizes = _pack_length(len(x) | HAS_ACT), _pack_length(len(acted))
+    return sha256(salt + sizes[0] + x + sizes[1] + acted + words.encode()).digest()
 
 
 def entry_hash(place: int, time: int, committed: bytes, previous: bytes) -> bytes:

@@ -38,6 +38,17 @@ class Entries:
         self._y = _grown(np.asarray(y, np.int64), self.size)
         self._born = np.arange(len(self._y))
 
+    @classmethod
+    def sharing(cls, X: np.ndarray, y: np.ndarray) -> Entries:
+        """Entries whose vectors X (n, d) are not copied until one is added."""
+        entries = cls(X[:0], y[:0])
+        entries._X = X
+        entries._y = np.asarray(y, np.int64)
+        entries._born = np.arange(len(X))
+        entries.size = len(X)
+        entries.writes = len(X)
+        return entries
+
     @property
     def X(self) -> np.ndarray:
         return self._X[: self.size]

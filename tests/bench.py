@@ -146,7 +146,7 @@ def used(n, folder, dim=384):
     opened, memory = timed(CorrectionMemory.open, path)
     with memory:
         held = here.memory_info().rss - before
-        X = memory.entries.X
+        X = memory.counted.X
         asked = np.median([timed(memory.predict, x)[0] for x in X[:20].copy()])
         read = np.median([timed(X.view(np.int32).max)[0] for _ in range(20)])
         return commits(memory, X[0].copy()), asked / read, held / X.nbytes, learnt, opened

@@ -145,7 +145,7 @@ OTHER_ENCODERS = {
 def test_another_encoder_of_the_same_name_is_refused(path, one, other):
     with CorrectionMemory.open(path, one()) as memory:
         memory.learn(["zeta", "xi"], ["a", "b"])
-        x = memory.entries.X[0]
+        x = memory.counted.X[0]
     with refused("another encoder"):
         CorrectionMemory.open(path, other())
     with CorrectionMemory.open(path, one()) as memory:
@@ -291,7 +291,7 @@ def test_an_encoder_is_loaded_only_for_texts_unless_it_is_given(path, monkeypatc
     monkeypatch.setattr("ocrrlib.memory.memory.load_encoder", lambda name: partial(counted, seed=7))
     with CorrectionMemory.open(path) as memory:
         assert memory.verify() is None
-        assert memory.predict(memory.entries.X[0]).label == "lost"
+        assert memory.predict(memory.counted.X[0]).label == "lost"
         with refused("another encoder some/model"):
             memory.predict("a card")
         with refused("another encoder some/model"):
@@ -330,7 +330,7 @@ def test_of_two_processes_that_make_a_file_with_two_encoders_one_is_refused(tmp_
         with CorrectionMemory.open(path) as memory:
             (author,) = set(memory.table()["author"])
             expected = Encoder(int(author)).encode(["my card", "a pin"])
-            np.testing.assert_allclose(memory.entries.X, widen(halve(expected)), atol=1e-3)
+            np.testing.assert_allclose(memory.counted.X, widen(halve(expected)), atol=1e-3)
 
 
 @pytest.mark.slow
@@ -560,14 +560,14 @@ def test_labels_and_entries_are_right_at_once_after_an_entry_was_forgotten(memor
     with CorrectionMemory.open(memory.path) as other:
         memory.correct(X[0], "another")
         assert other.labels == memory.labels == [*dict.fromkeys(LABELS), "another"]
-        assert len(other.entries.y) == 61
+        assert len(other.counted.y) == 61
         memory.forget(60)
-        assert len(memory.entries.y) == 60
+        assert len(memory.counted.y) == 60
         assert memory.labels == list(dict.fromkeys(LABELS)) == other.labels
-        np.testing.assert_array_equal(other.entries.y, memory.entries.y)
+        np.testing.assert_array_equal(other.counted.y, memory.counted.y)
         with refused("zero byte"):
             memory.learn(X[:2], ["x", "a\0b"])
-        assert len(memory.entries.y) == 60
+        assert len(memory.counted.y) == 60
 
 
 def test_heads_and_proofs_hold_after_an_entry_was_forgotten(forgotten):
@@ -614,7 +614,7 @@ def test_all_entries_but_those_erased_are_exported(memory, tmp_path):
     memory.export(tmp_path / "a.jsonl")
     lines = (tmp_path / "a.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines[:2]] == [
-        memory.entry(place) | {"text": None} for place in (0, 1)
+        memory.entry(place) | {"text": None, "act": None} for place in (0, 1)
     ]
 
 

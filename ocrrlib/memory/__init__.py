@@ -8,10 +8,11 @@ One module a format shows others what a file holds: ``tree``, ``keys``, ``notes`
 ``proofs``, ``witnesses``; ``texts`` reads them after editors and mail.
 """
 
+from ocrrlib.memory.answers import Answer, Neighbour
 from ocrrlib.memory.file import Broken, verify
 from ocrrlib.memory.heads import Head
 from ocrrlib.memory.keys import COSIGNATURE, SIGNATURE, Key
-from ocrrlib.memory.memory import Answer, CorrectionMemory, Neighbour
+from ocrrlib.memory.memory import CorrectionMemory
 from ocrrlib.memory.proofs import proven
 from ocrrlib.memory.witnesses import request, witness
 

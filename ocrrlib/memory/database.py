@@ -1,8 +1,9 @@
 """The SQLite database in which a ledger is kept: its tables, settings and rows.
 
 Table ``about`` has one row: JSON of format version, origin (name of the ledger), encoder, and for
-texts its probe. Table ``entries`` has a ``Row`` an entry. A database with any other table, index,
-view or trigger is refused.
+texts its probe. Table ``entries`` has a ``Row`` an entry; its column ``act`` comes with the first
+entry that has one, and releases that do not know it refuse the file. A database with any other
+table, index, view or trigger is refused.
 """
 
 import json
@@ -32,11 +33,9 @@ SCHEMA = [
     "previous BLOB NOT NULL, hash BLOB NOT NULL, "
     "salt BLOB, label TEXT, author TEXT, text TEXT, x BLOB) STRICT",
 ]
-INSERT = f"INSERT INTO entries VALUES ({', '.join('?' * len(Row._fields))})"
-ERASE = (
-    "UPDATE entries SET salt = NULL, label = NULL, author = NULL, text = NULL, x = NULL "
-    "WHERE place = ?"
-)
+SCHEMA_WITH_ACTS = [SCHEMA[0], SCHEMA[1].replace("x BLOB)", "x BLOB, act TEXT)")]
+ADD_ACTS = "ALTER TABLE entries ADD COLUMN act TEXT"
+CONTENT = "salt", "label", "author", "text", "x", "act"
 
 
 def connect(path: Path, encoder: Callable[[], tuple[str, str]] | None = None) -> sqlite3.Connection:
@@ -54,7 +53,7 @@ def connect(path: Path, encoder: Callable[[], tuple[str, str]] | None = None) ->
             keep_log(base)
             _create(base, path.stem, about)
             sync_to_disk(path.parent)
-        check_tables(base)
+        has_acts(base)
     except BaseException:
         close_unchanged(base, path)
         raise
@@ -87,7 +86,7 @@ def _connected_to_read(path):
     else:
         base = _connected(path, "immutable=1")
     try:
-        check_tables(base)
+        has_acts(base)
     except BaseException:
         base.close()
         raise
@@ -186,10 +185,28 @@ def _tables(base):
     return [sql for (sql,) in found]
 
 
-def check_tables(base: sqlite3.Connection):
-    """Raise ``sqlite3.DatabaseError`` unless the tables are those of a ledger, and no more."""
-    if _tables(base) != SCHEMA:  # a trigger would change what is written
+def has_acts(base: sqlite3.Connection) -> bool:
+    """Whether entries of a ledger have acts.
+
+    Raises ``sqlite3.DatabaseError`` unless the tables are those of a ledger, and no more.
+    """
+    tables = _tables(base)
+    if tables not in (SCHEMA, SCHEMA_WITH_ACTS):  # a trigger would change what is written
         raise sqlite3.DatabaseError("it is something else, or its tables were changed")
+    return tables == SCHEMA_WITH_ACTS
+
+
+def insert(base: sqlite3.Connection, rows: list[Row], acts: bool):
+    """Write rows; ``acts`` tells whether the table has these."""
+    width = len(Row._fields) if acts else len(Row._fields) - 1
+    values = ", ".join("?" * width)
+    base.executemany(f"INSERT INTO entries VALUES ({values})", [row[:width] for row in rows])
+
+
+def erase(base: sqlite3.Connection, place: int, acts: bool):
+    """Overwrite salt and content of an entry; ``acts`` tells whether the table has these."""
+    nothing = ", ".join(f"{name} = NULL" for name in (CONTENT if acts else CONTENT[:-1]))
+    base.execute(f"UPDATE entries SET {nothing} WHERE place = ?", [place])
 
 
 def read_about(base: sqlite3.Connection) -> tuple[str, str, str | None, str | None]:

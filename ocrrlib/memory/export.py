@@ -31,15 +31,14 @@ def to_table(rows: list[Row]) -> "pd.DataFrame":
 def export(rows: list[Row], path: str | os.PathLike) -> None:
     """Write rows to a file, whole or not at all, in the format of its ending.
 
-    Erased entries and those that say so are left out: an export holds what can be learnt. Raises
-    ``InputError`` if the format is unknown, the path is that of a database, whatever its name, or
-    the file cannot be written.
+    Raises ``InputError`` if the format is unknown, the path is that of a database, whatever its
+    name, or the file cannot be written.
     """
     path = Path(path)
     write = pick("ending of an export", path.suffix.lower(), WRITERS)
     with atomic(path) as temporary:
         _check_is_no_database(path)
-        write([row for row in rows if row.x], temporary)
+        write(rows, temporary)
 
 
 def _check_is_no_database(path):

@@ -16,16 +16,18 @@ from typing import Protocol
 
 from ocrrlib.chain import Fault, file_genesis, verify_entry
 from ocrrlib.files import InputError
+from ocrrlib.memory.acts import act_text, read_act
 from ocrrlib.memory.damage import diagnose
 from ocrrlib.memory.database import (
-    ERASE,
-    INSERT,
-    check_tables,
+    ADD_ACTS,
     close_unchanged,
     connect,
     connect_to_read,
     emptied_log,
+    erase,
+    has_acts,
     identity,
+    insert,
     keep_log,
     last_change,
     read_about,
@@ -36,7 +38,7 @@ from ocrrlib.memory.database import (
 from ocrrlib.memory.heads import Head
 from ocrrlib.memory.keys import Key
 from ocrrlib.memory.proofs import proof_text
-from ocrrlib.memory.rows import FIELDS, Content, Row, is_whole, new_rows
+from ocrrlib.memory.rows import FIELDS, FIELDS_BEFORE, Content, Row, is_whole, new_rows
 from ocrrlib.memory.tree import Tree
 from ocrrlib.memory.witnesses import request
 
@@ -165,8 +167,13 @@ class LedgerFile(AbstractContextManager):
             rows = list(islice(new, BLOCK))
             if not rows:
                 break
-            self._base.executemany(INSERT, rows)
+            acts = self._acts
+            if not acts and any(row.act for row in rows):
+                self._base.execute(ADD_ACTS)
+                acts = True
+            insert(self._base, rows, acts)
             self._take(rows)
+            self._acts = acts  # now: a failure until here leaves the table as it was
         return range(start, len(self._tree))
 
     def erase(self, place: int, author: str = ""):
@@ -181,11 +188,13 @@ class LedgerFile(AbstractContextManager):
             was_erased = "salt" not in entry
             if not was_erased:
                 if not entry["x"]:
-                    raise InputError(
-                        f"entry {place} tells of an erasure: there is nothing to erase"
-                    )
-                self.append([("", author, str(entry["place"]), b"")])
-                self._base.execute(ERASE, [entry["place"]])
+                    what = "is an act, to be undone" if "act" in entry else "tells of an erasure"
+                    raise InputError(f"entry {place} {what}: there is nothing to erase")
+                act = read_act(entry.get("act"))
+                replaces = {name: act[name] for name in act.keys() & {"replaces"}}
+                told = Content("", author, str(entry["place"]), b"", act_text(replaces))
+                self.append([told])
+                erase(self._base, entry["place"], self._acts)
                 self._restart()  # the observer has it
         self._holds_erased = True
         if not self._log_got_empty():
@@ -217,7 +226,7 @@ class LedgerFile(AbstractContextManager):
         """Return the fields of an entry, bytes in hexadecimal digits, without those erased."""
         with self._locked():
             self._catch_up()
-            select = f"SELECT {FIELDS} FROM entries WHERE place = ?"
+            select = f"SELECT {self._fields} FROM entries WHERE place = ?"
             found = self._base.execute(select, [index(place)]).fetchone()
         if found is None:
             raise InputError(f"there is no entry {place!r} in {self.path}")
@@ -230,7 +239,8 @@ class LedgerFile(AbstractContextManager):
     def rows(self) -> list[Row]:
         """Return all entries."""
         with self.snapshot():
-            found = self._base.execute(f"SELECT {FIELDS} FROM entries ORDER BY place").fetchall()
+            select = f"SELECT {self._fields} FROM entries ORDER BY place"
+            found = self._base.execute(select).fetchall()
         return [Row(*values) for values in found]
 
     def root(self, size: int) -> bytes:
@@ -278,6 +288,13 @@ class LedgerFile(AbstractContextManager):
             path = self._tree.consistency_proof(old.size, newest.size)
         return request(old.size, path, newest)
 
+    def known_size(self, head: Head | str) -> int:
+        """Return the size of a head; ``InputError`` unless the file extends it."""
+        with self._locked():
+            old = Head.read(head)
+            self._check_extends(old, self.head())
+        return old.size
+
     def _check_extends(self, old, newest):
         extends = old.origin == newest.origin and old.size <= newest.size
         if not extends or old.root != self.root(old.size):
@@ -306,8 +323,13 @@ class LedgerFile(AbstractContextManager):
                 f"cannot use {self.path} as a correction memory ({why}): {remedy}"
             ) from error
 
+    @property
+    def _fields(self):
+        return FIELDS if self._acts else FIELDS_BEFORE
+
     def _restart(self):
         """Forget all rows."""
+        self._acts = False  # whether the table has them
         self._tree = Tree()
         self._newest = self._genesis  # hash of the newest entry
         self._time = 0  # of the newest entry
@@ -322,7 +344,7 @@ class LedgerFile(AbstractContextManager):
         version = self._base.execute("PRAGMA data_version").fetchone()
         if version == self._version:
             return
-        check_tables(self._base)
+        self._acts = has_acts(self._base)
         size = len(self._tree)
         if size:
             self._check_newest(size - 1)
@@ -349,7 +371,7 @@ class LedgerFile(AbstractContextManager):
         Returns the places of erasures without a tombstone, and of tombstones without an erasure.
         """
         first = len(self._tree) or -(2**63)  # not 0: no place below is overlooked
-        select = f"SELECT {FIELDS} FROM entries WHERE place >= ? ORDER BY place"
+        select = f"SELECT {self._fields} FROM entries WHERE place >= ? ORDER BY place"
         cursor = self._base.execute(select, [first])
         room = size_on_disk(self.path)
         try:
@@ -382,7 +404,7 @@ class LedgerFile(AbstractContextManager):
                 raise Broken(self.path, fault)
             if row.salt is None:
                 self._erased.add(place)
-            elif not row.x:
+            elif not row.x and row.text is not None:
                 self._tombstones.add(int(row.text))
             previous = row.hash
 

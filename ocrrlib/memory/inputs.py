@@ -1,6 +1,7 @@
 """What callers give to a correction memory, checked at the door: texts, vectors, labels."""
 
 from collections.abc import Iterable, Iterator, Mapping, Set
+from datetime import UTC, datetime
 from operator import index
 from typing import Any
 
@@ -53,9 +54,8 @@ def labels_of(values: Any) -> list[str]:
 def short_enough(contents: Iterable[Content]) -> Iterator[Content]:
     """Yield contents; ``InputError`` names the first row that is longer than a file may hold."""
     for place, content in enumerate(contents):
-        label, author, text, x = content
-        words = (word for word in (label, author, text) if word)
-        size = len(x) + sum(len(word.encode(errors="replace")) for word in words)
+        words = (word for word in content if isinstance(word, str))
+        size = len(content.x) + sum(len(word.encode(errors="replace")) for word in words)
         if size > LONGEST - HASHES:
             raise InputError(
                 f"row {place} has {size} bytes of text, label, author and vector, more than "
@@ -70,6 +70,23 @@ def place_of(value: Any) -> int:
         return index(value)
     except TypeError as error:
         raise InputError(f"{_shown(value)} is no place of an entry: give an integer") from error
+
+
+def time_of(value: Any) -> datetime | None:
+    """A time, from one or from text in ISO 8601, UTC unless it says otherwise; None from None.
+
+    Raises ``InputError`` if it is none.
+    """
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value.strip())
+        except ValueError as error:
+            raise InputError(f"{_shown(value)} is no time: give one as 2026-01-31T08:00") from error
+    if value is not None and not isinstance(value, datetime):
+        raise InputError(f"{_shown(value)} is no time: give a datetime, or text")
+    if value is not None and value.tzinfo is None:
+        return value.replace(tzinfo=UTC)
+    return value
 
 
 def _listed(what, values):

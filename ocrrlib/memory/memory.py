@@ -1,14 +1,13 @@
 """A correction memory for applications: it learns, answers, is corrected and forgets."""
 
-import importlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -16,67 +15,32 @@ from ocrrlib.chain import Fault
 from ocrrlib.embeddings import halve, widen
 from ocrrlib.encoders import load_encoder, name_of
 from ocrrlib.files import InputError
+from ocrrlib.memory import changes
+from ocrrlib.memory.acts import act_text, checked_about
+from ocrrlib.memory.answers import Answer, Answering
 from ocrrlib.memory.export import export, to_table
 from ocrrlib.memory.file import LedgerFile
 from ocrrlib.memory.heads import Head
+from ocrrlib.memory.history import Entry, History, counting, history, listed
 from ocrrlib.memory.identity import TextEncoder, read_probe
-from ocrrlib.memory.inputs import is_single, labels_of, place_of, short_enough, texts_and_vectors
+from ocrrlib.memory.inputs import (
+    is_single,
+    labels_of,
+    place_of,
+    short_enough,
+    texts_and_vectors,
+    time_of,
+)
 from ocrrlib.memory.keys import Key
+from ocrrlib.memory.past import Past
+from ocrrlib.memory.rows import Content
 from ocrrlib.memory.vectors import Vectors
 from ocrrlib.search import Entries
 
 if TYPE_CHECKING:
     import pandas as pd
 
-NEIGHBOURS = 5  # shown beside an answer
-LEAST_ROOM = 16  # classes that a reader is made for at least
 SOME = 100  # first and newest entries, among whose texts are those that tell an encoder
-
-
-class Neighbour(NamedTuple):
-    """An entry near a query."""
-
-    entry: int
-    label: str
-    text: str | None
-    cosine: float
-    when: datetime
-
-
-class Answer(NamedTuple):
-    """The answer to a query: a class, its probability, and the nearest entries, best first."""
-
-    label: str
-    confidence: float
-    neighbours: list[Neighbour]
-
-
-class Reader(Protocol):
-    """A system that answers from shared entries: in the registry, ``substrate`` or a subclass.
-
-    ``entries`` are those it reads, ``n_classes`` is the number of class ids that it was made for.
-    """
-
-    entries: Entries
-    n_classes: int
-
-    def read(self, entries: Entries, n_first: int, n_classes: int) -> Self:
-        """Fit on the first ``n_first`` entries; later ones are read as corrections when asked."""
-
-    def answer(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Answer rows (m, d): class ids (m,), probabilities (m, C), cosines and slots (m, k)."""
-
-
-def _make_reader(name: str) -> Reader:
-    """Make a reader by its name in the registry of systems.
-
-    The registry is imported here, when a memory is opened, so that this package depends on no
-    system. Raises ``InputError`` if there is no such system, or it cannot read a ledger.
-    """
-    reader = importlib.import_module("ocrrlib.systems").make(name)
-    if not hasattr(reader, "read") or not hasattr(reader, "answer"):
-        raise InputError(f"{name} reads no ledger: give substrate or ledger_lda")
-    return reader
 
 
 class CorrectionMemory(AbstractContextManager):
@@ -97,9 +61,7 @@ class CorrectionMemory(AbstractContextManager):
     """
 
     def __init__(self, path: str | PathLike, encoder: object = None, reader: str = "substrate"):
-        _make_reader(reader)  # refuse a wrong name before the file is made
-        self._reader_name = reader
-        self._reader = None
+        self._answering = Answering(reader)  # a wrong name is refused before the file is made
         self._given_encoder = encoder
         self._is_checked = False  # whether the encoder is that of the file
         self._vectors = Vectors(Path(path))
@@ -166,17 +128,17 @@ class CorrectionMemory(AbstractContextManager):
 
     @property
     def labels(self) -> list[str]:
-        """All labels, oldest first; a class id in ``entries``, if read next, is a position here."""
+        """All labels that count, oldest first; a class id in ``counted`` is a position here."""
         with self._ledger.snapshot():
-            return list(self._vectors.labels)
+            return list(self._vectors.counted.labels)
 
     @property
-    def entries(self) -> Entries:
-        """Vectors and class ids of the entries that are not erased, as of the last call."""
-        if not self._vectors.places:  # dropped by an erasure or a failed write
+    def counted(self) -> Entries:
+        """Vectors and class ids of the entries that count, as of the last call."""
+        if not self._vectors.held.written:  # dropped by an erasure or a failed write
             with self._ledger.snapshot():
-                return self._vectors.entries
-        return self._vectors.entries
+                return self._vectors.counted.entries
+        return self._vectors.counted.entries
 
     # Learning and answering
 
@@ -186,30 +148,18 @@ class CorrectionMemory(AbstractContextManager):
         labels: Iterable[str | float],
         by: str = "",
         vectors: Sequence[np.ndarray] | np.ndarray | None = None,
+        about: Iterable[Mapping | None] | None = None,
     ) -> range:
         """Append texts (n,), or vectors (n, d), with their labels (n,), all or none.
 
         Lists, arrays, columns of tables and generators will do. Labels are words or whole numbers,
         see ``ocrrlib.labels``. ``by`` is the author, kept in each entry; ``vectors`` (n, d) are
-        those of the texts, where they are known. Returns the places of the new entries. Raises
-        ``InputError`` if a row is no text or no label, or is too long, their numbers differ, or the
+        those of the texts, where they are known; ``about`` (n,) are small JSON objects of your own,
+        as a ticket's number. Returns the places of the new entries. Raises ``InputError`` if a row
+        is no text or no label, or is too long, a label is retired, their numbers differ, or the
         vectors have another length than those held or those of the file's encoder.
         """
-        texts, X = texts_and_vectors(texts, vectors)
-        labels = labels_of(labels)
-        n_vectors = len(texts) if X is None else len(X)
-        if not len(labels) == len(texts) == n_vectors:
-            raise InputError(
-                f"there are {len(texts)} rows, {len(labels)} labels and {n_vectors} vectors: "
-                "give one of each"
-            )
-        X = self._unit_rows(texts, X)
-        contents = ((label, str(by), text, x.tobytes()) for label, text, x in zip(labels, texts, X))
-        with self._ledger.transaction():
-            if not self._vectors.places:
-                self._check_length(X.shape[1])
-            self._vectors.admit(*X.shape)
-            return self._ledger.append(short_enough(contents))
+        return self._learn(texts, labels, by, vectors, about)
 
     def correct(
         self,
@@ -217,56 +167,70 @@ class CorrectionMemory(AbstractContextManager):
         label: str | float,
         by: str = "",
         vector: np.ndarray | None = None,
+        replaces: int | None = None,
+        about: Mapping | None = None,
     ) -> int:
-        """Append a text, or a vector (d,), with its right label; return its place."""
+        """Append a text, or a vector (d,), with its right label; return its place.
+
+        The entry that it ``replaces``, by its place, does not count any more. Raises as ``learn``
+        does, and if there is no such entry, or it did not count before.
+        """
         vectors = None if vector is None else [vector]
-        return self.learn([text], [label], by, vectors)[0]
+        return self._learn([text], [label], by, vectors, [about], replaces)[0]
+
+    def _learn(self, texts, labels, by, vectors, about, replaces=None):
+        texts, X = texts_and_vectors(texts, vectors)
+        labels = labels_of(labels)
+        notes = [{}] * len(texts) if about is None else [checked_about(one) for one in about]
+        n_vectors = len(texts) if X is None else len(X)
+        if not len(labels) == len(texts) == n_vectors == len(notes):
+            raise InputError(
+                f"there are {len(texts)} rows, {len(labels)} labels, {n_vectors} vectors and "
+                f"{len(notes)} notes: give one of each"
+            )
+        X = self._unit_rows(texts, X)
+        with self._ledger.transaction():
+            if not self._vectors.held.written:
+                self._check_length(X.shape[1])
+            self._vectors.admit(*X.shape)
+            meaning = self._vectors.meaning
+            changes.check_not_retired(dict.fromkeys(labels), meaning)
+            act = {}
+            if replaces is not None:
+                act = changes.replace(self._ledger.entry(place_of(replaces)), meaning)
+            contents = (
+                Content(label, str(by), text, x.tobytes(), act_text(note | act))
+                for label, text, x, note in zip(labels, texts, X, notes)
+            )
+            return self._ledger.append(short_enough(contents))
 
     def predict(self, query: str | np.ndarray | Iterable) -> Answer | list[Answer]:
         """Answer a text or vector (d,), or each of texts (m,) or vectors (m, d) in a list.
 
-        Raises ``InputError`` if the memory is empty, a row is no text, or a vector has another
-        length.
+        Raises ``InputError`` if no entry counts, a row is no text, or a vector has another length.
         """
         single = is_single(query)
         X = self._unit_rows(*texts_and_vectors([query] if single else query))
         with self._ledger.snapshot():
-            if not self._vectors.places:
+            counted = self._vectors.counted
+            if not counted.written:
                 raise InputError(f"{self.path} is empty: learn first")
             self._vectors.admit(0, X.shape[1])
-            ids, probabilities, cosines, slots = self._current_reader().answer(X)
-            answers = []
-            for row, id in enumerate(ids):
-                near = self._neighbours(cosines[row, :NEIGHBOURS], slots[row, :NEIGHBOURS])
-                confidence = min(1.0, float(probabilities[row, id]))  # a sum of rounded parts
-                answers.append(Answer(self._vectors.labels[id], confidence, near))
+            answers = self._answering.answers(X, counted, self._ledger.entry)
         return answers[0] if single else answers
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """Encode texts (n,) as ``correct`` and ``predict`` do: unit rows (n, d) float32."""
         return self._unit_rows(*texts_and_vectors(texts))
 
-    def _current_reader(self):
-        """The reader of the entries held; made anew if these were dropped or it lacks classes."""
-        vectors = self._vectors
-        n_classes = len(vectors.labels)
-        reader = self._reader
-        if reader is None or reader.entries is not vectors.entries or reader.n_classes < n_classes:
-            # Rounded up to a power of two, so that new labels seldom ask for a new reader.
-            room = max(LEAST_ROOM, 1 << (n_classes - 1).bit_length())
-            reader = _make_reader(self._reader_name)
-            self._reader = reader.read(vectors.entries, vectors.n_first, room)
-        return self._reader
+    def at(self, head: Head | str) -> Past:
+        """The memory as it was under an earlier head, to be asked: the same answers as then.
 
-    def _neighbours(self, cosines, slots):
-        near = []
-        for cosine, slot in zip(cosines.tolist(), slots.tolist()):
-            if slot < 0:  # there are fewer entries
-                continue
-            entry = self.entry(self._vectors.places[slot])
-            when = datetime.fromtimestamp(entry["time"] / 1e6, UTC)
-            near.append(Neighbour(entry["place"], entry["label"], entry.get("text"), cosine, when))
-        return near
+        Raises ``InputError`` if the file does not extend the head.
+        """
+        size = self._ledger.known_size(head)
+        reader = self._answering.name
+        return Past(size, self._ledger, self._vectors, self._unit_rows, reader)
 
     def _unit_rows(self, texts, X):
         """Unit rows (n, d) float32 of vectors X (n, d), or of texts if these came alone."""
@@ -322,16 +286,86 @@ class CorrectionMemory(AbstractContextManager):
         Of those in the first and the newest entries: the first, the newest and the two longest.
         """
         with self._ledger.snapshot():
-            places = self._vectors.places
-            slots = range(len(places))
+            held = self._vectors.held
+            slots = range(len(held.written))
             texts = {}
             for slot in sorted({*slots[:SOME], *slots[-SOME:]}):
-                text = self._ledger.entry(places[slot]).get("text")
+                text = self._ledger.entry(held.written[slot].place).get("text")
                 if text is not None:
                     texts[slot] = text
             longest = sorted(texts, key=lambda slot: len(texts[slot]))[-2:]
             telling = sorted({*list(texts)[:1], *list(texts)[-1:], *longest})
-            return [texts[slot] for slot in telling], self._vectors.entries.X[telling]
+            return [texts[slot] for slot in telling], held.entries.X[telling]
+
+    # Entries that change what others mean, see ``ocrrlib.memory.meaning``
+
+    def undo(self, place: int, by: str = "") -> int:
+        """Undo an entry: a correction does not count any more, an act is off, an undo, too.
+
+        Returns the place of the new entry. Raises ``InputError`` if there is no such entry, or it
+        cannot be undone.
+        """
+        with self._ledger.transaction():
+            entry = self._ledger.entry(place_of(place))
+            return self._act(changes.undo(entry, self._vectors.meaning), by)
+
+    def rename(self, old: str | float, new: str | float, by: str = "") -> int:
+        """Give a label another name in all entries so far; return the place of the new entry.
+
+        Raises ``InputError`` if there is no such label, or the new one is there.
+        """
+        old, new = labels_of([old, new])
+        with self._ledger.transaction():
+            vectors = self._vectors
+            return self._act(changes.rename(old, new, vectors.counted.labels, vectors.meaning), by)
+
+    def merge(self, labels: Iterable[str | float], into: str | float, by: str = "") -> int:
+        """Make one label of several in all entries so far; return the place of the new entry.
+
+        ``into`` may be one of them, or another one, or new. Raises ``InputError`` if one of the
+        labels is not there, or ``into`` is retired.
+        """
+        *old, into = labels_of([*labels, into])
+        with self._ledger.transaction():
+            vectors = self._vectors
+            return self._act(changes.merge(old, into, vectors.counted.labels, vectors.meaning), by)
+
+    def retire(self, label: str | float, by: str = "") -> int:
+        """Answer a label no more, and refuse corrections with it; return the new entry's place.
+
+        Raises ``InputError`` if there is no such label.
+        """
+        (label,) = labels_of([label])
+        with self._ledger.transaction():
+            vectors = self._vectors
+            return self._act(changes.retire(label, vectors.counted.labels, vectors.meaning), by)
+
+    def _act(self, act, by):
+        content = Content("", str(by), None, b"", act_text(act))
+        return self._ledger.append(short_enough([content]))[0]
+
+    def entries(
+        self,
+        label: str | float | None = None,
+        by: str | None = None,
+        since: datetime | str | None = None,
+        like: str | None = None,
+    ) -> list[Entry]:
+        """List the entries that count: of a label, an author, since a time, with a part of a text.
+
+        Labels are those that entries count as. Texts are compared in any case, times in UTC unless
+        they say otherwise.
+        """
+        wanted = None if label is None else labels_of([label])[0]
+        return listed(self._ledger.rows(), wanted, by, time_of(since), like)
+
+    def history(self, place: int) -> History:
+        """Tell what became of an entry: what it counts as, and what happened to it, in order.
+
+        Raises ``InputError`` if there is no such entry.
+        """
+        self._ledger.entry(place_of(place))  # refuses what is not there
+        return history(self._ledger.rows(), place_of(place))
 
     # What the ledger's file does
 
@@ -375,14 +409,15 @@ class CorrectionMemory(AbstractContextManager):
         return self._ledger.prove_extension(old_head, key)
 
     def table(self) -> "pd.DataFrame":
-        """Return all entries, a row each; what was erased is missing."""
+        """Return all entries as they were written, a row each; what was erased is missing."""
         return to_table(self._ledger.rows())
 
     def export(self, path: str | PathLike):
-        """Write all entries that were not erased to a file, whole or not at all.
+        """Write the entries that count, by their labels of now, to a file, whole or not at all.
 
         Its ending says the format: ``.csv`` for people and spreadsheets, with escaped texts and
         without bytes, ``.parquet`` or ``.jsonl`` with all fields as they are. Raises ``InputError``
         for other endings, or if the path is that of a database.
         """
-        export(self._ledger.rows(), path)
+        rows = [row._replace(label=label) for row, label in counting(self._ledger.rows())]
+        export(rows, path)

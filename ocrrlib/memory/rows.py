@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from ocrrlib.chain import Link, commitment, entry_hash
 from ocrrlib.files import InputError
+from ocrrlib.memory.acts import is_act
 from ocrrlib.memory.tree import HASH
 
 # Bytes
@@ -13,14 +14,23 @@ SALT = 16
 VALUE = 4  # of a vector
 LATEST = 2**53  # microseconds since 1970: in 2255; pandas has no dates after 2262
 
-Content = tuple[str, str, str | None, bytes]  # label, author, text, bytes of the vector
+
+class Content(NamedTuple):
+    """What is told of a new entry; ``x`` are the bytes of its vector."""
+
+    label: str
+    author: str
+    text: str | None
+    x: bytes
+    act: str | None = None
 
 
 class Row(NamedTuple):
     """An entry as it is stored; see ``ocrrlib.chain`` for what is hashed.
 
     Salt and content are None once they are erased. A tombstone, which is appended when an entry is
-    erased, has the place of that entry as text, an empty label and an empty ``x``.
+    erased, has the place of that entry as text, an empty label and an empty ``x``. An entry without
+    vector and text is an act alone, see ``ocrrlib.memory.acts``.
     """
 
     place: int
@@ -33,6 +43,7 @@ class Row(NamedTuple):
     author: str | None
     text: str | None
     x: bytes | None  # float32 each, little-endian
+    act: str | None = None  # files without acts have no such column
 
     @property
     def link(self) -> Link:
@@ -48,6 +59,7 @@ class Row(NamedTuple):
 
 
 FIELDS = ", ".join(Row._fields)
+FIELDS_BEFORE = ", ".join(Row._fields[:-1])  # of a file without acts
 
 
 def new_rows(contents: Iterable[Content], place: int, previous: bytes, time: int) -> Iterator[Row]:
@@ -61,16 +73,16 @@ def new_rows(contents: Iterable[Content], place: int, previous: bytes, time: int
             "an entry would be written later than 2255: set the clock, or, if it is right and the "
             "newest entry is as late, choose a new file"
         )
-    for label, author, text, x in contents:
+    for label, author, text, x, act in contents:
         if "\0" in label + author:
             raise InputError(f"{label!r} by {author!r} has a zero byte: give words")
         salt = token_bytes(SALT)
         try:
-            committed = commitment(salt, x, label, author, text)
+            committed = commitment(salt, x, label, author, text, act)
         except UnicodeEncodeError as error:
             raise InputError(f"{error.object!r} is no Unicode text: mend or drop it") from error
         hash = entry_hash(place, time, committed, previous)
-        yield Row(place, time, committed, previous, hash, salt, label, author, text, x)
+        yield Row(place, time, committed, previous, hash, salt, label, author, text, x, act)
         place += 1
         previous = hash
 
@@ -86,7 +98,7 @@ def is_whole(row: Any) -> bool:
     if not 0 <= row.time < LATEST or not len(row.commitment) == len(row.previous) == HASH:
         return False
     if row.salt is None:
-        return row.label is None and row.author is None and row.text is None and row.x is None
+        return row[6:] == (None,) * 5
     if _types(row.salt, row.label, row.author, row.x) != [bytes, str, str, bytes]:
         return False
     if len(row.salt) != SALT or len(row.x) % VALUE:
@@ -95,10 +107,12 @@ def is_whole(row: Any) -> bool:
         return False
     if row.text is not None and type(row.text) is not str:
         return False
+    if row.act is not None and not is_act(row.act, row.x, row.text):
+        return False
     try:
-        if not row.x:
+        if not row.x and (row.text is not None or row.act is None):
             int(row.text or "")  # a tombstone names a place
-        committed = commitment(row.salt, row.x, row.label, row.author, row.text)
+        committed = commitment(row.salt, row.x, row.label, row.author, row.text, row.act)
     except ValueError:  # no place, or half a character
         return False
     return committed == row.commitment

@@ -51,7 +51,7 @@ def _read_memory(path):
         raise InputError("it is empty: give the file of a correction memory")
     with CorrectionMemory.open(path) as memory:
         labels = np.array(memory.labels, object)  # before the entries, which then are as old
-        entries = memory.entries
+        entries = memory.counted
     X = entries.X
     y = labels[entries.y]
     # A split would have to add or take out rows, but a memory's entries are as they are.

@@ -1,0 +1,88 @@
+"""What an entry does to others, and says about itself: a JSON object in its field ``act``.
+
+An entry with a vector may have ``about`` and ``replaces``; one without does one of the other four::
+
+    about      {...}                    whatever the application notes: a ticket's number, a channel
+    replaces   place                    of the entry in whose stead this one counts
+    undo       place                    of the entry that counts no more, or of the act that is off
+    rename     [label, new label]
+    merge      [[label, ...], into]     ``into`` may be one of them
+    retire     label
+
+An entry that tells of an erasure has ``replaces``, too, if the one that it erased had: what was put
+right does not come back. The text is canonical: keys sorted, no blanks, ASCII. What acts mean is
+in ``ocrrlib.memory.meaning``.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ocrrlib.files import InputError
+
+ALONE = ("undo", "rename", "merge", "retire")
+LONGEST_ABOUT = 4096  # bytes of JSON
+
+
+def act_text(act: Mapping) -> str | None:
+    """Canonical JSON of an act; None if it is empty."""
+    if not act:
+        return None
+    return json.dumps(act, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def read_act(text: str | None) -> dict:
+    """The act in a field of a verified entry; empty if there is none."""
+    return json.loads(text) if text else {}
+
+
+def checked_about(about: Any) -> dict:
+    """An application's note as it is kept; empty if there is none.
+
+    Raises ``InputError`` if it is no small JSON object.
+    """
+    if about is None:
+        return {}
+    way_out = f"give a JSON object of at most {LONGEST_ABOUT} bytes"
+    try:
+        text = act_text({"about": about})
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"about cannot be kept ({error}): {way_out}") from error
+    kept = json.loads(text)["about"]
+    if not isinstance(about, Mapping) or len(text) > LONGEST_ABOUT:
+        raise InputError(f"about {text:.60} cannot be kept: {way_out}")
+    return {"about": kept} if kept else {}
+
+
+def is_act(text: Any, x: bytes, words: str | None) -> bool:
+    """Whether a text is the act of an entry with vector ``x`` and text ``words``, as it is written.
+
+    Another form of the same JSON is none, so that no two texts mean one thing.
+    """
+    try:
+        act = json.loads(text)
+        canonical = act_text(act) == text
+    except (TypeError, ValueError, RecursionError, AttributeError):
+        return False
+    if not canonical or not isinstance(act, dict):
+        return False
+    if x:
+        known = act.keys() <= {"about", "replaces"}
+        return known and all(_is_right(name, value) for name, value in act.items())
+    if words is not None:  # it tells of an erasure
+        return act.keys() == {"replaces"} and _is_right(*act.popitem())
+    return len(act) == 1 and act.keys() <= {*ALONE} and _is_right(*act.popitem())
+
+
+def _is_right(name, value):
+    """Whether a value is one of its kind."""
+    if name == "about":
+        return isinstance(value, dict)
+    if name in ("replaces", "undo"):
+        return type(value) is int and value >= 0
+    if name == "retire":
+        return isinstance(value, str)
+    if not isinstance(value, list) or len(value) != 2 or not isinstance(value[1], str):
+        return False
+    labels = value[0] if name == "merge" else [value[0]]
+    return isinstance(labels, list) and bool(labels) and all(isinstance(one, str) for one in labels)

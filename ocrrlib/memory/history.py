@@ -1,0 +1,124 @@
+"""What became of entries: which count by now, and what happened to one."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from ocrrlib.memory.acts import read_act
+from ocrrlib.memory.meaning import Meaning, acts_of
+from ocrrlib.memory.rows import Row
+
+
+class Entry(NamedTuple):
+    """An entry that counts, under the label that it counts as."""
+
+    place: int
+    label: str
+    text: str | None
+    author: str
+    when: datetime
+    about: dict
+
+
+class Event(NamedTuple):
+    """What an entry did to another one."""
+
+    place: int
+    what: str
+    author: str | None  # None if it was erased
+    when: datetime
+
+
+class History(NamedTuple):
+    """What an entry counts as by now, None if it does not count, and what happened to it."""
+
+    label: str | None
+    events: list[Event]
+
+
+def time_of(row: Row) -> datetime:
+    """When an entry was written."""
+    return datetime.fromtimestamp(row.time / 1e6, UTC)
+
+
+def counting(rows: list[Row]) -> Iterator[tuple[Row, str]]:
+    """Those of all rows of a ledger that count, each with the label that it counts as."""
+    meaning = Meaning(acts_of(rows))
+    for row in rows:
+        if row.x:
+            label = meaning.counts_as(row.place, row.label)
+            if label is not None:
+                yield row, label
+
+
+def listed(
+    rows: list[Row],
+    label: str | None,
+    by: str | None,
+    since: datetime | None,
+    like: str | None,
+) -> list[Entry]:
+    """Entries that count, of a label, an author, since a time, with a part of their text."""
+    found = []
+    for row, own in counting(rows):
+        entry = Entry(
+            row.place, own, row.text, row.author, time_of(row), read_act(row.act).get("about", {})
+        )
+        wanted = label in (None, own) and by in (None, row.author)
+        if since is not None and entry.when < since:
+            wanted = False
+        if like is not None and like.casefold() not in (row.text or "").casefold():
+            wanted = False
+        if wanted:
+            found.append(entry)
+    return found
+
+
+def history(rows: list[Row], place: int) -> History:
+    """What became of the entry at ``place``, of all rows of a ledger."""
+    row = rows[place]
+    events = [Event(place, _written(row), row.author, time_of(row))]
+    told = {place}  # places of all events
+    for later in rows[place + 1 :]:
+        what = _done(row, later, rows, told)
+        if what:
+            told.add(later.place)
+            events.append(Event(later.place, what, later.author, time_of(later)))
+    meaning = Meaning(acts_of(rows))
+    return History(meaning.counts_as(place, row.label) if row.x else None, events)
+
+
+def _written(row):
+    """What an entry was written as."""
+    act = read_act(row.act)
+    if "replaces" in act and row.x:
+        return f"written as {row.label}, in place of entry {act['replaces']}"
+    if row.x:
+        return f"written as {row.label}"
+    if row.salt is None:
+        return "written, and erased"
+    if row.text is not None:
+        return f"tells that entry {row.text} was erased"
+    ((what, value),) = act.items()
+    return f"{what} {value}"
+
+
+def _done(row, later, rows, told):
+    """What a later entry did to one; None if nothing."""
+    act = read_act(later.act)
+    if later.text == str(row.place) and not later.x and later.salt is not None:
+        return "erased"
+    if act.get("replaces") == row.place:
+        return "replaced"
+    if act.get("undo") == row.place:
+        return "undone"
+    if act.get("undo") in told:
+        return f"entry {act['undo']} undone"
+    if not row.x or not act.keys() & {"rename", "merge", "retire"}:
+        return None
+    label = Meaning(acts_of(rows[: later.place])).label(row.place, row.label)
+    if "retire" in act:
+        return f"label {label} retired" if act["retire"] == label else None
+    old, new = act.get("merge") or act["rename"]
+    olds = [old] if "rename" in act else old
+    return f"label {label} became {new}" if label in olds and label != new else None

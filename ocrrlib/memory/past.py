@@ -1,0 +1,63 @@
+"""A correction memory as it was under an earlier head."""
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from ocrrlib.files import InputError
+from ocrrlib.memory.answers import Answer, Answering
+from ocrrlib.memory.file import LedgerFile
+from ocrrlib.memory.inputs import is_single, texts_and_vectors
+from ocrrlib.memory.vectors import Counted, Vectors
+
+
+class Past:
+    """The first ``size`` entries of a memory: the same answers as then, bit for bit.
+
+    What was erased since is missing. It can be asked while the memory is open.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        ledger: LedgerFile,
+        vectors: Vectors,
+        unit_rows: Callable[[list, np.ndarray | None], np.ndarray],
+        reader: str,
+    ):
+        self._size = size
+        self._ledger = ledger
+        self._vectors = vectors
+        self._unit_rows = unit_rows
+        self._answering = Answering(reader)
+        self._held: Counted | None = None  # of which it was counted: another one after an erasure
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def labels(self) -> list[str]:
+        """All labels that counted then, oldest first."""
+        with self._ledger.snapshot():
+            return list(self._current().labels)
+
+    def predict(self, query: str | np.ndarray | Iterable) -> Answer | list[Answer]:
+        """Answer as ``CorrectionMemory.predict`` did then; raises as that does."""
+        single = is_single(query)
+        X = self._unit_rows(*texts_and_vectors([query] if single else query))
+        with self._ledger.snapshot():
+            counted = self._current()
+            if not counted.written:
+                raise InputError(
+                    f"{self._ledger.path} had no entry that counts, of those not erased since: "
+                    "take a later head"
+                )
+            self._vectors.admit(0, X.shape[1])
+            answers = self._answering.answers(X, counted, self._ledger.entry)
+        return answers[0] if single else answers
+
+    def _current(self):
+        if self._held is not self._vectors.held:
+            self._held = self._vectors.held
+            self._counted = self._vectors.as_of(self._size)
+        return self._counted
