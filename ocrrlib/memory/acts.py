@@ -45,7 +45,7 @@ def checked_about(about: Any) -> dict:
         return {}
     way_out = f"give a JSON object of at most {LONGEST_ABOUT} bytes"
     try:
-        text = act_text({"about": about})
+        text = act_text({"about": about}) or ""
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"about cannot be kept ({error}): {way_out}") from error
     kept = json.loads(text)["about"]

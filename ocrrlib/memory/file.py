@@ -90,6 +90,7 @@ class LedgerFile(AbstractContextManager):
         self._lock = threading.RLock()
         self._read_only = read_only
         self._holds_erased = False  # whether the log may hold what was erased
+        self._acts = False  # whether the table has acts, as of the last reading
         with self._locked():
             if read_only:
                 self._base = connect_to_read(self.path)
@@ -329,7 +330,6 @@ class LedgerFile(AbstractContextManager):
 
     def _restart(self):
         """Forget all rows."""
-        self._acts = False  # whether the table has them
         self._tree = Tree()
         self._newest = self._genesis  # hash of the newest entry
         self._time = 0  # of the newest entry

@@ -46,7 +46,7 @@ def counting(rows: list[Row]) -> Iterator[tuple[Row, str]]:
     meaning = Meaning(acts_of(rows))
     for row in rows:
         if row.x:
-            label = meaning.counts_as(row.place, row.label)
+            label = meaning.counts_as(row.place, row.label or "")
             if label is not None:
                 yield row, label
 
@@ -62,7 +62,12 @@ def listed(
     found = []
     for row, own in counting(rows):
         entry = Entry(
-            row.place, own, row.text, row.author, time_of(row), read_act(row.act).get("about", {})
+            row.place,
+            own,
+            row.text,
+            row.author or "",
+            time_of(row),
+            read_act(row.act).get("about", {}),
         )
         wanted = label in (None, own) and by in (None, row.author)
         if since is not None and entry.when < since:
@@ -85,7 +90,7 @@ def history(rows: list[Row], place: int) -> History:
             told.add(later.place)
             events.append(Event(later.place, what, later.author, time_of(later)))
     meaning = Meaning(acts_of(rows))
-    return History(meaning.counts_as(place, row.label) if row.x else None, events)
+    return History(meaning.counts_as(place, row.label or "") if row.x else None, events)
 
 
 def _written(row):
