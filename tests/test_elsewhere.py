@@ -1,13 +1,16 @@
 """Two datasets from elsewhere: through the door for own data, streamed as all others."""
 
+import json
 import os
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from safetensors import safe_open
 
-from ocrrlib.embeddings import halve
+from ocrrlib.embeddings import halve, path_of
+from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream
@@ -23,6 +26,16 @@ def test_every_class_has_rows_to_learn_and_to_test(dataset):
     assert (np.bincount(data.y_train) > 0).all() and (np.bincount(data.y_test) > 0).all()
     assert len(data.classes) == data.y_train.max() + 1
     np.testing.assert_allclose(np.linalg.norm(data.X_train, axis=1), 1, atol=1e-6)
+
+
+@pytest.mark.parametrize("dataset", COLUMNS)
+def test_a_published_file_has_rows_and_labels_but_no_text(dataset):
+    with safe_open(path_of(dataset, DEFAULT_ENCODER), "numpy") as file:
+        about = json.loads(file.metadata()["about"])
+        assert set(file.keys()) == {"X_train", "y_train", "X_test", "y_test"}
+        assert file.get_tensor("X_train").dtype == np.float16
+    assert set(about) == {"dataset", "encoder", "classes", "origin", "fingerprint"}
+    assert set(about["origin"]) == {"sources", "revision"}
 
 
 @pytest.mark.slow

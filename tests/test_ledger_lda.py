@@ -197,6 +197,13 @@ def test_classes_of_few_rows_can_be_fitted(per_class):
     assert np.isfinite(system.predict_proba(rows(4, 5, 1))).all()
 
 
+def test_means_that_tell_nothing_have_no_weight_beside_a_class_of_one_row():
+    X, y = clusters(6, 10, 8, seed=0)
+    system = make("ledger_lda").fit(X[5:15], y[5:15], range(6))
+    assert system.alpha == 0 and np.bincount(y[5:15]).min() == 1
+    assert np.isfinite(system.predict_proba(X)).all()
+
+
 def test_a_factor_of_one_on_new_classes_changes_nothing_that_is_published():
     usual = (
         published("beyond")

@@ -182,8 +182,9 @@ def reader_weights(
     parts = [np.concatenate(part) for part in zip(*read)]
     scores, cosines, logits, frequency, excess, own = parts
     first = likeliest_weights([scores, cosines], own, START[0])
-    a = np.where(np.isfinite(scores), first[0] * scores, -np.inf)
-    a += first[1] * np.where(np.isfinite(cosines), cosines, 0)
+    met = np.isfinite(scores)
+    a = first[0] * np.where(met, scores, 0) + first[1] * np.where(met, cosines, 0)
+    a[~met] = -np.inf
     return first, likeliest_weights([a, logits, frequency, excess], own, START[1])
 
 
