@@ -11,12 +11,14 @@ from typing import Annotated
 import typer
 
 from ocrrlib import __version__
+from ocrrlib.cli.acts import acts
 from ocrrlib.cli.benchmark import app
 from ocrrlib.cli.memory import memories
 from ocrrlib.cli.options import warnings_in_one_line
 from ocrrlib.escapes import visible
 from ocrrlib.files import InputError
 
+memories.add_typer(acts)
 app.add_typer(memories, name="memory")
 
 

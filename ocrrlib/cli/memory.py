@@ -32,7 +32,7 @@ Signer = Annotated[
 ]
 
 
-def _opened(file, reader="substrate"):
+def opened(file, reader="substrate"):
     """The correction memory in a file that exists."""
     from ocrrlib.memory import CorrectionMemory
 
@@ -137,7 +137,7 @@ def memory_add(
     if is_csv_export(data):
         texts = np.array([from_cell(cell) for cell in texts], object)
         labels = np.array([from_cell(cell) for cell in labels], object)
-    with _opened(file) as memory:
+    with opened(file) as memory:
         places = memory.learn(texts, labels, by)
         typer.echo(f"{len(places)} entries added, {len(memory)} in {file}")
 
@@ -147,12 +147,16 @@ def memory_ask(
     file: File,
     texts: Annotated[list[str], typer.Argument(help="One text or several.")],
     reader: Annotated[str, typer.Option(help="The system that answers.")] = "substrate",
+    at: Annotated[
+        Path | None, typer.Option(help="File of an earlier head: answer as then.")
+    ] = None,
 ):
     """Answer texts: class, probability, nearest entries."""
     from ocrrlib.escapes import visible
 
-    with _opened(file, reader) as memory:
-        for answer in memory.predict(texts):
+    with opened(file, reader) as memory:
+        asked = memory if at is None else memory.at(_text(at))
+        for answer in asked.predict(texts):
             typer.echo(visible(f"{answer.label} ({answer.confidence:.2f})"))
             for near in answer.neighbours:
                 source = f"entry {near.entry}, {near.when:%Y-%m-%d}, {near.label}: {near.text}"
@@ -160,10 +164,28 @@ def memory_ask(
 
 
 @memories.command("correct")
-def memory_correct(file: File, text: str, label: str, by: Author = ""):
+def memory_correct(
+    file: File,
+    text: str,
+    label: str,
+    by: Author = "",
+    replaces: Annotated[
+        int | None, typer.Option(help="Entry that does not count any more.")
+    ] = None,
+    about: Annotated[str | None, typer.Option(help="A small JSON object, kept with it.")] = None,
+):
     """Learn the right class of a text."""
-    with _opened(file) as memory:
-        typer.echo(f"entry {memory.correct(text, label, by)} added to {file}")
+    with opened(file) as memory:
+        noted = None if about is None else _json(about)
+        place = memory.correct(text, label, by, replaces=replaces, about=noted)
+        typer.echo(f"entry {place} added to {file}")
+
+
+def _json(text):
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise InputError(f"{text:.60} is no JSON ({error}): give an object") from error
 
 
 @memories.command("verify")
@@ -230,7 +252,7 @@ def memory_head(file: File, key: Signer = None):
     """Print the head, to be kept elsewhere."""
     from ocrrlib.memory import SIGNATURE
 
-    with _opened(file) as memory:
+    with opened(file) as memory:
         head = memory.head(_signer(key, SIGNATURE))
         _print(str(head))
 
@@ -251,7 +273,7 @@ def memory_prove(
 
     if entry is None and head is None:
         raise InputError("there is nothing to prove: give --entry, --head or both")
-    with _opened(file) as memory:
+    with opened(file) as memory:
         known = None if head is None else _text(head)
         signer = _signer(key, SIGNATURE)
         if entry is None:
@@ -264,7 +286,7 @@ def memory_prove(
 @memories.command("forget")
 def memory_forget(file: File, entry: int, by: Author = ""):
     """Erase content and author of an entry; all proofs still hold."""
-    with _opened(file) as memory:
+    with opened(file) as memory:
         memory.forget(entry, by)
 
 
@@ -273,7 +295,7 @@ def memory_export(
     file: File, out: Annotated[Path, typer.Argument(help="A .csv, .jsonl or .parquet file.")]
 ):
     """Write all entries that were not erased to a file."""
-    with _opened(file) as memory:
+    with opened(file) as memory:
         memory.export(out)
 
 
@@ -319,7 +341,7 @@ def memory_serve(
         raise InputError(f"{port} is no port: give a number up to 65535")
     keys = _secrets(os.environ.get("OCRR_MEMORY_KEYS", ""))
     signer = Key.read(os.environ["MEMORY_KEY"]) if "MEMORY_KEY" in os.environ else None
-    with _opened(file, reader) as memory, _listening(host, port) as listener:
+    with opened(file, reader) as memory, _listening(host, port) as listener:
         app = make_app(memory, keys, signer)
         memory.embed(["this loads the encoder"])
         config = uvicorn.Config(

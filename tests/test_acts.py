@@ -1,0 +1,243 @@
+"""Entries that change what others mean: undo, replace, rename, merge, retire; and the past."""
+
+import json
+import sqlite3
+from contextlib import closing
+
+import numpy as np
+import pytest
+from conftest import rows
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_memory import LABELS, D, X, refused
+
+from ocrrlib import CorrectionMemory
+from ocrrlib.memory import proven
+from tests.auditor import letters
+
+Q = rows(9, D, 3)
+FAR = -X[0]  # nearest to what is written of it
+FEW = [HealthCheck.function_scoped_fixture]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "m.sqlite"
+
+
+@pytest.fixture
+def memory(path):
+    with CorrectionMemory.open(path) as memory:
+        memory.learn(X, LABELS, by="ana")
+        yield memory
+
+
+def test_a_correction_replaces_the_entry_that_was_wrong(memory):
+    wrong = memory.correct(FAR, "wrong", by="bo")
+    assert memory.predict(FAR).label == "wrong"
+    right = memory.correct(FAR, "right", replaces=wrong)
+    assert memory.predict(FAR).label == "right" and "wrong" not in memory.labels
+    assert memory.history(wrong).label is None
+    with refused(f"entry {wrong} was replaced by entry {right}"):
+        memory.correct(FAR, "again", replaces=wrong)
+    memory.undo(right)
+    assert memory.predict(FAR).label == "wrong"
+
+
+def test_what_was_replaced_does_not_come_back_when_the_replacement_is_replaced_or_erased(memory):
+    first = memory.correct(FAR, "first")
+    second = memory.correct(FAR, "second", replaces=first)
+    memory.correct(FAR, "third", replaces=second)
+    memory.forget(second)
+    assert memory.predict(FAR).label == "third" and "first" not in memory.labels
+    assert memory.verify() is None
+
+
+def test_an_undo_can_be_undone_and_an_erasure_cannot(memory):
+    place = memory.correct(FAR, "new")
+    undo = memory.undo(place)
+    assert "new" not in memory.labels
+    with refused(f"entry {place} was undone by entry {undo}"):
+        memory.undo(place)
+    memory.undo(undo)
+    assert memory.predict(FAR).label == "new"
+    memory.forget(place)
+    with refused("was erased, for good"):
+        memory.undo(place)
+    with refused("which is for good"):
+        memory.undo(len(memory) - 1)
+
+
+def test_labels_are_renamed_merged_and_retired_for_all_entries_so_far(memory):
+    memory.rename("class 0", "zero")
+    assert "class 0" not in memory.labels
+    memory.correct(X[1], "class 0")  # a new label of that name
+    assert {"zero", "class 0"} <= {*memory.labels}
+    memory.merge(["class 1", "class 2"], "one or two")
+    assert not {"class 1", "class 2"} & {*memory.labels}
+    retired = memory.retire("zero")
+    assert "zero" not in {answer.label for answer in memory.predict(X)}
+    with refused(f"label 'zero' was retired by entry {retired}"):
+        memory.correct(X[0], "zero")
+    memory.undo(retired)
+    assert "zero" in memory.labels
+
+
+@pytest.mark.parametrize(
+    "act, what",
+    [
+        (lambda memory: memory.rename("nobody", "somebody"), "there is no label 'nobody'"),
+        (lambda memory: memory.rename("class 0", "class 1"), "'class 1' is there already: merge"),
+        (lambda memory: memory.merge(["class 0"], "class 0"), "there is nothing to merge"),
+        (lambda memory: memory.merge(["class 0", "nobody"], "x"), "there is no label 'nobody'"),
+        (lambda memory: memory.retire("nobody"), "there is no label 'nobody'"),
+        (lambda memory: memory.undo(99), "there is no entry 99"),
+        (lambda memory: memory.correct(X[0], "x", replaces=99), "there is no entry 99"),
+        (lambda memory: memory.correct(X[0], "x", about=["ticket"]), "give a JSON object"),
+        (lambda memory: memory.correct(X[0], "x", about={"a": "b" * 5000}), "give a JSON object"),
+        (lambda memory: memory.correct(X[0], "x", about={"a": np.nan}), "give a JSON object"),
+        (lambda memory: memory.entries(since="yesterday"), "is no time"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_and_writes_nothing(memory, act, what):
+    with refused(what):
+        act(memory)
+    assert len(memory) == len(X)
+
+
+def test_entries_are_listed_as_they_count_and_an_entry_has_a_history(path):
+    with CorrectionMemory.open(path, letters) as memory:
+        memory.learn(["lost card", "no pin"], ["lost", "pin"], by="ana")
+        place = memory.correct("card gone", "pin", by="bo", about={"ticket": 12})
+        began = memory.entries(by="bo")[0].when
+        memory.rename("pin", "change pin", by="ana")
+        assert [entry.place for entry in memory.entries(label="change pin")] == [1, place]
+        assert [entry.place for entry in memory.entries(like="CARD")] == [0, place]
+        assert [entry.place for entry in memory.entries(since=began)] == [place]
+        (entry,) = memory.entries(by="bo")
+        assert (entry.text, entry.about) == ("card gone", {"ticket": 12})
+        undone = memory.undo(place, by="cy")
+        found = memory.history(place)
+        assert found.label is None
+        assert [(event.place, event.author) for event in found.events] == [
+            (place, "bo"),
+            (place + 1, "ana"),
+            (undone, "cy"),
+        ]
+
+
+def test_a_note_is_proven_with_its_entry_and_erased_with_it(memory, path):
+    place = memory.correct(X[0], "new", about={"ticket": 123456789})
+    entry, _ = proven(memory.prove_entry(place))
+    assert json.loads(entry["act"]) == {"about": {"ticket": 123456789}}
+    memory.forget(place)
+    assert "act" not in memory.entry(place)
+    assert b"123456789" not in path.read_bytes()
+
+
+def test_acts_are_proven_and_one_that_was_changed_is_found(memory, path):
+    place = memory.rename("class 0", "zero")
+    entry, _ = proven(memory.prove_entry(place))
+    assert entry["act"] == '{"rename":["class 0","zero"]}'
+    memory.close()
+    for other in ('{"rename":["class 0","nought"]}', '{"rename": ["class 0","zero"]}', None):
+        with closing(sqlite3.connect(path, isolation_level=None)) as base:
+            base.execute("UPDATE entries SET act = ? WHERE place = ?", [other, place])
+        with refused(f"entry {place}: changed"):
+            CorrectionMemory.open(path)
+
+
+def test_a_file_is_in_the_old_form_until_an_entry_needs_the_new_one(memory, path):
+    def columns():
+        with closing(sqlite3.connect(path)) as base:
+            return [row[1] for row in base.execute("PRAGMA table_info(entries)")]
+
+    with CorrectionMemory.open(path) as other:
+        memory.correct(FAR, "new")
+        assert "act" not in columns()
+        before = memory.head()
+        memory.rename("new", "newer")
+        assert columns()[-1] == "act"
+        assert other.predict(FAR).label == "newer" and other.verify(before) is None
+        other.undo(len(other) - 1)
+    assert memory.predict(FAR).label == "new"
+
+
+# Histories: what is done, by numbers that choose among what is there
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["correct", "correct", "replace", "undo", "undo", "rename", "merge", "retire", "forget"]
+        ),
+        st.integers(0, 10**6),
+        st.integers(0, 10**6),
+    ),
+    max_size=14,
+)
+
+
+def step(memory, what, a, b):
+    """Do what can be done; what cannot is refused and writes nothing."""
+    place = a % len(memory)
+    labels = memory.labels
+    label = labels[a % len(labels)] if labels else "none"
+    other = f"label {b % 4}"
+    try:
+        if what == "correct":
+            memory.correct(X[a % len(X)], other)
+        elif what == "replace":
+            memory.correct(X[b % len(X)], other, replaces=place)
+        elif what == "undo":
+            memory.undo(place)
+        elif what == "rename":
+            memory.rename(label, other)
+        elif what == "merge":
+            memory.merge([label], other)
+        elif what == "retire":
+            memory.retire(label)
+        else:
+            memory.forget(place)
+    except ValueError as refusal:
+        assert len(str(refusal).splitlines()) == 1
+
+
+def answered(memory):
+    """Answers, or the refusal if nothing counts."""
+    try:
+        return memory.predict(Q)
+    except ValueError:
+        return None
+
+
+def check_history(folder, steps, reader):
+    """Every head's answers are those that were given then, to whoever asks."""
+    path = folder / "m.sqlite"
+    path.unlink(missing_ok=True)
+    with CorrectionMemory.open(path, reader=reader) as memory:
+        memory.learn(X[:20], LABELS[:20])
+        given = []
+        for what, a, b in steps:
+            step(memory, what, a, b)
+            if what == "forget":  # what was erased is gone from the past, too
+                given.clear()
+            given.append((str(memory.head()), answered(memory)))
+        with CorrectionMemory.open(path, reader=reader) as other:
+            assert answered(other) == answered(memory)
+            for head, answers in given:
+                assert answered(other.at(head)) == answers
+                assert answered(memory.at(head)) == answers
+            assert memory.verify(*(head for head, _ in given)) is None
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=FEW)
+@given(STEPS, st.sampled_from(["substrate", "ledger_lda"]))
+def test_a_memory_answers_as_under_any_earlier_head(tmp_path, steps, reader):
+    check_history(tmp_path, steps, reader)
+
+
+@pytest.mark.slow
+@settings(max_examples=1000, deadline=None, suppress_health_check=FEW)
+@given(STEPS, st.sampled_from(["substrate", "ledger_lda"]))
+def test_a_thousand_histories_answer_as_they_did(tmp_path, steps, reader):
+    check_history(tmp_path, steps, reader)
