@@ -273,7 +273,7 @@ class Desk:
     def damage(self, kind: str, entry: int) -> None:
         """Damage an entry in a copy of the file, see ``DAMAGES``; the desk keeps the whole one."""
         names = self.memory.labels
-        labels = [names[id] for id in self.memory.entries.y]
+        labels = [names[id] for id in self.memory.counted.y]
         classes = self.data.classes
         labels[entry] = classes[classes.index(labels[entry]) - 1]
         self.copy = f"{self._folder}/copy.sqlite"
@@ -287,7 +287,7 @@ class Desk:
             base.execute(DAMAGES[kind][1], {"label": labels[entry], "place": entry})
         if kind == "rewrite":
             with CorrectionMemory.open(self.copy) as forged:
-                forged.learn(self.memory.entries.X, labels)
+                forged.learn(self.memory.counted.X, labels)
         self.found = "A copy, damaged; the desk keeps the whole file."
         self._marked = None
 
