@@ -13,11 +13,13 @@ from test_memory import LABELS, D, X, refused
 
 from ocrrlib import CorrectionMemory
 from ocrrlib.memory import proven
-from tests.auditor import letters
+from ocrrlib.memory.rows import Row
+from tests.auditor import ALL, letters, sql
 
 Q = rows(9, D, 3)
 FAR = -X[0]  # nearest to what is written of it
 FEW = [HealthCheck.function_scoped_fixture]
+DEEP = {"a": [[[[[[[[1]]]]]]]]}
 
 
 @pytest.fixture
@@ -90,12 +92,17 @@ def test_labels_are_renamed_merged_and_retired_for_all_entries_so_far(memory):
         (lambda memory: memory.rename("class 0", "class 1"), "'class 1' is there already: merge"),
         (lambda memory: memory.merge(["class 0"], "class 0"), "there is nothing to merge"),
         (lambda memory: memory.merge(["class 0", "nobody"], "x"), "there is no label 'nobody'"),
+        (lambda memory: memory.merge("class 0", "x"), "is no list of labels"),
+        (lambda memory: memory.rename("class 0", "\ud800"), "is no Unicode text"),
         (lambda memory: memory.retire("nobody"), "there is no label 'nobody'"),
         (lambda memory: memory.undo(99), "there is no entry 99"),
         (lambda memory: memory.correct(X[0], "x", replaces=99), "there is no entry 99"),
         (lambda memory: memory.correct(X[0], "x", about=["ticket"]), "give a JSON object"),
         (lambda memory: memory.correct(X[0], "x", about={"a": "b" * 5000}), "give a JSON object"),
         (lambda memory: memory.correct(X[0], "x", about={"a": np.nan}), "give a JSON object"),
+        (lambda memory: memory.correct(X[0], "x", about=DEEP), "8 levels deep"),
+        (lambda memory: memory.correct(X[0], "x", about={"a": "\ud800"}), "give a JSON object"),
+        (lambda memory: memory.learn(X[:2], ["x", "y"], about={"a": 1}), "is no list of notes"),
         (lambda memory: memory.entries(since="yesterday"), "is no time"),
     ],
 )
@@ -210,8 +217,39 @@ def answered(memory):
         return None
 
 
+def counting_by_the_rule(path):
+    """Labels by place of the entries that count: the rule, read off the page on memories."""
+    rows = [Row(*values) for values in sql(path, [ALL])]
+    acts = {}
+    for row in rows:
+        tells_of_erasure = row.x == b"" and row.text is not None
+        acts[int(row.text) if tells_of_erasure else row.place] = json.loads(row.act or "{}")
+
+    def stands(place):
+        later = [other for other in acts if other > place and acts[other].get("undo") == place]
+        return not any(stands(other) for other in later)
+
+    standing = {place: acts[place] for place in sorted(acts) if stands(place)}
+    replaced = {act.get("replaces") for act in standing.values()}
+    retired = {act.get("retire") for act in standing.values()}
+    namings = [(place, *act["merge"]) for place, act in standing.items() if "merge" in act]
+    for place, act in standing.items():
+        if "rename" in act:
+            namings.append((place, act["rename"][:1], act["rename"][1]))
+    labels = {}
+    for row in rows:
+        if row.x and row.place in standing and row.place not in replaced:
+            label = row.label
+            for place, olds, new in sorted(namings):
+                if place > row.place and label in olds:
+                    label = new
+            if label not in retired:
+                labels[row.place] = label
+    return labels
+
+
 def check_history(folder, steps, reader):
-    """Every head's answers are those that were given then, to whoever asks."""
+    """The rule tells what counts; each head's answers are those of then, to whoever asks."""
     path = folder / "m.sqlite"
     path.unlink(missing_ok=True)
     with CorrectionMemory.open(path, reader=reader) as memory:
@@ -219,9 +257,12 @@ def check_history(folder, steps, reader):
         given = []
         for what, a, b in steps:
             step(memory, what, a, b)
+            counting = {entry.place: entry.label for entry in memory.entries()}
+            assert counting == counting_by_the_rule(path)
             if what == "forget":  # what was erased is gone from the past, too
-                given.clear()
-            given.append((str(memory.head()), answered(memory)))
+                erased = a % (len(memory) - 1)
+                given = [(head, answers) for head, answers in given if head.size <= erased]
+            given.append((memory.head(), answered(memory)))
         with CorrectionMemory.open(path, reader=reader) as other:
             assert answered(other) == answered(memory)
             for head, answers in given:

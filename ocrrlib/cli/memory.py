@@ -184,7 +184,7 @@ def memory_correct(
 def _json(text):
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{text:.60} is no JSON ({error}): give an object") from error
 
 

@@ -22,12 +22,17 @@ from ocrrlib.files import InputError
 
 ALONE = ("undo", "rename", "merge", "retire")
 LONGEST_ABOUT = 4096  # bytes of JSON
+DEEPEST_ABOUT = 8  # objects and lists in one another: any reader can parse it, however it is called
 
 
 def act_text(act: Mapping) -> str | None:
-    """Canonical JSON of an act; None if it is empty."""
+    """Canonical JSON of an act; None if it is empty.
+
+    Raises ``TypeError`` or ``ValueError`` if it is no JSON, or a word in it no Unicode text.
+    """
     if not act:
         return None
+    json.dumps(act, ensure_ascii=False).encode()  # refuses half a character
     return json.dumps(act, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -43,13 +48,13 @@ def checked_about(about: Any) -> dict:
     """
     if about is None:
         return {}
-    way_out = f"give a JSON object of at most {LONGEST_ABOUT} bytes"
+    way_out = f"give a JSON object of at most {LONGEST_ABOUT} bytes, {DEEPEST_ABOUT} levels deep"
     try:
         text = act_text({"about": about}) or ""
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"about cannot be kept ({error}): {way_out}") from error
     kept = json.loads(text)["about"]
-    if not isinstance(about, Mapping) or len(text) > LONGEST_ABOUT:
+    if not _is_right("about", kept) or len(text) > LONGEST_ABOUT:
         raise InputError(f"about {text:.60} cannot be kept: {way_out}")
     return {"about": kept} if kept else {}
 
@@ -77,7 +82,7 @@ def is_act(text: Any, x: bytes, words: str | None) -> bool:
 def _is_right(name, value):
     """Whether a value is one of its kind."""
     if name == "about":
-        return isinstance(value, dict)
+        return isinstance(value, dict) and _is_shallow(value, DEEPEST_ABOUT)
     if name in ("replaces", "undo"):
         return type(value) is int and value >= 0
     if name == "retire":
@@ -86,3 +91,12 @@ def _is_right(name, value):
         return False
     labels = value[0] if name == "merge" else [value[0]]
     return isinstance(labels, list) and bool(labels) and all(isinstance(one, str) for one in labels)
+
+
+def _is_shallow(value, levels):
+    """Whether objects and lists in a value stand in one another no deeper than some levels."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if not isinstance(value, list):
+        return True
+    return levels > 0 and all(_is_shallow(one, levels - 1) for one in value)

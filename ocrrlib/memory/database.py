@@ -192,7 +192,9 @@ def has_acts(base: sqlite3.Connection) -> bool:
     """
     tables = _tables(base)
     if tables not in (SCHEMA, SCHEMA_WITH_ACTS):  # a trigger would change what is written
-        raise sqlite3.DatabaseError("it is something else, or its tables were changed")
+        raise sqlite3.DatabaseError(
+            "it is something else, of a later release, or its tables were changed"
+        )
     return tables == SCHEMA_WITH_ACTS
 
 

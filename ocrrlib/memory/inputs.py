@@ -9,6 +9,7 @@ import numpy as np
 
 from ocrrlib.files import InputError
 from ocrrlib.labels import label_of
+from ocrrlib.memory.acts import checked_about
 from ocrrlib.memory.database import LONGEST
 from ocrrlib.memory.rows import Content
 
@@ -45,10 +46,19 @@ def labels_of(values: Any) -> list[str]:
     labels = []
     for place, value in enumerate(_listed("labels", values)):
         try:
-            labels.append(label_of(value))
+            label = label_of(value)
+            label.encode()
         except InputError as error:
             raise InputError(f"row {place}: {error}") from error
+        except UnicodeEncodeError as error:
+            raise InputError(f"row {place}, {label!r}, is no Unicode text: mend it") from error
+        labels.append(label)
     return labels
+
+
+def notes_of(values: Any) -> list[dict]:
+    """What an application notes of each of n rows, see ``ocrrlib.memory.acts.checked_about``."""
+    return [checked_about(value) for value in _listed("notes", values)]
 
 
 def short_enough(contents: Iterable[Content]) -> Iterator[Content]:

@@ -16,7 +16,7 @@ from ocrrlib.embeddings import halve, widen
 from ocrrlib.encoders import load_encoder, name_of
 from ocrrlib.files import InputError
 from ocrrlib.memory import changes
-from ocrrlib.memory.acts import act_text, checked_about
+from ocrrlib.memory.acts import act_text
 from ocrrlib.memory.answers import Answer, Answering
 from ocrrlib.memory.export import export, to_table
 from ocrrlib.memory.file import LedgerFile
@@ -26,6 +26,7 @@ from ocrrlib.memory.identity import TextEncoder, read_probe
 from ocrrlib.memory.inputs import (
     is_single,
     labels_of,
+    notes_of,
     place_of,
     short_enough,
     texts_and_vectors,
@@ -181,7 +182,7 @@ class CorrectionMemory(AbstractContextManager):
     def _learn(self, texts, labels, by, vectors, about, replaces=None):
         texts, X = texts_and_vectors(texts, vectors)
         labels = labels_of(labels)
-        notes = [{}] * len(texts) if about is None else [checked_about(one) for one in about]
+        notes = [{}] * len(texts) if about is None else notes_of(about)
         n_vectors = len(texts) if X is None else len(X)
         if not len(labels) == len(texts) == n_vectors == len(notes):
             raise InputError(
@@ -325,7 +326,8 @@ class CorrectionMemory(AbstractContextManager):
         ``into`` may be one of them, or another one, or new. Raises ``InputError`` if one of the
         labels is not there, or ``into`` is retired.
         """
-        *old, into = labels_of([*labels, into])
+        old = labels_of(labels)
+        (into,) = labels_of([into])
         with self._ledger.transaction():
             vectors = self._vectors
             return self._act(changes.merge(old, into, vectors.counted.labels, vectors.meaning), by)
@@ -357,7 +359,8 @@ class CorrectionMemory(AbstractContextManager):
         they say otherwise.
         """
         wanted = None if label is None else labels_of([label])[0]
-        return listed(self._ledger.rows(), wanted, by, time_of(since), like)
+        author, part = [None if word is None else str(word) for word in (by, like)]
+        return listed(self._ledger.rows(), wanted, author, time_of(since), part)
 
     def history(self, place: int) -> History:
         """Tell what became of an entry: what it counts as, and what happened to it, in order.
