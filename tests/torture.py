@@ -28,13 +28,13 @@ from ocrrlib.files import ROOT, InputError
 from ocrrlib.memory.rows import FIELDS
 from studies.results import Study
 from tests import races
-from tests.auditor import ALL, PUT, integrity, proofs, sql, tampering
+from tests.auditor import ALL, integrity, proofs, sql, tampering
 
 MAYBE = "?"  # told of an entry before it is erased: afterwards it may be or not
 
 
 def write(path, seed, told, steps=10**9, many=60, d=8, rest=0):
-    """Correct, learn, forget and open again, and tell of each in the file ``told`` once it is done.
+    """Correct, learn, rename, forget and open again; tell of each in ``told`` once it is done.
 
     A line there is JSON: places, their label (None once they were erased), the newest head.
     """
@@ -56,6 +56,9 @@ def write(path, seed, told, steps=10**9, many=60, d=8, rest=0):
                 tell(places[:1], MAYBE)
                 memory.forget(places[0])
                 tell(places[:1], None)
+                continue
+            if step % 10 == 6:
+                tell([memory.rename(label, f"{label} anew")], "")
                 continue
             n = many if step % 5 == 4 else 1
             X = rng.normal(size=(n, d))
@@ -240,23 +243,25 @@ ODD = {  # values by column
     7: ["", "a\0b"],
     8: ["", "9"],
     9: [b"", bytes(5), b"\xff" * 32, b"\x7f" * 32, bytes(32), b"\0\0\x80\x3f"],
+    10: ["", "{}", "[]", '{"undo":0}', '{"undo":10000000000}', '{"about": {}}', '{"retire":"a"}'],
 }
 
 
 def forge(path, rng):
     """Change a value, and rewrite the chain so that all hashes fit."""
     rows = [list(row) for row in sql(path, [ALL])]
-    column = rng.choice(list(ODD))
+    column = rng.choice([column for column in ODD if column < len(rows[0])])
     place = rng.choice([row[0] for row in rows if row[5]])
     previous = rows[0][3]
     rows[place][column] = ODD[column][rng.integers(len(ODD[column]))]
     for row in rows:
         if row[5]:
-            row[2] = commitment(row[5], row[9], *row[6:9])
+            row[2] = commitment(row[5], row[9], *row[6:9], *row[10:])
         row[3] = previous
         row[4] = entry_hash(*row[:4])
         previous = row[4]
-    sql(path, *([PUT, row] for row in rows))
+    put = f"REPLACE INTO entries VALUES ({', '.join('?' * len(rows[0]))})"
+    sql(path, *([put, row] for row in rows))
 
 
 def edit_rows(path, rng):
@@ -319,13 +324,20 @@ def noticed(path, head, original):
         return "not one line" if len(str(error).splitlines()) > 1 else "refused"
 
 
-def files_to_change(path, rng):
-    """Make a memory; return its head, its table, and its files as left open and as closed."""
+def files_to_change(path, rng, acts):
+    """Make a memory; return its head, its table, and its files as left open and as closed.
+
+    If ``acts``, some of its entries change what others mean.
+    """
     memory = CorrectionMemory.open(path)
     author = "ana " * 3000  # more than a page
     memory.learn(rng.normal(size=(15, 8)), list("abc") * 5, by=author)
     memory.forget(3)
     memory.correct(np.ones(8), "d")
+    if acts:
+        memory.correct(np.ones(8), "e", replaces=16, about={"ticket": 7})
+        memory.undo(memory.rename("a", "f"))
+        memory.merge(["b", "c"], "g")
     head = str(memory.head())
     original = memory.table()
     states = [content_of(path.parent)]  # with a log
@@ -347,10 +359,14 @@ def mutations(count, seed=0):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with TemporaryDirectory() as folder:
         path = Path(folder, "m.sqlite")
-        head, original, states = files_to_change(path, rng)
-        for _ in range(count):
+        made = []
+        for acts in (False, True):
+            made.append(files_to_change(path, rng, acts))
+            path.unlink()
+        for trial in range(count):
             for file in path.parent.iterdir():
                 file.unlink()
+            head, original, states = made[trial % 2]
             for file, raw in rng.choice(states).items():
                 file.write_bytes(raw)
             mutate(path, rng)
