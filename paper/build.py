@@ -44,6 +44,9 @@ def keys(entries: dict[str, dict], used: set[str]) -> type[jinja2.Undefined]:
         def __getattr__(self, name):
             return Key(name=f"{self._undefined_name}.{name}")
 
+        def __getitem__(self, number):  # as in {{mixed.above.90}}
+            return self.__getattr__(number)
+
         def __str__(self):
             used.add(self._undefined_name)
             return values.show(self._undefined_name, entries)
