@@ -52,6 +52,8 @@ def test_what_was_replaced_does_not_come_back_when_the_replacement_is_replaced_o
     memory.correct(FAR, "third", replaces=second)
     memory.forget(second)
     assert memory.predict(FAR).label == "third" and "first" not in memory.labels
+    told = [event.place for event in memory.history(first).events]
+    assert told == [first, len(memory) - 1]  # the replacement's own words are erased
     assert memory.verify() is None
 
 

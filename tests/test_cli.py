@@ -222,6 +222,36 @@ def test_a_memory_learns_answers_forgets_and_proves_in_the_shell(monkeypatch):
     assert said("verify", "a.sqlite", status=1) == "a.sqlite: entry 2: changed\n"
 
 
+def test_entries_are_replaced_undone_and_renamed_in_the_shell(monkeypatch):
+    names = {}
+    exec(MINE, names)
+    monkeypatch.setattr("ocrrlib.memory.memory.load_encoder", lambda name: names["letters"])
+    said("new", "a.sqlite")
+    for text, label in (("aa", "one"), ("dd", "two"), ("gg", "three")):
+        said("correct", "a.sqlite", text, label, "--by", "ana")
+    said("head", "a.sqlite")
+    said("correct", "a.sqlite", "aa", "four", "--replaces", 0, "--about", '{"ticket": 7}')
+    said("rename", "a.sqlite", "two", "zwei")
+    said("merge", "a.sqlite", "zwei", "four", "--into", "all")
+    assert said("ask", "a.sqlite", "aa").startswith("all ")
+    assert said("ask", "a.sqlite", "aa", "--at", "head").startswith("one ")
+    said("undo", "a.sqlite", 5)
+    said("retire", "a.sqlite", "three")
+    listed = said("entries", "a.sqlite")
+    assert [line.split(", ")[2] for line in listed.splitlines()] == [
+        "zwei: dd",
+        'four: aa {"ticket": 7}',
+    ]
+    assert said("entries", "a.sqlite", "--by", "ana", "--like", "D").count("entry") == 1
+    assert said("history", "a.sqlite", 0).splitlines()[-1] == "entry 0 does not count"
+    for arguments in (
+        ["retire", "a.sqlite", "three"],
+        ["correct", "a.sqlite", "a", "b", "--about", "{"],
+    ):
+        status, out, err = ocrr("memory", *arguments)
+        assert (status, out) == (2, "") and err.count("\n") == 1
+
+
 def test_a_proof_in_the_place_of_a_memory_is_refused():
     with CorrectionMemory.open("a.sqlite") as memory:
         memory.correct([1.0, 2.0], "a")

@@ -41,6 +41,7 @@ def write(path, seed, told, steps=10**9, many=60, d=8, rest=0):
     rng = np.random.default_rng(seed)
     memory = None
     places = []
+    label = ""
     with open(told, "w") as out:
 
         def tell(places, label):

@@ -1,7 +1,10 @@
 """The correction memory for applications: a ledger in a file, its heads and proofs, and a reader.
 
 ``memory`` learns, answers and forgets; ``inputs`` checks what it is given, ``identity`` knows its
-encoder again, ``vectors`` are what it reads of the ledger, ``export`` writes files of others.
+encoder again, ``vectors`` are what it reads of the ledger, ``answers`` come from a system,
+``export`` writes files of others. Entries may change what others mean: ``acts`` are their form,
+``changes`` what users may ask for, ``meaning`` the rule, ``history`` what became of an entry,
+``past`` the memory under an earlier head.
 ``file`` is the ledger, verified as it is read; ``database`` its SQLite tables, ``damage`` the names
 of its faults.
 One module a format shows others what a file holds: ``tree``, ``keys``, ``notes``, ``heads``,
@@ -11,8 +14,10 @@ One module a format shows others what a file holds: ``tree``, ``keys``, ``notes`
 from ocrrlib.memory.answers import Answer, Neighbour
 from ocrrlib.memory.file import Broken, verify
 from ocrrlib.memory.heads import Head
+from ocrrlib.memory.history import Entry, History
 from ocrrlib.memory.keys import COSIGNATURE, SIGNATURE, Key
 from ocrrlib.memory.memory import CorrectionMemory
+from ocrrlib.memory.past import Past
 from ocrrlib.memory.proofs import proven
 from ocrrlib.memory.witnesses import request, witness
 
@@ -22,9 +27,12 @@ __all__ = [
     "Answer",
     "Broken",
     "CorrectionMemory",
+    "Entry",
     "Head",
+    "History",
     "Key",
     "Neighbour",
+    "Past",
     "proven",
     "request",
     "verify",

@@ -83,7 +83,10 @@ def history(rows: list[Row], place: int) -> History:
     """What became of the entry at ``place``, of all rows of a ledger."""
     row = rows[place]
     events = [Event(place, _written(row), row.author, time_of(row))]
-    told = {place}  # places of all events
+    told = {place}  # places of all events, and of replacements that were erased since
+    for later in rows:
+        if not later.x and read_act(later.act).get("replaces") == place:
+            told.add(int(later.text or ""))
     for later in rows[place + 1 :]:
         what = _done(row, later, rows, told)
         if what:
@@ -114,7 +117,7 @@ def _done(row, later, rows, told):
     if later.text == str(row.place) and not later.x and later.salt is not None:
         return "erased"
     if act.get("replaces") == row.place:
-        return "replaced"
+        return "replaced" if later.x else f"replaced by entry {later.text}, which was erased"
     if act.get("undo") == row.place:
         return "undone"
     if act.get("undo") in told:
