@@ -5,20 +5,21 @@ encoder again, ``vectors`` are what it reads of the ledger, ``answers`` come fro
 ``export`` writes files of others. Entries may change what others mean: ``acts`` are their form,
 ``changes`` what users may ask for, ``meaning`` the rule, ``history`` what became of an entry,
 ``past`` the memory under an earlier head.
-``file`` is the ledger, verified as it is read; ``database`` its SQLite tables, ``damage`` the names
-of its faults.
+``file`` is the ledger, verified as it is read, ``verification`` that by whoever may only read;
+``database`` its SQLite tables, ``damage`` the names of its faults.
 One module a format shows others what a file holds: ``tree``, ``keys``, ``notes``, ``heads``,
 ``proofs``, ``witnesses``; ``texts`` reads them after editors and mail.
 """
 
 from ocrrlib.memory.answers import Answer, Neighbour
-from ocrrlib.memory.file import Broken, verify
+from ocrrlib.memory.file import Broken
 from ocrrlib.memory.heads import Head
 from ocrrlib.memory.history import Entry, History
 from ocrrlib.memory.keys import COSIGNATURE, SIGNATURE, Key
 from ocrrlib.memory.memory import CorrectionMemory
 from ocrrlib.memory.past import Past
 from ocrrlib.memory.proofs import proven
+from ocrrlib.memory.verification import verify
 from ocrrlib.memory.witnesses import request, witness
 
 __all__ = [

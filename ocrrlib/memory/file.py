@@ -29,7 +29,6 @@ from ocrrlib.memory.database import (
     identity,
     insert,
     keep_log,
-    last_change,
     read_about,
     size_on_disk,
     tries,
@@ -43,9 +42,8 @@ from ocrrlib.memory.tree import Tree
 from ocrrlib.memory.witnesses import request
 
 BLOCK = 256  # rows read at once
-ATTEMPTS = 10  # to verify a file that changes meanwhile
 # What one path's file is verified with cannot write: no other connection here may share it.
-_VERIFIED: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
+VERIFIED: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
 
 
 class Broken(InputError):
@@ -95,7 +93,7 @@ class LedgerFile(AbstractContextManager):
             if read_only:
                 self._base = connect_to_read(self.path)
             else:
-                with _VERIFIED[self.path]:
+                with VERIFIED[self.path]:
                     self._base = connect(self.path, encoder)
             self._identity = identity(self.path)
             try:
@@ -303,10 +301,6 @@ class LedgerFile(AbstractContextManager):
                 f"{self.path} does not extend the head of {old.origin} at {old.time}: verify it"
             )
 
-    def verify(self, *heads: Head | str, keys: Iterable[Key] = ()) -> Fault | None:
-        """Verify the file from its first entry on, as ``ocrrlib.memory.verify`` does."""
-        return verify(self.path, *heads, keys=keys)
-
     # Locking and reading
 
     @contextmanager
@@ -414,50 +408,3 @@ class LedgerFile(AbstractContextManager):
         self._time = rows[-1].time
         if self._observer is not None:
             self._observer.add(rows)
-
-
-def verify(path: str | PathLike, *heads: Head | str, keys: Iterable[Key] = ()) -> Fault | None:
-    """Verify a file from its first entry on: the first ``Fault``, or None if there is none.
-
-    ``heads`` are heads of the file that were kept elsewhere; without one a cut tail or a complete
-    rewrite goes unnoticed. A rewrite begins behind the newest head that still fits. The file may be
-    in use, or where nobody can write; nothing is written. Raises ``InputError`` if the file cannot
-    be used, or not all ``keys`` signed all heads.
-    """
-    path = Path(os.path.realpath(path))
-    if not path.is_file():
-        raise InputError(f"there is no file {path}")
-    keys = tuple(keys)
-    known = sorted((Head.read(head) for head in heads), key=lambda head: head.size)
-    for head in known:
-        head.check(keys)
-    attempt = 0
-    while True:
-        attempt += 1
-        before = last_change(path)
-        try:
-            with _VERIFIED[path]:
-                fault = _first_fault(path, known)
-        except InputError:
-            if attempt == ATTEMPTS or last_change(path) == before:
-                raise
-        else:
-            # Others that open a file while it is read without locks may seem to break it.
-            if fault is None or attempt == ATTEMPTS or last_change(path) == before:
-                return fault
-
-
-def _first_fault(path, heads):
-    """The first fault of a file, without or with heads in order of size; or None."""
-    fitting = 0
-    try:
-        with LedgerFile(path, read_only=True) as ledger:
-            for head in heads:
-                if head.size > len(ledger):
-                    return Fault(len(ledger), "truncated")
-                if head.origin != ledger.origin or head.root != ledger.root(head.size):
-                    return Fault(fitting, "forked")
-                fitting = head.size
-    except Broken as broken:
-        return broken.fault
-    return None

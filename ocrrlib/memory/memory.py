@@ -36,6 +36,7 @@ from ocrrlib.memory.keys import Key
 from ocrrlib.memory.past import Past
 from ocrrlib.memory.rows import Content
 from ocrrlib.memory.vectors import Vectors
+from ocrrlib.memory.verification import verify
 from ocrrlib.search import Entries
 
 if TYPE_CHECKING:
@@ -386,7 +387,7 @@ class CorrectionMemory(AbstractContextManager):
 
     def verify(self, *heads: Head | str, keys: Sequence[Key] = ()) -> Fault | None:
         """Verify the file from its first entry on, as ``ocrrlib.memory.verify`` does."""
-        return self._ledger.verify(*heads, keys=keys)
+        return verify(self.path, *heads, keys=keys)
 
     def head(self, key: Key | None = None) -> Head:
         """Return the head as of now, to be kept elsewhere as text; a ``key`` signs it."""
