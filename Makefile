@@ -64,12 +64,26 @@ settings: $(READY)
 
 # What notebooks read that others make.
 R := $(O)data/results
-$(NB)/13_correction_memory.ipynb: data/results/memory.parquet
 $(NB)/03_storage_pareto.ipynb: $(R)/full_sweep.parquet
 $(NB)/04_lora.ipynb: $(R)/storage_pareto.parquet
 $(NB)/15_headline.ipynb: $(R)/full_sweep.parquet $(R)/storage_pareto.parquet $(NB)/04_lora.ipynb
 $(NB)/08_claims.ipynb: $(addprefix $(R)/,full_sweep.parquet storage_pareto.parquet vote_ablation.parquet) paper/claims.yml \
 	$(addprefix $(O)paper/tables/table_,parameters.csv datasets.csv file_order.csv ties.csv) $(R)/scale.parquet
+
+# What they show as published: reads(notebook, results).
+reads = $(NB)/$1.ipynb: $(2:%=data/results/%.parquet)
+BEYOND_FILES := beyond beyond_rows beyond_mpnet beyond_mpnet_rows beyond_tfidf beyond_tfidf_rows joint joint_rows
+$(eval $(call reads,04_lora,lora parameters))
+$(eval $(call reads,06_hnsw_scale,ledger_search race scale_costs))
+$(eval $(call reads,07_compute,costs growth))
+$(eval $(call reads,08_claims,beyond))
+$(eval $(call reads,09_beyond,$(BEYOND_FILES) boldness costs elsewhere))
+$(eval $(call reads,10_streams,streams))
+$(eval $(call reads,12_explore,beyond))
+$(eval $(call reads,13_correction_memory,memory))
+$(eval $(call reads,14_label_names,names))
+$(eval $(call reads,16_products,beyond costs product_claims products))
+$(eval $(call reads,17_known_in_stream,mixed))
 
 # What each notebook makes: made(notebook, results, figures, tables); and values, unless it quotes none.
 UNQUOTED := 15_headline

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from ocrrlib import CorrectionMemory
 from ocrrlib.datasets import Texts
 from ocrrlib.embeddings import Embedded, halve, path_of, read, widen
 from ocrrlib.encoders import DEFAULT_ENCODER
@@ -62,6 +63,24 @@ class Means:
 
     def correct(self, x, y):
         self.sums[y] += x
+
+
+_X, _y = clusters(6, 10, 8, seed=0)
+MEMORY = _X, [f"class {y}" for y in _y]  # vectors and labels of the memory below
+
+
+@pytest.fixture
+def path(tmp_path):
+    """Where a memory's file goes."""
+    return tmp_path / "m.sqlite"
+
+
+@pytest.fixture
+def memory(path):
+    """A correction memory of a few vectors, by ana."""
+    with CorrectionMemory.open(path) as memory:
+        memory.learn(*MEMORY, by="ana")
+        yield memory
 
 
 @pytest.fixture(scope="session")

@@ -22,18 +22,6 @@ FEW = [HealthCheck.function_scoped_fixture]
 DEEP = {"a": [[[[[[[[1]]]]]]]]}
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "m.sqlite"
-
-
-@pytest.fixture
-def memory(path):
-    with CorrectionMemory.open(path) as memory:
-        memory.learn(X, LABELS, by="ana")
-        yield memory
-
-
 def test_a_correction_replaces_the_entry_that_was_wrong(memory):
     wrong = memory.correct(FAR, "wrong", by="bo")
     assert memory.predict(FAR).label == "wrong"

@@ -38,6 +38,15 @@ def test_a_notebook_is_prose_first_with_short_cells_without_outputs_and_usual_pa
         assert name not in defaults or about["default"].strip('"') == defaults[name], name
 
 
+def test_a_notebook_is_made_again_when_a_published_result_that_it_shows_is_newer():
+    database = make("-pnq", "paper").stdout
+    for path in NOTEBOOKS:
+        shown = re.findall(r'published\(\\?"(\w+)\\?"', path.read_text(encoding="utf-8"))
+        rule = re.search(rf"^build/notebooks/{path.stem}\.ipynb: (.*)$", database, re.MULTILINE)
+        needed = {f"data/results/{name}.parquet" for name in shown}
+        assert needed <= {*rule[1].split()}, path.stem
+
+
 def test_a_quick_build_makes_what_is_asked_for_and_what_it_needs_and_nothing_again(tmp_path):
     figure = f"{tmp_path}/figures/fig1_storage_pareto.pdf"
     out = f"O={tmp_path}/"

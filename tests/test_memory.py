@@ -18,7 +18,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import clusters, rows
+from conftest import MEMORY, clusters, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -31,9 +31,8 @@ from ocrrlib.systems import make
 from tests import torture
 from tests.auditor import letters, sql
 
-D = 8
-X, Y = clusters(6, 10, D, seed=0)
-LABELS = [f"class {y}" for y in Y]
+X, LABELS = MEMORY
+D = X.shape[1]
 
 
 @contextmanager
@@ -41,18 +40,6 @@ def refused(what=""):
     with pytest.raises(InputError) as caught:
         yield
     assert str(what) in str(caught.value) and len(str(caught.value).splitlines()) == 1
-
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "m.sqlite"
-
-
-@pytest.fixture
-def memory(path):
-    with CorrectionMemory.open(path) as memory:
-        memory.learn(X, LABELS, by="ana")
-        yield memory
 
 
 def test_texts_are_learnt_asked_and_corrected(path):
