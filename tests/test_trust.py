@@ -2,6 +2,7 @@
 
 import base64
 import itertools
+import re
 import struct
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from ocrrlib import CorrectionMemory
 from ocrrlib.cli import main
-from ocrrlib.files import InputError
+from ocrrlib.files import ROOT, InputError
 from ocrrlib.memory import (
     COSIGNATURE,
     ML_DSA_44,
@@ -24,7 +25,7 @@ from ocrrlib.memory import (
     verify,
     witness,
 )
-from tests.auditor import write
+from tests.auditor import letters, write
 from tests.front_door import front_door
 
 HEAD = Head("log", 70, bytes(range(32)), "2026-11-25T10:00:00Z")
@@ -296,13 +297,35 @@ def test_keys_of_both_kinds_and_a_policy_serve_in_the_shell(tmp_path, monkeypatc
 
 @pytest.mark.slow
 def test_whoever_may_write_by_the_front_door_is_served_as_anybody():
-    verdicts = front_door()
-    words = {attack: verdict.split(":")[0] for attack, verdict in verdicts.items()}
-    assert words == {
-        "memory_injection": "surfaced",
-        "cross_session_bleed": "n/a",
-        "retrieval_hijack": "surfaced",
-        "indirect_prompt_injection": "surfaced",
-        "update_poisoning": "surfaced",
-        "metadata_poisoning": "n/a",
+    found = {}
+    for attack, verdict in front_door().items():
+        found[attack] = {verdict.partition(":")[0], *re.findall("[0-9] of 5", verdict)}
+    assert found == {
+        "memory_injection": {"surfaced", "5 of 5"},
+        "cross_session_bleed": {"n/a"},
+        "retrieval_hijack": {"surfaced", "4 of 5"},
+        "indirect_prompt_injection": {"surfaced", "5 of 5"},
+        "update_poisoning": {"surfaced", "5 of 5"},
+        "metadata_poisoning": {"n/a"},
     }
+
+
+# The page
+
+
+def test_asking_writes_nothing(tmp_path):
+    write(tmp_path / "log", "abc", None)
+    with CorrectionMemory.open(tmp_path / "log", letters) as memory:
+        before = memory.head()._replace(time="")
+        memory.predict(["a", "d"])
+        assert memory.head()._replace(time="") == before
+
+
+def test_tests_that_the_page_names_are_there():
+    tests = "".join(path.read_text() for path in (ROOT / "tests").glob("test_*.py"))
+    duties = (ROOT / "docs/trust.md").read_text().split("\n## Duties")[1]
+    rows = [line.split("|") for line in duties.splitlines() if line.startswith("| ")]
+    named = {cells[-2].strip() for cells in rows} - {"test", ""}
+    assert len(named) > 10
+    missing = [name for name in named if f"def test_{name.replace(' ', '_')}(" not in tests]
+    assert missing == []
