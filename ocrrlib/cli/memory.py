@@ -27,8 +27,15 @@ memories = typer.Typer(**PLAIN, help="A correction memory: learn, ask, correct, 
 
 File = Annotated[Path, typer.Argument(help="The memory's file.")]
 Author = Annotated[str, typer.Option(help="Who says so.")]
-Signer = Annotated[
-    Path | None, typer.Option("--key", help="File of the key that signs; made if there is none.")
+Signers = Annotated[
+    list[Path],
+    typer.Option(
+        "--key", help="File of a key that signs; an Ed25519 one is made if there is none."
+    ),
+]
+Policy = Annotated[
+    Path | None,
+    typer.Option(help="Policy of logs and witnesses that must have signed (C2SP's tlog-policy)."),
 ]
 
 
@@ -47,22 +54,24 @@ def _text(file):
     return read_file(file)
 
 
-def _keys(files):
-    from ocrrlib.memory import Key
+def _keys(files, policy):
+    """Keys, and a policy among them, that must have signed heads."""
+    from ocrrlib.memory import Key, Quorum
 
-    return [Key.read(_text(file)) for file in files]
+    keys = [Key.read(_text(file)) for file in files]
+    if policy is not None:
+        keys.append(Quorum.read(_text(policy)))
+    return keys
 
 
-def _signer(file, kind):
-    """The signer's key in a file, or None without one.
+def _signer(file, kind, name=None):
+    """The signer's key in a file.
 
     A file that is missing is made with a new key, and ``file``.pub with its verifier's key.
     """
     from ocrrlib.files import writable, write_text
     from ocrrlib.memory import Key
 
-    if file is None:
-        return None
     public = Path(f"{file}.pub")
     was_public = public.exists()  # asked first: another program makes it after the key
     if not file.exists():
@@ -70,19 +79,19 @@ def _signer(file, kind):
             raise InputError(
                 f"{public} is there without its key {file}: restore that, or choose another name"
             )
-        _make_key(file, kind)
+        _make_key(file, kind, name)
     key = Key.read(_text(file))
     if key.private and not public.exists() and writable(public.parent):
         write_text(public, key.public_text + "\n")
     return key
 
 
-def _make_key(file, kind):
+def _make_key(file, kind, name):
     """Make the files of a new key, unless another program has just done so."""
     from ocrrlib.files import sync_to_disk
     from ocrrlib.memory import Key
 
-    key = Key.new(file.stem, kind)
+    key = Key.new(name or file.stem, kind)
     with TemporaryDirectory(dir=file.parent) as folder:
         secret = Path(folder, "key")
         secret.touch(0o600)  # only its owner can read it
@@ -93,6 +102,45 @@ def _make_key(file, kind):
         except FileExistsError:
             return
     typer.echo(f"{file} made: keep it secret, and give {file}.pub away", err=True)
+
+
+def _sign(text, signers):
+    """Sign the head at the end of a proof or request."""
+    from ocrrlib.memory import Head
+    from ocrrlib.memory.texts import plain
+
+    start, end, note = plain(text).lstrip().partition("\n\n")
+    head = Head.read(note)
+    for signer in signers:
+        head = head.signed(signer)
+    return start + end + str(head)
+
+
+@memories.command("key")
+def memory_key(
+    file: Annotated[Path, typer.Argument(help="The key's file; FILE.pub is to be given away.")],
+    kind: Annotated[
+        str, typer.Option(help="ml-dsa-44 (of a memory or a witness), ed25519 or ed25519-witness.")
+    ] = "ml-dsa-44",
+    name: Annotated[str | None, typer.Option(help="Its name; by default the file's.")] = None,
+    of: Annotated[
+        Path | None, typer.Option(help="Memory that names it, as policies want of a log's key.")
+    ] = None,
+):
+    """Make a key of any kind, by default one that is to hold against quantum computers, too."""
+    from ocrrlib.files import pick
+    from ocrrlib.memory import COSIGNATURE, ML_DSA_44, SIGNATURE
+
+    kinds = {"ml-dsa-44": ML_DSA_44, "ed25519": SIGNATURE, "ed25519-witness": COSIGNATURE}
+    chosen = pick("kind of key", kind, kinds)
+    if file.exists():
+        raise InputError(f"{file} is there already: choose another name")
+    if of is not None:
+        if name is not None:
+            raise InputError("there are two names of one key: give --name or --of")
+        with opened(of) as memory:
+            name = memory.origin
+    _signer(file, chosen, name)
 
 
 @memories.command("new")
@@ -200,11 +248,14 @@ def memory_verify(
     key: Annotated[
         list[Path], typer.Option(help="Public key that must have signed the heads.")
     ] = [],
+    policy: Policy = None,
 ):
     """Verify a memory or a proof; exit status 1 if a memory is not as it was written."""
     from ocrrlib.memory import Head, verify
 
-    keys = _keys(key)
+    keys = _keys(key, policy)
+    if policy is not None and proof is None and not head:
+        raise InputError("there is no head that the policy is about: give --head, too")
     heads = [Head.read(_text(one)) for one in head]
     if proof is not None and file is None:
         typer.echo(json.dumps(_proven(proof, heads, keys)))
@@ -248,12 +299,14 @@ def _print(text):
 
 
 @memories.command("head")
-def memory_head(file: File, key: Signer = None):
+def memory_head(file: File, key: Signers = []):
     """Print the head, to be kept elsewhere."""
     from ocrrlib.memory import SIGNATURE
 
     with opened(file) as memory:
-        head = memory.head(_signer(key, SIGNATURE))
+        head = memory.head()
+        for one in key:
+            head = head.signed(_signer(one, SIGNATURE))
         _print(str(head))
 
 
@@ -266,7 +319,7 @@ def memory_prove(
     head: Annotated[
         Path | None, typer.Option(help="Head of whom it is proved to; by default the newest.")
     ] = None,
-    key: Signer = None,
+    key: Signers = [],
 ):
     """Print a proof of an entry, or a request to a witness to cosign the newest head."""
     from ocrrlib.memory import SIGNATURE
@@ -275,11 +328,13 @@ def memory_prove(
         raise InputError("there is nothing to prove: give --entry, --head or both")
     with opened(file) as memory:
         known = None if head is None else _text(head)
-        signer = _signer(key, SIGNATURE)
+        signers = [_signer(one, SIGNATURE) for one in key]
         if entry is None:
-            proof = memory.prove_extension(known, signer)
+            proof = _sign(memory.prove_extension(known), signers)
+        elif known is None:
+            proof = _sign(memory.prove_entry(entry), signers)
         else:
-            proof = memory.prove_entry(entry, signer, known)
+            proof = memory.prove_entry(entry, head=known)  # as its reader has it
         _print(proof)
 
 
@@ -303,18 +358,24 @@ def memory_export(
 def memory_witness(
     request: Annotated[Path, typer.Argument(help="What `prove --head` printed.")],
     state: Annotated[Path, typer.Option(help="File for the last head seen.")],
-    key: Signer,
+    key: Signers,
     trust: Annotated[
         list[Path], typer.Option(help="Public key that must have signed the head.")
     ] = [],
+    policy: Policy = None,
 ):
     """Cosign a head that extends the last one seen; exit status 1 if it is of another history."""
     from ocrrlib.chain import Fault
-    from ocrrlib.memory import COSIGNATURE, witness
+    from ocrrlib.memory import COSIGNATURE, Head, witness
 
-    keys = _keys(trust)
-    signer = _signer(key, COSIGNATURE)
-    found = witness(_text(request), state, signer, keys)
+    keys = _keys(trust, policy)
+    asked = _text(request)
+    first, *others = [_signer(one, COSIGNATURE) for one in key]
+    _sign(asked, others)  # refuses keys that cannot sign before the state changes
+    found = witness(asked, state, first, keys)
+    if isinstance(found, Head):
+        for signer in others:
+            found = found.signed(signer)
     _print(str(found))
     raise typer.Exit(1 if isinstance(found, Fault) else 0)
 

@@ -8,22 +8,24 @@ encoder again, ``vectors`` are what it reads of the ledger, ``answers`` come fro
 ``file`` is the ledger, verified as it is read, ``verification`` that by whoever may only read;
 ``database`` its SQLite tables, ``damage`` the names of its faults.
 One module a format shows others what a file holds: ``tree``, ``keys``, ``notes``, ``heads``,
-``proofs``, ``witnesses``; ``texts`` reads them after editors and mail.
+``proofs``, ``witnesses``, ``quorum``; ``texts`` reads them after editors and mail.
 """
 
 from ocrrlib.memory.answers import Answer, Neighbour
 from ocrrlib.memory.file import Broken
 from ocrrlib.memory.heads import Head
 from ocrrlib.memory.history import Entry, History
-from ocrrlib.memory.keys import COSIGNATURE, SIGNATURE, Key
+from ocrrlib.memory.keys import COSIGNATURE, ML_DSA_44, SIGNATURE, Key
 from ocrrlib.memory.memory import CorrectionMemory
 from ocrrlib.memory.past import Past
 from ocrrlib.memory.proofs import proven
+from ocrrlib.memory.quorum import Quorum
 from ocrrlib.memory.verification import verify
 from ocrrlib.memory.witnesses import request, witness
 
 __all__ = [
     "COSIGNATURE",
+    "ML_DSA_44",
     "SIGNATURE",
     "Answer",
     "Broken",
@@ -34,6 +36,7 @@ __all__ = [
     "Key",
     "Neighbour",
     "Past",
+    "Quorum",
     "proven",
     "request",
     "verify",

@@ -270,7 +270,7 @@ class LedgerFile(AbstractContextManager):
             entry = self.entry(place)
             if entry["place"] >= shown.size:
                 raise InputError(
-                    f"the head of {shown.time} does not know entry {place}: take a newer one"
+                    f"a head of {shown.size} entries does not know entry {place}: take a newer one"
                 )
             path = self._tree.inclusion_proof(entry["place"], shown.size)
         return proof_text(entry, path, shown)
@@ -298,7 +298,8 @@ class LedgerFile(AbstractContextManager):
         extends = old.origin == newest.origin and old.size <= newest.size
         if not extends or old.root != self.root(old.size):
             raise InputError(
-                f"{self.path} does not extend the head of {old.origin} at {old.time}: verify it"
+                f"{self.path} does not extend the head of {old.origin} with {old.size} entries: "
+                "verify it"
             )
 
     # Locking and reading

@@ -5,9 +5,12 @@ A head is a signed note. Its text, which is what keys sign, and its signature li
     <origin>                       name of the ledger
     <size>                         number of entries, decimal
     <base64 of the Merkle root>    32 bytes
-    time <YYYY-MM-DDThh:mm:ssZ>    an extension line
+    time <YYYY-MM-DDThh:mm:ssZ>    an extension line, or none
 
     — <key name> <signature>       none or more, see ocrrlib.memory.notes
+
+ML-DSA-44 does not sign the extension line: a head that such a key is the first to sign has none,
+because the signature has a time of its own (c2sp.org/tlog-checkpoint: "which SHOULD be empty").
 
 An origin is one line of printable words, so that a head survives editors and mail. Older files may
 have another one, and older heads of these say it as it is.
@@ -22,15 +25,16 @@ from datetime import UTC, datetime
 from typing import NamedTuple, Self
 
 from ocrrlib.files import InputError
-from ocrrlib.memory.keys import Key
+from ocrrlib.memory.keys import ML_DSA_44, Key
 from ocrrlib.memory.notes import from_base64, is_signed, signature_line, to_base64
+from ocrrlib.memory.quorum import Quorum
 from ocrrlib.memory.texts import one_line, plain
 
 _TEXT = re.compile(
     r"(?P<line>.+)\n"
     r"[ \t]*(?P<size>0|[1-9][0-9]{0,18})\n"
-    r"[ \t]*(?P<root>[A-Za-z0-9+/]{43}=)\n"
-    r"[ \t]*time (?P<time>\S+)"
+    r"[ \t]*(?P<root>[A-Za-z0-9+/]{43}=)"
+    r"(\n[ \t]*time (?P<time>\S+))?"
     r"(\n(?P<signatures>(\n[ \t]*— \S+ \S+)+))?"
 )
 
@@ -41,7 +45,7 @@ class Head(NamedTuple):
     origin: str
     size: int
     root: bytes
-    time: str
+    time: str  # empty without that line
     signatures: tuple[str, ...] = ()  # lines
     line: str = ""  # the first one, if it is not the origin as ``one_line`` gives it
 
@@ -62,7 +66,7 @@ class Head(NamedTuple):
             one_line(line),
             int(found["size"]),
             from_base64(found["root"]),
-            found["time"],
+            found["time"] or "",
             tuple(signatures),
         )
         return head if line == head.origin else head._replace(line=line)
@@ -70,28 +74,50 @@ class Head(NamedTuple):
     @property
     def body(self) -> str:
         """The text that is signed."""
-        line = self.line or self.origin
-        return f"{line}\n{self.size}\n{to_base64(self.root)}\ntime {self.time}\n"
+        lines = [self.line or self.origin, str(self.size), to_base64(self.root)]
+        if self.time:
+            lines.append(f"time {self.time}")
+        return "\n".join(lines) + "\n"
 
     def __str__(self):
         lines = "".join(f"{line}\n" for line in self.signatures)
         return f"{self.body}\n{lines}"
 
     def signed(self, key: Key) -> Self:
-        """Return this head with one more signature; ``InputError`` if the key is a verifier's."""
-        now = int(datetime.now(UTC).timestamp())
-        line = signature_line(self.body, key, now)
-        return self._replace(signatures=(*self.signatures, line))
+        """Return this head with one more signature.
 
-    def check(self, keys: Iterable[Key]):
-        """Raise ``InputError`` unless every one of the keys has signed this head."""
-        keys = tuple(keys)
-        if not all(isinstance(key, Key) for key in keys):
+        Raises ``InputError`` if the key is a verifier's, or cannot sign an origin that long.
+        """
+        head = self
+        if key.kind == ML_DSA_44 and not self.signatures:
+            head = self._replace(time="")  # nobody would have signed it
+        now = int(datetime.now(UTC).timestamp())
+        line = signature_line(head.body, key, now)
+        return head._replace(signatures=(*head.signatures, line))
+
+    def check(self, keys: Iterable[Key | Quorum]):
+        """Raise ``InputError`` unless every one of the keys, or a quorum, has signed this head."""
+        rules = tuple(keys)
+        if not all(isinstance(rule, (Key, Quorum)) for rule in rules):
             raise InputError("not all keys are keys: give a list of what Key.read returns")
+        signers: set[Key] = set()
+        for rule in rules:
+            known = rule.keys if isinstance(rule, Quorum) else [rule]
+            signers.update(key for key in known if self._is_signed(key))
+        for rule in rules:
+            if isinstance(rule, Quorum):
+                rule.check(self.origin, signers)
+            elif rule not in signers:
+                raise InputError(
+                    f"the head of {self.origin} is not signed by {rule.name}: do not trust it"
+                )
+        if self.time and signers and all(key.kind == ML_DSA_44 for key in signers):
+            raise InputError(
+                f"the time of the head of {self.origin} is not signed by any of these keys: give "
+                "the Ed25519 key that signed it, too"
+            )
+
+    def _is_signed(self, key):
         # Blanks in the first line are the writer's, or somebody added them.
         bodies = {self.body, self._replace(line="").body}
-        for key in keys:
-            if not any(is_signed(body, self.signatures, key) for body in bodies):
-                raise InputError(
-                    f"the head of {self.origin} is not signed by {key.name}: do not trust it"
-                )
+        return any(is_signed(body, self.signatures, key) for body in bodies)

@@ -34,6 +34,7 @@ from ocrrlib.memory.inputs import (
 )
 from ocrrlib.memory.keys import Key
 from ocrrlib.memory.past import Past
+from ocrrlib.memory.quorum import Quorum
 from ocrrlib.memory.rows import Content
 from ocrrlib.memory.vectors import Vectors
 from ocrrlib.memory.verification import verify
@@ -385,7 +386,7 @@ class CorrectionMemory(AbstractContextManager):
         """Return the fields of an entry, bytes in hexadecimal digits, without those erased."""
         return self._ledger.entry(place_of(place))
 
-    def verify(self, *heads: Head | str, keys: Sequence[Key] = ()) -> Fault | None:
+    def verify(self, *heads: Head | str, keys: Iterable[Key | Quorum] = ()) -> Fault | None:
         """Verify the file from its first entry on, as ``ocrrlib.memory.verify`` does."""
         return verify(self.path, *heads, keys=keys)
 

@@ -11,17 +11,20 @@ from ocrrlib.memory.database import last_change
 from ocrrlib.memory.file import VERIFIED, Broken, LedgerFile
 from ocrrlib.memory.heads import Head
 from ocrrlib.memory.keys import Key
+from ocrrlib.memory.quorum import Quorum
 
 ATTEMPTS = 10  # to verify a file that changes meanwhile
 
 
-def verify(path: str | PathLike, *heads: Head | str, keys: Iterable[Key] = ()) -> Fault | None:
+def verify(
+    path: str | PathLike, *heads: Head | str, keys: Iterable[Key | Quorum] = ()
+) -> Fault | None:
     """Verify a file from its first entry on: the first ``Fault``, or None if there is none.
 
     ``heads`` are heads of the file that were kept elsewhere; without one a cut tail or a complete
     rewrite goes unnoticed. A rewrite begins behind the newest head that still fits. The file may be
     in use, or where nobody can write; nothing is written. Raises ``InputError`` if the file cannot
-    be used, or not all ``keys`` signed all heads.
+    be used, or not all ``keys``, or a quorum among them, signed all heads.
     """
     path = Path(os.path.realpath(path))
     if not path.is_file():
