@@ -7,6 +7,7 @@ encoder again, ``vectors`` are what it reads of the ledger, ``answers`` come fro
 ``past`` the memory under an earlier head.
 ``file`` is the ledger, verified as it is read, ``verification`` that by whoever may only read;
 ``database`` its SQLite tables, ``damage`` the names of its faults.
+``service`` puts a memory behind HTTP, ``wire`` is what clients send it, ``desk`` a page for people.
 One module a format shows others what a file holds: ``tree``, ``keys``, ``notes``, ``heads``,
 ``proofs``, ``witnesses``, ``quorum``; ``texts`` reads them after editors and mail.
 """
