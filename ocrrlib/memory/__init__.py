@@ -1,7 +1,8 @@
 """The correction memory for applications: a ledger in a file, its heads and proofs, and a reader.
 
 ``memory`` learns, answers and forgets; ``inputs`` checks what it is given, ``identity`` knows its
-encoder again, ``vectors`` are what it reads of the ledger, ``answers`` come from a system,
+encoder again, ``vectors`` are what it reads of the ledger, ``answers`` come from a system of
+``readers``, ``confidence`` tells how sure they are, ``review`` what is worth a human's time,
 ``export`` writes files of others. Entries may change what others mean: ``acts`` are their form,
 ``changes`` what users may ask for, ``meaning`` the rule, ``history`` what became of an entry,
 ``past`` the memory under an earlier head.
@@ -20,6 +21,7 @@ from ocrrlib.memory.memory import CorrectionMemory
 from ocrrlib.memory.past import Past
 from ocrrlib.memory.proofs import proven
 from ocrrlib.memory.quorum import Quorum
+from ocrrlib.memory.review import Change, Open, Preview, Suspect
 from ocrrlib.memory.verification import verify
 from ocrrlib.memory.witnesses import request, witness
 
@@ -29,14 +31,18 @@ __all__ = [
     "SIGNATURE",
     "Answer",
     "Broken",
+    "Change",
     "CorrectionMemory",
     "Entry",
     "Head",
     "History",
     "Key",
     "Neighbour",
+    "Open",
     "Past",
+    "Preview",
     "Quorum",
+    "Suspect",
     "proven",
     "request",
     "verify",

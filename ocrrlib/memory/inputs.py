@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Set
 from datetime import UTC, datetime
+from numbers import Real
 from operator import index
 from typing import Any
 
@@ -80,6 +81,14 @@ def place_of(value: Any) -> int:
         return index(value)
     except TypeError as error:
         raise InputError(f"{_shown(value)} is no place of an entry: give an integer") from error
+
+
+def share_of(value: Any) -> float | None:
+    """A share between 0 and 1, or None from None; raises ``InputError`` if it is none."""
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if value is not None and not (is_number and 0 < value < 1):
+        raise InputError(f"{_shown(value)} is no share: give a number between 0 and 1, as 0.95")
+    return value
 
 
 def time_of(value: Any) -> datetime | None:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from functools import cached_property
 from os import PathLike
@@ -28,6 +28,7 @@ from ocrrlib.memory.inputs import (
     labels_of,
     notes_of,
     place_of,
+    share_of,
     short_enough,
     texts_and_vectors,
     time_of,
@@ -35,6 +36,15 @@ from ocrrlib.memory.inputs import (
 from ocrrlib.memory.keys import Key
 from ocrrlib.memory.past import Past
 from ocrrlib.memory.quorum import Quorum
+from ocrrlib.memory.review import (
+    Change,
+    Open,
+    Preview,
+    Suspect,
+    changed_answers,
+    least_sure,
+    suspects,
+)
 from ocrrlib.memory.rows import Content
 from ocrrlib.memory.vectors import Vectors
 from ocrrlib.memory.verification import verify
@@ -207,20 +217,100 @@ class CorrectionMemory(AbstractContextManager):
             )
             return self._ledger.append(short_enough(contents))
 
-    def predict(self, query: str | np.ndarray | Iterable) -> Answer | list[Answer]:
+    def predict(
+        self, query: str | np.ndarray | Iterable, at_least: float | None = None
+    ) -> Answer | list[Answer]:
         """Answer a text or vector (d,), or each of texts (m,) or vectors (m, d) in a list.
 
-        Raises ``InputError`` if no entry counts, a row is no text, or a vector has another length.
+        With ``at_least``, only what is so sure that this share of such answers is right; others
+        have no label, and a reason. Raises ``InputError`` if no entry counts, a row is no text, a
+        vector has another length, or ``at_least`` is no share.
         """
         single = is_single(query)
         X = self._unit_rows(*texts_and_vectors([query] if single else query))
+        at_least = share_of(at_least)
+        with self._asked(X) as counted:
+            answers = self._answering.answers(X, counted, self._ledger.entry, at_least)
+        return answers[0] if single else answers
+
+    @contextmanager
+    def _asked(self, X):
+        """What counts, while rows X (m, d) are asked."""
         with self._ledger.snapshot():
             counted = self._vectors.counted
             if not counted.written:
                 raise InputError(f"{self.path} is empty: learn first")
             self._vectors.admit(0, X.shape[1])
+            yield counted
+
+    def review(
+        self,
+        texts: Iterable[str | np.ndarray] | np.ndarray,
+        n: int = 20,
+        vectors: Sequence[np.ndarray] | np.ndarray | None = None,
+    ) -> list[Open]:
+        """The ``n`` texts (m,), or vectors (m, d), that are worth a human's time, least sure first.
+
+        Of near-duplicates one comes. ``vectors`` (m, d) are those of the texts, where they are
+        known. Raises ``InputError`` as ``predict`` does.
+        """
+        texts, X = texts_and_vectors(texts, vectors)
+        X = self._unit_rows(texts, X)
+        with self._asked(X) as counted:
             answers = self._answering.answers(X, counted, self._ledger.entry)
-        return answers[0] if single else answers
+        return least_sure(texts, X, answers, place_of(n))
+
+    def suspects(self, n: int = 20) -> list[Suspect]:
+        """The ``n`` entries that others contradict most, those most surely wrong first.
+
+        Left out, they would be answered otherwise, or they are stored under two labels. Of more
+        than 20,000 entries the newest are judged.
+        """
+        with self._ledger.snapshot():
+            counted = self._vectors.counted
+            found = suspects(counted, place_of(n)) if counted.written else []
+            return [
+                Suspect(
+                    counted.written[slot].place,
+                    counted.written[slot].label,
+                    self._text(counted, slot),
+                    instead,
+                    confidence,
+                )
+                for slot, instead, confidence in found
+            ]
+
+    def preview(
+        self,
+        text: str | np.ndarray,
+        label: str | float,
+        queries: Iterable[str | np.ndarray] | np.ndarray = (),
+        vector: np.ndarray | None = None,
+    ) -> Preview:
+        """What ``correct`` with a text, or a vector (d,), would change; nothing is written.
+
+        Of stored entries, the hundred nearest are asked, and of ``queries``, texts (m,) or vectors
+        (m, d), all. Raises ``InputError`` as ``correct`` and ``predict`` do.
+        """
+        (label,) = labels_of([label])
+        x = self._unit_rows(*texts_and_vectors([text], None if vector is None else [vector]))
+        asked = list(queries)
+        texts, X = texts_and_vectors(asked) if asked else ([], x[:0])
+        X = self._unit_rows(texts, X)
+        with self._asked(x) as counted:
+            changes.check_not_retired([label], self._vectors.meaning)
+            self._vectors.admit(0, X.shape[1])
+            around, others = changed_answers(self._answering, counted, x[0], label, X)
+            return Preview(
+                [
+                    Change(counted.written[slot].place, None, self._text(counted, slot), *labels)
+                    for slot, *labels in around
+                ],
+                [Change(None, row, texts[row], *labels) for row, *labels in others],
+            )
+
+    def _text(self, counted, slot):
+        return self._ledger.entry(counted.written[slot].place).get("text")
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """Encode texts (n,) as ``correct`` and ``predict`` do: unit rows (n, d) float32."""
