@@ -69,8 +69,9 @@ def least_sure(texts: Sequence, X: np.ndarray, answers: Sequence[Answer], n: int
 def suspects(counted: Counted, n: int) -> list[tuple[int, str, float]]:
     """The ``n`` entries that others contradict most: slots, their labels instead, confidence.
 
-    Each is left out, and the nearest others vote as in ``substrate``, if its label has any. A vector
-    that is stored under two labels is contradicted, too. Of more than ``NEWEST`` entries the newest ones are judged.
+    Each is left out, and the nearest others vote as in ``substrate``, if its label has any. A
+    vector that is stored under two labels is contradicted, too. Of more than ``NEWEST`` entries the
+    newest are judged.
     """
     entries = counted.entries
     y = entries.y
