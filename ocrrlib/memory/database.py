@@ -7,6 +7,7 @@ table, index, view or trigger is refused.
 """
 
 import json
+import os
 import secrets
 import sqlite3
 import subprocess
@@ -35,6 +36,7 @@ SCHEMA = [
 ]
 SCHEMA_WITH_ACTS = [SCHEMA[0], SCHEMA[1].replace("x BLOB)", "x BLOB, act TEXT)")]
 ADD_ACTS = "ALTER TABLE entries ADD COLUMN act TEXT"
+INSERT = "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?{})"
 CONTENT = "salt", "label", "author", "text", "x", "act"
 
 
@@ -200,9 +202,10 @@ def has_acts(base: sqlite3.Connection) -> bool:
 
 def insert(base: sqlite3.Connection, rows: list[Row], acts: bool):
     """Write rows; ``acts`` tells whether the table has these."""
-    width = len(Row._fields) if acts else len(Row._fields) - 1
-    values = ", ".join("?" * width)
-    base.executemany(f"INSERT INTO entries VALUES ({values})", [row[:width] for row in rows])
+    if acts:
+        base.executemany(INSERT.format(", ?"), rows)
+    else:
+        base.executemany(INSERT.format(""), [row[:-1] for row in rows])
 
 
 def erase(base: sqlite3.Connection, place: int, acts: bool):
@@ -238,6 +241,28 @@ def tries(seconds: float | None = None) -> Iterator[None]:
         yield
 
 
+def deadline() -> float:
+    """Return the time of ``time.monotonic`` until which to wait for other programs."""
+    return time.monotonic() + PATIENCE
+
+
+def began(base: sqlite3.Connection) -> bool:
+    """Begin a transaction that excludes other writers; False, at once, if there is one.
+
+    SQLite itself would wait up to a tenth of a second longer than it has to.
+    """
+    base.execute("PRAGMA busy_timeout = 0")
+    try:
+        base.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:  # the last byte is its kind
+            raise
+        return False
+    finally:
+        base.execute(f"PRAGMA busy_timeout = {1000 * PATIENCE}")
+    return True
+
+
 def emptied_log(base: sqlite3.Connection) -> bool:
     """Move the log's pages to their places and empty it; False, at once, if others still read it.
 
@@ -253,7 +278,7 @@ def emptied_log(base: sqlite3.Connection) -> bool:
 
 def size_on_disk(path: Path) -> int:
     """Return the size of a database and its log, in bytes."""
-    return _size(path) + _size(_beside(path)[0])
+    return _size(path) + _size(f"{path}-wal")
 
 
 def last_change(path: Path) -> tuple[int, int, bool] | None:
@@ -272,7 +297,7 @@ def last_change(path: Path) -> tuple[int, int, bool] | None:
 def identity(path: Path) -> tuple[int, int] | None:
     """Return what tells a file from another one of its name, or None if there is none."""
     try:
-        status = path.stat()
+        status = os.stat(path)
     except FileNotFoundError:
         return None
     return status.st_dev, status.st_ino
@@ -287,11 +312,11 @@ def way_out(path: Path) -> str:
 
 def _size(file):
     try:
-        return file.stat().st_size
+        return os.stat(file).st_size
     except FileNotFoundError:  # others remove the log as they close
         return 0
 
 
 def _beside(path):
     """Files that SQLite keeps beside a database: log, the log's index, and what undoes changes."""
-    return [path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal")]
+    return [Path(f"{path}{end}") for end in ("-wal", "-shm", "-journal")]

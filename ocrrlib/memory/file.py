@@ -12,6 +12,7 @@ from itertools import islice
 from operator import index
 from os import PathLike
 from pathlib import Path
+from random import uniform
 from typing import Protocol
 
 from ocrrlib.chain import Fault, file_genesis, verify_entry
@@ -20,9 +21,11 @@ from ocrrlib.memory.acts import act_text, read_act
 from ocrrlib.memory.damage import diagnose
 from ocrrlib.memory.database import (
     ADD_ACTS,
+    began,
     close_unchanged,
     connect,
     connect_to_read,
+    deadline,
     emptied_log,
     erase,
     has_acts,
@@ -40,8 +43,10 @@ from ocrrlib.memory.proofs import proof_text
 from ocrrlib.memory.rows import FIELDS, FIELDS_BEFORE, Content, Row, is_whole, new_rows
 from ocrrlib.memory.tree import Tree
 from ocrrlib.memory.witnesses import request
+from ocrrlib.memory.writers import Writers
 
 BLOCK = 256  # rows read at once
+LONGEST_WAIT = 0.002  # seconds between two attempts to write; by chance, so that none is last always
 # What one path's file is verified with cannot write: no other connection here may share it.
 VERIFIED: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
 
@@ -85,7 +90,8 @@ class LedgerFile(AbstractContextManager):
         # The log goes by the file's own name: through a link SQLite would find another one.
         self.path = Path(os.path.realpath(path))
         self._observer = observer
-        self._lock = threading.RLock()
+        self._lock = threading.Condition()  # can be left for a moment
+        self._writers = Writers(self)
         self._read_only = read_only
         self._holds_erased = False  # whether the log may hold what was erased
         self._acts = False  # whether the table has acts, as of the last reading
@@ -115,6 +121,11 @@ class LedgerFile(AbstractContextManager):
             self._catch_up()
             return len(self._tree)
 
+    @property
+    def size(self) -> int:
+        """Number of entries known, as of the last call."""
+        return len(self._tree)
+
     def __exit__(self, *_):
         self.close()
 
@@ -133,14 +144,21 @@ class LedgerFile(AbstractContextManager):
                 yield
             self._finish_erasure()
 
+    def write(self, contents: Callable[[], Iterable[Content]]) -> range:
+        """Append entries, with those of other threads that wait; see ``Writers.write``."""
+        return self._writers.write(contents)
+
     @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Read all new entries and exclude other writers; an exception undoes all writes."""
+    def transaction(self, until: float | None = None) -> Iterator[None]:
+        """Read all new entries and exclude other writers; an exception undoes all writes.
+
+        Waits for other programs until a time of ``time.monotonic``, by default ``PATIENCE``.
+        """
         with self._locked():
             start = len(self._tree)
             try:
                 with self._base:
-                    self._base.execute("BEGIN IMMEDIATE")
+                    self._exclude_others(deadline() if until is None else until)
                     if identity(self.path) != self._identity:  # it would be lost
                         raise InputError(
                             f"{self.path} was replaced or removed since it was opened: open it anew"
@@ -303,6 +321,13 @@ class LedgerFile(AbstractContextManager):
             )
 
     # Locking and reading
+
+    def _exclude_others(self, until):
+        """Begin a transaction that excludes other writers; threads go on while it waits."""
+        while not began(self._base):
+            if time.monotonic() > until:
+                raise sqlite3.OperationalError("database is locked")
+            self._lock.wait(uniform(0, LONGEST_WAIT))
 
     @contextmanager
     def _locked(self):

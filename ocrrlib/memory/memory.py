@@ -192,7 +192,9 @@ class CorrectionMemory(AbstractContextManager):
                 f"{len(notes)} notes: give one of each"
             )
         X = self._unit_rows(texts, X)
-        with self._ledger.transaction():
+        author = str(by)
+
+        def contents():
             if not self._vectors.held.written:
                 self._check_length(X.shape[1])
             self._vectors.admit(*X.shape)
@@ -201,11 +203,13 @@ class CorrectionMemory(AbstractContextManager):
             act = {}
             if replaces is not None:
                 act = changes.replace(self._ledger.entry(place_of(replaces)), meaning)
-            contents = (
-                Content(label, str(by), text, x.tobytes(), act_text(note | act))
-                for label, text, x, note in zip(labels, texts, X, notes)
+            rows = zip(labels, texts, X, notes)
+            return short_enough(
+                Content(label, author, text, x.tobytes(), act_text(note | act))
+                for label, text, x, note in rows
             )
-            return self._ledger.append(short_enough(contents))
+
+        return self._ledger.write(contents)
 
     def predict(self, query: str | np.ndarray | Iterable) -> Answer | list[Answer]:
         """Answer a text or vector (d,), or each of texts (m,) or vectors (m, d) in a list.
