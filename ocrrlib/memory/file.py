@@ -46,7 +46,7 @@ from ocrrlib.memory.witnesses import request
 from ocrrlib.memory.writers import Writers
 
 BLOCK = 256  # rows read at once
-LONGEST_WAIT = 0.002  # seconds between two attempts to write; by chance, so that none is last always
+LONGEST_WAIT = 0.002  # seconds between attempts to write, by chance: all get their turn
 # What one path's file is verified with cannot write: no other connection here may share it.
 VERIFIED: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
 

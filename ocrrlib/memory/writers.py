@@ -32,9 +32,10 @@ class Write:
 
     def result(self) -> range:
         """Return the places, or raise the error."""
-        if isinstance(self.outcome, range):
-            return self.outcome
-        raise self.outcome
+        if isinstance(self.outcome, BaseException):
+            raise self.outcome
+        assert self.outcome is not None
+        return self.outcome
 
 
 class Writers:
