@@ -6,7 +6,8 @@ encoder again, ``vectors`` are what it reads of the ledger, ``answers`` come fro
 ``changes`` what users may ask for, ``meaning`` the rule, ``history`` what became of an entry,
 ``past`` the memory under an earlier head.
 ``file`` is the ledger, verified as it is read, ``verification`` that by whoever may only read;
-``database`` its SQLite tables, ``damage`` the names of its faults.
+``writers`` lets threads that write at once share a commit, ``database`` has its SQLite tables,
+``damage`` the names of its faults.
 One module a format shows others what a file holds: ``tree``, ``keys``, ``notes``, ``heads``,
 ``proofs``, ``witnesses``, ``quorum``; ``texts`` reads them after editors and mail.
 """

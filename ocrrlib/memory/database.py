@@ -158,15 +158,23 @@ def _check_names(path):
 
 def keep_log(base: sqlite3.Connection):
     """Let changes go to a log first, so that readers need not wait for writers."""
+    _patiently(lambda: base.execute("PRAGMA journal_mode = WAL"))
+
+
+def _patiently(do):
+    """Do what others may prevent for some time."""
     for _ in tries():
         try:
-            base.execute("PRAGMA journal_mode = WAL")
-            return
+            return do()
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+            if not _is_busy(error):
                 raise
             busy = error
     raise busy
+
+
+def _is_busy(error):
+    return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY  # of whatever kind
 
 
 def _create(base, name, encoder):
@@ -246,21 +254,28 @@ def deadline() -> float:
     return time.monotonic() + PATIENCE
 
 
-def began(base: sqlite3.Connection) -> bool:
-    """Begin a transaction that excludes other writers; False, at once, if there is one.
+def waits_no_more(base: sqlite3.Connection):
+    """Let SQLite fail at once where others prevent it: it would wait a tenth of a second longer.
 
-    SQLite itself would wait up to a tenth of a second longer than it has to.
+    Whoever uses the connection waits, see ``began`` and ``data_version``.
     """
     base.execute("PRAGMA busy_timeout = 0")
+
+
+def began(base: sqlite3.Connection) -> bool:
+    """Begin a transaction that excludes other writers; False if there is one."""
     try:
         base.execute("BEGIN IMMEDIATE")
     except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:  # the last byte is its kind
+        if not _is_busy(error):
             raise
         return False
-    finally:
-        base.execute(f"PRAGMA busy_timeout = {1000 * PATIENCE}")
     return True
+
+
+def data_version(base: sqlite3.Connection) -> tuple[int]:
+    """Return a number that changes with what others write; waits if they mend the log's index."""
+    return _patiently(lambda: base.execute("PRAGMA data_version").fetchone())
 
 
 def emptied_log(base: sqlite3.Connection) -> bool:
@@ -268,11 +283,7 @@ def emptied_log(base: sqlite3.Connection) -> bool:
 
     Only then nothing is left of what was erased before.
     """
-    base.execute("PRAGMA busy_timeout = 0")
-    try:
-        busy, _, _ = base.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    finally:
-        base.execute(f"PRAGMA busy_timeout = {1000 * PATIENCE}")
+    busy, _, _ = base.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     return not busy
 
 

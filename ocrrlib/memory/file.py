@@ -25,6 +25,7 @@ from ocrrlib.memory.database import (
     close_unchanged,
     connect,
     connect_to_read,
+    data_version,
     deadline,
     emptied_log,
     erase,
@@ -35,6 +36,7 @@ from ocrrlib.memory.database import (
     read_about,
     size_on_disk,
     tries,
+    waits_no_more,
     way_out,
 )
 from ocrrlib.memory.heads import Head
@@ -111,6 +113,7 @@ class LedgerFile(AbstractContextManager):
                 if not read_only:
                     with suppress(sqlite3.OperationalError):  # if the disk is full, it can be read
                         keep_log(self._base)  # a copy that SQLite made has none
+                        waits_no_more(self._base)
             except BaseException:
                 close_unchanged(self._base, self.path)
                 raise
@@ -361,7 +364,7 @@ class LedgerFile(AbstractContextManager):
 
     def _catch_up(self):
         """Verify and take what was written since, by whichever process."""
-        version = self._base.execute("PRAGMA data_version").fetchone()
+        version = data_version(self._base)
         if version == self._version:
             return
         self._acts = has_acts(self._base)
