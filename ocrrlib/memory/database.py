@@ -12,7 +12,7 @@ import sqlite3
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -205,10 +205,11 @@ def insert(base: sqlite3.Connection, rows: list[Row], acts: bool):
     base.executemany(f"INSERT INTO entries VALUES ({values})", [row[:width] for row in rows])
 
 
-def erase(base: sqlite3.Connection, place: int, acts: bool):
-    """Overwrite salt and content of an entry; ``acts`` tells whether the table has these."""
+def erase(base: sqlite3.Connection, places: Iterable[int], acts: bool):
+    """Overwrite salt and content of entries; ``acts`` tells whether the table has these."""
     nothing = ", ".join(f"{name} = NULL" for name in (CONTENT if acts else CONTENT[:-1]))
-    base.execute(f"UPDATE entries SET {nothing} WHERE place = ?", [place])
+    erased = f"UPDATE entries SET {nothing} WHERE place = ?"
+    base.executemany(erased, [[place] for place in places])
 
 
 def read_about(base: sqlite3.Connection) -> tuple[str, str, str | None, str | None]:

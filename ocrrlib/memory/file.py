@@ -16,7 +16,6 @@ from typing import Protocol
 
 from ocrrlib.chain import Fault, file_genesis, verify_entry
 from ocrrlib.files import InputError
-from ocrrlib.memory.acts import act_text, read_act
 from ocrrlib.memory.damage import diagnose
 from ocrrlib.memory.database import (
     ADD_ACTS,
@@ -175,36 +174,29 @@ class LedgerFile(AbstractContextManager):
             self._acts = acts  # now: a failure until here leaves the table as it was
         return range(start, len(self._tree))
 
-    def erase(self, place: int, author: str = ""):
-        """Erase salt and content of an entry, and append a tombstone by ``author``.
+    def erase(self, tombstones: Callable[[], list[Content]]) -> list[int]:
+        """Erase salt and content of the entries of which tombstones tell; return their places.
 
-        An erasure that was not finished, by whomever, is finished as well. Raises ``InputError`` if
-        there is nothing to erase, or if the pages with the old content stay in the log because
-        others read them.
+        ``tombstones`` is called when all entries are read and other writers excluded; all is
+        erased, or nothing. Erasures that were not finished, by whomever, are finished as well.
+        Raises ``InputError`` if the pages with the old content stay in the log because others read
+        them.
         """
         with self.transaction():
-            entry = self.entry(place)
-            was_erased = "salt" not in entry
-            if not was_erased:
-                if not entry["x"]:
-                    what = "is an act, to be undone" if "act" in entry else "tells of an erasure"
-                    raise InputError(f"entry {place} {what}: there is nothing to erase")
-                act = read_act(entry.get("act"))
-                replaces = {name: act[name] for name in act.keys() & {"replaces"}}
-                told = Content("", author, str(entry["place"]), b"", act_text(replaces))
-                self.append([told])
-                erase(self._base, entry["place"], self._acts)
-                self._restart()  # the observer has it
+            told = tombstones()
+            places = [int(content.text or "") for content in told]
+            if places:
+                self.append(told)
+                erase(self._base, places, self._acts)
+                self._restart()  # the observer has them
         self._holds_erased = True
         if not self._log_got_empty():
+            which = ", ".join(map(str, places[:9])) + ", ..." * (len(places) > 9)
             raise InputError(
-                f"entry {place} was erased, but others still read {self.path}, whose log may hold "
-                "its content: close them, then erase it again"
+                f"erased ({which or 'before'}), but others still read {self.path}, whose log may "
+                "hold the content: close them, then erase it again"
             )
-        if was_erased:
-            raise InputError(
-                f"entry {place} was erased before, in the log, too: there is nothing to erase"
-            )
+        return places
 
     def _log_got_empty(self):
         """Empty the log, as soon as nobody reads it; False if somebody does for too long."""
@@ -238,9 +230,19 @@ class LedgerFile(AbstractContextManager):
     def rows(self) -> list[Row]:
         """Return all entries."""
         with self.snapshot():
-            select = f"SELECT {self._fields} FROM entries ORDER BY place"
-            found = self._base.execute(select).fetchall()
-        return [Row(*values) for values in found]
+            return [*self.scan()]
+
+    def scan(self) -> Iterator[Row]:
+        """Read one entry after the other, within a ``snapshot`` or a ``transaction``."""
+        select = f"SELECT {self._fields} FROM entries ORDER BY place"
+        for values in self._base.execute(select):
+            yield Row(*values)
+
+    def told_by(self, place: int) -> int | None:
+        """Return the place of the tombstone of an erased entry; None if it was not erased."""
+        with self._locked():
+            self._catch_up()
+            return self._tombstones.get(place)
 
     def root(self, size: int) -> bytes:
         """Return the Merkle root of the first ``size`` entries."""
@@ -287,6 +289,11 @@ class LedgerFile(AbstractContextManager):
             path = self._tree.consistency_proof(old.size, newest.size)
         return request(old.size, path, newest)
 
+    def consistency(self, old: int, size: int) -> list[bytes]:
+        """Return the proof that the first ``size`` entries extend the first ``old`` ones."""
+        with self._locked():
+            return self._tree.consistency_proof(old, size)
+
     def known_size(self, head: Head | str) -> int:
         """Return the size of a head; ``InputError`` unless the file extends it."""
         with self._locked():
@@ -329,7 +336,7 @@ class LedgerFile(AbstractContextManager):
         self._newest = self._genesis  # hash of the newest entry
         self._time = 0  # of the newest entry
         self._erased = set()  # places
-        self._tombstones = set()  # places that they name
+        self._tombstones = {}  # their places, by those that they name
         self._version = None  # SQLite's data version when the file was last read
         if self._observer is not None:
             self._observer.clear()
@@ -385,7 +392,7 @@ class LedgerFile(AbstractContextManager):
         except BaseException:
             self._restart()  # the observer may have taken part of a block
             raise
-        return self._erased ^ self._tombstones
+        return self._erased ^ self._tombstones.keys()
 
     def _verify_rows(self, rows):
         """Raise ``Broken`` unless the rows follow those known."""
@@ -400,7 +407,7 @@ class LedgerFile(AbstractContextManager):
             if row.salt is None:
                 self._erased.add(place)
             elif not row.x and row.text is not None:
-                self._tombstones.add(int(row.text))
+                self._tombstones[int(row.text)] = place
             previous = row.hash
 
     def _take(self, rows):
