@@ -51,7 +51,7 @@ def memory_forget(
         if chosen:
             entries = memory.forget_all(author=author, like=like, erased_by=erased_by)
         elif not again:
-            memory.forget(entries, by or erased_by)
+            entries = memory.forget(entries, by or erased_by)
         if not entries:
             typer.echo(f"{file} has no such entry: nothing was erased", err=True)
             return
@@ -73,7 +73,7 @@ def _list(memory, places, author, like):
         for entry in memory.would_forget(author=author, like=like):
             what = entry.label or "an act"
             lines.append(f"entry {entry.place}, {entry.when:%Y-%m-%d}, {what}: {entry.text}")
-    for line in [*lines, f"{len(lines)} entries would be erased"]:
+    for line in [*lines, f"would be erased: {len(lines)}"]:
         typer.echo(visible(line))
 
 
@@ -84,6 +84,7 @@ def memory_receipt(
     key: Annotated[list[Path], typer.Option(help="Public key that must have signed it.")] = [],
 ):
     """Check a receipt of an erasure; exit status 1 if it does not hold."""
+    from ocrrlib.escapes import visible
     from ocrrlib.memory import Broken, Key, Receipt
     from ocrrlib.memory.receipts import Refuted
 
@@ -94,13 +95,13 @@ def memory_receipt(
     try:
         found.check(keys, file)
     except (Refuted, Broken) as error:
-        typer.echo(f"{receipt}: {error}")
+        typer.echo(visible(f"{receipt}: {error}"))
         raise typer.Exit(1) from error
-    said = f"{receipt}: {len(found.erased)} entries of {found.before.origin} were erased"
+    said = f"{receipt} holds: {len(found.erased)} erased of {found.before.origin}"
     if found.by:
-        said += f" by {found.by}"
+        said += f", by {found.by}"
     if keys:
         said += f"; signed by {', '.join(one.name for one in keys)}"
     if file is not None:
         said += f"; {file} shows it"
-    typer.echo(said)
+    typer.echo(visible(said))

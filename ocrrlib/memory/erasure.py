@@ -10,14 +10,15 @@ from collections.abc import Iterable
 from ocrrlib.files import InputError
 from ocrrlib.memory.acts import act_text, done_to_others, read_act
 from ocrrlib.memory.file import LedgerFile
-from ocrrlib.memory.history import Entry, entry_of, matches
+from ocrrlib.memory.history import Entry, composed, entry_of, matches
 from ocrrlib.memory.rows import Content, Row
 
 
-def forget(ledger: LedgerFile, places: list[int], by: str) -> None:
+def forget(ledger: LedgerFile, places: list[int], by: str) -> list[int]:
     """Erase entries with a label by their places, and tell so by an author: all, or none.
 
-    Raises ``InputError`` if one of them has none, or if all were erased before.
+    Returns the places of those that were not erased before. Raises ``InputError`` if one of them
+    has no label, or if all were erased before.
     """
 
     def tombstones():
@@ -32,15 +33,21 @@ def forget(ledger: LedgerFile, places: list[int], by: str) -> None:
             left.append(_tombstone(entry["place"], entry.get("act"), by))
         return left
 
-    if not ledger.erase(tombstones):
+    erased = ledger.erase(tombstones)
+    if not erased:
         raise InputError(
             f"{_named(places)} erased before, in the log, too: there is nothing to erase"
         )
+    return erased
 
 
 def forget_all(ledger: LedgerFile, author: str | None, like: str | None, by: str) -> list[int]:
     """Erase all entries by an author, with a part of their text, or both; return their places."""
     _check_selects(author, like)
+    if author is not None and composed(author) == composed(by):
+        raise InputError(
+            f"erased_by is {by!r}, too, and stays in the entries that tell of it: name a role"
+        )
 
     def tombstones():
         return [_tombstone(row.place, row.act, by) for row in _chosen(ledger.scan(), author, like)]

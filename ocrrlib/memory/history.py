@@ -82,7 +82,7 @@ def matches(row: Row, author: str | None, like: str | None) -> bool:
 
     None is any. Texts are compared in any case, and both as letters with accents in one piece.
     """
-    if author is not None and _composed(author) != _composed(row.author or ""):
+    if author is not None and composed(author) != composed(row.author or ""):
         return False
     if like is None:
         return True
@@ -90,7 +90,8 @@ def matches(row: Row, author: str | None, like: str | None) -> bool:
     return any(_folded(like) in _folded(words) for words in (row.text or "", *_words(about)))
 
 
-def _composed(words):
+def composed(words: str) -> str:
+    """Words with letters and their accents in one piece."""
     return unicodedata.normalize("NFC", words)
 
 

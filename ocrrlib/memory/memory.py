@@ -377,14 +377,14 @@ class CorrectionMemory(AbstractContextManager):
 
     # What the ledger's file does
 
-    def forget(self, places: int | Iterable[int], by: str = ""):
+    def forget(self, places: int | Iterable[int], by: str = "") -> list[int]:
         """Erase text, label, author and vector of an entry, or of several: all, or none.
 
         A tombstone for each says so; ``by`` is who erases. Hashes and all other proofs still hold.
-        Raises ``InputError`` if there is nothing to erase, or if the pages with the old content
-        stay in the log because others read them.
+        Returns the places, without those erased before. Raises ``InputError`` if there is nothing
+        to erase, or if the pages with the old content stay in the log because others read them.
         """
-        erasure.forget(self._ledger, places_of(places), str(by))
+        return erasure.forget(self._ledger, places_of(places), str(by))
 
     def forget_all(
         self, *, author: str | None = None, like: str | None = None, erased_by: str = ""
@@ -394,7 +394,8 @@ class CorrectionMemory(AbstractContextManager):
         With both, those by that author that have that part. It is looked for as by ``entries``, in
         ``about``, too, but in entries that do not count as well. Acts by the author lose that name
         and keep their effect; tombstones stay. Returns the places. Raises ``InputError`` if neither
-        is given or one is empty, or as ``forget`` does if others read the log.
+        is given or one is empty, the author is who erases, or as ``forget`` does if others read the
+        log.
         """
         return erasure.forget_all(self._ledger, word_of(author), word_of(like), str(erased_by))
 

@@ -17,7 +17,6 @@ SHA-256 of the text above::
     receipt of <origin>
     <number of lines erased>
     <base64 of the hash of the lines above>
-    time <YYYY-MM-DDThh:mm:ssZ>               when it was made; not if ML-DSA-44 signs first
 
     — <key name> <signature>                  none or more, see ocrrlib.memory.notes
 
@@ -42,7 +41,6 @@ from ocrrlib.memory.tree import verify_consistency
 from ocrrlib.memory.verification import inspect
 
 TITLE = "ocrr erasure receipt v1"
-LINE_OF_TIME = "%Y-%m-%dT%H:%M:%SZ"
 _NUMBER = "(?:0|[1-9][0-9]{0,17})"
 _HASH = "[A-Za-z0-9+/]{43}="
 _TIME = "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z"
@@ -126,10 +124,9 @@ class Receipt(NamedTuple):
         return f"{self.body}\n{self.seal}"
 
     def sealed(self) -> Self:
-        """Return this receipt with a seal of now, without signatures."""
+        """Return this receipt with a seal that fits, without signatures."""
         root = sha256(self.body.encode()).digest()
-        time = datetime.now(UTC).strftime(LINE_OF_TIME)
-        seal = Head(f"receipt of {self.before.origin}", len(self.erased), root, time)
+        seal = Head(f"receipt of {self.before.origin}", len(self.erased), root, "")
         return self._replace(seal=seal)
 
     def signed(self, key: Key) -> Self:
@@ -145,12 +142,13 @@ class Receipt(NamedTuple):
         keys, anybody may have written it. Raises ``InputError`` if the file cannot be used.
         """
         seal = self.sealed().seal
-        if seal[:3] != self.seal[:3]:
+        if self.seal._replace(signatures=(), line="") != seal:
             raise Refuted("the receipt is not as it was sealed: ask for another one")
         try:
             self.seal.check(keys)
         except InputError as error:
-            raise Refuted(f"the receipt does not hold: {error}") from error
+            said = str(error).replace(f"the head of {self.seal.origin}", "the receipt")
+            raise Refuted(said) from error
         _, size, root, *_ = self.after
         if not verify_consistency(self.before.size, self.before.root, size, root, [*self.path]):
             raise Refuted(
@@ -215,4 +213,4 @@ def receipt(ledger: LedgerFile, places: list[int], reason: str) -> Receipt:
 
 
 def _time(entry):
-    return datetime.fromtimestamp(entry["time"] // 10**6, UTC).strftime(LINE_OF_TIME)
+    return datetime.fromtimestamp(entry["time"] // 10**6, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
