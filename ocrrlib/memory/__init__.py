@@ -4,9 +4,10 @@
 encoder again, ``vectors`` are what it reads of the ledger, ``answers`` come from a system,
 ``export`` writes files of others. Entries may change what others mean: ``acts`` are their form,
 ``changes`` what users may ask for, ``meaning`` the rule, ``history`` what became of an entry,
-``past`` the memory under an earlier head.
+``past`` the memory under an earlier head. ``erasure`` chooses what is erased, ``receipts`` show it.
 ``file`` is the ledger, verified as it is read, ``verification`` that by whoever may only read;
-``database`` its SQLite tables, ``damage`` the names of its faults.
+``writers`` lets threads that write at once share a commit, ``database`` has its SQLite tables,
+``damage`` the names of its faults.
 One module a format shows others what a file holds: ``tree``, ``keys``, ``notes``, ``heads``,
 ``proofs``, ``witnesses``, ``quorum``; ``texts`` reads them after editors and mail.
 """
@@ -20,6 +21,7 @@ from ocrrlib.memory.memory import CorrectionMemory
 from ocrrlib.memory.past import Past
 from ocrrlib.memory.proofs import proven
 from ocrrlib.memory.quorum import Quorum
+from ocrrlib.memory.receipts import Receipt
 from ocrrlib.memory.verification import verify
 from ocrrlib.memory.witnesses import request, witness
 
@@ -37,6 +39,7 @@ __all__ = [
     "Neighbour",
     "Past",
     "Quorum",
+    "Receipt",
     "proven",
     "request",
     "verify",
