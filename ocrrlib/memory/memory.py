@@ -15,7 +15,7 @@ from ocrrlib.chain import Fault
 from ocrrlib.embeddings import halve, widen
 from ocrrlib.encoders import load_encoder, name_of
 from ocrrlib.files import InputError
-from ocrrlib.memory import changes
+from ocrrlib.memory import changes, erasure, receipts
 from ocrrlib.memory.acts import act_text
 from ocrrlib.memory.answers import Answer, Answering
 from ocrrlib.memory.export import export, to_table
@@ -28,14 +28,17 @@ from ocrrlib.memory.inputs import (
     labels_of,
     notes_of,
     place_of,
+    places_of,
     share_of,
     short_enough,
     texts_and_vectors,
     time_of,
+    word_of,
 )
 from ocrrlib.memory.keys import Key
 from ocrrlib.memory.past import Past
 from ocrrlib.memory.quorum import Quorum
+from ocrrlib.memory.receipts import Receipt
 from ocrrlib.memory.review import (
     Change,
     Open,
@@ -202,7 +205,9 @@ class CorrectionMemory(AbstractContextManager):
                 f"{len(notes)} notes: give one of each"
             )
         X = self._unit_rows(texts, X)
-        with self._ledger.transaction():
+        author = str(by)
+
+        def contents():
             if not self._vectors.held.written:
                 self._check_length(X.shape[1])
             self._vectors.admit(*X.shape)
@@ -211,11 +216,13 @@ class CorrectionMemory(AbstractContextManager):
             act = {}
             if replaces is not None:
                 act = changes.replace(self._ledger.entry(place_of(replaces)), meaning)
-            contents = (
-                Content(label, str(by), text, x.tobytes(), act_text(note | act))
-                for label, text, x, note in zip(labels, texts, X, notes)
+            rows = zip(labels, texts, X, notes)
+            return short_enough(
+                Content(label, author, text, x.tobytes(), act_text(note | act))
+                for label, text, x, note in rows
             )
-            return self._ledger.append(short_enough(contents))
+
+        return self._ledger.write(contents)
 
     def predict(
         self, query: str | np.ndarray | Iterable, at_least: float | None = None
@@ -447,12 +454,12 @@ class CorrectionMemory(AbstractContextManager):
     ) -> list[Entry]:
         """List the entries that count: of a label, an author, since a time, with a part of a text.
 
-        Labels are those that entries count as. Texts are compared in any case, times in UTC unless
-        they say otherwise.
+        Labels are those that entries count as. The part may be in a word of ``about``, and in any
+        case; times are in UTC unless they say otherwise.
         """
         wanted = None if label is None else labels_of([label])[0]
-        author, part = [None if word is None else str(word) for word in (by, like)]
-        return listed(self._ledger.rows(), wanted, author, time_of(since), part)
+        rows = self._ledger.rows()
+        return listed(rows, wanted, word_of(by), time_of(since), word_of(like))
 
     def history(self, place: int) -> History:
         """Tell what became of an entry: what it counts as, and what happened to it, in order.
@@ -464,13 +471,45 @@ class CorrectionMemory(AbstractContextManager):
 
     # What the ledger's file does
 
-    def forget(self, place: int, by: str = ""):
-        """Erase text, label, author and vector of an entry, and append a tombstone by an author.
+    def forget(self, places: int | Iterable[int], by: str = "") -> list[int]:
+        """Erase text, label, author and vector of an entry, or of several: all, or none.
 
-        Hashes and all other proofs still hold. Raises ``InputError`` if there is nothing to erase,
-        or if the pages with the old content stay in the log because others read them.
+        A tombstone for each says so; ``by`` is who erases. Hashes and all other proofs still hold.
+        Returns the places, without those erased before. Raises ``InputError`` if there is nothing
+        to erase, or if the pages with the old content stay in the log because others read them.
         """
-        self._ledger.erase(place_of(place), str(by))
+        return erasure.forget(self._ledger, places_of(places), str(by))
+
+    def forget_all(
+        self, *, author: str | None = None, like: str | None = None, erased_by: str = ""
+    ) -> list[int]:
+        """Erase all entries by an author, or with a part of their text: all, or none.
+
+        With both, those by that author that have that part. It is looked for as by ``entries``, in
+        ``about``, too, but in entries that do not count as well. Acts by the author lose that name
+        and keep their effect; tombstones stay. Returns the places. Raises ``InputError`` if neither
+        is given or one is empty, the author is who erases, or as ``forget`` does if others read the
+        log.
+        """
+        return erasure.forget_all(self._ledger, word_of(author), word_of(like), str(erased_by))
+
+    def would_forget(self, *, author: str | None = None, like: str | None = None) -> list[Entry]:
+        """List what ``forget_all`` would erase, under the labels that were written.
+
+        An act has no label, and itself as text.
+        """
+        return erasure.would_forget(self._ledger, word_of(author), word_of(like))
+
+    def receipt(
+        self, places: int | Iterable[int], reason: str = "", key: Key | None = None
+    ) -> Receipt:
+        """Tell when and by whom entries were erased, and nothing of what they held.
+
+        ``reason`` is kept in it: name nobody there. A ``key`` signs. Raises ``InputError`` if one
+        was not erased, or they were erased by several.
+        """
+        made = receipts.receipt(self._ledger, places_of(places), str(reason))
+        return made if key is None else made.signed(key)
 
     def entry(self, place: int) -> dict:
         """Return the fields of an entry, bytes in hexadecimal digits, without those erased."""
