@@ -28,6 +28,7 @@ from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import make
 from tests.load import served
+from tests.writers import waits
 
 JOBS = 2
 TARGETS = {
@@ -39,6 +40,8 @@ TARGETS = {
     "append_over_plain_append": 10,
     "correct_over_commit_10k": 1.5,
     "correct_over_commit_1m": 1.5,
+    "correct_at_once_us": 1e6 / 1000,
+    "correct_at_once_longest_s": 1,
     "learn_us": 1e6 / 30_000,
     "open_and_verify_us": 1e6 / 200_000,
     "predict_100k_over_reading": 1.5,
@@ -165,6 +168,25 @@ def bench_memory(n=1_000_000):
     }
 
 
+def bench_writers(seconds=30):
+    """Corrections of one file at once: their mean seconds, all together, and the longest wait.
+
+    Eight threads of one process and four processes of one thread, each of these with the memory
+    open, correct random vectors of 384 values, one a call, without a pause. The file is new. A wait
+    is the time of one call, which returns once its entry is on disk.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/shared.sqlite"
+        CorrectionMemory.open(path).close()
+        found = waits(path, seconds)
+        with CorrectionMemory.open(path) as memory:
+            assert len(memory) == len(found), "corrections were lost"
+    return {
+        "correct_at_once_us": 1e6 * seconds / len(found),
+        "correct_at_once_longest_s": max(found),
+    }
+
+
 def bench_service(n=2000, entries=10_000):
     """Texts a second of the encoder alone, 32 at once, over those answered to 200 clients.
 
@@ -250,6 +272,7 @@ def main():
     figures["full_sweep_without_river_s"], _ = timed(sweep, rest, datasets, jobs=JOBS, cache=None)
     figures |= bench_streams(make_scenario(datasets["banking77"], 0))
     figures |= bench_memory()
+    figures |= bench_writers()
     figures |= bench_service()
     figures["make_paper_s"] = make_paper()
     help = [sys.executable, "-m", "ocrrlib.cli", "--help"]

@@ -13,12 +13,14 @@ import typer
 from ocrrlib import __version__
 from ocrrlib.cli.acts import acts
 from ocrrlib.cli.benchmark import app
+from ocrrlib.cli.erasure import erasure
 from ocrrlib.cli.memory import memories
 from ocrrlib.cli.options import warnings_in_one_line
 from ocrrlib.escapes import visible
 from ocrrlib.files import InputError
 
 memories.add_typer(acts)
+memories.add_typer(erasure)
 app.add_typer(memories, name="memory")
 
 

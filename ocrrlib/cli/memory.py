@@ -48,7 +48,7 @@ def opened(file, reader="substrate"):
     return CorrectionMemory.open(file, reader=reader)
 
 
-def _text(file):
+def text_of(file):
     from ocrrlib.memory.texts import read_file
 
     return read_file(file)
@@ -58,13 +58,13 @@ def _keys(files, policy):
     """Keys, and a policy among them, that must have signed heads."""
     from ocrrlib.memory import Key, Quorum
 
-    keys = [Key.read(_text(file)) for file in files]
+    keys = [Key.read(text_of(file)) for file in files]
     if policy is not None:
-        keys.append(Quorum.read(_text(policy)))
+        keys.append(Quorum.read(text_of(policy)))
     return keys
 
 
-def _signer(file, kind, name=None):
+def signer_in(file, kind, name=None):
     """The signer's key in a file.
 
     A file that is missing is made with a new key, and ``file``.pub with its verifier's key.
@@ -80,7 +80,7 @@ def _signer(file, kind, name=None):
                 f"{public} is there without its key {file}: restore that, or choose another name"
             )
         _make_key(file, kind, name)
-    key = Key.read(_text(file))
+    key = Key.read(text_of(file))
     if key.private and not public.exists() and writable(public.parent):
         write_text(public, key.public_text + "\n")
     return key
@@ -140,7 +140,7 @@ def memory_key(
             raise InputError("there are two names of one key: give --name or --of")
         with opened(of) as memory:
             name = memory.origin
-    _signer(file, chosen, name)
+    signer_in(file, chosen, name)
 
 
 @memories.command("new")
@@ -203,7 +203,7 @@ def memory_ask(
     from ocrrlib.escapes import visible
 
     with opened(file, reader) as memory:
-        asked = memory if at is None else memory.at(_text(at))
+        asked = memory if at is None else memory.at(text_of(at))
         for answer in asked.predict(texts):
             typer.echo(visible(f"{answer.label} ({answer.confidence:.2f})"))
             for near in answer.neighbours:
@@ -256,7 +256,7 @@ def memory_verify(
     keys = _keys(key, policy)
     if policy is not None and proof is None and not head:
         raise InputError("there is no head that the policy is about: give --head, too")
-    heads = [Head.read(_text(one)) for one in head]
+    heads = [Head.read(text_of(one)) for one in head]
     if proof is not None and file is None:
         typer.echo(json.dumps(_proven(proof, heads, keys)))
         return
@@ -286,14 +286,14 @@ def _proven(file, heads, keys):
     """The entry that a proof shows to be under the heads."""
     from ocrrlib.memory import proven
 
-    entry, shown = proven(_text(file), keys)
+    entry, shown = proven(text_of(file), keys)
     for head in heads:
         if (head.origin, head.size, head.root) != (shown.origin, shown.size, shown.root):
             raise InputError(f"{file} proves an entry to another head: ask for a proof to this one")
     return entry
 
 
-def _print(text):
+def print_text(text):
     """Print a head, proof or request as it is, whatever the terminal's encoding."""
     typer.echo(text.encode(), nl=False)
 
@@ -306,8 +306,8 @@ def memory_head(file: File, key: Signers = []):
     with opened(file) as memory:
         head = memory.head()
         for one in key:
-            head = head.signed(_signer(one, SIGNATURE))
-        _print(str(head))
+            head = head.signed(signer_in(one, SIGNATURE))
+        print_text(str(head))
 
 
 @memories.command("prove")
@@ -327,22 +327,15 @@ def memory_prove(
     if entry is None and head is None:
         raise InputError("there is nothing to prove: give --entry, --head or both")
     with opened(file) as memory:
-        known = None if head is None else _text(head)
-        signers = [_signer(one, SIGNATURE) for one in key]
+        known = None if head is None else text_of(head)
+        signers = [signer_in(one, SIGNATURE) for one in key]
         if entry is None:
             proof = _sign(memory.prove_extension(known), signers)
         elif known is None:
             proof = _sign(memory.prove_entry(entry), signers)
         else:
             proof = memory.prove_entry(entry, head=known)  # as its reader has it
-        _print(proof)
-
-
-@memories.command("forget")
-def memory_forget(file: File, entry: int, by: Author = ""):
-    """Erase content and author of an entry; all proofs still hold."""
-    with opened(file) as memory:
-        memory.forget(entry, by)
+        print_text(proof)
 
 
 @memories.command("export")
@@ -369,14 +362,14 @@ def memory_witness(
     from ocrrlib.memory import COSIGNATURE, Head, witness
 
     keys = _keys(trust, policy)
-    asked = _text(request)
-    first, *others = [_signer(one, COSIGNATURE) for one in key]
+    asked = text_of(request)
+    first, *others = [signer_in(one, COSIGNATURE) for one in key]
     _sign(asked, others)  # refuses keys that cannot sign before the state changes
     found = witness(asked, state, first, keys)
     if isinstance(found, Head):
         for signer in others:
             found = found.signed(signer)
-    _print(str(found))
+    print_text(str(found))
     raise typer.Exit(1 if isinstance(found, Fault) else 0)
 
 

@@ -1,12 +1,14 @@
 """The correction memory for applications: a ledger in a file, its heads and proofs, and a reader.
 
 ``memory`` learns, answers and forgets; ``inputs`` checks what it is given, ``identity`` knows its
-encoder again, ``vectors`` are what it reads of the ledger, ``answers`` come from a system,
+encoder again, ``vectors`` are what it reads of the ledger, ``answers`` come from a system of
+``readers``, ``confidence`` tells how sure they are, ``review`` what is worth a human's time,
 ``export`` writes files of others. Entries may change what others mean: ``acts`` are their form,
 ``changes`` what users may ask for, ``meaning`` the rule, ``history`` what became of an entry,
-``past`` the memory under an earlier head.
+``past`` the memory under an earlier head. ``erasure`` chooses what is erased, ``receipts`` show it.
 ``file`` is the ledger, verified as it is read, ``verification`` that by whoever may only read;
-``database`` its SQLite tables, ``damage`` the names of its faults.
+``writers`` lets threads that write at once share a commit, ``database`` has its SQLite tables,
+``damage`` the names of its faults.
 ``service`` puts a memory behind HTTP, ``wire`` is what clients send it, ``desk`` a page for people.
 One module a format shows others what a file holds: ``tree``, ``keys``, ``notes``, ``heads``,
 ``proofs``, ``witnesses``, ``quorum``; ``texts`` reads them after editors and mail.
@@ -21,6 +23,8 @@ from ocrrlib.memory.memory import CorrectionMemory
 from ocrrlib.memory.past import Past
 from ocrrlib.memory.proofs import proven
 from ocrrlib.memory.quorum import Quorum
+from ocrrlib.memory.receipts import Receipt
+from ocrrlib.memory.review import Change, Open, Preview, Suspect
 from ocrrlib.memory.verification import verify
 from ocrrlib.memory.witnesses import request, witness
 
@@ -30,14 +34,19 @@ __all__ = [
     "SIGNATURE",
     "Answer",
     "Broken",
+    "Change",
     "CorrectionMemory",
     "Entry",
     "Head",
     "History",
     "Key",
     "Neighbour",
+    "Open",
     "Past",
+    "Preview",
     "Quorum",
+    "Receipt",
+    "Suspect",
     "proven",
     "request",
     "verify",

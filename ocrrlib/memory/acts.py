@@ -9,9 +9,9 @@ An entry with a vector may have ``about`` and ``replaces``; one without does one
     merge      [[label, ...], into]     ``into`` may be one of them
     retire     label
 
-An entry that tells of an erasure has ``replaces``, too, if the one that it erased had: what was put
-right does not come back. The text is canonical: keys sorted, no blanks, ASCII. What acts mean is
-in ``ocrrlib.memory.meaning``.
+An entry that tells of an erasure repeats what the one that it erased did to others: what was put
+right does not come back, and a label keeps its name. The text is canonical: keys sorted, no blanks,
+ASCII. What acts mean is in ``ocrrlib.memory.meaning``.
 """
 
 import json
@@ -39,6 +39,11 @@ def act_text(act: Mapping) -> str | None:
 def read_act(text: str | None) -> dict:
     """The act in a field of a verified entry; empty if there is none."""
     return json.loads(text) if text else {}
+
+
+def done_to_others(act: Mapping) -> dict:
+    """What an act does to other entries, without what its own says about itself."""
+    return {name: value for name, value in act.items() if name != "about"}
 
 
 def checked_about(about: Any) -> dict:
@@ -75,7 +80,8 @@ def is_act(text: Any, x: bytes, words: str | None) -> bool:
         known = act.keys() <= {"about", "replaces"}
         return known and all(_is_right(name, value) for name, value in act.items())
     if words is not None:  # it tells of an erasure
-        return act.keys() == {"replaces"} and _is_right(*act.popitem())
+        known = act.keys() <= {"replaces", *ALONE}
+        return known and len(act) == 1 and _is_right(*act.popitem())
     return len(act) == 1 and act.keys() <= {*ALONE} and _is_right(*act.popitem())
 
 

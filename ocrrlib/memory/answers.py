@@ -1,13 +1,19 @@
 """Answers to queries, by a system that reads the entries that count."""
 
-import importlib
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple
 
 import numpy as np
 
-from ocrrlib.files import InputError
+from ocrrlib.memory.confidence import (
+    Confidence,
+    Sureness,
+    calibrated,
+    calibrated_size,
+    unknown_share,
+)
+from ocrrlib.memory.readers import Reader, make_reader
 from ocrrlib.memory.vectors import Counted
 from ocrrlib.search import Entries
 
@@ -26,39 +32,16 @@ class Neighbour(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The answer to a query: a class, its probability, and the nearest entries, best first."""
+    """The answer to a query, with the nearest entries, best first.
 
-    label: str
+    ``confidence`` is the probability that it is right, see ``ocrrlib.memory.confidence``. ``label``
+    is None, for a ``reason``, if the caller asked for more than can be promised.
+    """
+
+    label: str | None
     confidence: float
     neighbours: list[Neighbour]
-
-
-class Reader(Protocol):
-    """A system that answers from shared entries: in the registry, ``substrate`` or a subclass.
-
-    ``entries`` are those it reads, ``n_classes`` is the number of class ids that it was made for.
-    """
-
-    entries: Entries
-    n_classes: int
-
-    def read(self, entries: Entries, n_first: int, n_classes: int) -> Self:
-        """Fit on the first ``n_first`` entries; later ones are read as corrections when asked."""
-
-    def answer(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Answer rows (m, d): class ids (m,), probabilities (m, C), cosines and slots (m, k)."""
-
-
-def make_reader(name: str) -> Reader:
-    """Make a reader by its name in the registry of systems.
-
-    The registry is imported here, when a memory is opened, so that this package depends on no
-    system. Raises ``InputError`` if there is no such system, or it cannot read a ledger.
-    """
-    reader = importlib.import_module("ocrrlib.systems").make(name)
-    if not hasattr(reader, "read") or not hasattr(reader, "answer"):
-        raise InputError(f"{name} reads no ledger: give substrate or ledger_lda")
-    return reader
+    reason: str | None = None
 
 
 class Answering:
@@ -68,36 +51,74 @@ class Answering:
         make_reader(reader)  # refuses a wrong name
         self.name = reader
         self._reader: Reader | None = None
+        self._known: Confidence  # as of the entries and the size in ``_calibrated``
+        self._calibrated: tuple[Entries | None, int] = None, 0
 
     def answers(
-        self, X: np.ndarray, counted: Counted, entry: Callable[[int], dict]
+        self,
+        X: np.ndarray,
+        counted: Counted,
+        entry: Callable[[int], dict],
+        at_least: float | None = None,
     ) -> list[Answer]:
-        """Answer rows X (m, d) from what counts; ``entry`` gives the fields of one by its place."""
-        reader = self._current(counted)
+        """Answer rows X (m, d) from what counts; ``entry`` gives the fields of one by its place.
+
+        With ``at_least``, only where that share of the answers is expected to be right.
+        """
+        reader = self.reader(counted)
+        confidence = self._confidence(counted)
+        unknown = unknown_share(counted.entries.y, counted.n_first)
         ids, probabilities, cosines, slots = reader.answer(X)
+        sure = Sureness(probabilities[np.arange(len(ids)), ids], cosines[:, 0])
+        found = confidence.of(sure, unknown).tolist()
+        least = 0.0 if at_least is None else confidence.least(at_least, unknown)
         answers = []
         for row, id in enumerate(ids):
             near = []
             for cosine, slot in zip(cosines[row, :NEIGHBOURS], slots[row, :NEIGHBOURS]):
                 if slot >= 0:  # else there are fewer entries
                     near.append(_neighbour(counted, int(slot), float(cosine), entry))
-            confidence = min(1.0, float(probabilities[row, id]))  # a sum of rounded parts
-            answers.append(Answer(counted.labels[id], confidence, near))
+            answer = Answer(counted.labels[id], found[row], near)
+            if found[row] < least:
+                answer = answer._replace(label=None, reason=_reason(found[row], least, at_least))
+            answers.append(answer)
         return answers
 
-    def _current(self, counted):
-        """The reader; made anew for other entries, or if it lacks classes."""
+    def _confidence(self, counted):
+        """What the reader's answers are worth, by the entries that count."""
+        size = calibrated_size(counted.entries.size, counted.n_first)
+        if self._calibrated != (counted.entries, size):
+            X = counted.entries.X[:size]
+            y = counted.entries.y[:size]
+            self._known = calibrated(self.name, X, y, counted.n_first)
+            self._calibrated = counted.entries, size
+        return self._known
+
+    def reader(self, counted: Counted) -> Reader:
+        """The reader of what counts; made anew for other entries, or if it lacks classes."""
         reader = self._reader
         n_classes = len(counted.labels)
         entries = counted.entries
         if reader is None or reader.entries is not entries or reader.n_classes < n_classes:
-            # Rounded up to a power of two, so that new labels seldom ask for a new reader.
-            room = max(LEAST_ROOM, 1 << (n_classes - 1).bit_length())
-            self._reader = make_reader(self.name).read(entries, counted.n_first, room)
-        return self._reader
+            reader = self.made(entries, counted.n_first, n_classes)
+            self._reader = reader
+        return reader
+
+    def made(self, entries: Entries, n_first: int, n_classes: int) -> Reader:
+        """A new reader of entries, of which the first ``n_first`` were written at once."""
+        # Rounded up to a power of two, so that new labels seldom ask for a new reader.
+        room = max(LEAST_ROOM, 1 << (n_classes - 1).bit_length())
+        return make_reader(self.name).read(entries, n_first, room)
 
 
 def _neighbour(counted, slot, cosine, entry):
     found = entry(counted.written[slot].place)
     when = datetime.fromtimestamp(found["time"] / 1e6, UTC)
     return Neighbour(found["place"], counted.written[slot].label, found.get("text"), cosine, when)
+
+
+def _reason(confidence, least, share):
+    """Why there is no answer."""
+    if least == np.inf:
+        return f"no answer is sure enough that {share:g} of such answers are right"
+    return f"confidence {confidence:.2f} is below {least:.2f}, from where on {share:g} are right"

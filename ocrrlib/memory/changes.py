@@ -9,12 +9,13 @@ from ocrrlib.memory.meaning import Meaning
 def undo(entry: dict, meaning: Meaning) -> dict:
     """The act that undoes an entry, by its fields.
 
-    Raises ``InputError`` if it was erased, tells of an erasure, or was undone before.
+    Raises ``InputError`` if it was erased, unless it is an act, tells of an erasure, or was undone
+    before.
     """
     place = entry["place"]
-    if "salt" not in entry:
+    if "salt" not in entry and place not in meaning.alone:
         raise InputError(f"entry {place} was erased, for good: correct its text anew")
-    if not entry["x"] and "text" in entry:
+    if entry.get("x") == "" and "text" in entry:
         raise InputError(f"entry {place} tells of an erasure, which is for good")
     if place in meaning.undone_by:
         by = meaning.undone_by[place]

@@ -7,12 +7,13 @@ table, index, view or trigger is refused.
 """
 
 import json
+import os
 import secrets
 import sqlite3
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -35,6 +36,7 @@ SCHEMA = [
 ]
 SCHEMA_WITH_ACTS = [SCHEMA[0], SCHEMA[1].replace("x BLOB)", "x BLOB, act TEXT)")]
 ADD_ACTS = "ALTER TABLE entries ADD COLUMN act TEXT"
+INSERT = "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?{})"
 CONTENT = "salt", "label", "author", "text", "x", "act"
 
 
@@ -156,15 +158,23 @@ def _check_names(path):
 
 def keep_log(base: sqlite3.Connection):
     """Let changes go to a log first, so that readers need not wait for writers."""
+    _patiently(lambda: base.execute("PRAGMA journal_mode = WAL"))
+
+
+def _patiently(do):
+    """Do what others may prevent for some time."""
     for _ in tries():
         try:
-            base.execute("PRAGMA journal_mode = WAL")
-            return
+            return do()
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+            if not _is_busy(error):
                 raise
             busy = error
     raise busy
+
+
+def _is_busy(error):
+    return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY  # of whatever kind
 
 
 def _create(base, name, encoder):
@@ -200,15 +210,17 @@ def has_acts(base: sqlite3.Connection) -> bool:
 
 def insert(base: sqlite3.Connection, rows: list[Row], acts: bool):
     """Write rows; ``acts`` tells whether the table has these."""
-    width = len(Row._fields) if acts else len(Row._fields) - 1
-    values = ", ".join("?" * width)
-    base.executemany(f"INSERT INTO entries VALUES ({values})", [row[:width] for row in rows])
+    if acts:
+        base.executemany(INSERT.format(", ?"), rows)
+    else:
+        base.executemany(INSERT.format(""), [row[:-1] for row in rows])
 
 
-def erase(base: sqlite3.Connection, place: int, acts: bool):
-    """Overwrite salt and content of an entry; ``acts`` tells whether the table has these."""
+def erase(base: sqlite3.Connection, places: Iterable[int], acts: bool):
+    """Overwrite salt and content of entries; ``acts`` tells whether the table has these."""
     nothing = ", ".join(f"{name} = NULL" for name in (CONTENT if acts else CONTENT[:-1]))
-    base.execute(f"UPDATE entries SET {nothing} WHERE place = ?", [place])
+    erased = f"UPDATE entries SET {nothing} WHERE place = ?"
+    base.executemany(erased, [[place] for place in places])
 
 
 def read_about(base: sqlite3.Connection) -> tuple[str, str, str | None, str | None]:
@@ -238,22 +250,47 @@ def tries(seconds: float | None = None) -> Iterator[None]:
         yield
 
 
+def deadline() -> float:
+    """Return the time of ``time.monotonic`` until which to wait for other programs."""
+    return time.monotonic() + PATIENCE
+
+
+def waits_no_more(base: sqlite3.Connection):
+    """Let SQLite fail at once where others prevent it: it would wait a tenth of a second longer.
+
+    Whoever uses the connection waits, see ``began`` and ``data_version``.
+    """
+    base.execute("PRAGMA busy_timeout = 0")
+
+
+def began(base: sqlite3.Connection) -> bool:
+    """Begin a transaction that excludes other writers; False if there is one."""
+    try:
+        base.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError as error:
+        if not _is_busy(error):
+            raise
+        return False
+    return True
+
+
+def data_version(base: sqlite3.Connection) -> tuple[int]:
+    """Return a number that changes with what others write; waits if they mend the log's index."""
+    return _patiently(lambda: base.execute("PRAGMA data_version").fetchone())
+
+
 def emptied_log(base: sqlite3.Connection) -> bool:
     """Move the log's pages to their places and empty it; False, at once, if others still read it.
 
     Only then nothing is left of what was erased before.
     """
-    base.execute("PRAGMA busy_timeout = 0")
-    try:
-        busy, _, _ = base.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    finally:
-        base.execute(f"PRAGMA busy_timeout = {1000 * PATIENCE}")
+    busy, _, _ = base.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     return not busy
 
 
 def size_on_disk(path: Path) -> int:
     """Return the size of a database and its log, in bytes."""
-    return _size(path) + _size(_beside(path)[0])
+    return _size(path) + _size(f"{path}-wal")
 
 
 def last_change(path: Path) -> tuple[int, int, bool] | None:
@@ -272,7 +309,7 @@ def last_change(path: Path) -> tuple[int, int, bool] | None:
 def identity(path: Path) -> tuple[int, int] | None:
     """Return what tells a file from another one of its name, or None if there is none."""
     try:
-        status = path.stat()
+        status = os.stat(path)
     except FileNotFoundError:
         return None
     return status.st_dev, status.st_ino
@@ -287,11 +324,11 @@ def way_out(path: Path) -> str:
 
 def _size(file):
     try:
-        return file.stat().st_size
+        return os.stat(file).st_size
     except FileNotFoundError:  # others remove the log as they close
         return 0
 
 
 def _beside(path):
     """Files that SQLite keeps beside a database: log, the log's index, and what undoes changes."""
-    return [path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal")]
+    return [Path(f"{path}{end}") for end in ("-wal", "-shm", "-journal")]

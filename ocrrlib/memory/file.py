@@ -12,17 +12,20 @@ from itertools import islice
 from operator import index
 from os import PathLike
 from pathlib import Path
+from random import uniform
 from typing import Protocol
 
 from ocrrlib.chain import Fault, file_genesis, verify_entry
 from ocrrlib.files import InputError
-from ocrrlib.memory.acts import act_text, read_act
 from ocrrlib.memory.damage import diagnose
 from ocrrlib.memory.database import (
     ADD_ACTS,
+    began,
     close_unchanged,
     connect,
     connect_to_read,
+    data_version,
+    deadline,
     emptied_log,
     erase,
     has_acts,
@@ -32,6 +35,7 @@ from ocrrlib.memory.database import (
     read_about,
     size_on_disk,
     tries,
+    waits_no_more,
     way_out,
 )
 from ocrrlib.memory.heads import Head
@@ -40,8 +44,10 @@ from ocrrlib.memory.proofs import proof_text
 from ocrrlib.memory.rows import FIELDS, FIELDS_BEFORE, Content, Row, is_whole, new_rows
 from ocrrlib.memory.tree import Tree
 from ocrrlib.memory.witnesses import request
+from ocrrlib.memory.writers import Writers
 
 BLOCK = 256  # rows read at once
+LONGEST_WAIT = 0.002  # seconds between attempts to write, by chance: all get their turn
 # What one path's file is verified with cannot write: no other connection here may share it.
 VERIFIED: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
 
@@ -85,7 +91,8 @@ class LedgerFile(AbstractContextManager):
         # The log goes by the file's own name: through a link SQLite would find another one.
         self.path = Path(os.path.realpath(path))
         self._observer = observer
-        self._lock = threading.RLock()
+        self._lock = threading.Condition()  # can be left for a moment
+        self._writers = Writers(self)
         self._read_only = read_only
         self._holds_erased = False  # whether the log may hold what was erased
         self._acts = False  # whether the table has acts, as of the last reading
@@ -105,6 +112,7 @@ class LedgerFile(AbstractContextManager):
                 if not read_only:
                     with suppress(sqlite3.OperationalError):  # if the disk is full, it can be read
                         keep_log(self._base)  # a copy that SQLite made has none
+                        waits_no_more(self._base)
             except BaseException:
                 close_unchanged(self._base, self.path)
                 raise
@@ -114,6 +122,11 @@ class LedgerFile(AbstractContextManager):
         with self._locked():
             self._catch_up()
             return len(self._tree)
+
+    @property
+    def size(self) -> int:
+        """Number of entries known, as of the last call."""
+        return len(self._tree)
 
     def __exit__(self, *_):
         self.close()
@@ -133,14 +146,21 @@ class LedgerFile(AbstractContextManager):
                 yield
             self._finish_erasure()
 
+    def write(self, contents: Callable[[], Iterable[Content]]) -> range:
+        """Append entries, with those of other threads that wait; see ``Writers.write``."""
+        return self._writers.write(contents)
+
     @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Read all new entries and exclude other writers; an exception undoes all writes."""
+    def transaction(self, until: float | None = None) -> Iterator[None]:
+        """Read all new entries and exclude other writers; an exception undoes all writes.
+
+        Waits for other programs until a time of ``time.monotonic``, by default ``PATIENCE``.
+        """
         with self._locked():
             start = len(self._tree)
             try:
                 with self._base:
-                    self._base.execute("BEGIN IMMEDIATE")
+                    self._exclude_others(deadline() if until is None else until)
                     if identity(self.path) != self._identity:  # it would be lost
                         raise InputError(
                             f"{self.path} was replaced or removed since it was opened: open it anew"
@@ -175,36 +195,29 @@ class LedgerFile(AbstractContextManager):
             self._acts = acts  # now: a failure until here leaves the table as it was
         return range(start, len(self._tree))
 
-    def erase(self, place: int, author: str = ""):
-        """Erase salt and content of an entry, and append a tombstone by ``author``.
+    def erase(self, tombstones: Callable[[], list[Content]]) -> list[int]:
+        """Erase salt and content of the entries of which tombstones tell; return their places.
 
-        An erasure that was not finished, by whomever, is finished as well. Raises ``InputError`` if
-        there is nothing to erase, or if the pages with the old content stay in the log because
-        others read them.
+        ``tombstones`` is called when all entries are read and other writers excluded; all is
+        erased, or nothing. Erasures that were not finished, by whomever, are finished as well.
+        Raises ``InputError`` if the pages with the old content stay in the log because others read
+        them.
         """
         with self.transaction():
-            entry = self.entry(place)
-            was_erased = "salt" not in entry
-            if not was_erased:
-                if not entry["x"]:
-                    what = "is an act, to be undone" if "act" in entry else "tells of an erasure"
-                    raise InputError(f"entry {place} {what}: there is nothing to erase")
-                act = read_act(entry.get("act"))
-                replaces = {name: act[name] for name in act.keys() & {"replaces"}}
-                told = Content("", author, str(entry["place"]), b"", act_text(replaces))
-                self.append([told])
-                erase(self._base, entry["place"], self._acts)
-                self._restart()  # the observer has it
+            told = tombstones()
+            places = [int(content.text or "") for content in told]
+            if places:
+                self.append(told)
+                erase(self._base, places, self._acts)
+                self._restart()  # the observer has them
         self._holds_erased = True
         if not self._log_got_empty():
+            which = ", ".join(map(str, places[:9])) + ", ..." * (len(places) > 9)
             raise InputError(
-                f"entry {place} was erased, but others still read {self.path}, whose log may hold "
-                "its content: close them, then erase it again"
+                f"erased ({which or 'before'}), but others still read {self.path}, whose log may "
+                "hold the content: close them, then erase it again"
             )
-        if was_erased:
-            raise InputError(
-                f"entry {place} was erased before, in the log, too: there is nothing to erase"
-            )
+        return places
 
     def _log_got_empty(self):
         """Empty the log, as soon as nobody reads it; False if somebody does for too long."""
@@ -238,9 +251,19 @@ class LedgerFile(AbstractContextManager):
     def rows(self) -> list[Row]:
         """Return all entries."""
         with self.snapshot():
-            select = f"SELECT {self._fields} FROM entries ORDER BY place"
-            found = self._base.execute(select).fetchall()
-        return [Row(*values) for values in found]
+            return [*self.scan()]
+
+    def scan(self) -> Iterator[Row]:
+        """Read one entry after the other, within a ``snapshot`` or a ``transaction``."""
+        select = f"SELECT {self._fields} FROM entries ORDER BY place"
+        for values in self._base.execute(select):
+            yield Row(*values)
+
+    def told_by(self, place: int) -> int | None:
+        """Return the place of the tombstone of an erased entry; None if it was not erased."""
+        with self._locked():
+            self._catch_up()
+            return self._tombstones.get(place)
 
     def root(self, size: int) -> bytes:
         """Return the Merkle root of the first ``size`` entries."""
@@ -287,6 +310,11 @@ class LedgerFile(AbstractContextManager):
             path = self._tree.consistency_proof(old.size, newest.size)
         return request(old.size, path, newest)
 
+    def consistency(self, old: int, size: int) -> list[bytes]:
+        """Return the proof that the first ``size`` entries extend the first ``old`` ones."""
+        with self._locked():
+            return self._tree.consistency_proof(old, size)
+
     def known_size(self, head: Head | str) -> int:
         """Return the size of a head; ``InputError`` unless the file extends it."""
         with self._locked():
@@ -303,6 +331,13 @@ class LedgerFile(AbstractContextManager):
             )
 
     # Locking and reading
+
+    def _exclude_others(self, until):
+        """Begin a transaction that excludes other writers; threads go on while it waits."""
+        while not began(self._base):
+            if time.monotonic() > until:
+                raise sqlite3.OperationalError("database is locked")
+            self._lock.wait(uniform(0, LONGEST_WAIT))
 
     @contextmanager
     def _locked(self):
@@ -329,14 +364,14 @@ class LedgerFile(AbstractContextManager):
         self._newest = self._genesis  # hash of the newest entry
         self._time = 0  # of the newest entry
         self._erased = set()  # places
-        self._tombstones = set()  # places that they name
+        self._tombstones = {}  # their places, by those that they name
         self._version = None  # SQLite's data version when the file was last read
         if self._observer is not None:
             self._observer.clear()
 
     def _catch_up(self):
         """Verify and take what was written since, by whichever process."""
-        version = self._base.execute("PRAGMA data_version").fetchone()
+        version = data_version(self._base)
         if version == self._version:
             return
         self._acts = has_acts(self._base)
@@ -385,7 +420,7 @@ class LedgerFile(AbstractContextManager):
         except BaseException:
             self._restart()  # the observer may have taken part of a block
             raise
-        return self._erased ^ self._tombstones
+        return self._erased ^ self._tombstones.keys()
 
     def _verify_rows(self, rows):
         """Raise ``Broken`` unless the rows follow those known."""
@@ -400,7 +435,7 @@ class LedgerFile(AbstractContextManager):
             if row.salt is None:
                 self._erased.add(place)
             elif not row.x and row.text is not None:
-                self._tombstones.add(int(row.text))
+                self._tombstones[int(row.text)] = place
             previous = row.hash
 
     def _take(self, rows):

@@ -1,10 +1,12 @@
 """What became of entries: which count by now, and what happened to one."""
 
+import json
+import unicodedata
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from ocrrlib.memory.acts import read_act
+from ocrrlib.memory.acts import ALONE, read_act
 from ocrrlib.memory.meaning import Meaning, acts_of
 from ocrrlib.memory.rows import Row
 
@@ -61,26 +63,57 @@ def listed(
     """Entries that count, of a label, an author, since a time, with a part of their text."""
     found = []
     for row, own in counting(rows):
-        entry = Entry(
-            row.place,
-            own,
-            row.text,
-            row.author or "",
-            time_of(row),
-            read_act(row.act).get("about", {}),
-        )
-        wanted = label in (None, own) and by in (None, row.author)
-        if since is not None and entry.when < since:
-            wanted = False
-        if like is not None and like.casefold() not in (row.text or "").casefold():
+        wanted = label in (None, own) and matches(row, by, like)
+        if since is not None and time_of(row) < since:
             wanted = False
         if wanted:
-            found.append(entry)
+            found.append(entry_of(row, own))
     return found
+
+
+def entry_of(row: Row, label: str) -> Entry:
+    """An entry as it is listed, under a label."""
+    about = read_act(row.act).get("about", {})
+    return Entry(row.place, label, row.text, row.author or "", time_of(row), about)
+
+
+def matches(row: Row, author: str | None, like: str | None) -> bool:
+    """Whether an entry is by an author, and a part is in its text or in what is noted about it.
+
+    None is any. Texts are compared in any case, and both as letters with accents in one piece.
+    """
+    if author is not None and composed(author) != composed(row.author or ""):
+        return False
+    if like is None:
+        return True
+    about = read_act(row.act).get("about", {})
+    return any(_folded(like) in _folded(words) for words in (row.text or "", *_words(about)))
+
+
+def composed(words: str) -> str:
+    """Words with letters and their accents in one piece."""
+    return unicodedata.normalize("NFC", words)
+
+
+def _folded(words):
+    """Words without case (Unicode, section 3.13, D145)."""
+    return unicodedata.normalize("NFD", unicodedata.normalize("NFD", words).casefold())
+
+
+def _words(value: Any) -> Iterator[str]:
+    """All names, words and numbers in a JSON value."""
+    if isinstance(value, dict):
+        value = [*value, *value.values()]
+    if isinstance(value, list):
+        for one in value:
+            yield from _words(one)
+    else:
+        yield value if isinstance(value, str) else json.dumps(value)
 
 
 def history(rows: list[Row], place: int) -> History:
     """What became of the entry at ``place``, of all rows of a ledger."""
+    rows = _with_erased_acts(rows)
     row = rows[place]
     events = [Event(place, _written(row), row.author, time_of(row))]
     told = {place}  # places of all events, and of replacements that were erased since
@@ -96,6 +129,17 @@ def history(rows: list[Row], place: int) -> History:
     return History(meaning.counts_as(place, row.label or "") if row.x else None, events)
 
 
+def _with_erased_acts(rows):
+    """Rows with the acts that were erased where they stood, not where that is told."""
+    rows = [*rows]
+    for row in rows:
+        if not row.x and row.text is not None and read_act(row.act).keys() & {*ALONE}:
+            place = int(row.text)
+            rows[place] = rows[place]._replace(act=row.act)
+            rows[row.place] = row._replace(act=None)
+    return rows
+
+
 def _written(row):
     """What an entry was written as."""
     act = read_act(row.act)
@@ -103,7 +147,7 @@ def _written(row):
         return f"written as {row.label}, in place of entry {act['replaces']}"
     if row.x:
         return f"written as {row.label}"
-    if row.salt is None:
+    if row.salt is None and not act:
         return "written, and erased"
     if row.text is not None:
         return f"tells that entry {row.text} was erased"

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Set
 from datetime import UTC, datetime
+from numbers import Real
 from operator import index
 from typing import Any
 
@@ -80,6 +81,32 @@ def place_of(value: Any) -> int:
         return index(value)
     except TypeError as error:
         raise InputError(f"{_shown(value)} is no place of an entry: give an integer") from error
+
+
+def places_of(values: Any) -> list[int]:
+    """Places of entries, each once, from one or a list.
+
+    Raises ``InputError`` if one is none, or there are none.
+    """
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        return [place_of(values)]
+    places = [*dict.fromkeys(place_of(value) for value in _listed("places", values))]
+    if not places:
+        raise InputError("there are no places of entries: give one or more")
+    return places
+
+
+def word_of(value: Any) -> str | None:
+    """A word as text; None stays."""
+    return None if value is None else str(value)
+
+
+def share_of(value: Any) -> float | None:
+    """A share between 0 and 1, or None from None; raises ``InputError`` if it is none."""
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if value is not None and not (is_number and 0 < value < 1):
+        raise InputError(f"{_shown(value)} is no share: give a number between 0 and 1, as 0.95")
+    return value
 
 
 def time_of(value: Any) -> datetime | None:

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from operator import itemgetter
 from typing import NamedTuple
 
-from ocrrlib.memory.acts import read_act
+from ocrrlib.memory.acts import ALONE, done_to_others, read_act
 from ocrrlib.memory.rows import Row
 
 
@@ -36,8 +36,7 @@ def acts_of(rows: Iterable[Row]) -> list[tuple[int, dict]]:
     """
     acts = []
     for row in rows:
-        act = read_act(row.act)
-        act.pop("about", None)
+        act = done_to_others(read_act(row.act))
         if act:
             for_another = not row.x and row.text is not None
             acts.append((int(row.text or "") if for_another else row.place, act))
@@ -49,6 +48,7 @@ class Meaning:
 
     def __init__(self, acts: Iterable[tuple[int, dict]]):
         acts = sorted(acts, key=itemgetter(0))
+        self.alone = {place for place, act in acts if act.keys() & {*ALONE}}  # no corrections
         self.undone_by: dict[int, int] = {}  # place of the undo, by what it undoes
         for place, act in reversed(acts):  # whether a later undo stands is known then
             if "undo" in act and place not in self.undone_by:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from functools import cached_property
 from os import PathLike
@@ -15,7 +15,7 @@ from ocrrlib.chain import Fault
 from ocrrlib.embeddings import halve, widen
 from ocrrlib.encoders import load_encoder, name_of
 from ocrrlib.files import InputError
-from ocrrlib.memory import changes
+from ocrrlib.memory import changes, erasure, receipts
 from ocrrlib.memory.acts import act_text
 from ocrrlib.memory.answers import Answer, Answering
 from ocrrlib.memory.export import export, to_table
@@ -28,13 +28,26 @@ from ocrrlib.memory.inputs import (
     labels_of,
     notes_of,
     place_of,
+    places_of,
+    share_of,
     short_enough,
     texts_and_vectors,
     time_of,
+    word_of,
 )
 from ocrrlib.memory.keys import Key
 from ocrrlib.memory.past import Past
 from ocrrlib.memory.quorum import Quorum
+from ocrrlib.memory.receipts import Receipt
+from ocrrlib.memory.review import (
+    Change,
+    Open,
+    Preview,
+    Suspect,
+    changed_answers,
+    least_sure,
+    suspects,
+)
 from ocrrlib.memory.rows import Content
 from ocrrlib.memory.vectors import Vectors
 from ocrrlib.memory.verification import verify
@@ -192,7 +205,9 @@ class CorrectionMemory(AbstractContextManager):
                 f"{len(notes)} notes: give one of each"
             )
         X = self._unit_rows(texts, X)
-        with self._ledger.transaction():
+        author = str(by)
+
+        def contents():
             if not self._vectors.held.written:
                 self._check_length(X.shape[1])
             self._vectors.admit(*X.shape)
@@ -201,26 +216,108 @@ class CorrectionMemory(AbstractContextManager):
             act = {}
             if replaces is not None:
                 act = changes.replace(self._ledger.entry(place_of(replaces)), meaning)
-            contents = (
-                Content(label, str(by), text, x.tobytes(), act_text(note | act))
-                for label, text, x, note in zip(labels, texts, X, notes)
+            rows = zip(labels, texts, X, notes)
+            return short_enough(
+                Content(label, author, text, x.tobytes(), act_text(note | act))
+                for label, text, x, note in rows
             )
-            return self._ledger.append(short_enough(contents))
 
-    def predict(self, query: str | np.ndarray | Iterable) -> Answer | list[Answer]:
+        return self._ledger.write(contents)
+
+    def predict(
+        self, query: str | np.ndarray | Iterable, at_least: float | None = None
+    ) -> Answer | list[Answer]:
         """Answer a text or vector (d,), or each of texts (m,) or vectors (m, d) in a list.
 
-        Raises ``InputError`` if no entry counts, a row is no text, or a vector has another length.
+        With ``at_least``, only what is so sure that this share of such answers is right; others
+        have no label, and a reason. Raises ``InputError`` if no entry counts, a row is no text, a
+        vector has another length, or ``at_least`` is no share.
         """
         single = is_single(query)
         X = self._unit_rows(*texts_and_vectors([query] if single else query))
+        at_least = share_of(at_least)
+        with self._asked(X) as counted:
+            answers = self._answering.answers(X, counted, self._ledger.entry, at_least)
+        return answers[0] if single else answers
+
+    @contextmanager
+    def _asked(self, X):
+        """What counts, while rows X (m, d) are asked."""
         with self._ledger.snapshot():
             counted = self._vectors.counted
             if not counted.written:
                 raise InputError(f"{self.path} is empty: learn first")
             self._vectors.admit(0, X.shape[1])
+            yield counted
+
+    def review(
+        self,
+        texts: Iterable[str | np.ndarray] | np.ndarray,
+        n: int = 20,
+        vectors: Sequence[np.ndarray] | np.ndarray | None = None,
+    ) -> list[Open]:
+        """The ``n`` texts (m,), or vectors (m, d), that are worth a human's time, least sure first.
+
+        Of near-duplicates one comes. ``vectors`` (m, d) are those of the texts, where they are
+        known. Raises ``InputError`` as ``predict`` does.
+        """
+        texts, X = texts_and_vectors(texts, vectors)
+        X = self._unit_rows(texts, X)
+        with self._asked(X) as counted:
             answers = self._answering.answers(X, counted, self._ledger.entry)
-        return answers[0] if single else answers
+        return least_sure(texts, X, answers, place_of(n))
+
+    def suspects(self, n: int = 20) -> list[Suspect]:
+        """The ``n`` entries that others contradict most, those most surely wrong first.
+
+        Left out, they would be answered otherwise, or they are stored under two labels. Of more
+        than 20,000 entries the newest are judged.
+        """
+        with self._ledger.snapshot():
+            counted = self._vectors.counted
+            found = suspects(counted, place_of(n)) if counted.written else []
+            return [
+                Suspect(
+                    counted.written[slot].place,
+                    counted.written[slot].label,
+                    self._text(counted, slot),
+                    instead,
+                    confidence,
+                )
+                for slot, instead, confidence in found
+            ]
+
+    def preview(
+        self,
+        text: str | np.ndarray,
+        label: str | float,
+        queries: Iterable[str | np.ndarray] | np.ndarray = (),
+        vector: np.ndarray | None = None,
+    ) -> Preview:
+        """What ``correct`` with a text, or a vector (d,), would change; nothing is written.
+
+        Of stored entries, the hundred nearest are asked, and of ``queries``, texts (m,) or vectors
+        (m, d), all. Raises ``InputError`` as ``correct`` and ``predict`` do.
+        """
+        (label,) = labels_of([label])
+        x = self._unit_rows(*texts_and_vectors([text], None if vector is None else [vector]))
+        asked = list(queries)
+        texts, X = texts_and_vectors(asked) if asked else ([], x[:0])
+        X = self._unit_rows(texts, X)
+        with self._asked(x) as counted:
+            changes.check_not_retired([label], self._vectors.meaning)
+            self._vectors.admit(0, X.shape[1])
+            around, others = changed_answers(self._answering, counted, x[0], label, X)
+            return Preview(
+                [
+                    Change(counted.written[slot].place, None, self._text(counted, slot), *labels)
+                    for slot, *labels in around
+                ],
+                [Change(None, row, texts[row], *labels) for row, *labels in others],
+            )
+
+    def _text(self, counted, slot):
+        return self._ledger.entry(counted.written[slot].place).get("text")
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """Encode texts (n,) as ``correct`` and ``predict`` do: unit rows (n, d) float32."""
@@ -357,12 +454,12 @@ class CorrectionMemory(AbstractContextManager):
     ) -> list[Entry]:
         """List the entries that count: of a label, an author, since a time, with a part of a text.
 
-        Labels are those that entries count as. Texts are compared in any case, times in UTC unless
-        they say otherwise.
+        Labels are those that entries count as. The part may be in a word of ``about``, and in any
+        case; times are in UTC unless they say otherwise.
         """
         wanted = None if label is None else labels_of([label])[0]
-        author, part = [None if word is None else str(word) for word in (by, like)]
-        return listed(self._ledger.rows(), wanted, author, time_of(since), part)
+        rows = self._ledger.rows()
+        return listed(rows, wanted, word_of(by), time_of(since), word_of(like))
 
     def history(self, place: int) -> History:
         """Tell what became of an entry: what it counts as, and what happened to it, in order.
@@ -374,13 +471,45 @@ class CorrectionMemory(AbstractContextManager):
 
     # What the ledger's file does
 
-    def forget(self, place: int, by: str = ""):
-        """Erase text, label, author and vector of an entry, and append a tombstone by an author.
+    def forget(self, places: int | Iterable[int], by: str = "") -> list[int]:
+        """Erase text, label, author and vector of an entry, or of several: all, or none.
 
-        Hashes and all other proofs still hold. Raises ``InputError`` if there is nothing to erase,
-        or if the pages with the old content stay in the log because others read them.
+        A tombstone for each says so; ``by`` is who erases. Hashes and all other proofs still hold.
+        Returns the places, without those erased before. Raises ``InputError`` if there is nothing
+        to erase, or if the pages with the old content stay in the log because others read them.
         """
-        self._ledger.erase(place_of(place), str(by))
+        return erasure.forget(self._ledger, places_of(places), str(by))
+
+    def forget_all(
+        self, *, author: str | None = None, like: str | None = None, erased_by: str = ""
+    ) -> list[int]:
+        """Erase all entries by an author, or with a part of their text: all, or none.
+
+        With both, those by that author that have that part. It is looked for as by ``entries``, in
+        ``about``, too, but in entries that do not count as well. Acts by the author lose that name
+        and keep their effect; tombstones stay. Returns the places. Raises ``InputError`` if neither
+        is given or one is empty, the author is who erases, or as ``forget`` does if others read the
+        log.
+        """
+        return erasure.forget_all(self._ledger, word_of(author), word_of(like), str(erased_by))
+
+    def would_forget(self, *, author: str | None = None, like: str | None = None) -> list[Entry]:
+        """List what ``forget_all`` would erase, under the labels that were written.
+
+        An act has no label, and itself as text.
+        """
+        return erasure.would_forget(self._ledger, word_of(author), word_of(like))
+
+    def receipt(
+        self, places: int | Iterable[int], reason: str = "", key: Key | None = None
+    ) -> Receipt:
+        """Tell when and by whom entries were erased, and nothing of what they held.
+
+        ``reason`` is kept in it: name nobody there. A ``key`` signs. Raises ``InputError`` if one
+        was not erased, or they were erased by several.
+        """
+        made = receipts.receipt(self._ledger, places_of(places), str(reason))
+        return made if key is None else made.signed(key)
 
     def entry(self, place: int) -> dict:
         """Return the fields of an entry, bytes in hexadecimal digits, without those erased."""

@@ -7,7 +7,7 @@ import numpy as np
 from ocrrlib.files import InputError
 from ocrrlib.memory.answers import Answer, Answering
 from ocrrlib.memory.file import LedgerFile
-from ocrrlib.memory.inputs import is_single, texts_and_vectors
+from ocrrlib.memory.inputs import is_single, share_of, texts_and_vectors
 from ocrrlib.memory.vectors import Counted, Vectors
 
 
@@ -41,10 +41,13 @@ class Past:
         with self._ledger.snapshot():
             return list(self._current().labels)
 
-    def predict(self, query: str | np.ndarray | Iterable) -> Answer | list[Answer]:
+    def predict(
+        self, query: str | np.ndarray | Iterable, at_least: float | None = None
+    ) -> Answer | list[Answer]:
         """Answer as ``CorrectionMemory.predict`` did then; raises as that does."""
         single = is_single(query)
         X = self._unit_rows(*texts_and_vectors([query] if single else query))
+        at_least = share_of(at_least)
         with self._ledger.snapshot():
             counted = self._current()
             if not counted.written:
@@ -53,7 +56,7 @@ class Past:
                     "take a later head"
                 )
             self._vectors.admit(0, X.shape[1])
-            answers = self._answering.answers(X, counted, self._ledger.entry)
+            answers = self._answering.answers(X, counted, self._ledger.entry, at_least)
         return answers[0] if single else answers
 
     def _current(self):

@@ -1,7 +1,7 @@
 """Verification of a ledger's file by somebody who may only read it."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from os import PathLike
 from pathlib import Path
 
@@ -26,40 +26,45 @@ def verify(
     in use, or where nobody can write; nothing is written. Raises ``InputError`` if the file cannot
     be used, or not all ``keys``, or a quorum among them, signed all heads.
     """
-    path = Path(os.path.realpath(path))
-    if not path.is_file():
-        raise InputError(f"there is no file {path}")
     keys = tuple(keys)
     known = sorted((Head.read(head) for head in heads), key=lambda head: head.size)
     for head in known:
         head.check(keys)
+
+    def look(ledger):
+        fitting = 0
+        for head in known:
+            if head.size > len(ledger):
+                raise Broken(ledger.path, Fault(len(ledger), "truncated"))
+            if head.origin != ledger.origin or head.root != ledger.root(head.size):
+                raise Broken(ledger.path, Fault(fitting, "forked"))
+            fitting = head.size
+
+    try:
+        inspect(path, look)
+    except Broken as broken:
+        return broken.fault
+    return None
+
+
+def inspect(path: str | PathLike, look: Callable[[LedgerFile], None]) -> None:
+    """Read a file as it is, and let ``look`` see it, perhaps more than once; nothing is written.
+
+    Raises what ``look`` raises, ``Broken`` if the file is not as it was written, or ``InputError``
+    if it cannot be used.
+    """
+    path = Path(os.path.realpath(path))
+    if not path.is_file():
+        raise InputError(f"there is no file {path}")
     attempt = 0
     while True:
         attempt += 1
         before = last_change(path)
         try:
-            with VERIFIED[path]:
-                fault = _first_fault(path, known)
+            with VERIFIED[path], LedgerFile(path, read_only=True) as ledger:
+                look(ledger)
+            return
         except InputError:
+            # Others that open a file while it is read without locks may seem to break it.
             if attempt == ATTEMPTS or last_change(path) == before:
                 raise
-        else:
-            # Others that open a file while it is read without locks may seem to break it.
-            if fault is None or attempt == ATTEMPTS or last_change(path) == before:
-                return fault
-
-
-def _first_fault(path, heads):
-    """The first fault of a file, without or with heads in order of size; or None."""
-    fitting = 0
-    try:
-        with LedgerFile(path, read_only=True) as ledger:
-            for head in heads:
-                if head.size > len(ledger):
-                    return Fault(len(ledger), "truncated")
-                if head.origin != ledger.origin or head.root != ledger.root(head.size):
-                    return Fault(fitting, "forked")
-                fitting = head.size
-    except Broken as broken:
-        return broken.fault
-    return None

@@ -1,0 +1,98 @@
+"""Which entries are to be erased, by place or by what they hold, and what is told of them.
+
+A tombstone is an entry without vector that has the place of an erased one as text. It repeats what
+that one did to others, see ``ocrrlib.memory.acts``, so that an erasure changes no other entry's
+meaning.
+"""
+
+from collections.abc import Iterable
+
+from ocrrlib.files import InputError
+from ocrrlib.memory.acts import act_text, done_to_others, read_act
+from ocrrlib.memory.file import LedgerFile
+from ocrrlib.memory.history import Entry, composed, entry_of, matches
+from ocrrlib.memory.rows import Content, Row
+
+
+def forget(ledger: LedgerFile, places: list[int], by: str) -> list[int]:
+    """Erase entries with a label by their places, and tell so by an author: all, or none.
+
+    Returns the places of those that were not erased before. Raises ``InputError`` if one of them
+    has no label, or if all were erased before.
+    """
+
+    def tombstones():
+        left = []
+        for place in places:
+            entry = ledger.entry(place)
+            if "salt" not in entry:
+                continue
+            if not entry["x"]:
+                what = "is an act, to be undone" if "act" in entry else "tells of an erasure"
+                raise InputError(f"entry {place} {what}: there is nothing to erase")
+            left.append(_tombstone(entry["place"], entry.get("act"), by))
+        return left
+
+    erased = ledger.erase(tombstones)
+    if not erased:
+        raise InputError(
+            f"{_named(places)} erased before, in the log, too: there is nothing to erase"
+        )
+    return erased
+
+
+def forget_all(ledger: LedgerFile, author: str | None, like: str | None, by: str) -> list[int]:
+    """Erase all entries by an author, with a part of their text, or both; return their places."""
+    _check_selects(author, like)
+    if author is not None and composed(author) == composed(by):
+        raise InputError(
+            f"erased_by is {by!r}, too, and stays in the entries that tell of it: name a role"
+        )
+
+    def tombstones():
+        return [_tombstone(row.place, row.act, by) for row in _chosen(ledger.scan(), author, like)]
+
+    return ledger.erase(tombstones)
+
+
+def would_forget(ledger: LedgerFile, author: str | None, like: str | None) -> list[Entry]:
+    """List what ``forget_all`` would erase, under the labels that were written.
+
+    An act has no label, and itself as text.
+    """
+    _check_selects(author, like)
+    found = []
+    with ledger.snapshot():
+        for row in _chosen(ledger.scan(), author, like):
+            if row.x:
+                found.append(entry_of(row, row.label or ""))
+            else:
+                found.append(entry_of(row._replace(text=row.act), ""))
+    return found
+
+
+def _check_selects(author, like):
+    """Raise ``InputError`` if all entries would be chosen, or all without an author or a text."""
+    if author is None and like is None:
+        raise InputError("nothing says what to forget: give author, like, or both")
+    for name, word in (("author", author), ("like", like)):
+        if word is not None and not word.strip():
+            raise InputError(f"{name} is empty, which would forget others' entries: give words")
+
+
+def _chosen(rows: Iterable[Row], author, like):
+    """Entries, whether they count or not, and acts, of which no word can be like another."""
+    for row in rows:
+        is_tombstone = not row.x and row.text is not None
+        if row.salt is not None and not is_tombstone and matches(row, author, like):
+            yield row
+
+
+def _tombstone(place, act, by):
+    return Content("", by, str(place), b"", act_text(done_to_others(read_act(act))))
+
+
+def _named(places):
+    if len(places) == 1:
+        return f"entry {places[0]} was"
+    return f"all {len(places)} entries were"

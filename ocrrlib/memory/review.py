@@ -1,0 +1,136 @@
+"""What is worth a human's time: unsure answers, doubtful entries, and what a correction changes."""
+
+import copy
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ocrrlib.memory.answers import Answer, Answering
+from ocrrlib.memory.confidence import Sureness, calibrated, unknown_share
+from ocrrlib.memory.vectors import Counted
+from ocrrlib.search import Entries, top_k
+from ocrrlib.voting import vote
+
+ALIKE = 0.95  # cosine from which two texts are near-duplicates
+VOTERS = 5  # nearest other entries, by which an entry is judged
+TEMPERATURE = 0.1  # of the softmax over their cosines
+EQUAL = 1 - 1e-5  # cosine from which two vectors are one; unit rows are rounded
+NEWEST = 20_000  # entries that are judged at most
+AROUND = 100  # stored entries nearest to a correction, whose answers it may change
+
+
+class Open(NamedTuple):
+    """One of the texts that were given for review, by its row, with its answer."""
+
+    row: int
+    text: str | None
+    answer: Answer
+
+
+class Suspect(NamedTuple):
+    """An entry that others contradict: they say ``instead``, which is right with ``confidence``."""
+
+    place: int
+    label: str
+    text: str | None
+    instead: str
+    confidence: float
+
+
+class Change(NamedTuple):
+    """An answer that changes: that to the entry at a place, or to the query in a row."""
+
+    place: int | None
+    row: int | None
+    text: str | None
+    before: str
+    after: str
+
+
+class Preview(NamedTuple):
+    """What a correction would change: answers to stored entries, and to queries."""
+
+    entries: list[Change]
+    queries: list[Change]
+
+
+def least_sure(texts: Sequence, X: np.ndarray, answers: Sequence[Answer], n: int) -> list[Open]:
+    """The ``n`` texts (m,), of rows X (m, d), that are answered least surely, no two alike."""
+    chosen: list[int] = []
+    for row in np.argsort([answer.confidence for answer in answers], kind="stable").tolist():
+        if len(chosen) == n:
+            break
+        if not chosen or (X[chosen] @ X[row]).max() < ALIKE:
+            chosen.append(row)
+    return [Open(row, texts[row], answers[row]) for row in chosen]
+
+
+def suspects(counted: Counted, n: int) -> list[tuple[int, str, float]]:
+    """The ``n`` entries that others contradict most: slots, their labels instead, confidence.
+
+    Each is left out, and the nearest others vote as in ``substrate``, if its label has any. A
+    vector that is stored under two labels is contradicted, too. Of more than ``NEWEST`` entries the
+    newest are judged.
+    """
+    entries = counted.entries
+    y = entries.y
+    judged = np.arange(max(0, entries.size - NEWEST), entries.size)
+    sims, slots = _nearest_others(entries, judged)
+    labels = np.where(slots < 0, -1, y[slots])
+    elected = vote(sims, labels)
+    differs = (labels != y[judged, None]) & (labels >= 0)
+    twice = (sims >= EQUAL) & differs
+    elected_instead = labels[np.arange(len(judged)), twice.argmax(axis=1)]
+    twice = twice.any(axis=1)
+    elected = np.where(twice, elected_instead, elected)
+    has_others = np.bincount(y)[y[judged]] > 1  # else its label cannot win
+    doubtful = np.flatnonzero((elected != y[judged]) & (elected >= 0) & (has_others | twice))
+    # share of the elected label, in a softmax over the cosines of those who voted
+    powers = np.exp((sims[doubtful] - sims[doubtful, :1]) / TEMPERATURE)
+    votes = (powers * (labels[doubtful] == elected[doubtful, None])).sum(axis=1)
+    share = votes / powers.sum(axis=1)
+    known = calibrated("substrate", entries.X, y, counted.n_first)
+    unknown = unknown_share(y, counted.n_first)
+    confidence = known.of(Sureness(share, sims[doubtful, 0]), unknown)
+    worst = np.argsort(-confidence, kind="stable")[:n]
+    return [
+        (int(judged[row]), counted.labels[elected[row]], float(confidence[rank]))
+        for rank, row in zip(worst, doubtful[worst])
+    ]
+
+
+def _nearest_others(entries, judged):
+    """Cosines and slots (n, VOTERS) of the nearest others of the entries ``judged`` (n,)."""
+    sims, slots = top_k(entries.X[judged], entries.X, entries.born, VOTERS + 1)
+    own = slots == judged[:, None]
+    own[~own.any(axis=1), -1] = True  # it has as many copies: one too many was found
+    shape = len(judged), VOTERS
+    return sims[~own].reshape(shape), slots[~own].reshape(shape)
+
+
+def changed_answers(
+    answering: Answering, counted: Counted, x: np.ndarray, label: str, X: np.ndarray
+) -> tuple[list[tuple[int, str, str]], list[tuple[int, str, str]]]:
+    """Answers that change if row x (d,) is written with a label: to entries, and to rows X (m, d).
+
+    Each by its slot or row, with the labels before and after. Of the entries, those nearest to x.
+    """
+    reader = answering.reader(counted)
+    entries = counted.entries
+    labels = counted.labels if label in counted.labels else [*counted.labels, label]
+    more = Entries.sharing(entries.X, entries.y)
+    more.append(x, labels.index(label))
+    if len(labels) <= reader.n_classes:
+        after = copy.deepcopy(reader, {id(entries): more})
+    else:
+        after = answering.made(more, counted.n_first, len(labels))
+    _, slots = top_k(x[None], entries.X, entries.born, AROUND)
+    slots = slots[slots >= 0]
+    asked = np.concatenate([entries.X[slots], X])
+    ids = [one.answer(asked)[0].tolist() for one in (reader, after)]
+    changes = [
+        (row, labels[old], labels[new]) for row, (old, new) in enumerate(zip(*ids)) if old != new
+    ]
+    around = [(int(slots[row]), *names) for row, *names in changes if row < len(slots)]
+    return around, [(row - len(slots), *names) for row, *names in changes if row >= len(slots)]

@@ -1,0 +1,164 @@
+"""Threads and processes that write one memory at once."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+
+import numpy as np
+import pytest
+from conftest import rows
+
+from ocrrlib import CorrectionMemory
+from ocrrlib.files import ROOT, InputError
+
+THREADS = 24
+X = rows(THREADS, 8, 0)
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A memory with a class "old" that is retired, and one "kept"."""
+    with CorrectionMemory.open(tmp_path / "m.sqlite") as memory:
+        memory.learn(X[:2], ["old", "kept"])
+        memory.retire("old")
+    return tmp_path / "m.sqlite"
+
+
+@contextmanager
+def being_written(path):
+    """Let another program write a file meanwhile."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+
+
+def correct(memory, i):
+    """Correct an entry; every third one is wrong, each for another reason than the next."""
+    kind = i % 9
+    if kind == 0:
+        return memory.correct(X[i], "old", by=f"{i}")
+    if kind == 3:
+        return memory.correct(X[i, :-1], "new", by=f"{i}")
+    if kind == 6:
+        return memory.correct(X[i], "new", by=f"\0 {i}")
+    return memory.correct(X[i], f"class {i}", by=f"{i}")
+
+
+REASONS = {0: "retired", 3: "7 values", 6: "zero byte"}
+
+
+def corrected_at_once(memory, path, statements):
+    """Correct from many threads while another program writes; the place or the error of each."""
+    with ThreadPoolExecutor(THREADS) as pool:
+        with being_written(path):
+            jobs = [pool.submit(correct, memory, i) for i in range(THREADS)]
+            time.sleep(0.2)
+            statements.clear()
+    return [job.exception() or job.result() for job in jobs]
+
+
+@pytest.mark.parametrize("failing", [False, True])
+def test_right_corrections_are_stored_once_and_wrong_ones_are_refused(path, monkeypatch, failing):
+    from ocrrlib.memory import file
+
+    statements = []
+
+    def connect(*arguments):
+        base = connected(*arguments)
+        base.set_trace_callback(statements.append)
+        return base
+
+    def insert(base, new, acts):
+        inserted(base, new, acts)
+        if failing and any(row.label == "class 1" for row in new):
+            raise sqlite3.OperationalError("the disk is full")
+
+    connected, inserted = file.connect, file.insert
+    monkeypatch.setattr(file, "connect", connect)
+    monkeypatch.setattr(file, "insert", insert)
+    with CorrectionMemory.open(path) as memory:
+        outcomes = corrected_at_once(memory, path, statements)
+        commits = statements.count("COMMIT")
+        stored = {entry.author: entry for entry in memory.entries() if entry.author}
+        places = {}
+        for i, outcome in enumerate(outcomes):
+            reason = "disk is full" if failing and i == 1 else REASONS.get(i % 9)
+            if reason:
+                assert isinstance(outcome, InputError)
+                assert reason in str(outcome)
+            else:
+                places[f"{i}"] = outcome
+        assert places == {author: entry.place for author, entry in stored.items()}
+        assert {entry.label for entry in stored.values()} == {f"class {i}" for i in places}
+        assert len(memory) == 3 + len(places)
+        assert memory.verify() is None
+        assert memory.predict(X[2]).label == "class 2"
+        assert failing or 0 < commits < len(places)
+
+
+def test_other_threads_are_answered_while_a_correction_waits_for_another_program(path):
+    with CorrectionMemory.open(path) as memory:
+        with being_written(path):
+            thread = threading.Thread(target=memory.correct, args=[X[2], "new"])
+            thread.start()
+            assert memory.predict(X[1]).label == "kept"
+            assert thread.is_alive()
+        thread.join()
+        assert memory.predict(X[2]).label == "new"
+
+
+def test_a_correction_that_gave_up_is_not_stored_later(path, monkeypatch):
+    monkeypatch.setattr("ocrrlib.memory.database.PATIENCE", 0)
+    with CorrectionMemory.open(path) as memory:
+        with being_written(path), pytest.raises(InputError, match="locked"):
+            memory.correct(X[2], "given up")
+        memory.correct(X[3], "new")
+        assert memory.labels == ["kept", "new"]
+
+
+WRITE = """import os, sys, threading
+import numpy as np
+from ocrrlib import CorrectionMemory
+
+memory = CorrectionMemory.open(sys.argv[1])
+
+def write(thread):
+    for i in range(10**9):
+        place = memory.correct(np.eye(8)[thread], f"{thread} {i}")
+        os.write(1, f"{place} {thread} {i}\\n".encode())
+
+for thread in range(8):
+    threading.Thread(target=write, args=[thread]).start()
+"""
+
+
+@pytest.mark.slow
+def test_no_correction_that_a_thread_was_told_of_is_lost_by_a_kill(path):
+    rng = np.random.default_rng(0)
+    told = {}
+    for _ in range(5):
+        process = subprocess.Popen(
+            [sys.executable, "-c", WRITE, path],
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        lines = process.stdout.readline()
+        time.sleep(rng.uniform(0, 0.1))
+        process.send_signal(signal.SIGKILL)
+        lines += process.communicate()[0]
+        for line in lines.splitlines():
+            place, label = line.split(" ", 1)
+            told[int(place)] = label
+    with CorrectionMemory.open(path) as memory:
+        labels = dict(memory.table()[["place", "label"]].itertuples(index=False))
+        assert {place: labels[place] for place in told} == told
+        assert len(told) > 10
+        assert memory.verify() is None
