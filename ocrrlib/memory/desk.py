@@ -113,7 +113,9 @@ def make_desk(
         texts = list(asked.vectors)
         X = list(asked.vectors.values())
         change = await asyncio.to_thread(memory.preview, sent.text, sent.label, X, vector)
-        queries = [one._asdict() | {"text": texts[one.row]} for one in change.queries]
+        queries = [one._asdict() for one in change.queries]
+        for one in queries:
+            one["text"] = texts[one["row"]]
         return {"entries": [one._asdict() for one in change.entries], "queries": queries}
 
     @desk.get("/labels")
