@@ -19,7 +19,13 @@ FLAGS = (
     "--remote-debugging-port=0",
 )
 LONGEST = 120  # seconds of waiting for the browser
-KEYS = {"Enter": (13, "\r"), "Tab": (9, "")}
+KEYS = {
+    "Enter": (13, "\r"),
+    "Tab": (9, ""),
+    "Escape": (27, ""),
+    "ArrowDown": (40, ""),
+    "ArrowUp": (38, ""),
+}
 EVENTS = {  # what of an event is noted where
     "Network.requestWillBeSent": ("requests", lambda event: event["request"]["url"]),
     "Network.loadingFailed": ("errors", lambda event: f"not loaded: {event['errorText']}"),
@@ -116,10 +122,17 @@ class Tab:
             if key not in KEYS:
                 self.call("Input.insertText", text=key)
                 continue
-            code, text = KEYS[key]
-            for kind in ("keyDown", "keyUp"):
-                event = dict(type=kind, key=key, code=key, windowsVirtualKeyCode=code)
-                self.call("Input.dispatchKeyEvent", **event, text=text * (kind == "keyDown"))
+            self._strike(key, *KEYS[key])
+
+    def strike(self, letters):
+        """Strike a key for each letter, as shortcuts want it."""
+        for letter in letters:
+            self._strike(letter, ord(letter.upper()), letter)
+
+    def _strike(self, key, code, text):
+        for kind in ("keyDown", "keyUp"):
+            event = dict(type=kind, key=key, code=key, windowsVirtualKeyCode=code)
+            self.call("Input.dispatchKeyEvent", **event, text=text * (kind == "keyDown"))
 
     def click(self, selector):
         """Click in the middle of an element, wherever it is on the page."""

@@ -19,9 +19,10 @@ CLIENTS = 200
 
 
 @contextmanager
-def served(path, **environment):
+def served(path, port=0, **environment):
     """The process and the port of `ocrr memory serve`."""
-    command = [sys.executable, "-m", "ocrrlib.cli", "memory", "serve", str(path), "--port", "0"]
+    where = [str(path), "--port", str(port)]
+    command = [sys.executable, "-m", "ocrrlib.cli", "memory", "serve", *where]
     env = os.environ | {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"} | environment
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as process:
         try:

@@ -16,7 +16,7 @@ import uvicorn
 
 from ocrrlib import CorrectionMemory
 from ocrrlib.cli import main
-from ocrrlib.memory import Head, Key, proven, service
+from ocrrlib.memory import Head, Key, proven, wire
 from ocrrlib.memory.service import Together, make_app
 from tests.auditor import letters, sql
 from tests.load import CLIENTS, load, request, served
@@ -218,7 +218,7 @@ def test_a_body_without_end_is_cut_off(client):
 
 
 def test_a_body_that_does_not_arrive_is_not_waited_for(client, monkeypatch):
-    monkeypatch.setattr(service, "PATIENCE", 0.1)
+    monkeypatch.setattr(wire, "PATIENCE", 0.1)
     with stranger_of(client) as stranger:
         stranger.sendall(b"POST /predict HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{")
         assert stranger.recv(100).startswith(b"HTTP/1.1 408")

@@ -383,6 +383,9 @@ def memory_serve(
     host: Annotated[str, typer.Option(help="Address; 0.0.0.0 is all.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="0 is any that is free.")] = 8000,
     reader: Annotated[str, typer.Option(help="The system that answers.")] = "substrate",
+    remember: Annotated[
+        int, typer.Option(min=0, help="Texts asked last that the desk may review, kept in RAM.")
+    ] = 1000,
 ):
     """Answer over HTTP until Ctrl-C; OCRR_MEMORY_KEYS=name:secret,... says who may correct."""
     from ocrrlib.memory import Key
@@ -400,7 +403,7 @@ def memory_serve(
     keys = _secrets(os.environ.get("OCRR_MEMORY_KEYS", ""))
     signer = Key.read(os.environ["MEMORY_KEY"]) if "MEMORY_KEY" in os.environ else None
     with opened(file, reader) as memory, _listening(host, port) as listener:
-        app = make_app(memory, keys, signer)
+        app = make_app(memory, keys, signer, remember)
         memory.embed(["this loads the encoder"])
         config = uvicorn.Config(
             app,

@@ -9,6 +9,7 @@ encoder again, ``vectors`` are what it reads of the ledger, ``answers`` come fro
 ``file`` is the ledger, verified as it is read, ``verification`` that by whoever may only read;
 ``writers`` lets threads that write at once share a commit, ``database`` has its SQLite tables,
 ``damage`` the names of its faults.
+``service`` puts a memory behind HTTP, ``wire`` is what clients send it, ``desk`` a page for people.
 One module a format shows others what a file holds: ``tree``, ``keys``, ``notes``, ``heads``,
 ``proofs``, ``witnesses``, ``quorum``; ``texts`` reads them after editors and mail.
 """

@@ -6,49 +6,24 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, HTTPException, Path, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
-from pydantic import AfterValidator, BaseModel, Field, ValidationError
-from starlette.requests import ClientDisconnect
+from pydantic import ValidationError
 
 from ocrrlib.files import InputError
+from ocrrlib.memory.desk import Asked, make_desk
 from ocrrlib.memory.keys import Key
 from ocrrlib.memory.memory import CorrectionMemory
+from ocrrlib.memory.wire import Correction, Query, refusal, shown
 
-LONGEST = 2**20  # bytes of a request
-TEXT = 10_000  # characters
-TEXTS = 64  # of a request
 WAITING = 512  # texts of all requests
-PATIENCE = 10  # seconds for a body to arrive
 TOGETHER = 32  # texts encoded at once: more are no faster on CPUs
-CLOSE = {"Connection": "close"}
+REMEMBERED = 1000  # texts that were asked last
 CHALLENGE = {"WWW-Authenticate": "Bearer"}
-
-
-def _word(text):  # pydantic refuses lone surrogates
-    if text.strip() and "\0" not in text:
-        return text
-    raise ValueError("it is empty or has a zero byte")
-
-
-Text = Annotated[str, Field(max_length=TEXT), AfterValidator(_word)]
-
-
-class Query(BaseModel, extra="forbid"):
-    """A text, or several."""
-
-    text: Text | None = None
-    texts: Annotated[list[Text], Field(min_length=1, max_length=TEXTS)] | None = None
-
-
-class Correction(BaseModel, extra="forbid"):
-    """A text with its right label; its author is the owner of the key."""
-
-    text: Text
-    label: Annotated[Text, Field(max_length=200)]
 
 
 class Together:
@@ -95,27 +70,6 @@ class Together:
         return [outcome for item in items for outcome in self._outcomes([item])]
 
 
-async def _body(request):
-    body = bytearray()
-    n_read = 0
-    try:
-        async with asyncio.timeout(PATIENCE):
-            async for part in request.stream():
-                n_read += len(part)
-                body += part[: LONGEST + 1 - len(body)]
-                if n_read > 16 * LONGEST:  # some is read, else its client sees no answer
-                    break
-    except (TimeoutError, ClientDisconnect) as error:
-        raise HTTPException(408, f"the body took over {PATIENCE} seconds", CLOSE) from error
-    if len(body) <= LONGEST:
-        return body
-    raise HTTPException(413, f"a request has at most {LONGEST} bytes", CLOSE)
-
-
-def _refusal(status, why):
-    return JSONResponse({"detail": " ".join(why.split())[:300]}, status)
-
-
 class Service(FastAPI):
     """FastAPI, but an error inside is one line in the log, and what is cancelled gets 503."""
 
@@ -124,19 +78,22 @@ class Service(FastAPI):
             await super().__call__(scope, receive, send)
         except asyncio.CancelledError:  # the service ends
             with suppress(RuntimeError):  # a part of the answer has gone
-                await _refusal(503, "the service ends: ask again")(scope, receive, send)
+                await refusal(503, "the service ends: ask again")(scope, receive, send)
         except Exception as error:  # the client has its status 500
             logging.error("%r failed: %r", scope.get("path"), error)
 
 
-def _shown(answer, name):
-    # Strangers see no neighbours: these are stored texts, and many cosines tell a vector.
-    near = [one._asdict() | {"when": one.when.isoformat()} for one in answer.neighbours if name]
-    return {"label": answer.label, "confidence": answer.confidence, "neighbours": near}
+def make_app(
+    memory: CorrectionMemory,
+    keys: dict[str, str],
+    signer: Key | None,
+    remembered: int = REMEMBERED,
+) -> FastAPI:
+    """Make a memory's service, with a desk for owners of keys.
 
-
-def make_app(memory: CorrectionMemory, keys: dict[str, str], signer: Key | None) -> FastAPI:
-    """Make a memory's service; ``keys`` are secrets by owner's name, ``signer`` signs heads."""
+    ``keys`` are secrets by owner's name, ``signer`` signs heads. Of the texts asked, so many as
+    ``remembered`` are kept in RAM for the owners of keys to review.
+    """
     app = Service(openapi_url=None, redirect_slashes=False)
     encoded = Together(memory.embed)
     answered = Together(memory.predict)
@@ -145,14 +102,14 @@ def make_app(memory: CorrectionMemory, keys: dict[str, str], signer: Key | None)
     @app.exception_handler(ValidationError)
     async def invalid(_, error):
         first = error.errors()[0]
-        return _refusal(422, f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
+        return refusal(422, f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
 
     @app.exception_handler(InputError)
     async def refused(request, error):
         if memory.path.name not in str(error):  # it is about what was sent
-            return _refusal(422, str(error))
+            return refusal(422, str(error))
         logging.error("%r refused: %s", request.url.path, error)
-        return _refusal(503, str(error).replace(str(memory.path), "the memory"))
+        return refusal(503, str(error).replace(str(memory.path), "the memory"))
 
     async def owner(request: Request):
         sent = request.headers.get("authorization", "").encode("latin-1")
@@ -167,21 +124,31 @@ def make_app(memory: CorrectionMemory, keys: dict[str, str], signer: Key | None)
             raise HTTPException(401 if keys else 403, "this needs a key", CHALLENGE)
         return name
 
+    asked = Asked(remembered if keys else 0)
+    app.include_router(make_desk(memory, asked, encoded, author))
+
     @app.post("/predict")
-    async def predict(request: Request, name: Annotated[str | None, Depends(owner)]):
-        query = Query.model_validate_json(await _body(request))
-        if (query.text is None) == (query.texts is None):
+    async def predict(
+        name: Annotated[str | None, Depends(owner)], sent: Annotated[Query, Depends(Query.read)]
+    ):
+        if (sent.text is None) == (sent.texts is None):
             raise HTTPException(422, "give text or texts")
-        vectors = await encoded(query.texts or [query.text])
-        shown = [_shown(answer, name) for answer in await answered(vectors)]
-        return JSONResponse(shown[0] if query.texts is None else {"answers": shown})
+        texts = sent.texts or [sent.text or ""]
+        vectors = await encoded(texts)
+        asked.note(texts, vectors)
+        answers = [shown(answer, name) for answer in await answered(vectors)]
+        return JSONResponse(answers[0] if sent.texts is None else {"answers": answers})
 
     @app.post("/correct")
-    async def correct(request: Request, name: Annotated[str, Depends(author)]):
-        sent = Correction.model_validate_json(await _body(request))
+    async def correct(
+        name: Annotated[str, Depends(author)], sent: Annotated[Correction, Depends(Correction.read)]
+    ):
+        replaces = sent.replaces
+        if replaces is not None and replaces >= len(memory):
+            raise HTTPException(404, f"there is no entry {replaces}")
         (vector,) = await encoded([sent.text])
-        entry = await asyncio.to_thread(memory.correct, sent.text, sent.label, name, vector)
-        return {"entry": entry}
+        put = partial(memory.correct, sent.text, sent.label, name, vector, replaces)
+        return {"entry": await asyncio.to_thread(put)}
 
     @app.get("/head", response_class=PlainTextResponse)
     def head():

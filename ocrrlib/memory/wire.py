@@ -1,0 +1,121 @@
+"""What clients may send to a memory's service, within limits, and how it shows answers."""
+
+import asyncio
+from typing import Annotated, Any, Self
+
+from fastapi import HTTPException, Request
+from fastapi.responses import JSONResponse
+from pydantic import AfterValidator, BaseModel, Field
+from starlette.requests import ClientDisconnect
+
+from ocrrlib.memory.answers import Answer
+
+LONGEST = 2**20  # bytes of a request
+TEXT = 10_000  # characters
+TEXTS = 64  # of a request
+REVIEWED = 1000  # texts to be ranked at once
+PATIENCE = 10  # seconds for a body to arrive
+CLOSE = {"Connection": "close"}
+
+
+def _word(text):  # pydantic refuses lone surrogates
+    if text.strip() and "\0" not in text:
+        return text
+    raise ValueError("it is empty or has a zero byte")
+
+
+Text = Annotated[str, Field(max_length=TEXT), AfterValidator(_word)]
+Label = Annotated[Text, Field(max_length=200)]
+Place = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
+
+
+class Sent(BaseModel, extra="forbid"):
+    """JSON of a request."""
+
+    @classmethod
+    async def read(cls, request: Request) -> Self:
+        """Read a body; it is refused with status 408, 413 or 422."""
+        return cls.model_validate_json(await _body(request))
+
+
+class Query(Sent):
+    """A text, or several."""
+
+    text: Text | None = None
+    texts: Annotated[list[Text], Field(min_length=1, max_length=TEXTS)] | None = None
+
+
+class Correction(Sent):
+    """A text with its right label; its author is the owner of the key."""
+
+    text: Text
+    label: Label
+    replaces: Place | None = None
+
+
+class Review(Sent):
+    """Texts to be ranked; without them, those that were asked last."""
+
+    texts: Annotated[list[Text], Field(max_length=REVIEWED)] | None = None
+    n: Annotated[int, Field(ge=1, le=TEXTS)] = 20
+
+
+class Undo(Sent):
+    """An entry to be undone."""
+
+    entry: Place
+
+
+class Rename(Sent):
+    """A label and its new name."""
+
+    old: Label
+    new: Label
+
+
+class Merge(Sent):
+    """Labels that become one."""
+
+    labels: Annotated[list[Label], Field(min_length=1, max_length=TEXTS)]
+    into: Label
+
+
+class Known(Sent):
+    """A head that was kept elsewhere, and public keys that must have signed it."""
+
+    head: Text
+    keys: Annotated[list[Text], Field(max_length=TEXTS)] = []
+
+
+async def _body(request):
+    body = bytearray()
+    n_read = 0
+    try:
+        async with asyncio.timeout(PATIENCE):
+            async for part in request.stream():
+                n_read += len(part)
+                body += part[: LONGEST + 1 - len(body)]
+                if n_read > 16 * LONGEST:  # some is read, else its client sees no answer
+                    break
+    except (TimeoutError, ClientDisconnect) as error:
+        raise HTTPException(408, f"the body took over {PATIENCE} seconds", CLOSE) from error
+    if len(body) <= LONGEST:
+        return body
+    raise HTTPException(413, f"a request has at most {LONGEST} bytes", CLOSE)
+
+
+def refusal(status: int, why: str) -> JSONResponse:
+    """A refusal in one line."""
+    return JSONResponse({"detail": " ".join(why.split())[:300]}, status)
+
+
+def shown(answer: Answer, name: str | None) -> dict:
+    """An answer as the owner of a key sees it, or a stranger, who has no ``name``."""
+    # Strangers see no neighbours: these are stored texts, and many cosines tell a vector.
+    near = [timed(one) for one in answer.neighbours if name]
+    return {"label": answer.label, "confidence": answer.confidence, "neighbours": near}
+
+
+def timed(one: Any) -> dict:
+    """The fields of a tuple that has a time ``when``."""
+    return one._asdict() | {"when": one.when.isoformat()}
