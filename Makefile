@@ -84,6 +84,7 @@ $(eval $(call reads,13_correction_memory,memory))
 $(eval $(call reads,14_label_names,names))
 $(eval $(call reads,16_products,beyond costs product_claims products))
 $(eval $(call reads,17_known_in_stream,mixed))
+$(eval $(call reads,18_when_not_to_answer,abstention))
 
 # What each notebook makes: made(notebook, results, figures, tables); and values, unless it quotes none.
 UNQUOTED := 15_headline
@@ -113,6 +114,7 @@ $(eval $(call made,14_label_names,,label_names,table_names))
 $(eval $(call made,15_headline,,,table1_headline))
 $(eval $(call made,16_products,,,table_product_claims table_products))
 $(eval $(call made,17_known_in_stream,,mixed,table_mixed table_mixed_shares))
+$(eval $(call made,18_when_not_to_answer,,abstention,table_abstention))
 
 # A stopped or failed notebook leaves published files as they are.
 .PRECIOUS: $(foreach name,$(NOTEBOOKS),$(made.$(name)))
@@ -145,6 +147,7 @@ beyond: settings  ## compare all systems over 20 seeds, on harder streams, with 
 	@$(RUN) BEYOND=live notebooks/10_streams.ipynb $(NB)/10_streams.ipynb
 	@$(RUN) BEYOND=live notebooks/14_label_names.ipynb $(NB)/14_label_names.ipynb
 	@$(RUN) BEYOND=live notebooks/17_known_in_stream.ipynb $(NB)/17_known_in_stream.ipynb
+	@$(RUN) BEYOND=live notebooks/18_when_not_to_answer.ipynb $(NB)/18_when_not_to_answer.ipynb
 
 # Products have an environment of their own, named by the content of its lock.
 BENCH := build/products

@@ -32,6 +32,7 @@ from ocrrlib.runs import (
 from ocrrlib.stream import PROTOCOL
 from ocrrlib.systems import SYSTEMS
 from ocrrlib.tasks import run_tasks
+from studies.abstention import ABSTENTION
 from studies.boldness import BOLDNESS
 from studies.elsewhere import ELSEWHERE
 from studies.ledger_search import LEDGER_SEARCH
@@ -42,7 +43,16 @@ from studies.streams import STREAMS
 
 # Checkpoints that are compared of a system that reads sentences: each of its runs takes minutes.
 FIRST = 3
-_STUDIES = (SCALE, LEDGER_SEARCH, STREAMS, LABEL_NAMES, BOLDNESS, ELSEWHERE, MIXED)
+_STUDIES = (
+    SCALE,
+    LEDGER_SEARCH,
+    STREAMS,
+    LABEL_NAMES,
+    BOLDNESS,
+    ELSEWHERE,
+    MIXED,
+    ABSTENTION,
+)
 STUDIES = {study.name: study for study in _STUDIES}
 LARGEST = 10_000  # entries of a synthetic ledger that is searched again
 DEFAULTS = {"SECONDS": "60", "SAMPLE": "", "SEED": "", "SYSTEMS": "", "ALL": "", "JOBS": ""}

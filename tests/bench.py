@@ -45,6 +45,8 @@ TARGETS = {
     "learn_us": 1e6 / 30_000,
     "open_and_verify_us": 1e6 / 200_000,
     "predict_100k_over_reading": 1.5,
+    "review_1k_s": 2,
+    "suspects_10k_s": 2,
     "memory_over_vectors": 1.4,
     "encoder_over_served": 1 / 0.7,
     "make_paper_s": 120,
@@ -187,6 +189,20 @@ def bench_writers(seconds=30):
     }
 
 
+def bench_review():
+    """Seconds that a review of 1,000 texts takes, and suspects of 10,000 entries, as vectors."""
+    data = load("banking77")
+    X = np.concatenate([data.X_train, data.X_test])
+    labels = np.array(data.classes)[np.concatenate([data.y_train, data.y_test])]
+    with tempfile.TemporaryDirectory() as folder:
+        with CorrectionMemory.open(f"{folder}/reviewed.sqlite") as memory:
+            memory.learn(X[:10_000], labels[:10_000])
+            memory.predict(X[0])  # confidence is learnt now
+            review, _ = timed(memory.review, X[-1000:])
+            suspects, _ = timed(memory.suspects)
+    return {"review_1k_s": review, "suspects_10k_s": suspects}
+
+
 def bench_service(n=2000, entries=10_000):
     """Texts a second of the encoder alone, 32 at once, over those answered to 200 clients.
 
@@ -273,6 +289,7 @@ def main():
     figures |= bench_streams(make_scenario(datasets["banking77"], 0))
     figures |= bench_memory()
     figures |= bench_writers()
+    figures |= bench_review()
     figures |= bench_service()
     figures["make_paper_s"] = make_paper()
     help = [sys.executable, "-m", "ocrrlib.cli", "--help"]

@@ -45,6 +45,20 @@ def test_what_was_replaced_does_not_come_back_when_the_replacement_is_replaced_o
     assert memory.verify() is None
 
 
+def test_entries_and_histories_are_those_under_a_head(memory):
+    place = memory.correct(FAR, "early")
+    head = memory.head()
+    then = memory.entries(), memory.history(place)
+    memory.rename("early", "late")
+    memory.correct(FAR, "later")
+    past = memory.at(head)
+    assert (past.entries(), past.history(place)) == then
+    assert (memory.entries(), memory.history(place)) != then
+    assert [entry.place for entry in past.entries("early")] == [place]
+    with refused("take a later head"):
+        past.history(len(memory) - 1)
+
+
 def test_an_undo_can_be_undone_and_an_erasure_cannot(memory):
     place = memory.correct(FAR, "new")
     undo = memory.undo(place)

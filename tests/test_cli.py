@@ -252,6 +252,28 @@ def test_entries_are_replaced_undone_and_renamed_in_the_shell(monkeypatch):
         assert (status, out) == (2, "") and err.count("\n") == 1
 
 
+def test_answers_are_kept_back_reviewed_and_previewed_in_the_shell(monkeypatch):
+    names = {}
+    exec(MINE, names)
+    monkeypatch.setattr("ocrrlib.memory.memory.load_encoder", lambda name: names["letters"])
+    said("new", "a.sqlite")
+    for text, label in (("aa", "one"), ("dd", "two"), ("aa", "three")):
+        said("correct", "a.sqlite", text, label)
+    assert "sure enough that 0.9" in said("ask", "a.sqlite", "aa", "--at-least", "0.9")
+    pathlib.Path("queue").write_text("aa\n\ndd\naa\n")
+    assert sorted(line[-2:] for line in said("review", "a.sqlite", "queue").splitlines()) == [
+        "aa",
+        "dd",
+    ]
+    assert "entry 0, one: aa" in said("suspects", "a.sqlite")
+    shown = said("preview", "a.sqlite", "dd", "one", "--queries", "queue")
+    assert "line 1, two becomes one: dd" in shown and "1 texts change" in shown
+    assert said("ask", "a.sqlite", "dd").startswith("two ")
+    pathlib.Path("empty").write_text("\n")
+    status, _, err = ocrr("memory", "review", "a.sqlite", "empty")
+    assert status == 2 and "empty has no text" in err
+
+
 def test_a_proof_in_the_place_of_a_memory_is_refused():
     with CorrectionMemory.open("a.sqlite") as memory:
         memory.correct([1.0, 2.0], "a")

@@ -68,6 +68,16 @@ def detail(reply):
     return why
 
 
+def test_an_answer_that_cannot_be_promised_has_a_reason_instead(client):
+    text = next(iter(TEXTS))
+    answer = client.post("/predict", json={"text": text, "at_least": 0.9}).json()
+    assert answer["label"] is None and "0.9" in answer["reason"]
+    assert client.post("/predict", json={"text": text}).json()["label"] == TEXTS[text]
+    for share in (0, 1, "most"):
+        reply = client.post("/predict", json={"text": text, "at_least": share})
+        assert reply.status_code == 422 and "at_least" in detail(reply)
+
+
 def test_corrections_are_answered_and_proved(memory):
     key = Key.new("helpdesk")
     with serving(memory, signer=key) as client:

@@ -16,11 +16,13 @@ from ocrrlib.cli.benchmark import app
 from ocrrlib.cli.erasure import erasure
 from ocrrlib.cli.memory import memories
 from ocrrlib.cli.options import warnings_in_one_line
+from ocrrlib.cli.review import reviews
 from ocrrlib.escapes import visible
 from ocrrlib.files import InputError
 
 memories.add_typer(acts)
 memories.add_typer(erasure)
+memories.add_typer(reviews)
 app.add_typer(memories, name="memory")
 
 

@@ -198,14 +198,18 @@ def memory_ask(
     at: Annotated[
         Path | None, typer.Option(help="File of an earlier head: answer as then.")
     ] = None,
+    at_least: Annotated[
+        float | None, typer.Option(help="Share of answers that must be right, as 0.95.")
+    ] = None,
 ):
-    """Answer texts: class, probability, nearest entries."""
+    """Answer texts: class, probability that it is right, nearest entries."""
     from ocrrlib.escapes import visible
 
     with opened(file, reader) as memory:
         asked = memory if at is None else memory.at(text_of(at))
-        for answer in asked.predict(texts):
-            typer.echo(visible(f"{answer.label} ({answer.confidence:.2f})"))
+        for answer in asked.predict(texts, at_least):
+            told = answer.reason or f"{answer.label} ({answer.confidence:.2f})"
+            typer.echo(visible(told))
             for near in answer.neighbours:
                 source = f"entry {near.entry}, {near.when:%Y-%m-%d}, {near.label}: {near.text}"
                 typer.echo(visible(f"  {near.cosine:.3f}  {source}"))

@@ -1,13 +1,23 @@
 """A correction memory as it was under an earlier head."""
 
 from collections.abc import Callable, Iterable
+from datetime import datetime
 
 import numpy as np
 
 from ocrrlib.files import InputError
 from ocrrlib.memory.answers import Answer, Answering
 from ocrrlib.memory.file import LedgerFile
-from ocrrlib.memory.inputs import is_single, share_of, texts_and_vectors
+from ocrrlib.memory.history import Entry, History, history, listed
+from ocrrlib.memory.inputs import (
+    is_single,
+    labels_of,
+    place_of,
+    share_of,
+    texts_and_vectors,
+    time_of,
+    word_of,
+)
 from ocrrlib.memory.vectors import Counted, Vectors
 
 
@@ -58,6 +68,26 @@ class Past:
             self._vectors.admit(0, X.shape[1])
             answers = self._answering.answers(X, counted, self._ledger.entry, at_least)
         return answers[0] if single else answers
+
+    def entries(
+        self,
+        label: str | float | None = None,
+        by: str | None = None,
+        since: datetime | str | None = None,
+        like: str | None = None,
+    ) -> list[Entry]:
+        """List the entries that counted then, as ``CorrectionMemory.entries`` does."""
+        if label is not None:
+            (label,) = labels_of([label])
+        rows = self._ledger.rows()[: self._size]
+        return listed(rows, label, word_of(by), time_of(since), word_of(like))
+
+    def history(self, place: int) -> History:
+        """What had become of an entry by then; raises ``InputError`` if there was none."""
+        place = place_of(place)
+        if not 0 <= place < self._size:
+            raise InputError(f"there was no entry {place} then: take a later head")
+        return history(self._ledger.rows()[: self._size], place)
 
     def _current(self):
         if self._held is not self._vectors.held:

@@ -83,6 +83,15 @@ class Service(FastAPI):
             logging.error("%r failed: %r", scope.get("path"), error)
 
 
+def _answers(memory, queries):
+    """Answers to vectors, each with the share of such answers that must be right, or None."""
+    found = {}
+    for share in {share for _, share in queries}:
+        rows = [row for row, query in enumerate(queries) if query[1] == share]
+        found |= zip(rows, memory.predict([queries[row][0] for row in rows], share))
+    return [found[row] for row in range(len(queries))]
+
+
 def make_app(
     memory: CorrectionMemory,
     keys: dict[str, str],
@@ -96,7 +105,7 @@ def make_app(
     """
     app = Service(openapi_url=None, redirect_slashes=False)
     encoded = Together(memory.embed)
-    answered = Together(memory.predict)
+    answered = Together(partial(_answers, memory))
 
     @app.exception_handler(RequestValidationError)
     @app.exception_handler(ValidationError)
@@ -136,7 +145,8 @@ def make_app(
         texts = sent.texts or [sent.text or ""]
         vectors = await encoded(texts)
         asked.note(texts, vectors)
-        answers = [shown(answer, name) for answer in await answered(vectors)]
+        queries = [(vector, sent.at_least) for vector in vectors]
+        answers = [shown(answer, name) for answer in await answered(queries)]
         return JSONResponse(answers[0] if sent.texts is None else {"answers": answers})
 
     @app.post("/correct")

@@ -39,10 +39,11 @@ class Sent(BaseModel, extra="forbid"):
 
 
 class Query(Sent):
-    """A text, or several."""
+    """A text, or several, to be answered if that share of such answers is right."""
 
     text: Text | None = None
     texts: Annotated[list[Text], Field(min_length=1, max_length=TEXTS)] | None = None
+    at_least: Annotated[float, Field(gt=0, lt=1)] | None = None
 
 
 class Correction(Sent):
@@ -113,7 +114,8 @@ def shown(answer: Answer, name: str | None) -> dict:
     """An answer as the owner of a key sees it, or a stranger, who has no ``name``."""
     # Strangers see no neighbours: these are stored texts, and many cosines tell a vector.
     near = [timed(one) for one in answer.neighbours if name]
-    return {"label": answer.label, "confidence": answer.confidence, "neighbours": near}
+    found = {"label": answer.label, "confidence": answer.confidence, "neighbours": near}
+    return found | {"reason": answer.reason} if answer.reason else found
 
 
 def timed(one: Any) -> dict:
