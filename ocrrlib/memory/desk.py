@@ -109,10 +109,13 @@ def make_desk(
 
     @desk.post("/preview", dependencies=[Depends(author)])
     async def preview(sent: Annotated[Correction, Depends(Correction.read)]):
+        if sent.replaces is not None:
+            known(sent.replaces)
         (vector,) = await encoded([sent.text])
         texts = list(asked.vectors)
         X = list(asked.vectors.values())
-        change = await asyncio.to_thread(memory.preview, sent.text, sent.label, X, vector)
+        given = sent.text, sent.label, X, vector, sent.replaces
+        change = await asyncio.to_thread(memory.preview, *given)
         queries = [one._asdict() for one in change.queries]
         for one in queries:
             one["text"] = texts[one["row"]]
