@@ -71,13 +71,13 @@ class Erased(NamedTuple):
 class Receipt(NamedTuple):
     """What was erased of a ledger, without what it held; ``str`` gives it as text.
 
-    ``before`` and ``after`` are heads without a time, ``path`` proves that the second extends the
+    ``before`` and ``after`` are heads without a time, ``hashes`` prove that the second extends the
     first; ``seal`` is a head of this receipt's own text, and has the signatures.
     """
 
     before: Head
     after: Head
-    path: tuple[bytes, ...]
+    hashes: tuple[bytes, ...]
     by: str
     reason: str
     erased: tuple[Erased, ...]
@@ -116,7 +116,7 @@ class Receipt(NamedTuple):
             lines.append(f"reason {self.reason}")
         for name, head in (("before", self.before), ("after", self.after)):
             lines.append(f"{name} {head.size} {to_base64(head.root)}")
-        lines += [f"path {to_base64(hash)}" for hash in self.path]
+        lines += [f"path {to_base64(hash)}" for hash in self.hashes]
         lines += [f"erased {place} {time} {told_by}" for place, time, told_by in self.erased]
         return "\n".join(lines) + "\n"
 
@@ -150,7 +150,7 @@ class Receipt(NamedTuple):
             said = str(error).replace(f"the head of {self.seal.origin}", "the receipt")
             raise Refuted(said) from error
         _, size, root, *_ = self.after
-        if not verify_consistency(self.before.size, self.before.root, size, root, [*self.path]):
+        if not verify_consistency(self.before.size, self.before.root, size, root, [*self.hashes]):
             raise Refuted(
                 "the receipt's head after does not extend the one before: do not trust it"
             )
