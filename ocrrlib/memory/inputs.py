@@ -101,6 +101,14 @@ def word_of(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
+def selection_of(
+    label: Any, by: Any, since: Any, like: Any
+) -> tuple[str | None, str | None, datetime | None, str | None]:
+    """What ``ocrrlib.memory.history.listed`` selects by; raises ``InputError`` for none of them."""
+    wanted = None if label is None else labels_of([label])[0]
+    return wanted, word_of(by), time_of(since), word_of(like)
+
+
 def number_of(value: Any) -> int:
     """How many, from 0; raises ``InputError`` if it is no such number."""
     try:

@@ -30,11 +30,11 @@ from ocrrlib.memory.inputs import (
     number_of,
     place_of,
     places_of,
+    selection_of,
     share_of,
     short_enough,
     some_texts_and_vectors,
     texts_and_vectors,
-    time_of,
     word_of,
 )
 from ocrrlib.memory.keys import Key
@@ -464,9 +464,7 @@ class CorrectionMemory(AbstractContextManager):
         Labels are those that entries count as. The part may be in a word of ``about``, and in any
         case; times are in UTC unless they say otherwise.
         """
-        wanted = None if label is None else labels_of([label])[0]
-        rows = self._ledger.rows()
-        return listed(rows, wanted, word_of(by), time_of(since), word_of(like))
+        return listed(self._ledger.rows(), *selection_of(label, by, since, like))
 
     def history(self, place: int) -> History:
         """Tell what became of an entry: what it counts as, and what happened to it, in order.

@@ -11,12 +11,10 @@ from ocrrlib.memory.file import LedgerFile
 from ocrrlib.memory.history import Entry, History, history, listed
 from ocrrlib.memory.inputs import (
     is_single,
-    labels_of,
     place_of,
+    selection_of,
     share_of,
     texts_and_vectors,
-    time_of,
-    word_of,
 )
 from ocrrlib.memory.vectors import Counted, Vectors
 
@@ -77,10 +75,8 @@ class Past:
         like: str | None = None,
     ) -> list[Entry]:
         """List the entries that counted then, as ``CorrectionMemory.entries`` does."""
-        if label is not None:
-            (label,) = labels_of([label])
-        rows = self._ledger.rows()
-        return listed(rows, label, word_of(by), time_of(since), word_of(like), self._size)
+        selection = selection_of(label, by, since, like)
+        return listed(self._ledger.rows(), *selection, self._size)
 
     def history(self, place: int) -> History:
         """What had become of an entry by then; raises ``InputError`` if there was none."""

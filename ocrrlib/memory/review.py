@@ -74,30 +74,43 @@ def suspects(counted: Counted, n: int) -> list[tuple[int, str, float]]:
     newest are judged.
     """
     entries = counted.entries
-    y = entries.y
     judged = np.arange(max(0, entries.size - NEWEST), entries.size)
     sims, slots = _nearest_others(entries, judged)
-    labels = np.where(slots < 0, -1, y[slots])
-    elected = vote(sims, labels)
-    differs = (labels != y[judged, None]) & (labels >= 0)
-    twice = (sims >= EQUAL) & differs
-    elected_instead = labels[np.arange(len(judged)), twice.argmax(axis=1)]
-    twice = twice.any(axis=1)
-    elected = np.where(twice, elected_instead, elected)
-    has_others = np.bincount(y)[y[judged]] > 1  # else its label cannot win
-    doubtful = np.flatnonzero((elected != y[judged]) & (elected >= 0) & (has_others | twice))
-    # share of the elected label, in a softmax over the cosines of those who voted
-    powers = np.exp((sims[doubtful] - sims[doubtful, :1]) / TEMPERATURE)
-    votes = (powers * (labels[doubtful] == elected[doubtful, None])).sum(axis=1)
-    share = votes / powers.sum(axis=1)
-    known = calibrated("substrate", entries.X, y, counted.n_first)
-    unknown = unknown_share(y, counted.n_first)
-    confidence = known.of(Sureness(share, sims[doubtful, 0]), unknown)
+    labels = np.where(slots < 0, -1, entries.y[slots])
+    elected = _elected_instead(entries.y, judged, sims, labels)
+    doubtful = np.flatnonzero(elected >= 0)
+    sims = sims[doubtful]
+    elected = elected[doubtful]
+    share = _share(sims, labels[doubtful] == elected[:, None])
+    known = calibrated("substrate", entries.X, entries.y, counted.n_first)
+    unknown = unknown_share(entries.y, counted.n_first)
+    confidence = known.of(Sureness(share, sims[:, 0]), unknown)
     worst = np.argsort(-confidence, kind="stable")[:n]
     return [
-        (int(judged[row]), counted.labels[elected[row]], float(confidence[rank]))
-        for rank, row in zip(worst, doubtful[worst])
+        (int(judged[doubtful[i]]), counted.labels[elected[i]], float(confidence[i])) for i in worst
     ]
+
+
+def _elected_instead(y, judged, sims, labels):
+    """Classes (n,) that others elect in place of those of the entries ``judged``, or -1.
+
+    ``sims`` and ``labels`` (n, VOTERS) are cosines and classes of the nearest others.
+    """
+    own = y[judged]
+    elected = vote(sims, labels)
+    has_others = np.bincount(y)[own] > 1  # else its own label cannot win
+    elected[(elected == own) | ~has_others] = -1
+    # A copy under another label contradicts it, whatever the vote.
+    copies = (sims >= EQUAL) & (labels != own[:, None]) & (labels >= 0)
+    has_copy = copies.any(axis=1)
+    elected[has_copy] = labels[has_copy, copies[has_copy].argmax(axis=1)]
+    return elected
+
+
+def _share(sims, voted):
+    """Share (n,) of those who ``voted`` (n, k), in a softmax over the cosines ``sims`` (n, k)."""
+    powers = np.exp((sims - sims[:, :1]) / TEMPERATURE)
+    return (powers * voted).sum(axis=1) / powers.sum(axis=1)
 
 
 def _nearest_others(entries, judged):
