@@ -6,6 +6,7 @@ neighbours are the same for every policy and for several systems.
 
 import functools
 import hashlib
+import threading
 import weakref
 from collections.abc import Callable
 
@@ -41,18 +42,22 @@ def shared(keep: int) -> Callable:
 
     def decorate(function):
         results = {}
+        lock = threading.Lock()
 
         @functools.wraps(function)
         def remembered(*args, **kwargs):
             named = tuple((name, _key(kwargs[name])) for name in sorted(kwargs))
             key = (tuple(map(_key, args)), named)
-            if key in results:
-                result = results.pop(key)
-            else:
+            with lock:
+                known = key in results
+                result = results.get(key)
+            if not known:
                 result = function(*args, **kwargs)
-            results[key] = result  # the newest is last
-            for oldest in list(results)[:-keep]:
-                del results[oldest]
+            with lock:
+                results.pop(key, None)
+                results[key] = result  # the newest is last
+                for oldest in list(results)[:-keep]:
+                    del results[oldest]
             return result
 
         remembered.forget = results.clear

@@ -27,7 +27,7 @@ PROMISES = (0.8, 0.9, 0.95, 0.99)
 MOMENTS = {"before": 0, "10": 10, "100": 100, "all": None}  # corrections so far
 OUT_OF_SCOPE = "oos"  # class of CLINC150 whose rows no class describes
 BINS = 15  # of the calibration error
-DECIMALS = 9
+DECIMALS = 6
 
 
 @lru_cache(maxsize=1)

@@ -129,6 +129,38 @@ def test_a_preview_is_what_happens(memory, label):
         assert memory.predict(x).label == new
 
 
+def test_a_preview_of_a_replacement_is_what_happens(memory):
+    queries, _ = clusters(8, 200, spread=0.3)
+    wrong = memory.correct(queries[0], "wrong")
+    before = [answer.label for answer in memory.predict(queries)]
+    shown = memory.preview(queries[0], "class 3", queries, replaces=wrong)
+    memory.correct(queries[0], "class 3", replaces=wrong)
+    after = [answer.label for answer in memory.predict(queries)]
+    changed = {row: (a, b) for row, (a, b) in enumerate(zip(before, after)) if a != b}
+    assert {one.row: (one.before, one.after) for one in shown.queries} == changed
+    assert changed[0] == ("wrong", "class 3")
+    with pytest.raises(InputError, match="replaced"):
+        memory.preview(queries[0], "class 3", replaces=wrong)
+
+
+def test_a_query_is_as_sure_alone_as_beside_others(memory):
+    X, _ = clusters(8, 40, spread=0.3)
+    assert memory.predict(X) == [memory.predict(x) for x in X]
+
+
+@pytest.mark.parametrize("n", [-1, 2.5, "3", None])
+def test_a_number_of_results_that_is_none_is_refused(memory, n):
+    for ask in (lambda: memory.review(np.eye(32), n), lambda: memory.suspects(n)):
+        with pytest.raises(InputError, match="number of results"):
+            ask()
+
+
+@pytest.mark.parametrize("queries", ["a word", 3, None])
+def test_queries_that_are_no_list_are_refused(memory, queries):
+    with pytest.raises(InputError, match="list"):
+        memory.preview(np.eye(32)[0], "class 3", queries)
+
+
 def test_a_preview_of_a_retired_label_is_refused(memory):
     memory.retire("class 3")
     with pytest.raises(InputError, match="retired"):

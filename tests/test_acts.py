@@ -59,6 +59,20 @@ def test_entries_and_histories_are_those_under_a_head(memory):
         past.history(len(memory) - 1)
 
 
+def test_an_old_head_knows_what_acts_said_that_were_erased_since(memory):
+    first = memory.correct(FAR, "early", by="ana")
+    second = memory.correct(FAR, "second")
+    memory.rename("early", "late", by="ana")
+    memory.correct(FAR, "third", by="ana", replaces=second)
+    head = memory.head()
+    memory.forget_all(author="ana", erased_by="office")
+    past = memory.at(head)
+    assert {entry.label for entry in past.entries()} <= {*past.labels}
+    assert second not in [entry.place for entry in past.entries()]
+    assert past.history(second).label is None
+    assert first not in [entry.place for entry in past.entries()]  # erased since
+
+
 def test_an_undo_can_be_undone_and_an_erasure_cannot(memory):
     place = memory.correct(FAR, "new")
     undo = memory.undo(place)

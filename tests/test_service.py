@@ -16,6 +16,7 @@ import uvicorn
 
 from ocrrlib import CorrectionMemory
 from ocrrlib.cli import main
+from ocrrlib.files import InputError
 from ocrrlib.memory import Head, Key, proven, wire
 from ocrrlib.memory.service import Together, make_app
 from tests.auditor import letters, sql
@@ -70,12 +71,32 @@ def detail(reply):
 
 def test_an_answer_that_cannot_be_promised_has_a_reason_instead(client):
     text = next(iter(TEXTS))
-    answer = client.post("/predict", json={"text": text, "at_least": 0.9}).json()
+    asked = {"text": text, "at_least": 0.9}
+    answer = client.post("/predict", json=asked, headers=ANA).json()
     assert answer["label"] is None and "0.9" in answer["reason"]
+    assert "sure" in client.post("/predict", json=asked).json()["reason"]
     assert client.post("/predict", json={"text": text}).json()["label"] == TEXTS[text]
     for share in (0, 1, "most"):
         reply = client.post("/predict", json={"text": text, "at_least": share})
         assert reply.status_code == 422 and "at_least" in detail(reply)
+
+
+def test_strangers_see_confidence_in_tenths_and_owners_in_full(client):
+    sent = {"text": "where is my card now"}
+    seen = [
+        client.post("/predict", json=sent, headers=who).json()["confidence"] for who in ({}, ANA)
+    ]
+    assert seen[0] == round(seen[1], 1) != seen[1]
+
+
+def test_a_refusal_that_names_the_file_by_chance_is_no_fault_of_the_memory(client):
+    sent = {"old": "tickets.sqlite", "new": "other"}
+    assert client.post("/rename", json=sent, headers=ANA).status_code == 422
+
+
+def test_an_empty_secret_is_refused(memory):
+    with pytest.raises(InputError, match="key is empty"):
+        make_app(memory, {"eve": ""}, None)
 
 
 def test_corrections_are_answered_and_proved(memory):
@@ -341,7 +362,7 @@ def test_an_empty_memory_says_so_and_can_be_taught(tmp_path):
     with CorrectionMemory.open(tmp_path / "m.sqlite", letters) as memory:
         with serving(memory) as client:
             reply = client.post("/predict", json={"text": "a"})
-            assert reply.status_code == 503 and "empty" in detail(reply)
+            assert reply.status_code == 503 and "no entry" in detail(reply)
             assert client.post("/correct", json=SENT, headers=ANA).json() == {"entry": 0}
             assert client.post("/predict", json={"text": "a"}).json()["label"] == "lost"
 

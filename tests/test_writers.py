@@ -16,6 +16,7 @@ from conftest import rows
 
 from ocrrlib import CorrectionMemory
 from ocrrlib.files import ROOT, InputError
+from ocrrlib.memory.writers import Write, Writers
 
 THREADS = 24
 X = rows(THREADS, 8, 0)
@@ -28,6 +29,51 @@ def path(tmp_path):
         memory.learn(X[:2], ["old", "kept"])
         memory.retire("old")
     return tmp_path / "m.sqlite"
+
+
+class Kept:
+    """A ledger of words in a list, whose transactions are undone by an error."""
+
+    def __init__(self):
+        self.rows = []
+
+    @property
+    def size(self):
+        return len(self.rows)
+
+    @contextmanager
+    def transaction(self, until=None):
+        size = len(self.rows)
+        try:
+            yield
+        except BaseException:
+            del self.rows[size:]
+            raise
+
+    def append(self, contents):
+        size = len(self.rows)
+        for content in contents:
+            self.rows.append(content)
+        return range(size, len(self.rows))
+
+
+def fails_half_way():
+    yield "half"
+    raise InputError("row 1 is too long")
+
+
+@pytest.mark.parametrize("ahead", [["bad"], ["bo", "bad"], ["bo", "bad", "cy"], ["bad", "cy"]])
+def test_a_write_that_fails_half_way_is_told_to_its_own_writer_alone(ahead):
+    kept = Kept()
+    writers = Writers(kept)
+    for name in ahead:
+        one = Write(fails_half_way if name == "bad" else lambda name=name: [name])
+        writers._waiting.append(one)
+    assert writers.write(lambda: ["ana"]) == range(0, 1)
+    writers.write(lambda: ["later"])
+    assert kept.rows.count("ana") == kept.rows.count("later") == 1 and "half" not in kept.rows
+    with pytest.raises(InputError, match="too long"):
+        writers.write(fails_half_way)
 
 
 @contextmanager

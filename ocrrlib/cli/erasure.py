@@ -67,6 +67,7 @@ def _list(memory, places, author, like):
 
     if places:
         found = [memory.entry(place) for place in dict.fromkeys(places)]
+        found = [one for one in found if one.get("x")]  # others are erased, or have no content
         lines = [f"entry {one['place']}, {one.get('label')}: {one.get('text')}" for one in found]
     else:
         lines = []

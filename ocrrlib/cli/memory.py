@@ -346,7 +346,7 @@ def memory_prove(
 def memory_export(
     file: File, out: Annotated[Path, typer.Argument(help="A .csv, .jsonl or .parquet file.")]
 ):
-    """Write all entries that were not erased to a file."""
+    """Write the entries that count to a file."""
     with opened(file) as memory:
         memory.export(out)
 

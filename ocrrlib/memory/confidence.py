@@ -22,6 +22,7 @@ CLASSES = 5  # parts of the classes, one of which is kept back at a time
 HALVES = 2
 UNKNOWN = 0.1  # least share of queries of classes without an entry, and what is added at first
 RIGHT, WRONG, UNKNOWN_CLASS = range(3)
+DECIMALS = 9  # of confidence: batches and threads differ in the last bits
 PENALTY = 1e-3  # of squared weights, so that they stay finite
 
 
@@ -73,13 +74,14 @@ class Confidence:
             overall = (1 - unknown) * (right + 1) / (self._n_known + 2)
             return np.full(len(sure.cosine), overall)
         with threadpool_limits(1):  # so that sums are made in one order
-            return _weighed(_softmax(self._scaled(sure) @ self._weights.T), unknown)
+            found = _weighed(_softmax(self._scaled(sure) @ self._weights.T), unknown)
+        return np.round(found, DECIMALS)
 
     def least(self, share: float, unknown: float) -> float:
         """The lowest confidence from which on a ``share`` of answers is right; inf if none is."""
         if self._weights is None:
             return np.inf
-        confidence = _weighed(self._shares, unknown)
+        confidence = np.round(_weighed(self._shares, unknown), DECIMALS)
         is_unknown = self._outcomes == UNKNOWN_CLASS
         weight = np.where(is_unknown, unknown / self._n_unknown, (1 - unknown) / self._n_known)
         order = np.argsort(-confidence, kind="stable")

@@ -109,11 +109,16 @@ def make_desk(
 
     @desk.post("/preview", dependencies=[Depends(author)])
     async def preview(sent: Annotated[Correction, Depends(Correction.read)]):
+        if sent.replaces is not None:
+            known(sent.replaces)
         (vector,) = await encoded([sent.text])
         texts = list(asked.vectors)
         X = list(asked.vectors.values())
-        change = await asyncio.to_thread(memory.preview, sent.text, sent.label, X, vector)
-        queries = [one._asdict() | {"text": texts[one.row]} for one in change.queries]
+        given = sent.text, sent.label, X, vector, sent.replaces
+        change = await asyncio.to_thread(memory.preview, *given)
+        queries = [one._asdict() for one in change.queries]
+        for one in queries:
+            one["text"] = texts[one["row"]]
         return {"entries": [one._asdict() for one in change.entries], "queries": queries}
 
     @desk.get("/labels")

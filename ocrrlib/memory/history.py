@@ -43,14 +43,23 @@ def time_of(row: Row) -> datetime:
     return datetime.fromtimestamp(row.time / 1e6, UTC)
 
 
-def counting(rows: list[Row]) -> Iterator[tuple[Row, str]]:
-    """Those of all rows of a ledger that count, each with the label that it counts as."""
-    meaning = Meaning(acts_of(rows))
-    for row in rows:
+def counting(rows: list[Row], size: int | None = None) -> Iterator[tuple[Row, str]]:
+    """Those of all rows of a ledger that count, each with the label that it counts as.
+
+    With ``size``, those that counted when there were so many. Later rows are needed all the same:
+    they repeat what acts said that were erased since.
+    """
+    size = len(rows) if size is None else size
+    meaning = _meaning(rows, size)
+    for row in rows[:size]:
         if row.x:
             label = meaning.counts_as(row.place, row.label or "")
             if label is not None:
                 yield row, label
+
+
+def _meaning(rows, size):
+    return Meaning(act for act in acts_of(rows) if act[0] < size)
 
 
 def listed(
@@ -59,10 +68,14 @@ def listed(
     by: str | None,
     since: datetime | None,
     like: str | None,
+    size: int | None = None,
 ) -> list[Entry]:
-    """Entries that count, of a label, an author, since a time, with a part of their text."""
+    """Entries that count, of a label, an author, since a time, with a part of their text.
+
+    With ``size``, as when there were so many.
+    """
     found = []
-    for row, own in counting(rows):
+    for row, own in counting(rows, size):
         wanted = label in (None, own) and matches(row, by, like)
         if since is not None and time_of(row) < since:
             wanted = False
@@ -80,7 +93,8 @@ def entry_of(row: Row, label: str) -> Entry:
 def matches(row: Row, author: str | None, like: str | None) -> bool:
     """Whether an entry is by an author, and a part is in its text or in what is noted about it.
 
-    None is any. Texts are compared in any case, and both as letters with accents in one piece.
+    None is any. Texts are compared in any case, with any blanks between words, and letters and
+    their accents in one piece or apart.
     """
     if author is not None and composed(author) != composed(row.author or ""):
         return False
@@ -96,8 +110,11 @@ def composed(words: str) -> str:
 
 
 def _folded(words):
-    """Words without case (Unicode, section 3.13, D145)."""
-    return unicodedata.normalize("NFD", unicodedata.normalize("NFD", words).casefold())
+    """Words without case (Unicode, section 3.13, D146), invisible marks, and kinds of blanks."""
+    words = unicodedata.normalize("NFKD", unicodedata.normalize("NFD", words).casefold())
+    words = unicodedata.normalize("NFKD", words.casefold())
+    seen = "".join(letter for letter in words if unicodedata.category(letter) != "Cf")
+    return " ".join(seen.split())
 
 
 def _words(value: Any) -> Iterator[str]:
@@ -111,8 +128,13 @@ def _words(value: Any) -> Iterator[str]:
         yield value if isinstance(value, str) else json.dumps(value)
 
 
-def history(rows: list[Row], place: int) -> History:
-    """What became of the entry at ``place``, of all rows of a ledger."""
+def history(rows: list[Row], place: int, size: int | None = None) -> History:
+    """What became of the entry at ``place``, of all rows of a ledger.
+
+    With ``size``, as when there were so many; what was erased since is missing.
+    """
+    size = len(rows) if size is None else size
+    meaning = _meaning(rows, size)
     rows = _with_erased_acts(rows)
     row = rows[place]
     events = [Event(place, _written(row), row.author, time_of(row))]
@@ -120,12 +142,11 @@ def history(rows: list[Row], place: int) -> History:
     for later in rows:
         if not later.x and read_act(later.act).get("replaces") == place:
             told.add(int(later.text or ""))
-    for later in rows[place + 1 :]:
+    for later in rows[place + 1 : size]:
         what = _done(row, later, rows, told)
         if what:
             told.add(later.place)
             events.append(Event(later.place, what, later.author, time_of(later)))
-    meaning = Meaning(acts_of(rows))
     return History(meaning.counts_as(place, row.label or "") if row.x else None, events)
 
 

@@ -101,6 +101,25 @@ def word_of(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
+def number_of(value: Any) -> int:
+    """How many, from 0; raises ``InputError`` if it is no such number."""
+    try:
+        number = index(value)
+    except TypeError:
+        number = -1
+    if number < 0:
+        raise InputError(f"{_shown(value)} is no number of results: give 0 or more")
+    return number
+
+
+def some_texts_and_vectors(items: Any) -> tuple[list, np.ndarray | None]:
+    """As ``texts_and_vectors``, but there may be none."""
+    if getattr(items, "ndim", 1) == 2:
+        return texts_and_vectors(items)
+    rows = _listed("texts or vectors", items)
+    return texts_and_vectors(rows) if rows else ([], None)
+
+
 def share_of(value: Any) -> float | None:
     """A share between 0 and 1, or None from None; raises ``InputError`` if it is none."""
     is_number = isinstance(value, Real) and not isinstance(value, bool)

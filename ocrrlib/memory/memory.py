@@ -27,10 +27,12 @@ from ocrrlib.memory.inputs import (
     is_single,
     labels_of,
     notes_of,
+    number_of,
     place_of,
     places_of,
     share_of,
     short_enough,
+    some_texts_and_vectors,
     texts_and_vectors,
     time_of,
     word_of,
@@ -80,7 +82,7 @@ class CorrectionMemory(AbstractContextManager):
         self._answering = Answering(reader)  # a wrong name is refused before the file is made
         self._given_encoder = encoder
         self._is_checked = False  # whether the encoder is that of the file
-        self._vectors = Vectors(Path(path))
+        self._vectors = Vectors(Path(os.path.realpath(path)))
         described = None if encoder is None else self._described
         if described is not None and not os.path.exists(path):
             described()  # it may fail: before there is a file
@@ -246,7 +248,7 @@ class CorrectionMemory(AbstractContextManager):
         with self._ledger.snapshot():
             counted = self._vectors.counted
             if not counted.written:
-                raise InputError(f"{self.path} is empty: learn first")
+                raise InputError(f"{self.path} has no entry that counts: learn first")
             self._vectors.admit(0, X.shape[1])
             yield counted
 
@@ -261,11 +263,12 @@ class CorrectionMemory(AbstractContextManager):
         Of near-duplicates one comes. ``vectors`` (m, d) are those of the texts, where they are
         known. Raises ``InputError`` as ``predict`` does.
         """
+        n = number_of(n)
         texts, X = texts_and_vectors(texts, vectors)
         X = self._unit_rows(texts, X)
         with self._asked(X) as counted:
             answers = self._answering.answers(X, counted, self._ledger.entry)
-        return least_sure(texts, X, answers, place_of(n))
+        return least_sure(texts, X, answers, n)
 
     def suspects(self, n: int = 20) -> list[Suspect]:
         """The ``n`` entries that others contradict most, those most surely wrong first.
@@ -275,7 +278,7 @@ class CorrectionMemory(AbstractContextManager):
         """
         with self._ledger.snapshot():
             counted = self._vectors.counted
-            found = suspects(counted, place_of(n)) if counted.written else []
+            found = suspects(counted, number_of(n)) if counted.written else []
             return [
                 Suspect(
                     counted.written[slot].place,
@@ -293,6 +296,7 @@ class CorrectionMemory(AbstractContextManager):
         label: str | float,
         queries: Iterable[str | np.ndarray] | np.ndarray = (),
         vector: np.ndarray | None = None,
+        replaces: int | None = None,
     ) -> Preview:
         """What ``correct`` with a text, or a vector (d,), would change; nothing is written.
 
@@ -301,13 +305,16 @@ class CorrectionMemory(AbstractContextManager):
         """
         (label,) = labels_of([label])
         x = self._unit_rows(*texts_and_vectors([text], None if vector is None else [vector]))
-        asked = list(queries)
-        texts, X = texts_and_vectors(asked) if asked else ([], x[:0])
-        X = self._unit_rows(texts, X)
+        texts, X = some_texts_and_vectors(queries)
+        X = self._unit_rows(texts, X) if texts else x[:0]
         with self._asked(x) as counted:
             changes.check_not_retired([label], self._vectors.meaning)
             self._vectors.admit(0, X.shape[1])
-            around, others = changed_answers(self._answering, counted, x[0], label, X)
+            without = None
+            if replaces is not None:
+                entry = self._ledger.entry(place_of(replaces))
+                without = changes.replace(entry, self._vectors.meaning)["replaces"]
+            around, others = changed_answers(self._answering, counted, x[0], label, X, without)
             return Preview(
                 [
                     Change(counted.written[slot].place, None, self._text(counted, slot), *labels)

@@ -79,15 +79,15 @@ class Past:
         """List the entries that counted then, as ``CorrectionMemory.entries`` does."""
         if label is not None:
             (label,) = labels_of([label])
-        rows = self._ledger.rows()[: self._size]
-        return listed(rows, label, word_of(by), time_of(since), word_of(like))
+        rows = self._ledger.rows()
+        return listed(rows, label, word_of(by), time_of(since), word_of(like), self._size)
 
     def history(self, place: int) -> History:
         """What had become of an entry by then; raises ``InputError`` if there was none."""
         place = place_of(place)
         if not 0 <= place < self._size:
             raise InputError(f"there was no entry {place} then: take a later head")
-        return history(self._ledger.rows()[: self._size], place)
+        return history(self._ledger.rows(), place, self._size)
 
     def _current(self):
         if self._held is not self._vectors.held:

@@ -110,21 +110,35 @@ def _nearest_others(entries, judged):
 
 
 def changed_answers(
-    answering: Answering, counted: Counted, x: np.ndarray, label: str, X: np.ndarray
+    answering: Answering,
+    counted: Counted,
+    x: np.ndarray,
+    label: str,
+    X: np.ndarray,
+    without: int | None = None,
 ) -> tuple[list[tuple[int, str, str]], list[tuple[int, str, str]]]:
     """Answers that change if row x (d,) is written with a label: to entries, and to rows X (m, d).
 
     Each by its slot or row, with the labels before and after. Of the entries, those nearest to x.
+    The entry at place ``without`` is replaced.
     """
     reader = answering.reader(counted)
     entries = counted.entries
     labels = counted.labels if label in counted.labels else [*counted.labels, label]
-    more = Entries.sharing(entries.X, entries.y)
+    X_now = entries.X
+    y_now = entries.y
+    n_first = counted.n_first
+    if without is not None:
+        stays = np.array([one.place != without for one in counted.written])
+        X_now = X_now[stays]
+        y_now = y_now[stays]
+        n_first = max(1, int(stays[:n_first].sum()))
+    more = Entries.sharing(X_now, y_now)
     more.append(x, labels.index(label))
-    if len(labels) <= reader.n_classes:
+    if without is None and len(labels) <= reader.n_classes:
         after = copy.deepcopy(reader, {id(entries): more})
     else:
-        after = answering.made(more, counted.n_first, len(labels))
+        after = answering.made(more, n_first, len(labels))
     _, slots = top_k(x[None], entries.X, entries.born, AROUND)
     slots = slots[slots >= 0]
     asked = np.concatenate([entries.X[slots], X])

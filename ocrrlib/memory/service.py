@@ -103,6 +103,8 @@ def make_app(
     ``keys`` are secrets by owner's name, ``signer`` signs heads. Of the texts asked, so many as
     ``remembered`` are kept in RAM for the owners of keys to review.
     """
+    if not all(keys.values()):
+        raise InputError("a key is empty: give each owner a long secret")
     app = Service(openapi_url=None, redirect_slashes=False)
     encoded = Together(memory.embed)
     answered = Together(partial(_answers, memory))
@@ -115,7 +117,7 @@ def make_app(
 
     @app.exception_handler(InputError)
     async def refused(request, error):
-        if memory.path.name not in str(error):  # it is about what was sent
+        if str(memory.path) not in str(error):  # it is about what was sent
             return refusal(422, str(error))
         logging.error("%r refused: %s", request.url.path, error)
         return refusal(503, str(error).replace(str(memory.path), "the memory"))

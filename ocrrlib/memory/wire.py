@@ -114,8 +114,12 @@ def shown(answer: Answer, name: str | None) -> dict:
     """An answer as the owner of a key sees it, or a stranger, who has no ``name``."""
     # Strangers see no neighbours: these are stored texts, and many cosines tell a vector.
     near = [timed(one) for one in answer.neighbours if name]
-    found = {"label": answer.label, "confidence": answer.confidence, "neighbours": near}
-    return found | {"reason": answer.reason} if answer.reason else found
+    # Confidence rises with the cosine: strangers see tenths.
+    confidence = answer.confidence if name else round(answer.confidence, 1)
+    found = {"label": answer.label, "confidence": confidence, "neighbours": near}
+    if answer.label is None:
+        found["reason"] = answer.reason if name else "it is not sure enough"
+    return found
 
 
 def timed(one: Any) -> dict:

@@ -68,9 +68,11 @@ class Writers:
                 self._is_busy = True
             try:
                 if own in self._waiting:
-                    self._write_all(own.until)
+                    self._write_all(own)
                 if own.outcome is not None:
                     return own.result()
+                with suppress(ValueError):  # it was taken, and undone
+                    self._waiting.remove(own)
                 with self._ledger.transaction(own.until):
                     return self._ledger.append(contents())
             finally:
@@ -82,20 +84,20 @@ class Writers:
                 self._waiting.remove(own)
             raise
 
-    def _write_all(self, until):
-        """Write all that waits and tell each; nobody if all was undone for one of them."""
+    def _write_all(self, own):
+        """Write all that waits and tell each; nobody if all was undone for one of the others."""
         batch: list[Write] = []
         outcomes: list[range | BaseException] = []
         is_whole = False
         try:
-            with self._ledger.transaction(until):
+            with self._ledger.transaction(own.until):
                 for _ in range(len(self._waiting)):
                     batch.append(self._waiting.popleft())
                     outcomes.append(self._outcome(batch[-1]))
                 is_whole = True
         except BaseException as error:
             if not is_whole:
-                if len(batch) > 1 and isinstance(error, Exception):
+                if batch != [own] and isinstance(error, Exception):
                     return
                 raise
             outcomes = [error] * len(batch)  # they may be on disk: not to be written again
