@@ -16,7 +16,7 @@ from ocrrlib.scenario import PAPER_CAP, make_scenario
 
 DATASET = "banking77"
 SEEDS = range(10)
-HELD_OUT = (5, 10, 20)
+HELD_OUT = (2, 5, 10)  # with more, a run takes longer than one likes to wait
 AXES = 64  # directions in which most of the rows' length lies: enough to rule out most entries
 TESTS = {"all": None, "capped": PAPER_CAP}  # test rows of an axis
 

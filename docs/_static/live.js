@@ -7,7 +7,7 @@ function engine() {
   const K = 5; // neighbours that may vote
   const MARGIN = 0.05; // cosine distance from the best one within which they do
   const SHRINKAGE = 1e-4; // of slda
-  const GRAIN = 5000; // coordinates along axes are whole numbers of this part
+  const GRAIN = 2 ** 12; // coordinates along axes are whole numbers of this part
   const FIELD = 2 ** 26; // a product of two such rows stays below half of it
   const SLACK = 0.002; // more than whole numbers cost a product
   let data, X, axes; // X: unit rows (n, D), training rows first; axes (d, D): orthonormal rows
@@ -30,7 +30,7 @@ function engine() {
     for (let i = 0; i <= last; i += 4) {
       const i1 = Math.min(i + 1, last), i2 = Math.min(i + 2, last), i3 = Math.min(i + 3, last);
       const a0 = rows[i] * L, a1 = rows[i1] * L, a2 = rows[i2] * L, a3 = rows[i3] * L;
-      for (let j = 0; j < n; j += 2) {
+      for (let j = 0; j < (A === B ? i + 4 : n); j += 2) { // of a square, up to the diagonal
         const j1 = Math.min(j + 1, n - 1);
         const b0 = j * L, b1 = j1 * L;
         let s0 = 0, s1 = 0, s2 = 0, s3 = 0; // with row j
@@ -73,7 +73,9 @@ function engine() {
       const k = Math.floor(at / n);
       centred[at] = X[rows[at % n] * D + k] - means[labels[at % n] * D + k];
     }
-    return { counts, means, S: products(centred, range(D), centred, D, n) };
+    const S = products(centred, range(D), centred, D, n); // half of it
+    S.forEach((value, at) => (S[(at % D) * D + Math.floor(at / D)] ||= value));
+    return { counts, means, S };
   }
 
   // Inverse of a positive definite matrix (D, D) by sweeps, each of one row and column.
@@ -106,7 +108,7 @@ function engine() {
     // With P along axes and r the length of the rest, q . x <= Pq . Px + rq rx (Cauchy, Schwarz).
     // P are whole numbers; those of two entries fit one float64, and are multiplied at once.
     function* search() {
-      const [d, m] = [axes.length / D, Math.ceil(n / 2)];
+      const [d, m, unit] = [axes.length / D, Math.ceil(n / 2), 1 / GRAIN ** 2];
       const [[E, restsE], [Q, restsQ]] = [entries, queries].map((rows) => {
         const P = products(X, rows, axes, d);
         const rests = Float64Array.from(rows, (_, i) => 1 - dot(row(P, i, d), row(P, i, d)));
@@ -120,9 +122,9 @@ function engine() {
         const four = range(Math.min(4, queries.length - first)).map((more) => first + more);
         const P = products(Q, four, packed, m, d);
         four.forEach((query, f) => {
-          for (let i = 0; i < m; i++) {
-            rough[m + i] = Math.round(P[f * m + i] / FIELD) / GRAIN ** 2;
-            rough[i] = P[f * m + i] / GRAIN ** 2 - FIELD * rough[m + i];
+          for (let i = 0, at = f * m; i < m; i++, at++) {
+            rough[m + i] = unit * Math.round(P[at] * (1 / FIELD)); // faster than divisions
+            rough[i] = unit * P[at] - FIELD * rough[m + i];
           }
           find(query, rough, restsE, restsQ[query]);
         });
@@ -238,7 +240,6 @@ function engine() {
       items = [];
     }
   }
-
   let run;
   const read = (Type, base64) => new Type(Uint8Array.fromBase64(base64).buffer);
   self.onmessage = ({ data: { id, load, scenario, coins } }) => {
@@ -253,9 +254,8 @@ function page(live) {
   const SYSTEMS = ["substrate", "ncm", "slda"];
   const source = document.currentScript.src.replace("live.js", "live-data.js");
   const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-  const find = (selector) => live.querySelector(selector);
-  const [form, button, said] = ["form", "button", "output"].map(find);
-  const [cells, query] = [".cells", ".query"].map(find);
+  const one = (selector) => live.querySelector(selector);
+  const [form, button, said, cells, query] = "form button output .cells .query".split(" ").map(one);
   let worker, loading, run = { ended: true };
   async function load() { // by a script: from a folder, a page cannot fetch
     said.value = "Loading 15 MB …";
@@ -274,7 +274,7 @@ function page(live) {
     const key = `${seed}/${held}/${tests}`;
     await (loading ??= load());
     live.run = run = { ...ocrr.scenarios[key], id: Date.now(), points: [], items: [], shown: 0 };
-    [cells.innerHTML, find(".truth").textContent] = ["<i></i>".repeat(run.n), ""];
+    [cells.innerHTML, one(".truth").textContent] = ["<i></i>".repeat(run.n), ""];
     ask({ scenario: key, coins: ocrr.coins[policy][seed] });
   }
 
@@ -290,7 +290,7 @@ function page(live) {
     run.items.push(...items);
     if (point) run.points.push(point);
     run.ended = run.items.length === run.n;
-    find("progress").value = (share + run.items.length / run.n) / 2;
+    one("progress").value = (share + run.items.length / run.n) / 2;
     if (!calm || run.ended) requestAnimationFrame(draw); // with reduced motion, at the end only
     ask();
   }
@@ -305,8 +305,8 @@ function page(live) {
       SYSTEMS.forEach((name, s) => {
         const points = run.points.map((p) => [(300 * p[s].step) / run.n, height(p[s][axis])]);
         svg.querySelector(`.${name}`).setAttribute("points", points.join(" "));
-        find(`tr.${name} .${axis}`).textContent = last[s][axis].toFixed(3);
-        find(`tr.${name} .corrections`).textContent = last[s].corrections;
+        one(`tr.${name} .${axis}`).textContent = last[s][axis].toFixed(3);
+        one(`tr.${name} .corrections`).textContent = last[s].corrections;
       });
     }
     for (; run.shown < run.items.length; run.shown++) {
@@ -330,8 +330,8 @@ function page(live) {
       return [name(label), cosine.toFixed(3), votes ? "yes" : "too far", kind];
     });
     const body = (rows) => rows.map((row) => `<tr><td>${row.join("<td>")}`).join("");
-    [find(".answers").innerHTML, find(".near").innerHTML] = [answers, near].map(body);
-    find(".truth").textContent = `Query ${place + 1}, of class ${name(item.truth)}`;
+    [one(".answers").innerHTML, one(".near").innerHTML] = [answers, near].map(body);
+    one(".truth").textContent = `Query ${place + 1}, of class ${name(item.truth)}`;
     cells.querySelector(".chosen")?.classList.remove("chosen");
     cells.children[place].classList.add("chosen");
     query.value = place + 1;
