@@ -60,7 +60,7 @@ def read_data(
 
     Parameters
     ----------
-    data : path, DataFrame or dict of arrays
+    data : Path, DataFrame or dict of arrays
         Texts in ``.csv``, ``.tsv``, ``.json``, ``.jsonl``, ``.xlsx`` (first sheet), ``.parquet`` or
         a DataFrame; or vectors in ``.npz``, ``.safetensors`` or a dict: X (n, d) and y (n,), or
         X_train, y_train, X_test and y_test; or the ``.sqlite`` file of a ``CorrectionMemory``:

@@ -52,7 +52,7 @@ def evaluate(
         seed is passed on as ``seed`` or ``random_state`` where there is such a parameter, in parts
         of a classifier, too. With ``predict_proba(X)``, class probabilities (m, C), or those of the
         library, the result has curves, see ``ocrrlib.metrics``.
-    dataset : str, path, DataFrame, dict of arrays or Embedded
+    dataset : str, Path, DataFrame, dict of arrays or Embedded
         Name of a published dataset, or what ``read_data`` reads or returns.
     seeds : sequence of int or str
         Seeds of held-out classes, stream order, Bernoulli draws and system; also as ``"0-4"``.
