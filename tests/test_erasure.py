@@ -98,7 +98,9 @@ def test_what_an_erased_entry_replaced_stays_replaced(memory):
     ],
 )
 def test_a_part_is_found_in_texts_and_notes_in_any_case(desk, like, found):
-    desk.correct("a rat", "x", about={"ticket": 4711, "who": [{"Zo\u00eb": "Stra\u00ad\u00dfe\n12"}]})
+    desk.correct(
+        "a rat", "x", about={"ticket": 4711, "who": [{"Zo\u00eb": "Stra\u00ad\u00dfe\n12"}]}
+    )
     desk.correct("a ran 4711", "x", about={"said": 'I say "no"'})
     assert [entry.place for entry in desk.would_forget(like=like)] == found
     counting = {entry.place for entry in desk.entries()}
