@@ -16,7 +16,7 @@ DOCS = Path(__file__).absolute().parent
 ROOT = DOCS.parent
 sys.path.insert(0, str(ROOT))
 
-from paper import leaderboard  # noqa: E402  found through the path above
+from paper import leaderboard, live  # noqa: E402  found through the path above
 
 # Binder opens the repository at this address on GitHub: `repository-code` in CITATION.cff. Without
 # one, pages have no button for Binder.
@@ -45,7 +45,7 @@ exclude_patterns = ["examples", "made"]
 bibtex_bibfiles = ["../paper/references.bib"]
 html_theme = "sphinx_book_theme"
 html_title = project
-html_static_path = ["_static"]
+html_static_path = ["_static", "made/static"]
 html_css_files = ["site.css"]
 html_theme_options = {"home_page_in_toc": True, "show_toc_level": 2, "navbar_persistent": []}
 html_show_search_summary = False  # a page opened from a folder cannot fetch others
@@ -108,6 +108,7 @@ def setup(app):
     )
     ranked = pd.read_csv(ROOT / "figures/leaderboard.csv")
     (DOCS / "made/leaderboard.html").write_text(leaderboard.page(ranked), encoding="utf-8")
+    live.write(DOCS / "made/static/live-data.js")
     app.connect("html-page-context", add_buttons)
     app.connect(
         "include-read",

@@ -13,7 +13,7 @@ from ocrrlib.cli import main
 from ocrrlib.files import ROOT
 
 # What Sphinx fills in.
-SITE = "api claims figures index leaderboard notebooks paper references tables".split()
+SITE = "api claims figures index leaderboard live notebooks paper references tables".split()
 PAGES = [path for path in sorted((ROOT / "docs").glob("*.md")) if path.stem not in SITE]
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 # What needs a network, a cluster or another machine; whoever adds to it says so here.

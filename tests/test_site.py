@@ -28,7 +28,7 @@ OUTPUTS = [
     ),
 ]
 PAGES = (
-    *"index claims leaderboard figures tables notebooks protocol map".split(),
+    *"index claims leaderboard live figures tables notebooks protocol map".split(),
     *"api paper references ocrr search".split(),
     *(f"notebooks/{name}" for name in BOOKS),
     "05_vote_ablation",
