@@ -55,7 +55,7 @@ EXECUTED := $(patsubst %,$(NB)/%.ipynb,$(FIRST) $(filter-out $(FIRST),$(NOTEBOOK
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 13
 
-paper: notebooks $(if $(O),,paper/ocrr.pdf)  ## make all missing or stale results, tables, figures and the paper
+paper: notebooks $(if $(O),,paper/ocrr.pdf paper/supplement.pdf)  ## make all missing or stale results, tables, figures and the paper
 
 notebooks: $(EXECUTED)  ## execute missing or stale notebooks
 
@@ -119,12 +119,12 @@ $(eval $(call made,18_when_not_to_answer,,abstention,table_abstention))
 # A stopped or failed notebook leaves published files as they are.
 .PRECIOUS: $(foreach name,$(NOTEBOOKS),$(made.$(name)))
 
-paper/ocrr.pdf: paper/ocrr.md paper/references.bib $(foreach name,$(NOTEBOOKS),$(made.$(name))) \
+paper/ocrr.pdf paper/supplement.pdf &: paper/ocrr.md paper/supplement.md paper/references.bib $(foreach name,$(NOTEBOOKS),$(made.$(name))) \
 		$(wildcard paper/template.*) paper/build.py paper/document.py
 	@$(PY) -m paper.build --formats pdf
 	@$(PY) -m paper.values README.md
 
-arxiv: paper  ## pack the paper for arXiv: LaTeX, figures, references
+arxiv: paper  ## pack paper and supplement for arXiv: LaTeX, figures, references
 	@$(PY) -m paper.build --formats arxiv --out build
 
 site: paper  ## build the website in build/site, and each notebook as one HTML file in build/html
