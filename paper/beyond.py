@@ -223,7 +223,7 @@ def knowledge_and_boldness(
         left.plot(curve, grid, color=colour)
         left.scatter(*point, s=60, color=colour, marker=marker, edgecolor="white", zorder=3)
         is_leftmost = point["original"] == points["original"].min()
-        shift, side = ((8, -13), "left") if is_leftmost else ((-8, -3), "right")
+        shift, side = ((8, -24), "left") if is_leftmost else ((-8, -3), "right")
         words = f"{system} answers here"
         left.annotate(words, point, shift, textcoords="offset points", ha=side, color=colour)
     _bolder(left, list(curves.values())[-1], grid)
