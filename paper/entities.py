@@ -1,6 +1,5 @@
 """Entities of an RO-Crate: files, software, datasets, articles, and actions that link them."""
 
-import mimetypes
 import re
 from collections.abc import Iterable
 from pathlib import PurePosixPath
@@ -9,7 +8,16 @@ from ocrrlib.datasets import DATASETS
 from paper.croissant import FACTS
 from paper.sources import cited, spdx
 
+# The system's own list of types differs from machine to machine.
 TYPES = {
+    ".pdf": "application/pdf",
+    ".png": "image/png",
+    ".csv": "text/csv",
+    ".json": "application/json",
+    ".tex": "application/x-tex",
+    ".typ": "text/plain",
+    ".html": "text/html",
+    ".py": "text/x-python",
     ".ipynb": "application/x-ipynb+json",
     ".parquet": "application/vnd.apache.parquet",
     ".safetensors": "application/octet-stream",
@@ -38,7 +46,7 @@ class Crate:
     def file(self, path: str, **properties) -> dict:
         """Add a file by its path below the root."""
         suffix = PurePosixPath(path).suffix
-        kind = TYPES.get(suffix) or mimetypes.guess_type(path)[0]
+        kind = TYPES[suffix]
         types = ["File", "SoftwareSourceCode"] if suffix in (".py", ".ipynb") else "File"
         name = path.rpartition("/")[2]
         return self.add(path, types, **{"name": name, "encodingFormat": kind} | properties)
