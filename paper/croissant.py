@@ -90,7 +90,7 @@ def describe(dataset: str, check: LabelCheck, version: str, maintainer: str) -> 
         "creator": {"@type": "sc:Organization", "name": maintainer},
         "inLanguage": "en",
         "keywords": ["intent classification", "sentence embeddings", "new classes"],
-        "url": source.url,
+        "isBasedOn": source.url,
         **_responsible(dataset, check),
         "distribution": [_file_object(one, source.licence) for one in files],
         "recordSet": [
