@@ -29,7 +29,7 @@ OUTPUTS = [
 ]
 PAGES = (
     *"index claims leaderboard live figures tables notebooks protocol map".split(),
-    *"api paper references ocrr search".split(),
+    *"api checklist paper references ocrr search".split(),
     *(f"notebooks/{name}" for name in BOOKS),
     "05_vote_ablation",
 )
