@@ -198,11 +198,11 @@ def test_no_meaning_changes_now_or_then_when_the_author_of_all_acts_is_erased(tm
 # Interrupted
 
 KILLED = """import os, signal, sys
-import ocrrlib.memory.file
+import ocrrlib.memory.sqlite
 from ocrrlib import CorrectionMemory
 
 memory = CorrectionMemory.open(sys.argv[1])
-ocrrlib.memory.file.NAME = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+ocrrlib.memory.sqlite.NAME = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 memory.forget_all(like="secret")
 """
 
@@ -263,7 +263,7 @@ def test_an_erasure_of_many_that_a_reader_delayed_is_finished_when_it_is_asked_f
 ):
     with CorrectionMemory.open(many) as memory:
         with monkeypatch.context() as patch, being_read(many):
-            patch.setattr("ocrrlib.memory.database.PATIENCE", 0)
+            patch.setattr("ocrrlib.memory.store.PATIENCE", 0)
             with refused("others still read"):
                 memory.forget_all(like="secret")
         assert legible(many, "a secret 999")

@@ -1,10 +1,9 @@
 """A correction memory for applications: it learns, answers, is corrected and forgets."""
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -19,7 +18,6 @@ from ocrrlib.memory import changes, erasure, receipts
 from ocrrlib.memory.acts import act_text
 from ocrrlib.memory.answers import Answer, Answering
 from ocrrlib.memory.export import export, to_table
-from ocrrlib.memory.file import LedgerFile
 from ocrrlib.memory.heads import Head
 from ocrrlib.memory.history import Entry, History, counting, history, listed
 from ocrrlib.memory.identity import TextEncoder, read_probe
@@ -38,6 +36,8 @@ from ocrrlib.memory.inputs import (
     word_of,
 )
 from ocrrlib.memory.keys import Key
+from ocrrlib.memory.ledger import Ledger
+from ocrrlib.memory.location import located
 from ocrrlib.memory.past import Past
 from ocrrlib.memory.quorum import Quorum
 from ocrrlib.memory.receipts import Receipt
@@ -51,6 +51,7 @@ from ocrrlib.memory.review import (
     suspects,
 )
 from ocrrlib.memory.rows import Content
+from ocrrlib.memory.store import Location, new_about
 from ocrrlib.memory.vectors import Vectors
 from ocrrlib.memory.verification import verify
 from ocrrlib.search import Entries
@@ -62,7 +63,7 @@ SOME = 100  # first and newest entries, among whose texts are those that tell an
 
 
 class CorrectionMemory(AbstractContextManager):
-    """Texts or vectors with labels in a ledger's file, and a system that answers from them.
+    """Texts or vectors with labels in a ledger, and a system that answers from them.
 
     Any thread may call the methods; what they wrote is on disk when they return. ``len`` counts all
     entries; erased ones and tombstones count. Use ``open`` to make one.
@@ -78,15 +79,23 @@ class CorrectionMemory(AbstractContextManager):
     2 pin transfer None
     """
 
-    def __init__(self, path: str | PathLike, encoder: object = None, reader: str = "substrate"):
+    def __init__(
+        self,
+        path: str | PathLike | Location,
+        encoder: object = None,
+        reader: str = "substrate",
+        name: str | None = None,
+    ):
         self._answering = Answering(reader)  # a wrong name is refused before the file is made
         self._given_encoder = encoder
         self._is_checked = False  # whether the encoder is that of the file
-        self._vectors = Vectors(Path(os.path.realpath(path)))
+        self._location = located(path, name)
         described = None if encoder is None else self._described
-        if described is not None and not os.path.exists(path):
+        if described is not None and not self._location.is_there():
             described()  # it may fail: before there is a file
-        self._ledger = LedgerFile(path, described, self._vectors)
+        store = self._location.open(partial(new_about, self._location.name, described))
+        self._vectors = Vectors(store.where, store.room)
+        self._ledger = Ledger(store, self._vectors)
         if encoder is not None:
             try:
                 self._check_encoder()
@@ -95,13 +104,19 @@ class CorrectionMemory(AbstractContextManager):
                 raise
 
     @classmethod
-    def open(cls, path: str | PathLike, encoder: object = None, reader: str = "substrate") -> Self:
-        """Make a file, or open and verify it.
+    def open(
+        cls,
+        path: str | PathLike | Location,
+        encoder: object = None,
+        reader: str = "substrate",
+        name: str | None = None,
+    ) -> Self:
+        """Make a memory, or open and verify it.
 
         Parameters
         ----------
-        path : path
-            An SQLite file in a folder that can be written.
+        path : path or address
+            An SQLite file in a folder that can be written, or ``postgresql://user@host/base``.
         encoder : str, callable or object with ``encode``, optional
             Embeds texts, see ``ocrrlib.encoders.load_encoder``; loaded now. A file that exists
             names its own, which is loaded for the first text; one that was made without holds
@@ -110,6 +125,8 @@ class CorrectionMemory(AbstractContextManager):
         reader : str
             The system that answers: one in the registry that reads a ledger. It is fitted on the
             entries of the first write and corrected by those of later ones.
+        name : str, optional
+            Of the memory in a PostgreSQL database, which may hold several.
 
         Raises
         ------
@@ -117,7 +134,7 @@ class CorrectionMemory(AbstractContextManager):
             If the file cannot be used, was written with another encoder, or is not as it was
             written (``Broken``).
         """
-        return cls(path, encoder, reader)
+        return cls(path, encoder, reader, name)
 
     def __len__(self) -> int:
         return len(self._ledger)
@@ -130,9 +147,9 @@ class CorrectionMemory(AbstractContextManager):
         self._ledger.close()
 
     @property
-    def path(self) -> Path:
-        """Path of the file."""
-        return self._ledger.path
+    def path(self) -> Path | str:
+        """Path of the file, or address and name without a password."""
+        return self._ledger.where
 
     @property
     def origin(self) -> str:
@@ -521,8 +538,8 @@ class CorrectionMemory(AbstractContextManager):
         return self._ledger.entry(place_of(place))
 
     def verify(self, *heads: Head | str, keys: Iterable[Key | Quorum] = ()) -> Fault | None:
-        """Verify the file from its first entry on, as ``ocrrlib.memory.verify`` does."""
-        return verify(self.path, *heads, keys=keys)
+        """Verify the memory from its first entry on, as ``ocrrlib.memory.verify`` does."""
+        return verify(self._location, *heads, keys=keys)
 
     def head(self, key: Key | None = None) -> Head:
         """Return the head as of now, to be kept elsewhere as text; a ``key`` signs it."""

@@ -1,13 +1,12 @@
 """The vectors and labels of a ledger's file, as a system reads them, now or as they were."""
 
 from bisect import bisect_left
-from pathlib import Path
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from ocrrlib.files import InputError
-from ocrrlib.memory.database import size_on_disk
 from ocrrlib.memory.meaning import Meaning, acts_of
 from ocrrlib.memory.rows import Row
 from ocrrlib.search import Entries
@@ -54,13 +53,15 @@ class Counted:
 
 
 class Vectors:
-    """All vectors of a file, and all acts; an ``Observer`` of ``LedgerFile``.
+    """All vectors of a file, and all acts; an ``Observer`` of a ``Ledger``.
 
     ``held`` has the vectors with the labels that they were written with, whether they count or not.
     """
 
-    def __init__(self, path: Path):
-        self._path = path
+    def __init__(self, where: object, room: Callable[[], int]):
+        """Hold what is read from ``where``, as messages name it, which has ``room`` in bytes."""
+        self._where = where
+        self._room = room
         self.clear()
 
     def clear(self):
@@ -119,11 +120,11 @@ class Vectors:
     def _add_vectors(self, rows):
         if not self.held.written:
             length = len(rows[0].x)
-            self.admit(size_on_disk(self._path) // length, length // VALUE)
+            self.admit(self._room() // length, length // VALUE)
         X = self._unit_vectors([row.x for row in rows])
         if X is None:
             raise InputError(
-                f"{self._path} holds vectors of other lengths: its writer was another program"
+                f"{self._where} holds vectors of other lengths: its writer was another program"
             )
         written = [Written(row.place, row.time, row.label) for row in rows]
         self.held.extend(X, written)
@@ -136,7 +137,7 @@ class Vectors:
         length = self.held.entries.X.shape[1]
         if dim != length:
             if self.held.written:
-                raise InputError(f"the vectors have {dim} values, those in {self._path} {length}")
+                raise InputError(f"the vectors have {dim} values, those in {self._where} {length}")
             self.held.entries = Entries(np.empty((0, dim), np.float32), np.empty(0, np.int64))
             self._counted = None
         self.held.entries.make_room(self.held.entries.size + n)
