@@ -40,6 +40,7 @@ from ocrrlib.memory.ledger import Ledger
 from ocrrlib.memory.location import located
 from ocrrlib.memory.past import Past
 from ocrrlib.memory.quorum import Quorum
+from ocrrlib.memory.readers import check_search
 from ocrrlib.memory.receipts import Receipt
 from ocrrlib.memory.review import (
     Change,
@@ -50,6 +51,7 @@ from ocrrlib.memory.review import (
     least_sure,
     suspects,
 )
+from ocrrlib.memory.remote_vectors import RemoteVectors
 from ocrrlib.memory.rows import Content
 from ocrrlib.memory.store import Location, new_about
 from ocrrlib.memory.vectors import Vectors
@@ -85,8 +87,11 @@ class CorrectionMemory(AbstractContextManager):
         encoder: object = None,
         reader: str = "substrate",
         name: str | None = None,
+        search: str | None = None,
+        ef_search: int | None = None,
     ):
         self._answering = Answering(reader)  # a wrong name is refused before the file is made
+        check_search(search, ef_search, reader)
         self._given_encoder = encoder
         self._is_checked = False  # whether the encoder is that of the file
         self._location = located(path, name)
@@ -94,7 +99,14 @@ class CorrectionMemory(AbstractContextManager):
         if described is not None and not self._location.is_there():
             described()  # it may fail: before there is a file
         store = self._location.open(partial(new_about, self._location.name, described))
-        self._vectors = Vectors(store.where, store.room)
+        try:
+            if search is None:
+                self._vectors = Vectors(store.where, store.room)
+            else:
+                self._vectors = RemoteVectors(store.where, store.source(ef_search), ef_search)
+        except BaseException:
+            store.close()
+            raise
         self._ledger = Ledger(store, self._vectors)
         if encoder is not None:
             try:
@@ -110,6 +122,8 @@ class CorrectionMemory(AbstractContextManager):
         encoder: object = None,
         reader: str = "substrate",
         name: str | None = None,
+        search: str | None = None,
+        ef_search: int | None = None,
     ) -> Self:
         """Make a memory, or open and verify it.
 
@@ -127,6 +141,13 @@ class CorrectionMemory(AbstractContextManager):
             entries of the first write and corrected by those of later ones.
         name : str, optional
             Of the memory in a PostgreSQL database, which may hold several.
+        search : ``"database"``, optional
+            Leave the vectors in a PostgreSQL database, where pgvector finds neighbours: the same
+            answers, in time that grows with the entries, and little memory here. By default they
+            are read into memory.
+        ef_search : int, optional
+            Let the database search by its index, see ``make_index``, with this effort, from 1 to
+            1,000: faster, but some neighbours may be missed. More effort misses fewer.
 
         Raises
         ------
@@ -134,7 +155,7 @@ class CorrectionMemory(AbstractContextManager):
             If the file cannot be used, was written with another encoder, or is not as it was
             written (``Broken``).
         """
-        return cls(path, encoder, reader, name)
+        return cls(path, encoder, reader, name, search, ef_search)
 
     def __len__(self) -> int:
         return len(self._ledger)
@@ -174,6 +195,17 @@ class CorrectionMemory(AbstractContextManager):
             with self._ledger.snapshot():
                 return self._vectors.counted.entries
         return self._vectors.counted.entries
+
+    def make_index(self) -> None:
+        """Let the database index its vectors, for a search with ``ef_search``.
+
+        It takes about as long as a million corrections; others may write meanwhile, and what is
+        written later is indexed at once. The user must own the tables. Raises ``InputError`` if the
+        memory is a file, or has no vectors.
+        """
+        with self._ledger.snapshot():
+            dim = self._vectors.held.entries.X.shape[1]
+        self._ledger.make_index(dim)
 
     # Learning and answering
 

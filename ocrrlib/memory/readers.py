@@ -39,7 +39,13 @@ def make_reader(name: str) -> Reader:
     return reader
 
 
-def check_asks_neighbours(name: str) -> None:
-    """Raise ``InputError`` if a reader, by its name, needs all vectors in memory."""
-    if not make_reader(name).asks_neighbours:
+def check_search(search: str | None, ef_search: int | None, name: str) -> None:
+    """Raise ``InputError`` if vectors cannot be searched so for a reader, by its name."""
+    if search not in (None, "database"):
+        raise InputError(f"there is no search {search!r}: give 'database', or leave it out")
+    if search is None and ef_search is not None:
+        raise InputError("ef_search is for an index in a database: give search='database', too")
+    if ef_search is not None and (type(ef_search) is not int or not 1 <= ef_search <= 1000):
+        raise InputError(f"ef_search {ef_search!r} is no number from 1 to 1000")
+    if search is not None and not make_reader(name).asks_neighbours:
         raise InputError(f"{name} reads all vectors: give substrate, or leave search out")
