@@ -183,8 +183,9 @@ class Ledger(AbstractContextManager):
     def _finish_erasure(self):
         """Remove what a process left that erased and may have been killed, if one can."""
         if self._holds_erased:
+            self._holds_erased = not self.store.cleans_itself
             with suppress(*self.store.errors):  # if the disk is full, it can be read
-                self._holds_erased = not self.store.cleaned()
+                self._holds_erased = not self.store.cleaned() and self._holds_erased
 
     def entry(self, place: int) -> dict:
         """Return the fields of an entry, bytes in hexadecimal digits, without those erased."""
@@ -311,8 +312,7 @@ class Ledger(AbstractContextManager):
             self._check_newest(size - 1)
         unmatched = self._read()
         if unmatched and size:  # an entry read before was erased since
-            if self.store.others_erase:
-                self._holds_erased = True
+            self._holds_erased = True
             self._restart()
             unmatched = self._read()
         if unmatched:

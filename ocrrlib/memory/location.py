@@ -19,7 +19,17 @@ def located(path: str | PathLike | Location, name: str | None = None) -> Locatio
     if not isinstance(path, str | PathLike):
         return path
     if isinstance(path, str) and SERVER.match(path):
-        raise InputError("todo")
+        return _server(path, name)
     if name is not None:
         raise InputError(f"{path} is a file, which holds one memory: leave the name out")
     return File(path)
+
+
+def _server(address, name):
+    try:
+        from ocrrlib.memory.postgres import Server
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"the package {error.name} is not installed: run `pip install 'ocrrlib[postgres]'`"
+        ) from error
+    return Server(address, name)

@@ -82,7 +82,8 @@ class SQLiteStore:
 
     errors = ERRORS
     leftover = "whose log may hold the content"
-    others_erase = True  # the log holds what they erased
+    cleans_itself = False
+    unreached = ""
 
     def __init__(self, path: Path, about: Callable[[], str] | None = None):
         self.where = path

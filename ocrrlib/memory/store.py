@@ -79,8 +79,13 @@ class Store(Protocol):
         ...
 
     @property
-    def others_erase(self) -> bool:
-        """Whether it has to finish what other programs erased."""
+    def cleans_itself(self) -> bool:
+        """Whether it removes in time, by itself, what is left of erased content."""
+        ...
+
+    @property
+    def unreached(self) -> str:
+        """Where erased content may be for longer, beside copies of a file; empty if nowhere."""
         ...
 
     def remedy(self, error: Exception) -> str:

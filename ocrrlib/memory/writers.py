@@ -117,7 +117,7 @@ class Writers:
         try:
             return self._ledger.append(write.contents())
         except InputError as error:
-            if self._ledger.size != size:
+            if isinstance(error, Undone) or self._ledger.size != size:
                 raise
             return error
 
