@@ -206,6 +206,11 @@ class Ledger(AbstractContextManager):
         for rows in self.store.blocks():
             yield from rows
 
+    def make_index(self, dim: int) -> None:
+        """Let the store index its vectors (d,); others may read and write meanwhile."""
+        with usable(self.where, self.store.errors, self.store.remedy):
+            self.store.make_index(dim)
+
     def told_by(self, place: int) -> int | None:
         """Return the place of the tombstone of an erased entry; None if it was not erased."""
         with self._locked():

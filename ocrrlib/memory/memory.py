@@ -42,6 +42,7 @@ from ocrrlib.memory.past import Past
 from ocrrlib.memory.quorum import Quorum
 from ocrrlib.memory.readers import check_search
 from ocrrlib.memory.receipts import Receipt
+from ocrrlib.memory.remote_vectors import RemoteVectors
 from ocrrlib.memory.review import (
     Change,
     Open,
@@ -51,7 +52,6 @@ from ocrrlib.memory.review import (
     least_sure,
     suspects,
 )
-from ocrrlib.memory.remote_vectors import RemoteVectors
 from ocrrlib.memory.rows import Content
 from ocrrlib.memory.store import Location, new_about
 from ocrrlib.memory.vectors import Vectors

@@ -15,9 +15,14 @@ from ocrrlib.memory.postgres_tables import (
     Statements,
     about_of,
     create,
+    extension_of,
+    has_index,
+    is_searchable,
+    make_index,
     schema_of,
     vacuumed,
 )
+from ocrrlib.memory.postgres_vectors import PostgresVectors
 from ocrrlib.memory.rows import Row
 from ocrrlib.memory.store import BLOCK, About, Undone, Unknown, deadline, usable
 from ocrrlib.memory.tree import HASH
@@ -113,7 +118,6 @@ class PostgresStore:
     def __init__(self, server: Server, about: Callable[[], str] | None = None):
         self.where = str(server)
         self._server = server
-        self._statements = Statements(server.name)
         self._reads_only = about is None
         self._mode: str | None = None  # READ or WRITE within a transaction
         self._newest: tuple = ()  # table, place and hash, as a transaction sees it
@@ -133,7 +137,12 @@ class PostgresStore:
             if about is None:
                 raise InputError(f"there is no memory {self.where}")
             said = about()
-            create(self._connection, self._statements, self._server.name, said)
+            statements = Statements(self._server.name, extension_of(self._connection))
+            create(self._connection, statements, self._server.name, said)
+        vector = None
+        if is_searchable(self._connection, self._server.name):
+            vector = extension_of(self._connection)
+        self._statements = Statements(self._server.name, vector)
         self.about: About = about_of(self._connection, self._statements, self._server.name)
         self._table = self._look()[0]
 
@@ -325,10 +334,10 @@ class PostgresStore:
         rows = self._pending
         self._pending = []
         if len(rows) == 1:
-            self._connection.execute(self._statements.insert, rows[0])
+            self._connection.execute(self._statements.insert, self._statements.to_send(rows[0]))
         elif rows:
             with self._connection.cursor() as cursor:
-                cursor.executemany(self._statements.insert, rows)
+                cursor.executemany(self._statements.insert, map(self._statements.to_send, rows))
 
     def _commit(self):
         try:
@@ -395,7 +404,7 @@ class PostgresStore:
 
     def row(self, place: int) -> Row | None:
         found = self._ask(self._statements.row, [place])
-        return Row(*found[0]) if found else None
+        return self._statements.received(found[0]) if found else None
 
     def blocks(self, first: int | None = None) -> Iterator[list[Row]]:
         if self._mode is None:
@@ -405,7 +414,7 @@ class PostgresStore:
         before = -(2**63) if first is None else first - 1
         while True:
             found = self._ask(self._statements.block, [before, BLOCK])
-            rows = [Row(*values) for values in found]
+            rows = [*map(self._statements.received, found)]
             if rows:
                 yield rows
                 before = rows[-1].place
@@ -430,6 +439,26 @@ class PostgresStore:
         with self._undone_if_lost():
             self._send()
             self._connection.execute(self._statements.erase, [[*places]])
+
+    def source(self, ef_search: int | None) -> PostgresVectors:
+        vector = self._statements.vector
+        if vector is None:
+            raise InputError(
+                f"{self.where} cannot be searched in its base, which had no pgvector when it was "
+                "made: run CREATE EXTENSION vector there, and copy it to another name"
+            )
+        with usable(self.where, ERRORS, remedy):
+            if ef_search is not None and not has_index(self._connection, self._server.name):
+                raise InputError(
+                    f"{self.where} has no index of its vectors: call make_index once, or leave "
+                    "ef_search out"
+                )
+        return PostgresVectors(self._ask, self._server.name, vector)
+
+    def make_index(self, dim: int):
+        self.source(None)
+        with closing(connected(self._server.address, False)) as connection:
+            make_index(connection, self._statements, self._server.name, dim)
 
     def cleaned(self) -> bool:
         return self._reads_only or vacuumed(self._connection, self._statements)

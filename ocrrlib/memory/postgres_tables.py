@@ -3,13 +3,19 @@
 They are those of SQLite: ``about`` has one row, ``entries`` a ``Row`` an entry. All names in SQL
 are qualified, and no schema but PostgreSQL's own is searched, so that objects of the same names are
 never meant.
+
+In a base with the extension pgvector, column x is a ``vector``, which the server can search;
+elsewhere it is ``bytea``.
 """
 
+import re
+
 from psycopg.errors import DatabaseError, InsufficientPrivilege
-from psycopg.sql import SQL, Composed, Identifier, Literal
+from psycopg.sql import SQL, Composable, Composed, Identifier, Literal
 
 from ocrrlib.memory.postgres_connection import REPLY, Connection
-from ocrrlib.memory.rows import FIELDS
+from ocrrlib.memory.postgres_vectors import row_received, row_to_send
+from ocrrlib.memory.rows import FIELDS, Row
 from ocrrlib.memory.store import About, read_about
 
 CONTENT = "salt", "label", "author", "text", "x", "act"
@@ -20,14 +26,20 @@ CREATE TABLE {schema}.about (about text NOT NULL);
 CREATE TABLE {schema}.entries (
     place bigint PRIMARY KEY, time bigint NOT NULL, commitment bytea NOT NULL,
     previous bytea NOT NULL, hash bytea NOT NULL,
-    salt bytea, label text, author text, text text, x bytea, act text);
+    salt bytea, label text, author text, text text, x {x}, act text);
 ALTER TABLE {schema}.entries ALTER x SET STORAGE EXTERNAL;
 """
+# Vectors stay with their rows, so that a search reads pages one after the other.
+INLINE = "ALTER TABLE {schema}.entries SET (toast_tuple_target = 8160)"
+INDEX = "nearest"  # name of the index of vectors
+BUILDING = "2GB"  # memory for making it, as far as it is needed
 # What the tables have: kind and persistence of relations, columns with types, defaults and the
 # like, keys; and nothing of what would change or hide what is written or read.
 SHAPE = """
-WITH ours AS (SELECT * FROM pg_class WHERE relnamespace = %s)
-SELECT concat_ws(' ', 'relation', relname, relkind, relpersistence, amname,
+WITH every AS (SELECT * FROM pg_class WHERE relnamespace = %s),
+ours AS (SELECT * FROM every WHERE relkind <> 'i' OR relname <> 'nearest')
+SELECT pg_get_indexdef(oid) FROM every WHERE relkind = 'i' AND relname = 'nearest'
+UNION ALL SELECT concat_ws(' ', 'relation', relname, relkind, relpersistence, amname,
     relrowsecurity, relforcerowsecurity, relispartition)
     FROM ours LEFT JOIN pg_am ON pg_am.oid = relam
 UNION ALL SELECT concat_ws(' ', 'column', relname, attnum, attname,
@@ -59,27 +71,41 @@ OWN_SHAPE = {
     'column entries 7 label text f f "default"',
     'column entries 8 author text f f "default"',
     'column entries 9 text text f f "default"',
-    "column entries 10 x bytea f f",
     'column entries 11 act text f f "default"',
     "column entries_pkey 1 place bigint f f",
     "index entries_pkey t t 1",
     "constraint entries_pkey p {1}",
 }
+OWN_X = "column entries 10 x {} f f"
+OWN_INDEX = (
+    "CREATE INDEX nearest ON {schema}.entries "
+    "USING hnsw (((x)::{vector}.halfvec({dim})) {vector}.halfvec_ip_ops)"
+)
 
 
 class Statements:
-    """The SQL of one memory's tables, by its schema's name."""
+    """The SQL of one memory's tables, by its schema's name, and that of pgvector, if it is used."""
 
-    def __init__(self, name: str):
-        schema = Identifier(name)
+    def __init__(self, name: str, vector: str | None):
+        self.vector = vector
+        self._schema = Identifier(name)
+        shown = FIELDS
+        x: Composable = SQL("bytea")
+        if vector is not None:
+            shown = FIELDS.replace("x,", "{vector}.vector_send(x),")
+            x = SQL("{}.vector").format(Identifier(vector))
 
         def of(text: str) -> Composed:
-            fields = SQL(FIELDS)  # type: ignore[arg-type]
-            return SQL(text).format(  # type: ignore[arg-type]
-                schema=schema, fields=fields, table=Literal(Identifier(name, "entries").as_string())
-            )
+            names = {
+                "schema": self._schema,
+                "vector": Identifier(vector or ""),
+                "x": x,
+                "table": Literal(Identifier(name, "entries").as_string()),
+            }
+            text = text.replace("{shown}", shown).replace("{fields}", FIELDS)
+            return SQL(text).format(**names)  # type: ignore[arg-type]
 
-        self.tables = of(TABLES)
+        self.tables = of(TABLES if vector is None else f"{TABLES}{INLINE}")
         self.about = of("SELECT about FROM {schema}.about")
         self.say = of("INSERT INTO {schema}.about VALUES (%s)")
         # The table's number tells it from another one of its name.
@@ -90,10 +116,11 @@ class Statements:
         )
         self.hash = of("SELECT hash FROM {schema}.entries WHERE place = %s")
         self.commitment = of("SELECT commitment FROM {schema}.entries WHERE place = %s")
-        self.row = of("SELECT {fields} FROM {schema}.entries WHERE place = %s")
+        self.row = of("SELECT {shown} FROM {schema}.entries WHERE place = %s")
         self.block = of(
-            "SELECT {fields} FROM {schema}.entries WHERE place > %s ORDER BY place LIMIT %s"
+            "SELECT {shown} FROM {schema}.entries WHERE place > %s ORDER BY place LIMIT %s"
         )
+        self.drop_index = of("DROP INDEX CONCURRENTLY IF EXISTS {schema}.nearest")
         self.links = of("SELECT previous, hash FROM {schema}.entries ORDER BY place")
         self.insert = of(
             "INSERT INTO {schema}.entries ({fields}) VALUES "
@@ -108,11 +135,66 @@ class Statements:
             "reltoastrelid]) one WHERE oid = {table}::regclass AND one <> 0"
         )
 
+    def index(self, dim: int) -> Composed:
+        """Make the index of vectors of a length."""
+        text = OWN_INDEX.replace("INDEX", "INDEX CONCURRENTLY", 1).replace("{dim}", str(dim))
+        names = {"schema": self._schema, "vector": Identifier(self.vector or "")}
+        return SQL(text).format(**names)  # type: ignore[arg-type]
+
+    def to_send(self, row: Row) -> Row:
+        """Return an entry as it is inserted."""
+        return row if self.vector is None else row_to_send(row)
+
+    def received(self, values: tuple) -> Row:
+        """Return an entry from what was selected."""
+        return Row(*values) if self.vector is None else row_received(values)
+
 
 def schema_of(connection: Connection, name: str) -> int | None:
     """Return the number of a schema, or None if there is none."""
     found = connection.execute("SELECT oid FROM pg_namespace WHERE nspname = %s", [name]).fetchone()
     return None if found is None else found[0]
+
+
+def extension_of(connection: Connection) -> str | None:
+    """Return the schema of pgvector in a base, or None if it is not there."""
+    found = connection.execute(
+        "SELECT nspname FROM pg_extension JOIN pg_namespace space ON space.oid = extnamespace "
+        "WHERE extname = 'vector'"
+    ).fetchone()
+    return None if found is None else found[0]
+
+
+def is_searchable(connection: Connection, name: str) -> bool:
+    """Whether the vectors of a memory are kept by pgvector."""
+    found = connection.execute(
+        "SELECT typname FROM pg_attribute JOIN pg_type kind ON kind.oid = atttypid "
+        "JOIN pg_class ours ON ours.oid = attrelid "
+        "WHERE relnamespace = %s AND relname = 'entries' AND attname = 'x'",
+        [schema_of(connection, name)],
+    ).fetchone()
+    return found == ("vector",)
+
+
+def has_index(connection: Connection, name: str) -> bool:
+    """Whether the vectors of a memory have an index that is ready."""
+    found = connection.execute(
+        "SELECT indisvalid FROM pg_class ours JOIN pg_index ON indexrelid = ours.oid "
+        "WHERE relnamespace = %s AND relname = %s",
+        [schema_of(connection, name), INDEX],
+    ).fetchone()
+    return found == (True,)
+
+
+def make_index(connection: Connection, statements: Statements, name: str, dim: int):
+    """Make the index of vectors of a length, unless it is there."""
+    if has_index(connection, name):
+        return
+    connection.limit = None  # it takes minutes
+    connection.execute("SET statement_timeout = 0")
+    connection.execute(f"SET maintenance_work_mem = '{BUILDING}'")
+    connection.execute(statements.drop_index)  # of an attempt that was cut off
+    connection.execute(statements.index(dim))
 
 
 def create(connection: Connection, statements: Statements, name: str, about: str):
@@ -130,13 +212,25 @@ def about_of(connection: Connection, statements: Statements, name: str) -> About
     Raises ``psycopg.DatabaseError`` if that is of another version or damaged, or the tables in the
     schema are not those of a memory, and no more.
     """
-    found = connection.execute(SHAPE, [schema_of(connection, name)]).fetchall()
-    if {line for (line,) in found} != OWN_SHAPE:  # a trigger would change what is written
+    found = {line for (line,) in connection.execute(SHAPE, [schema_of(connection, name)])}
+    vector = statements.vector
+    x = OWN_X.format("bytea" if vector is None else f"{_quoted(vector)}.vector")
+    more = found - OWN_SHAPE - {x}
+    own = OWN_INDEX.format(schema=_quoted(name), vector=_quoted(vector or ""), dim="DIM")
+    is_own = re.compile(re.escape(own).replace("DIM", "[0-9]+")).fullmatch
+    if not OWN_SHAPE | {x} <= found or not all(map(is_own, more)):
+        # A trigger would change what is written.
         raise DatabaseError("it is something else, of a later release, or its tables were changed")
     about = read_about(connection.execute(statements.about).fetchall())
     if about is None:
         raise DatabaseError("its table about was changed, or is of another version")
     return about
+
+
+def _quoted(name):
+    """A name as PostgreSQL shows it."""
+    plain = re.fullmatch("[a-z_][a-z0-9_]*", name)
+    return name if plain else Identifier(name).as_string()
 
 
 def vacuumed(connection: Connection, statements: Statements) -> bool:

@@ -9,22 +9,19 @@ from typing import Any
 
 import numpy as np
 import psycopg
-from psycopg import Connection
 from psycopg.adapt import Dumper
 from psycopg.pq import Format
 from psycopg.sql import SQL, Composed, Identifier
 
-from ocrrlib.files import InputError
 from ocrrlib.memory.rows import VALUE, Row
 
 HEADER = 4  # bytes before the numbers of a vector: its length, and nothing
 BLOCK = 1024  # vectors read at once
-BUILDING = "2GB"  # memory for making an index, as far as it is needed
 # Neighbours that do not count are passed over, as many as there are.
 BY_INDEX = """
 SELECT set_config('hnsw.ef_search', %s, true),
-    set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('enable_seqscan', 'off', true),
-    set_config('enable_sort', 'off', true)
+    set_config('hnsw.iterative_scan', 'relaxed_order', true),
+    set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true)
 """
 
 

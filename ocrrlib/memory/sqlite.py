@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from os import PathLike
 from pathlib import Path
+from typing import NoReturn
 
 from ocrrlib.files import InputError
 from ocrrlib.memory.rows import FIELDS, FIELDS_BEFORE, Row
@@ -197,6 +198,12 @@ class SQLiteStore:
 
     def erase(self, places: Iterable[int]):
         erase(self._base, places, self._acts)
+
+    def source(self, ef_search: int | None) -> NoReturn:
+        raise InputError(f"{self.where} is a file, whose vectors are read: leave search out")
+
+    def make_index(self, dim: int):
+        raise InputError(f"{self.where} is a file, which is searched without an index")
 
     def cleaned(self) -> bool:
         return self._reads_only or emptied_log(self._base)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
 
 from ocrrlib.files import InputError
+from ocrrlib.memory.remote import Source
 from ocrrlib.memory.rows import Row
 from ocrrlib.memory.texts import one_line
 
@@ -159,6 +160,14 @@ class Store(Protocol):
 
     def erase(self, places: Iterable[int]) -> None:
         """Erase salt and content of entries, while ``writing``."""
+        ...
+
+    def source(self, ef_search: int | None) -> Source:
+        """Return its vectors, to be searched there; ``InputError`` if they cannot be."""
+        ...
+
+    def make_index(self, dim: int) -> None:
+        """Index its vectors (d,); any thread may call it."""
         ...
 
     def cleaned(self) -> bool:
