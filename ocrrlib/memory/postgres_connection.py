@@ -13,6 +13,7 @@ SETTINGS = {
     "row_security": "off",  # an error where rows would be hidden
     "statement_timeout": f"{REPLY}s",
     "idle_in_transaction_session_timeout": f"{IDLE}s",
+    "jit": "off",  # compiling takes longer than what is asked for
     "default_transaction_isolation": "read committed",
 }
 

@@ -128,7 +128,7 @@ class Statements:
         )
         nothing = ", ".join(f"{name} = NULL" for name in CONTENT)
         self.erase = of(f"UPDATE {{schema}}.entries SET {nothing} WHERE place = ANY(%s)")
-        self.vacuum = of("VACUUM {schema}.entries")
+        self.vacuum = of("VACUUM (INDEX_CLEANUP ON) {schema}.entries")  # an index has vectors, too
         # Of the table, and of that beside it which has long values
         self.dead = of(
             "SELECT sum(pg_stat_get_dead_tuples(one)) FROM pg_class, unnest(ARRAY[oid, "

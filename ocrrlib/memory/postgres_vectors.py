@@ -112,10 +112,11 @@ class PostgresVectors:
             query = self._sql("{query}::{half}", query=query, half=half)
             self._ask(BY_INDEX, [str(ef_search)])
         others = self._sql("AND place <> ALL(%s) ") if len(without) else SQL("")
+        # Only what is found is made ready to be sent.
         select = self._sql(
-            "SELECT place, {vector}.vector_send(x) FROM {schema}.entries "
+            "SELECT place, {vector}.vector_send(x) FROM (SELECT place, x FROM {schema}.entries "
             "WHERE place < %s AND x IS NOT NULL {others}"
-            "ORDER BY {column} OPERATOR({vector}.<#>) {query} LIMIT %s",
+            "ORDER BY {column} OPERATOR({vector}.<#>) {query} LIMIT %s) nearest",
             others=others,
             column=column,
             query=query,

@@ -26,7 +26,7 @@ class Source(Protocol):
     def nearest(
         self, q: np.ndarray, n: int, end: int, without: np.ndarray, ef_search: int | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the ``n`` entries nearest to q (d,): places (n,) and vectors (n, d), best first.
+        """Return the ``n`` entries nearest to q (d,): places (n,) and vectors (n, d).
 
         Those before place ``end``, but for those at places ``without``; fewer if there are no more.
         Exactly up to rounding, or with an effort ``ef_search`` by an index.
@@ -138,12 +138,12 @@ class RemoteEntries(Entries):
             if len(sims) < n or ef_search is not None:
                 return sims[order], slots[order]
             # What was not sent is below the last that was, but for both errors of rounding.
-            if sims[-1] + 2 * SLACK * self.dim < sims[order[-1]]:
+            if sims.min() + 2 * SLACK * self.dim < sims[order[-1]]:
                 return sims[order], slots[order]
             n *= SPARE
 
     def _asked(self, q, n, ef_search):
-        """Exact cosines and slots of the ``n`` nearest, in the database's order."""
+        """Exact cosines and slots of the ``n`` nearest, in any order."""
         end = int(self.places[-1]) + 1
         places, X = self.source.nearest(q, n, end, self._without.values, ef_search)
         sims = X.astype(np.float64) @ q.astype(np.float64)
