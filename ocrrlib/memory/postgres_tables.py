@@ -5,10 +5,10 @@ are qualified, and no schema but PostgreSQL's own is searched, so that objects o
 never meant.
 """
 
+from psycopg import Connection
 from psycopg.errors import DatabaseError, InsufficientPrivilege
 from psycopg.sql import SQL, Composed, Identifier, Literal
 
-from ocrrlib.memory.postgres_connection import REPLY, Connection
 from ocrrlib.memory.rows import FIELDS
 from ocrrlib.memory.store import About, read_about
 
@@ -102,6 +102,7 @@ class Statements:
         nothing = ", ".join(f"{name} = NULL" for name in CONTENT)
         self.erase = of(f"UPDATE {{schema}}.entries SET {nothing} WHERE place = ANY(%s)")
         self.vacuum = of("VACUUM {schema}.entries")
+        self.room = of("SELECT pg_total_relation_size({table}::regclass)")
         # Of the table, and of that beside it which has long values
         self.dead = of(
             "SELECT sum(pg_stat_get_dead_tuples(one)) FROM pg_class, unnest(ARRAY[oid, "
@@ -150,14 +151,9 @@ def vacuumed(connection: Connection, statements: Statements) -> bool:
         warnings.append(told.message_primary or "")
 
     connection.add_notice_handler(note)
-    limit = connection.limit
-    connection.limit = None  # a large table takes its time
     try:
-        connection.execute("SET statement_timeout = 0")
         connection.execute(statements.vacuum)
-        connection.execute(f"SET statement_timeout = '{REPLY}s'")
     finally:
-        connection.limit = limit
         connection.remove_notice_handler(note)
     if warnings:
         raise InsufficientPrivilege(f"the content is erased, but {' '.join(warnings)}")
