@@ -1,9 +1,15 @@
-"""A connection to a PostgreSQL server: its settings, and the limits of what is waited for."""
+"""A connection to a memory on a PostgreSQL server, which is made anew when it is lost."""
 
-from typing import Any
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg.errors import _WaitTimeout
+
+from ocrrlib.files import InputError
+from ocrrlib.memory.postgres_tables import about_of, create, schema_of, statements_for
+from ocrrlib.memory.store import About, deadline
 
 REPLY = 30  # seconds that a statement may take
 IDLE = 10  # seconds that a transaction may wait for its program, which others wait for
@@ -11,11 +17,13 @@ NETWORK = 5  # seconds more until the server is held to be gone
 SETTINGS = {
     "search_path": "pg_catalog, pg_temp",  # no objects of the same names are meant
     "row_security": "off",  # an error where rows would be hidden
+    "jit": "off",  # compiling takes longer than what is asked for
     "statement_timeout": f"{REPLY}s",
     "idle_in_transaction_session_timeout": f"{IDLE}s",
-    "jit": "off",  # compiling takes longer than what is asked for
-    "default_transaction_isolation": "read committed",
 }
+NOTHING = (None, None, None)  # table, place and hash of a newest entry
+
+_T = TypeVar("_T")
 
 
 class Connection(psycopg.Connection):
@@ -37,7 +45,7 @@ class Connection(psycopg.Connection):
         by_client = error.sqlstate is None and isinstance(
             error, psycopg.OperationalError | psycopg.InterfaceError
         )
-        if by_server or by_client:  # the end of the connection may not have been seen yet
+        if by_server or by_client:  # its end may not have been seen yet
             self.close()
         return self.closed
 
@@ -59,14 +67,98 @@ def connected(address: str, reads_only: bool) -> Connection:
     try:
         for name, value in settings.items():
             connection.execute("SELECT pg_catalog.set_config(%s, %s, false)", [name, value])
-        # A base may be set to say that what is not yet on disk is.
-        (durable,) = connection.execute("SHOW synchronous_commit").fetchone() or [None]
-        if durable == "off":
-            connection.execute("SET synchronous_commit = on")
-        (encoding,) = connection.execute("SHOW server_encoding").fetchone() or [None]
+        if _setting(connection, "synchronous_commit") == "off":
+            connection.execute("SET synchronous_commit = on")  # or what is told would not be kept
+        encoding = _setting(connection, "server_encoding")
         if encoding != "UTF8":
             raise psycopg.DatabaseError(f"its base holds words in {encoding}, not in UTF8")
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _setting(connection, name):
+    return connection.execute("SELECT current_setting(%s)", [name]).fetchone()[0]
+
+
+class Link:
+    """A connection to one memory; ``connection`` is another one once it was lost.
+
+    ``table`` is the number of a table, which tells the memory from another one of its name.
+    """
+
+    def __init__(
+        self, address: str, name: str, where: str, about: Callable[[], str] | None
+    ) -> None:
+        """Connect to a memory, to read only if there is no ``about`` of a new one."""
+        self.where = where
+        self.reads_only = about is None
+        self._address = address
+        self._name = name
+        self.connection = connected(address, self.reads_only)
+        try:
+            if schema_of(self.connection, name) is None:
+                if about is None:
+                    raise InputError(f"there is no memory {where}")
+                create(self.connection, statements_for(self.connection, name), name, about())
+            self.statements = statements_for(self.connection, name)
+            self.about: About = about_of(self.connection, self.statements, name)
+            self.table = self.newest()[0]
+        except BaseException:
+            self.connection.close()
+            raise
+
+    def newest(self) -> tuple:
+        """Return the table, and place and hash of the newest entry."""
+        found = self.connection.execute(self.statements.newest, binary=True).fetchone()
+        return found or NOTHING
+
+    def done(self, do: Callable[[], _T]) -> _T:
+        """Return what ``do`` returns; it is done again if the connection is lost meanwhile."""
+        until = deadline()
+        while True:
+            try:
+                return do()
+            except psycopg.Error as error:
+                if not self.connection.is_lost(error) or time.monotonic() > until:
+                    raise
+            self.connect_again(until)
+
+    def unhurried(self, do: Callable[[], _T]) -> _T:
+        """Return what ``do`` returns, however long the server takes."""
+        connection = self.connection
+        connection.execute("SET statement_timeout = 0")
+        connection.limit = None
+        try:
+            return do()
+        finally:
+            connection.limit = Connection.limit
+            if not connection.closed:
+                connection.execute(f"SET statement_timeout = '{REPLY}s'")
+
+    def connect_again(self, until: float) -> None:
+        """Connect as soon as the server can be reached.
+
+        Raises ``InputError`` if it cannot until a time, or if there is another memory.
+        """
+        while True:
+            try:
+                connection = connected(self._address, self.reads_only)
+                break
+            except psycopg.Error as error:
+                if time.monotonic() > until:
+                    raise InputError(
+                        f"{self.where} cannot be reached any more: check server and network"
+                    ) from error
+                time.sleep(0.05)
+        self.connection.close()
+        self.connection = connection
+        is_there = schema_of(connection, self._name) is not None
+        if not is_there or about_of(connection, self.statements, self._name) != self.about:
+            raise self.replaced()
+        self.table = self.newest()[0]  # another one, if it is on another server by now
+
+    def replaced(self) -> InputError:
+        """Return the error that the memory is not the one that was opened."""
+        return InputError(f"{self.where} was replaced or removed since it was opened: open it anew")

@@ -10,10 +10,10 @@ elsewhere it is ``bytea``.
 
 import re
 
+from psycopg import Connection
 from psycopg.errors import DatabaseError, InsufficientPrivilege
 from psycopg.sql import SQL, Composable, Composed, Identifier, Literal
 
-from ocrrlib.memory.postgres_connection import REPLY, Connection
 from ocrrlib.memory.postgres_vectors import row_received, row_to_send
 from ocrrlib.memory.rows import FIELDS, Row
 from ocrrlib.memory.store import About, read_about
@@ -129,6 +129,7 @@ class Statements:
         nothing = ", ".join(f"{name} = NULL" for name in CONTENT)
         self.erase = of(f"UPDATE {{schema}}.entries SET {nothing} WHERE place = ANY(%s)")
         self.vacuum = of("VACUUM (INDEX_CLEANUP ON) {schema}.entries")  # an index has vectors, too
+        self.room = of("SELECT pg_total_relation_size({table}::regclass)")
         # Of the table, and of that beside it which has long values
         self.dead = of(
             "SELECT sum(pg_stat_get_dead_tuples(one)) FROM pg_class, unnest(ARRAY[oid, "
@@ -156,24 +157,25 @@ def schema_of(connection: Connection, name: str) -> int | None:
     return None if found is None else found[0]
 
 
-def extension_of(connection: Connection) -> str | None:
-    """Return the schema of pgvector in a base, or None if it is not there."""
-    found = connection.execute(
-        "SELECT nspname FROM pg_extension JOIN pg_namespace space ON space.oid = extnamespace "
-        "WHERE extname = 'vector'"
-    ).fetchone()
-    return None if found is None else found[0]
+def statements_for(connection: Connection, name: str) -> Statements:
+    """Return the SQL of a memory as it is; of one that is to be made, with pgvector if it is there.
 
-
-def is_searchable(connection: Connection, name: str) -> bool:
-    """Whether the vectors of a memory are kept by pgvector."""
-    found = connection.execute(
+    Its schema is that which PostgreSQL names, not one of a type of the same name.
+    """
+    schema = schema_of(connection, name)
+    kind = connection.execute(
         "SELECT typname FROM pg_attribute JOIN pg_type kind ON kind.oid = atttypid "
         "JOIN pg_class ours ON ours.oid = attrelid "
         "WHERE relnamespace = %s AND relname = 'entries' AND attname = 'x'",
-        [schema_of(connection, name)],
+        [schema],
     ).fetchone()
-    return found == ("vector",)
+    if schema is not None and kind != ("vector",):
+        return Statements(name, None)
+    extension = connection.execute(
+        "SELECT nspname FROM pg_extension JOIN pg_namespace space ON space.oid = extnamespace "
+        "WHERE extname = 'vector'"
+    ).fetchone()
+    return Statements(name, extension[0] if extension else None)
 
 
 def has_index(connection: Connection, name: str) -> bool:
@@ -190,8 +192,6 @@ def make_index(connection: Connection, statements: Statements, name: str, dim: i
     """Make the index of vectors of a length, unless it is there."""
     if has_index(connection, name):
         return
-    connection.limit = None  # it takes minutes
-    connection.execute("SET statement_timeout = 0")
     connection.execute(f"SET maintenance_work_mem = '{BUILDING}'")
     connection.execute(statements.drop_index)  # of an attempt that was cut off
     connection.execute(statements.index(dim))
@@ -214,23 +214,19 @@ def about_of(connection: Connection, statements: Statements, name: str) -> About
     """
     found = {line for (line,) in connection.execute(SHAPE, [schema_of(connection, name)])}
     vector = statements.vector
-    x = OWN_X.format("bytea" if vector is None else f"{_quoted(vector)}.vector")
+    quoted = connection.execute("SELECT quote_ident(%s), quote_ident(%s)", [name, vector or ""])
+    ((schema, extension),) = quoted.fetchall()
+    x = OWN_X.format("bytea" if vector is None else f"{extension}.vector")
+    index = OWN_INDEX.format(schema=schema, vector=extension, dim="DIM")
+    is_index = re.compile(re.escape(index).replace("DIM", "[0-9]+")).fullmatch
     more = found - OWN_SHAPE - {x}
-    own = OWN_INDEX.format(schema=_quoted(name), vector=_quoted(vector or ""), dim="DIM")
-    is_own = re.compile(re.escape(own).replace("DIM", "[0-9]+")).fullmatch
-    if not OWN_SHAPE | {x} <= found or not all(map(is_own, more)):
+    if not OWN_SHAPE | {x} <= found or not all(map(is_index, more)):
         # A trigger would change what is written.
         raise DatabaseError("it is something else, of a later release, or its tables were changed")
     about = read_about(connection.execute(statements.about).fetchall())
     if about is None:
         raise DatabaseError("its table about was changed, or is of another version")
     return about
-
-
-def _quoted(name):
-    """A name as PostgreSQL shows it."""
-    plain = re.fullmatch("[a-z_][a-z0-9_]*", name)
-    return name if plain else Identifier(name).as_string()
 
 
 def vacuumed(connection: Connection, statements: Statements) -> bool:
@@ -244,14 +240,9 @@ def vacuumed(connection: Connection, statements: Statements) -> bool:
         warnings.append(told.message_primary or "")
 
     connection.add_notice_handler(note)
-    limit = connection.limit
-    connection.limit = None  # a large table takes its time
     try:
-        connection.execute("SET statement_timeout = 0")
         connection.execute(statements.vacuum)
-        connection.execute(f"SET statement_timeout = '{REPLY}s'")
     finally:
-        connection.limit = limit
         connection.remove_notice_handler(note)
     if warnings:
         raise InsufficientPrivilege(f"the content is erased, but {' '.join(warnings)}")
