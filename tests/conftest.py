@@ -19,6 +19,7 @@ from ocrrlib.embeddings import Embedded, halve, path_of, read, widen
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.tasks import CACHE  # noqa: F401  found once, here: it must not be that of one test
 from tests.browser import browser, find
+from tests.server import serving
 
 TEXTS = Texts(
     train=["lost card", "no pin", "card gone", "where is my card"],
@@ -202,3 +203,10 @@ def tab():
         pytest.skip("no Chromium is installed")
     with browser() as tab:
         yield tab
+
+
+@pytest.fixture(scope="session")
+def server():
+    """A real PostgreSQL server with pgvector."""
+    with serving() as running:
+        yield running
