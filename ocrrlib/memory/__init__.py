@@ -9,7 +9,8 @@ encoder again, ``vectors`` are what it reads of the ledger, ``answers`` come fro
 ``ledger`` is verified as it is read, ``verification`` that by whoever may only read; ``writers``
 lets threads that write at once share a commit, ``damage`` has the names of a ledger's faults.
 ``store`` says what a ledger needs of a database, ``location`` finds it: ``sqlite`` keeps it in a
-file, with the tables of ``sqlite_tables``.
+file, with the tables of ``sqlite_tables``, ``postgres`` on a server, with ``postgres_tables``,
+``postgres_connection`` and ``postgres_write``; ``copies`` go from one to another.
 ``service`` puts a memory behind HTTP, ``wire`` is what clients send it, ``desk`` a page for people.
 One module a format shows others what a file holds: ``tree``, ``keys``, ``notes``, ``heads``,
 ``proofs``, ``witnesses``, ``quorum``; ``texts`` reads them after editors and mail.
@@ -26,6 +27,7 @@ from ocrrlib.memory.proofs import proven
 from ocrrlib.memory.quorum import Quorum
 from ocrrlib.memory.receipts import Receipt
 from ocrrlib.memory.review import Change, Open, Preview, Suspect
+from ocrrlib.memory.store import Undone, Unknown
 from ocrrlib.memory.verification import verify
 from ocrrlib.memory.witnesses import request, witness
 
@@ -48,6 +50,8 @@ __all__ = [
     "Quorum",
     "Receipt",
     "Suspect",
+    "Undone",
+    "Unknown",
     "proven",
     "request",
     "verify",

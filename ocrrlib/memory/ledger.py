@@ -142,6 +142,13 @@ class Ledger(AbstractContextManager):
             self._take(rows)
         return range(start, len(self._tree))
 
+    def adopt(self, blocks: Iterable[list[Row]]) -> None:
+        """Append the entries of a ledger that this is a copy of, within a ``transaction``."""
+        for rows in blocks:
+            self._verify_rows(rows)
+            self.store.insert(rows)
+            self._take(rows)
+
     def erase(self, tombstones: Callable[[], list[Content]]) -> list[int]:
         """Erase salt and content of the entries of which tombstones tell; return their places.
 

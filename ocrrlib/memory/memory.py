@@ -53,7 +53,7 @@ from ocrrlib.memory.review import (
     suspects,
 )
 from ocrrlib.memory.rows import Content
-from ocrrlib.memory.store import Location, new_about
+from ocrrlib.memory.store import Location, Unknown, new_about
 from ocrrlib.memory.vectors import Vectors
 from ocrrlib.memory.verification import verify
 from ocrrlib.search import Entries
@@ -181,6 +181,11 @@ class CorrectionMemory(AbstractContextManager):
     def encoder(self) -> str | None:
         """Name of the encoder that the file was made for."""
         return self._ledger.encoder
+
+    @property
+    def unreached(self) -> str:
+        """Where ``forget`` does not reach, beside copies; empty for a file."""
+        return self._ledger.store.unreached
 
     @property
     def labels(self) -> list[str]:
@@ -461,9 +466,8 @@ class CorrectionMemory(AbstractContextManager):
         Returns the place of the new entry. Raises ``InputError`` if there is no such entry, or it
         cannot be undone.
         """
-        with self._ledger.transaction():
-            entry = self._ledger.entry(place_of(place))
-            return self._act(changes.undo(entry, self._vectors.meaning), by)
+        place = place_of(place)
+        return self._act(lambda: changes.undo(self._ledger.entry(place), self._vectors.meaning), by)
 
     def rename(self, old: str | float, new: str | float, by: str = "") -> int:
         """Give a label another name in all entries so far; return the place of the new entry.
@@ -471,9 +475,8 @@ class CorrectionMemory(AbstractContextManager):
         Raises ``InputError`` if there is no such label, or the new one is there.
         """
         old, new = labels_of([old, new])
-        with self._ledger.transaction():
-            vectors = self._vectors
-            return self._act(changes.rename(old, new, vectors.counted.labels, vectors.meaning), by)
+        held = self._vectors
+        return self._act(lambda: changes.rename(old, new, held.counted.labels, held.meaning), by)
 
     def merge(self, labels: Iterable[str | float], into: str | float, by: str = "") -> int:
         """Make one label of several in all entries so far; return the place of the new entry.
@@ -483,9 +486,8 @@ class CorrectionMemory(AbstractContextManager):
         """
         old = labels_of(labels)
         (into,) = labels_of([into])
-        with self._ledger.transaction():
-            vectors = self._vectors
-            return self._act(changes.merge(old, into, vectors.counted.labels, vectors.meaning), by)
+        held = self._vectors
+        return self._act(lambda: changes.merge(old, into, held.counted.labels, held.meaning), by)
 
     def retire(self, label: str | float, by: str = "") -> int:
         """Answer a label no more, and refuse corrections with it; return the new entry's place.
@@ -493,13 +495,16 @@ class CorrectionMemory(AbstractContextManager):
         Raises ``InputError`` if there is no such label.
         """
         (label,) = labels_of([label])
-        with self._ledger.transaction():
-            vectors = self._vectors
-            return self._act(changes.retire(label, vectors.counted.labels, vectors.meaning), by)
+        held = self._vectors
+        return self._act(lambda: changes.retire(label, held.counted.labels, held.meaning), by)
 
-    def _act(self, act, by):
-        content = Content("", str(by), None, b"", act_text(act))
-        return self._ledger.append(short_enough([content]))[0]
+    def _act(self, change, by):
+        """Append an act, made when all entries are read."""
+
+        def contents():
+            return short_enough([Content("", str(by), None, b"", act_text(change()))])
+
+        return self._ledger.write(contents)[0]
 
     def entries(
         self,
@@ -523,7 +528,20 @@ class CorrectionMemory(AbstractContextManager):
         self._ledger.entry(place_of(place))  # refuses what is not there
         return history(self._ledger.rows(), place_of(place))
 
-    # What the ledger's file does
+    def written(self, lost: Unknown) -> range | None:
+        """Return the places of entries of which it was not known whether they were written.
+
+        None if they were not: then they can be written again.
+        """
+        with self._ledger.transaction():  # waits until that write has an outcome
+            for place, commitment in lost.commitments.items():
+                if place >= len(self):
+                    return None
+                if self._ledger.entry(place)["commitment"] != commitment.hex():
+                    return None
+        return range(min(lost.commitments), max(lost.commitments) + 1)
+
+    # What the ledger does
 
     def forget(self, places: int | Iterable[int], by: str = "") -> list[int]:
         """Erase text, label, author and vector of an entry, or of several: all, or none.

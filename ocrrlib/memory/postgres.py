@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from typing import Any
+from urllib.parse import quote
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -30,11 +31,11 @@ def remedy(error: Exception) -> str:
 class Server:
     """The place of a memory on a server: the address of a base, and the memory's name there."""
 
-    def __init__(self, address: str, name: str | None):
+    def __init__(self, address: str, name: str):
         self.address = address
         self.name = _checked(name)
         try:
-            self._where = f"{_shown(conninfo_to_dict(address))} ({self.name})"
+            self._where = f"{_shown(conninfo_to_dict(address))}#{quote(self.name, safe='')}"
         except psycopg.ProgrammingError as error:
             raise InputError(
                 "this is no address of a base: give postgresql://user@host/base"
@@ -64,7 +65,7 @@ class Server:
 
 def _checked(name):
     """A name of a memory that a schema can have."""
-    if name is None:
+    if not name:
         raise InputError("a base may hold several memories: give the name of one")
     size = len(str(name).encode(errors="replace"))
     if not 0 < size <= LONGEST_NAME or "\0" in name or name.startswith("pg_"):

@@ -51,16 +51,16 @@ class File:
     def __init__(self, path: str | PathLike):
         # The log goes by the file's own name: through a link SQLite would find another one.
         self.path = Path(os.path.realpath(path))
+        self._given = path
         self.name = self.path.stem
 
     def __str__(self) -> str:
-        return str(self.path)
+        return str(self._given)
 
     def is_there(self) -> bool:
         return self.path.exists()
 
     def holds_memory(self) -> bool:
-        """Whether there is more than an empty file."""
         return self.path.is_file() and self.path.stat().st_size > 0
 
     def open(self, about: Callable[[], str]) -> "SQLiteStore":

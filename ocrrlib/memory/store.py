@@ -187,6 +187,10 @@ class Location(Protocol):
         """Whether there may be a store."""
         ...
 
+    def holds_memory(self) -> bool:
+        """Whether there is a store, and not only an empty file."""
+        ...
+
     def open(self, about: Callable[[], str]) -> Store:
         """Open a store; make it, with what a new one says about itself, if there is none."""
         ...
