@@ -376,6 +376,14 @@ def memory_witness(
     raise typer.Exit(1 if isinstance(found, Fault) else 0)
 
 
+@memories.command("index")
+def memory_index(file: File, name: Name = None):
+    """Let a database index its vectors, for --ef-search of `serve`; it takes minutes."""
+    with opened(file, search="database") as memory:
+        memory.make_index()
+        typer.echo(f"the vectors of {file} are indexed")
+
+
 @memories.command("serve")
 def memory_serve(
     file: File,
@@ -386,6 +394,12 @@ def memory_serve(
         int, typer.Option(min=0, help="Texts asked last that the desk may review, kept in RAM.")
     ] = 1000,
     name: Name = None,
+    search: Annotated[
+        str | None, typer.Option(help="`database` leaves vectors there; else they are read.")
+    ] = None,
+    ef_search: Annotated[
+        int | None, typer.Option(help="Effort of a search by the database's index; else exact.")
+    ] = None,
 ):
     """Answer over HTTP until Ctrl-C; OCRR_MEMORY_KEYS=name:secret,... says who may correct."""
     from ocrrlib.memory import Key
@@ -402,7 +416,10 @@ def memory_serve(
         raise InputError(f"{port} is no port: give a number up to 65535")
     keys = _secrets(os.environ.get("OCRR_MEMORY_KEYS", ""))
     signer = Key.read(os.environ["MEMORY_KEY"]) if "MEMORY_KEY" in os.environ else None
-    with opened(file, reader) as memory, _listening(host, port) as listener:
+    with (
+        opened(file, reader, search, ef_search) as memory,
+        _listening(host, port) as listener,
+    ):
         app = make_app(memory, keys, signer, remember)
         memory.embed(["this loads the encoder"])
         config = uvicorn.Config(

@@ -38,13 +38,13 @@ Name = Annotated[
 ]
 
 
-def opened(place, reader="substrate"):
+def opened(place, reader="substrate", search=None, ef_search=None):
     """The correction memory in a place where there is one."""
     from ocrrlib.memory import CorrectionMemory
 
     if not place.holds_memory():
         raise InputError(f"there is no memory in {place}: make it with `ocrr memory new`")
-    return CorrectionMemory.open(place, reader=reader)
+    return CorrectionMemory.open(place, reader=reader, search=search, ef_search=ef_search)
 
 
 def text_of(file):
