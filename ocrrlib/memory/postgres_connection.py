@@ -63,6 +63,7 @@ def connected(address: str, reads_only: bool) -> Connection:
         connect_timeout=NETWORK,
         client_encoding="UTF8",
         fallback_application_name="ocrr",
+        prepare_threshold=None,  # psycopg deallocates after a rollback, within a failed transaction
     )
     try:
         for name, value in settings.items():
