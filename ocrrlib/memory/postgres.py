@@ -130,16 +130,24 @@ class PostgresStore:
             yield
         finally:
             self._shown = None
-            with suppress(psycopg.Error):  # there is nothing to lose
-                self._link.connection.execute("COMMIT")
+            self._end("COMMIT")
 
     def _begun_to_read(self):
         """Begin to show one state; return its newest entry."""
         connection = self._link.connection
-        with connection.pipeline():
-            connection.execute(READ)
-            newest = connection.execute(self._link.statements.newest, binary=True)
+        try:
+            with connection.pipeline():
+                connection.execute(READ)
+                newest = connection.execute(self._link.statements.newest, binary=True)
+        except psycopg.Error:
+            self._end("ROLLBACK")  # or the connection would stay in a failed transaction
+            raise
         return newest.fetchone() or NOTHING
+
+    def _end(self, how):
+        """End a transaction that has nothing to lose."""
+        with suppress(psycopg.Error):
+            self._link.connection.execute(how)
 
     def _ask(self, query: Any, values: Iterable = ()) -> list[tuple]:
         """Return what the server replies to a query."""

@@ -37,7 +37,11 @@ class Write:
 
     def begun(self) -> bool:
         """Begin; False if another program writes for more than a moment."""
-        return self._begun_at_once() or self._begun_soon()
+        try:
+            return self._begun_at_once() or self._begun_soon()
+        except psycopg.Error:
+            self.undo()  # or the connection would stay in a failed transaction
+            raise
 
     def _begun_at_once(self):
         connection = self._link.connection
