@@ -36,7 +36,7 @@ from ocrrlib.memory.inputs import (
     word_of,
 )
 from ocrrlib.memory.keys import Key
-from ocrrlib.memory.ledger import Ledger
+from ocrrlib.memory.ledger import StoredLedger
 from ocrrlib.memory.location import located
 from ocrrlib.memory.past import Past
 from ocrrlib.memory.quorum import Quorum
@@ -95,7 +95,7 @@ class CorrectionMemory(AbstractContextManager):
             described()  # it may fail: before there is a file
         store = self._location.open(partial(new_about, self._location.name, described))
         self._vectors = Vectors(store.where, store.room)
-        self._ledger = Ledger(store, self._vectors)
+        self._ledger = StoredLedger(store, self._vectors)
         if encoder is not None:
             try:
                 self._check_encoder()

@@ -117,7 +117,7 @@ class PostgresStore:
         self.close()
 
     def close(self):
-        self._link.connection.close()
+        self._link.close()
 
     # Transactions
 
@@ -158,7 +158,7 @@ class PostgresStore:
         """Show what was shown before the connection was lost, if it is still the newest."""
         before = self._shown
         self._shown = self._begun_to_read()
-        if self._shown[1:] != before[1:]:
+        if self._shown[1:3] != before[1:3]:
             raise InputError(
                 f"the connection to {self.where} was lost, and others wrote meanwhile: try again"
             )
@@ -192,9 +192,11 @@ class PostgresStore:
             found = self._write.newest
         else:
             found = self._shown or self._link.done(self._link.newest)
-        table, place, hash = found
+        table, place, hash, may_have_triggers = found
         if table != self._link.table:
             raise self._link.replaced()
+        if may_have_triggers:
+            self._link.check_tables()
         if place is None:
             return size > 0
         return (place + 1, hash) != (size, newest)

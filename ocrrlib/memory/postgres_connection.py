@@ -20,7 +20,17 @@ SETTINGS = {
     "statement_timeout": f"{REPLY}s",
     "idle_in_transaction_session_timeout": f"{IDLE}s",
 }
-NOTHING = (None, None, None)  # table, place and hash of a newest entry
+SETS = ", ".join(
+    f"pg_catalog.set_config('{name}', %({name})s, false)"
+    for name in [*SETTINGS, "default_transaction_read_only"]
+)
+# A base may be set to say that what is not yet on disk is.
+SET = (
+    f"SELECT pg_catalog.current_setting('server_encoding'), {SETS}, "
+    "pg_catalog.set_config('synchronous_commit', pg_catalog.replace("
+    "pg_catalog.current_setting('synchronous_commit'), 'off', 'on'), false)"
+)
+NOTHING = (None, None, None, False)  # what is told of a newest entry if there is no memory
 
 _T = TypeVar("_T")
 
@@ -64,21 +74,13 @@ def connected(address: str, reads_only: bool) -> Connection:
         fallback_application_name="ocrr",
     )
     try:
-        for name, value in settings.items():
-            connection.execute("SELECT pg_catalog.set_config(%s, %s, false)", [name, value])
-        if _setting(connection, "synchronous_commit") == "off":
-            connection.execute("SET synchronous_commit = on")  # or what is told would not be kept
-        encoding = _setting(connection, "server_encoding")
+        encoding, *_ = connection.execute(SET, settings).fetchone() or [None]
         if encoding != "UTF8":
             raise psycopg.DatabaseError(f"its base holds words in {encoding}, not in UTF8")
     except BaseException:
         connection.close()
         raise
     return connection
-
-
-def _setting(connection, name):
-    return connection.execute("SELECT current_setting(%s)", [name]).fetchone()[0]
 
 
 class Link:
@@ -96,6 +98,7 @@ class Link:
         self.statements = Statements(name)
         self._address = address
         self._name = name
+        self._is_closed = False  # by its owner
         self.connection = connected(address, self.reads_only)
         try:
             if schema_of(self.connection, name) is None:
@@ -108,8 +111,13 @@ class Link:
             self.connection.close()
             raise
 
+    def close(self) -> None:
+        """Close the connection for good."""
+        self._is_closed = True
+        self.connection.close()
+
     def newest(self) -> tuple:
-        """Return the table, and place and hash of the newest entry."""
+        """Return table, place and hash of the newest entry, and whether there may be triggers."""
         found = self.connection.execute(self.statements.newest, binary=True).fetchone()
         return found or NOTHING
 
@@ -120,7 +128,8 @@ class Link:
             try:
                 return do()
             except psycopg.Error as error:
-                if not self.connection.is_lost(error) or time.monotonic() > until:
+                is_lost = self.connection.is_lost(error) and not self._is_closed
+                if not is_lost or time.monotonic() > until:
                     raise
             self.connect_again(until)
 
@@ -157,6 +166,10 @@ class Link:
         if not is_there or about_of(connection, self.statements, self._name) != self.about:
             raise self.replaced()
         self.table = self.newest()[0]  # another one, if it is on another server by now
+
+    def check_tables(self) -> None:
+        """Raise ``psycopg.DatabaseError`` unless the tables are as they were made."""
+        about_of(self.connection, self.statements, self._name)
 
     def replaced(self) -> InputError:
         """Return the error that the memory is not the one that was opened."""

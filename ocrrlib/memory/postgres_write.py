@@ -23,7 +23,7 @@ WAIT_LOCK = f"SELECT pg_advisory_xact_lock({LOCK}, %s::oid::integer)"
 class Write:
     """A write that excludes others by an advisory lock, until it is committed or undone.
 
-    ``newest`` is table, place and hash of the newest entry. A write whose commit may have been lost
+    ``newest`` is as ``Link.newest`` tells it. A write whose commit may have been lost
     with the connection is looked for by the commitment of its last entry. Until the write has an
     outcome, it has the lock: whoever gets that next sees which.
     """
@@ -81,7 +81,7 @@ class Write:
             self._first = rows[0].place
         self._commitments += b"".join([row.commitment for row in rows])
         self._pending = rows
-        self.newest = self._link.table, rows[-1].place, rows[-1].hash
+        self.newest = self._link.table, rows[-1].place, rows[-1].hash, False
 
     def erase(self, places: Iterable[int]) -> None:
         """Erase salt and content of entries."""
