@@ -36,8 +36,8 @@ def shown(answers):
 
 
 @pytest.fixture(scope="module")
-def base(server):
-    return server.address(server.new_base())
+def base(postgres):
+    return postgres.address(postgres.new_base())
 
 
 @pytest.fixture
@@ -197,10 +197,10 @@ def test_a_search_that_cannot_be_is_refused(base, how, why):
         CorrectionMemory.open(base, name="refused", **how)
 
 
-def test_vectors_in_a_file_or_without_pgvector_are_not_searched_there(server, tmp_path):
+def test_vectors_in_a_file_or_without_pgvector_are_not_searched_there(postgres, tmp_path):
     with pytest.raises(InputError, match="is a file"):
         CorrectionMemory.open(tmp_path / "m.sqlite", search="database")
-    plain = server.address(server.new_base(vector=False))
+    plain = postgres.address(postgres.new_base(vector=False))
     CorrectionMemory.open(plain, name="m").close()
     with pytest.raises(InputError, match="no pgvector"):
         CorrectionMemory.open(plain, name="m", search="database")

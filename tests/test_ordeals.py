@@ -4,7 +4,7 @@ import pytest
 
 from ocrrlib.memory import postgres_connection
 from tests import ordeals
-from tests.server import serving
+from tests.servers import serving
 
 
 def assert_kept(found):
@@ -24,23 +24,23 @@ def hurried(monkeypatch):
     monkeypatch.setattr(postgres_connection, "SETTINGS", postgres_connection.SETTINGS | limits)
 
 
-def test_a_silent_client_keeps_others_no_longer_than_its_limit(server, hurried):
-    assert ordeals.stuck(server, 1) == (1, 1)
+def test_a_silent_client_keeps_others_no_longer_than_its_limit(postgres, hurried):
+    assert ordeals.stuck(postgres, 1) == (1, 1)
 
 
-def test_a_locked_table_is_told_in_one_line(server, hurried):
-    assert ordeals.blocked(server, 1) == (1, 1)
+def test_a_locked_table_is_told_in_one_line(postgres, hurried):
+    assert ordeals.blocked(postgres, 1) == (1, 1)
 
 
-def test_clocks_that_differ_leave_entries_in_order_of_time(server):
-    found = ordeals.clocks(server, 2)
+def test_clocks_that_differ_leave_entries_in_order_of_time(postgres):
+    found = ordeals.clocks(postgres, 2)
     assert_kept(found)
     assert not found["late"]
 
 
 @pytest.mark.slow
-def test_killed_clients_lose_nothing_acknowledged(server):
-    found = ordeals.kills(server, 10)
+def test_killed_clients_lose_nothing_acknowledged(postgres):
+    found = ordeals.kills(postgres, 10)
     assert found["whole"] == 10
     assert_kept(found)
 
@@ -54,14 +54,14 @@ def test_a_server_stopped_at_once_loses_nothing_acknowledged():
 
 
 @pytest.mark.slow
-def test_a_network_that_delays_and_cuts_loses_nothing_acknowledged(server):
-    found = ordeals.network(server, 5, delay=0.01, cut=0.005)
+def test_a_network_that_delays_and_cuts_loses_nothing_acknowledged(postgres):
+    found = ordeals.network(postgres, 5, delay=0.01, cut=0.005)
     assert found["cuts"]
     assert_kept(found)
 
 
 @pytest.mark.slow
-def test_two_machines_that_are_cut_off_lose_nothing_acknowledged(server):
-    found = ordeals.machines(server, 8)
+def test_two_machines_that_are_cut_off_lose_nothing_acknowledged(postgres):
+    found = ordeals.machines(postgres, 8)
     assert found["cuts"]
     assert_kept(found)

@@ -40,20 +40,20 @@ MAY = {
 
 
 @pytest.fixture(scope="module")
-def base(server):
+def base(postgres):
     """Name of a base with a memory ``tickets`` and the roles."""
-    base = server.new_base()
-    with CorrectionMemory.open(server.address(base), name="tickets") as memory:
+    base = postgres.new_base()
+    with CorrectionMemory.open(postgres.address(base), name="tickets") as memory:
         memory.learn(X[:3], ["card", "pin", "card"])
-    with psycopg.connect(server.address(base)) as connection:
+    with psycopg.connect(postgres.address(base)) as connection:
         connection.execute((ROOT / "docs/examples/roles.sql").read_text())
     return base
 
 
 @pytest.fixture
-def address(server, base):
+def address(postgres, base):
     """Address of the base as a role sees it."""
-    return lambda role: server.address(base, f"ocrr_{role}")
+    return lambda role: postgres.address(base, f"ocrr_{role}")
 
 
 @pytest.mark.parametrize("what", WRITES)

@@ -29,7 +29,7 @@ from ocrrlib.memory.rows import FIELDS
 from studies.results import Study
 from tests import ordeals, races
 from tests.auditor import ALL, integrity, proofs, sql, tampering
-from tests.server import serving
+from tests.servers import serving
 
 MAYBE = "?"  # told of an entry before it is erased: afterwards it may be or not
 

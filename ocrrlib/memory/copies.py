@@ -4,7 +4,7 @@ from os import PathLike
 
 from ocrrlib.files import InputError
 from ocrrlib.memory.heads import Head
-from ocrrlib.memory.ledger import Broken, Ledger
+from ocrrlib.memory.ledger import Broken, StoredLedger
 from ocrrlib.memory.location import located
 from ocrrlib.memory.store import Location
 from ocrrlib.memory.verification import verify
@@ -21,10 +21,10 @@ def copy(source: str | PathLike | Location, target: str | PathLike | Location) -
     target = located(target)
     if not source.holds_memory():
         raise InputError(f"there is no memory in {source}: give another place")
-    with Ledger(source.open(str)) as ledger:
+    with StoredLedger(source.open(str)) as ledger:
         head = ledger.head()
         about = ledger.store.about
-        with Ledger(target.open(lambda: about.text)) as copied:
+        with StoredLedger(target.open(lambda: about.text)) as copied:
             if copied.store.about != about or len(copied):
                 raise InputError(f"there is a memory in {target} already: choose another place")
             with ledger.snapshot(), copied.transaction():

@@ -43,7 +43,7 @@ class Observer(Protocol):
         """Take verified rows, the next ones in order; an error stops the read or the write."""
 
 
-class Ledger(AbstractContextManager):
+class StoredLedger(AbstractContextManager):
     """A ledger in a store.
 
     Any thread may call the methods; what they wrote is durable when they return. ``observer`` is

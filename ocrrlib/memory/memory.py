@@ -36,7 +36,7 @@ from ocrrlib.memory.inputs import (
     word_of,
 )
 from ocrrlib.memory.keys import Key
-from ocrrlib.memory.ledger import Ledger
+from ocrrlib.memory.ledger import StoredLedger
 from ocrrlib.memory.location import located
 from ocrrlib.memory.past import Past
 from ocrrlib.memory.quorum import Quorum
@@ -107,7 +107,7 @@ class CorrectionMemory(AbstractContextManager):
         except BaseException:
             store.close()
             raise
-        self._ledger = Ledger(store, self._vectors)
+        self._ledger = StoredLedger(store, self._vectors)
         if encoder is not None:
             try:
                 self._check_encoder()

@@ -15,7 +15,7 @@ from ocrrlib.memory.inputs import (
     share_of,
     texts_and_vectors,
 )
-from ocrrlib.memory.ledger import Ledger
+from ocrrlib.memory.ledger import StoredLedger
 from ocrrlib.memory.vectors import Counted, Vectors
 
 
@@ -28,7 +28,7 @@ class Past:
     def __init__(
         self,
         size: int,
-        ledger: Ledger,
+        ledger: StoredLedger,
         vectors: Vectors,
         unit_rows: Callable[[list, np.ndarray | None], np.ndarray],
         reader: str,

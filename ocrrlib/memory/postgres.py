@@ -9,7 +9,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from ocrrlib.files import InputError
-from ocrrlib.memory.postgres_connection import NOTHING, Link, connected
+from ocrrlib.memory.postgres_connection import Link, connected
 from ocrrlib.memory.postgres_tables import has_index, make_index, schema_of, vacuumed
 from ocrrlib.memory.postgres_vectors import PostgresVectors
 from ocrrlib.memory.postgres_write import Write
@@ -119,7 +119,7 @@ class PostgresStore:
         self.close()
 
     def close(self):
-        self._link.connection.close()
+        self._link.close()
 
     # Transactions
 
@@ -134,15 +134,11 @@ class PostgresStore:
 
     def _begun_to_read(self):
         """Begin to show one state; return its newest entry."""
-        connection = self._link.connection
         try:
-            with connection.pipeline():
-                connection.execute(READ)
-                newest = connection.execute(self._link.statements.newest, binary=True)
+            return self._link.replies(f"{READ}; ")[-1]
         except psycopg.Error:
             self._end("ROLLBACK")  # or the connection would stay in a failed transaction
             raise
-        return newest.fetchone() or NOTHING
 
     def _end(self, how):
         """End a transaction that has nothing to lose."""
@@ -168,7 +164,7 @@ class PostgresStore:
         """Show what was shown before the connection was lost, if it is still the newest."""
         before = self._shown
         self._shown = self._begun_to_read()
-        if self._shown[1:] != before[1:]:
+        if self._shown[1:3] != before[1:3]:
             raise InputError(
                 f"the connection to {self.where} was lost, and others wrote meanwhile: try again"
             )
@@ -202,9 +198,11 @@ class PostgresStore:
             found = self._write.newest
         else:
             found = self._shown or self._link.done(self._link.newest)
-        table, place, hash = found
+        table, place, hash, may_have_triggers = found
         if table != self._link.table:
             raise self._link.replaced()
+        if may_have_triggers:
+            self._link.check_tables()
         if place is None:
             return size > 0
         return (place + 1, hash) != (size, newest)

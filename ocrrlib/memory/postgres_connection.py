@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import psycopg
 from psycopg.errors import _WaitTimeout
+from psycopg.sql import SQL
 
 from ocrrlib.files import InputError
 from ocrrlib.memory.postgres_tables import about_of, create, schema_of, statements_for
@@ -18,10 +19,23 @@ SETTINGS = {
     "search_path": "pg_catalog, pg_temp",  # no objects of the same names are meant
     "row_security": "off",  # an error where rows would be hidden
     "jit": "off",  # compiling takes longer than what is asked for
+    "tcp_keepalives_idle": "10",  # a machine that is gone is noticed, and its lock is free
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "3",
     "statement_timeout": f"{REPLY}s",
     "idle_in_transaction_session_timeout": f"{IDLE}s",
 }
-NOTHING = (None, None, None)  # table, place and hash of a newest entry
+SETS = ", ".join(
+    f"pg_catalog.set_config('{name}', %({name})s, false)"
+    for name in [*SETTINGS, "default_transaction_read_only"]
+)
+# A base may be set to say that what is not yet on disk is.
+SET = (
+    f"SELECT pg_catalog.current_setting('server_encoding'), {SETS}, "
+    "pg_catalog.set_config('synchronous_commit', pg_catalog.replace("
+    "pg_catalog.current_setting('synchronous_commit'), 'off', 'on'), false)"
+)
+NOTHING = (None, None, None, False)  # what is told of a newest entry if there is no memory
 
 _T = TypeVar("_T")
 
@@ -66,21 +80,13 @@ def connected(address: str, reads_only: bool) -> Connection:
         prepare_threshold=None,  # psycopg deallocates after a rollback, within a failed transaction
     )
     try:
-        for name, value in settings.items():
-            connection.execute("SELECT pg_catalog.set_config(%s, %s, false)", [name, value])
-        if _setting(connection, "synchronous_commit") == "off":
-            connection.execute("SET synchronous_commit = on")  # or what is told would not be kept
-        encoding = _setting(connection, "server_encoding")
+        encoding, *_ = connection.execute(SET, settings).fetchone() or [None]
         if encoding != "UTF8":
             raise psycopg.DatabaseError(f"its base holds words in {encoding}, not in UTF8")
     except BaseException:
         connection.close()
         raise
     return connection
-
-
-def _setting(connection, name):
-    return connection.execute("SELECT current_setting(%s)", [name]).fetchone()[0]
 
 
 class Link:
@@ -97,6 +103,7 @@ class Link:
         self.reads_only = about is None
         self._address = address
         self._name = name
+        self._is_closed = False  # by its owner
         self.connection = connected(address, self.reads_only)
         try:
             if schema_of(self.connection, name) is None:
@@ -110,10 +117,29 @@ class Link:
             self.connection.close()
             raise
 
+    def close(self) -> None:
+        """Close the connection for good."""
+        self._is_closed = True
+        self.connection.close()
+
     def newest(self) -> tuple:
-        """Return the table, and place and hash of the newest entry."""
+        """Return table, place and hash of the newest entry, and whether there may be triggers."""
         found = self.connection.execute(self.statements.newest, binary=True).fetchone()
         return found or NOTHING
+
+    def replies(self, statements: str) -> list[tuple]:
+        """Return the rows of statements sent in one message, and last the newest entry.
+
+        ``{table}`` in them is the number of the table.
+        """
+        text = SQL(statements)  # type: ignore[arg-type]
+        cursor = self.connection.execute(text.format(table=self.table) + self.statements.newest)
+        rows = []
+        while True:
+            if cursor.description:
+                rows.append(cursor.fetchone() or NOTHING)
+            if not cursor.nextset():
+                return rows
 
     def done(self, do: Callable[[], _T]) -> _T:
         """Return what ``do`` returns; it is done again if the connection is lost meanwhile."""
@@ -122,7 +148,8 @@ class Link:
             try:
                 return do()
             except psycopg.Error as error:
-                if not self.connection.is_lost(error) or time.monotonic() > until:
+                is_lost = self.connection.is_lost(error) and not self._is_closed
+                if not is_lost or time.monotonic() > until:
                     raise
             self.connect_again(until)
 
@@ -159,6 +186,10 @@ class Link:
         if not is_there or about_of(connection, self.statements, self._name) != self.about:
             raise self.replaced()
         self.table = self.newest()[0]  # another one, if it is on another server by now
+
+    def check_tables(self) -> None:
+        """Raise ``psycopg.DatabaseError`` unless the tables are as they were made."""
+        about_of(self.connection, self.statements, self._name)
 
     def replaced(self) -> InputError:
         """Return the error that the memory is not the one that was opened."""

@@ -108,9 +108,13 @@ class Statements:
         self.tables = of(TABLES if vector is None else f"{TABLES}{INLINE}")
         self.about = of("SELECT about FROM {schema}.about")
         self.say = of("INSERT INTO {schema}.about VALUES (%s)")
-        # The table's number tells it from another one of its name.
+        # The table's number tells it from another one of its name. Triggers and the like would
+        # change what is written or read: whether there may be any is told each time.
         self.newest = of(
-            "SELECT told.tableoid::bigint, newest.place, newest.hash FROM {schema}.about told "
+            "SELECT told.tableoid::bigint, newest.place, newest.hash, "
+            "(SELECT relhastriggers OR relhasrules OR relrowsecurity OR relhassubclass "
+            "FROM pg_class WHERE oid = {table}::regclass) "
+            "FROM {schema}.about told "
             "LEFT JOIN LATERAL (SELECT place, hash FROM {schema}.entries ORDER BY place DESC "
             "LIMIT 1) newest ON true LIMIT 1"
         )

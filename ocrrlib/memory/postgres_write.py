@@ -16,14 +16,19 @@ from ocrrlib.memory.tree import HASH
 
 MOMENT = "50ms"  # that a writer waits for others before threads that read get their turn
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
-TRY_LOCK = f"SELECT pg_try_advisory_xact_lock({LOCK}, %s::oid::integer)"
+# In one message, not in a pipeline, after which a server would not limit idle transactions
+AT_ONCE = f"{BEGIN}; SELECT pg_try_advisory_xact_lock({LOCK}, {{table}}::oid::integer); "
+SOON = (
+    f"{BEGIN}; SET LOCAL lock_timeout = '{MOMENT}'; "
+    f"SELECT pg_advisory_xact_lock({LOCK}, {{table}}::oid::integer); SET LOCAL lock_timeout = 0; "
+)
 WAIT_LOCK = f"SELECT pg_advisory_xact_lock({LOCK}, %s::oid::integer)"
 
 
 class Write:
     """A write that excludes others by an advisory lock, until it is committed or undone.
 
-    ``newest`` is table, place and hash of the newest entry. A write whose commit may have been lost
+    ``newest`` is as ``Link.newest`` tells it. A write whose commit may have been lost
     with the connection is looked for by the commitment of its last entry. Until the write has an
     outcome, it has the lock: whoever gets that next sees which.
     """
@@ -44,31 +49,19 @@ class Write:
             raise
 
     def _begun_at_once(self):
-        connection = self._link.connection
-        with connection.pipeline():
-            connection.execute(BEGIN)
-            lock = connection.execute(TRY_LOCK, [self._link.table])
-            newest = connection.execute(self._link.statements.newest, binary=True)
-        self.newest = newest.fetchone() or NOTHING
-        if lock.fetchone() == (True,):
+        lock, self.newest = self._link.replies(AT_ONCE)[-2:]
+        if lock == (True,):
             return True
-        connection.execute("ROLLBACK")
+        self._link.connection.execute("ROLLBACK")
         return False
 
     def _begun_soon(self):
         """Begin after those that came before."""
-        connection = self._link.connection
         try:
-            with connection.pipeline():
-                connection.execute(BEGIN)
-                connection.execute(f"SET LOCAL lock_timeout = '{MOMENT}'")
-                connection.execute(WAIT_LOCK, [self._link.table])
-                connection.execute("SET LOCAL lock_timeout = 0")
-                newest = connection.execute(self._link.statements.newest, binary=True)
+            self.newest = self._link.replies(SOON)[-1]
         except psycopg.errors.LockNotAvailable:
-            connection.execute("ROLLBACK")
+            self._link.connection.execute("ROLLBACK")
             return False
-        self.newest = newest.fetchone() or NOTHING
         return True
 
     def ask(self, query: Any, values: Iterable) -> list[tuple]:
@@ -85,7 +78,7 @@ class Write:
             self._first = rows[0].place
         self._commitments += b"".join([row.commitment for row in rows])
         self._pending = rows
-        self.newest = self._link.table, rows[-1].place, rows[-1].hash
+        self.newest = self._link.table, rows[-1].place, rows[-1].hash, False
 
     def erase(self, places: Iterable[int]) -> None:
         """Erase salt and content of entries."""
@@ -123,6 +116,7 @@ class Write:
             with self._link.connection.cursor() as cursor:
                 sent = map(self._link.statements.to_send, rows)
                 cursor.executemany(self._link.statements.insert, sent)
+            self._link.connection.execute("SELECT")  # for the limit: that was a pipeline
 
     @contextmanager
     def _undone_if_lost(self) -> Iterator[None]:

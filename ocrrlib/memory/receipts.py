@@ -34,7 +34,7 @@ from typing import NamedTuple, Self
 from ocrrlib.files import InputError
 from ocrrlib.memory.heads import Head
 from ocrrlib.memory.keys import Key
-from ocrrlib.memory.ledger import Ledger
+from ocrrlib.memory.ledger import StoredLedger
 from ocrrlib.memory.location import located
 from ocrrlib.memory.notes import from_base64, to_base64
 from ocrrlib.memory.store import Location
@@ -189,7 +189,7 @@ def _check_in(receipt, ledger):
             raise Refuted(f"entry {told_by} of {ledger.where} names another time or author")
 
 
-def receipt(ledger: Ledger, places: list[int], reason: str) -> Receipt:
+def receipt(ledger: StoredLedger, places: list[int], reason: str) -> Receipt:
     """Make the receipt of erased entries by their places, sealed, without a signature.
 
     Raises ``InputError`` if one of them was not erased, or they were erased by several authors.

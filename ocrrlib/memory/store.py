@@ -58,7 +58,7 @@ def read_about(rows: list[tuple]) -> About | None:
 
 
 class Store(Protocol):
-    """The database of one ledger, open; only ``Ledger`` calls it, a thread at a time.
+    """The database of one ledger, open; only ``StoredLedger`` calls it, a thread at a time.
 
     All methods may raise ``errors``, whose ``remedy`` is told, or ``InputError``.
     """

@@ -68,7 +68,7 @@ class Counted:
 
 
 class Vectors:
-    """All vectors of a file, and all acts; an ``Observer`` of a ``Ledger``.
+    """All vectors of a file, and all acts; an ``Observer`` of a ``StoredLedger``.
 
     ``held`` has the vectors with the labels that they were written with, whether they count or not.
     """

@@ -7,7 +7,7 @@ from ocrrlib.chain import Fault
 from ocrrlib.files import InputError
 from ocrrlib.memory.heads import Head
 from ocrrlib.memory.keys import Key
-from ocrrlib.memory.ledger import Broken, Ledger
+from ocrrlib.memory.ledger import Broken, StoredLedger
 from ocrrlib.memory.location import located
 from ocrrlib.memory.quorum import Quorum
 from ocrrlib.memory.store import Location
@@ -50,7 +50,7 @@ def verify(
     return None
 
 
-def inspect(location: Location, look: Callable[[Ledger], None]) -> None:
+def inspect(location: Location, look: Callable[[StoredLedger], None]) -> None:
     """Read a ledger as it is, and let ``look`` see it, perhaps more than once; nothing is written.
 
     Raises what ``look`` raises, ``Broken`` if it is not as it was written, or ``InputError`` if it
@@ -61,7 +61,7 @@ def inspect(location: Location, look: Callable[[Ledger], None]) -> None:
         attempt += 1
         before = location.last_change()
         try:
-            with location.verifying(), Ledger(location.open_to_read()) as ledger:
+            with location.verifying(), StoredLedger(location.open_to_read()) as ledger:
                 look(ledger)
             return
         except InputError:

@@ -12,7 +12,7 @@ from ocrrlib.memory.store import Undone, Unknown, deadline, repeated
 
 
 class Writable(Protocol):
-    """The part of ``ocrrlib.memory.ledger.Ledger`` that writes; ``size`` counts known entries."""
+    """The part of a ``StoredLedger`` that writes; ``size`` counts known entries."""
 
     @property
     def size(self) -> int: ...
@@ -55,7 +55,7 @@ class Writers:
         """Append entries; return their places once they are on disk.
 
         ``contents`` is called within the transaction, by any of the threads, and again if that was
-        undone. Raises what it raises, and as ``Ledger.transaction`` and ``append`` do.
+        undone. Raises what it raises, and as ``StoredLedger.transaction`` and ``append`` do.
         """
         own = Write(contents)
         self._waiting.append(own)

@@ -1,6 +1,7 @@
-"""A real PostgreSQL server, with pgvector, that can be stopped at once and started again."""
+"""PostgreSQL servers for tests, which stop and start, and SQL behind a memory's back."""
 
 import warnings
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -8,6 +9,17 @@ from tempfile import TemporaryDirectory
 
 import psycopg
 from psycopg.sql import SQL, Identifier
+
+
+@contextmanager
+def connection(place: str) -> Iterator[psycopg.Connection]:
+    """Connect to the base of a memory by its address; the memory's tables need no schema."""
+    address, _, name = place.partition("#")
+    with psycopg.connect(address, autocommit=True) as base:
+        if name:
+            base.execute("SELECT set_config('search_path', quote_ident(%s), false)", [name])
+        yield base
+
 
 SETTINGS = "max_connections = 200\nlogging_collector = off\nlog_min_messages = fatal\n"
 
