@@ -52,16 +52,20 @@ def client(what: str, address: str, queries: str, *effort: int) -> dict:
 
 def measure(address: str, n: int = ENTRIES, efforts: Iterable[int] = EFFORTS) -> pd.DataFrame:
     """A row per effort, 0 for exact search: how an index agrees with that, and what it costs."""
-    cell = cell_of(n)
-    costs = build(address, cell)
+    costs = build(address, cell_of(n))
+    return asked(address, n, efforts).assign(**costs)
+
+
+def asked(address: str, n: int, efforts: Iterable[int] = EFFORTS) -> pd.DataFrame:
+    """As ``measure``, of a memory that is built."""
     with tempfile.NamedTemporaryFile(suffix=".npy") as queries:
-        np.save(queries.name, cell.query_rows()[0])
+        np.save(queries.name, cell_of(n).query_rows()[0])
         exact = client("ask", address, queries.name)
         rows = [_compared(exact, exact, 0)]
         for effort in efforts:
             rows.append(_compared(client("ask", address, queries.name, effort), exact, effort))
         changed = client("change", address, queries.name)
-        costs |= changed | client("check", address, queries.name)
+        costs = changed | client("check", address, queries.name)
     costs["change_mb"] = changed["client_mb"]
     del costs["client_mb"]
     return pd.DataFrame(rows).assign(entries=n, **costs)
