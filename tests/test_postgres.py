@@ -1,8 +1,6 @@
 """A memory on a PostgreSQL server: lost connections, strangers' tables, names, copies."""
 
 import random
-import subprocess
-import sys
 from contextlib import contextmanager
 from secrets import token_hex
 
@@ -13,7 +11,6 @@ from test_memory import X, refused
 
 from ocrrlib import CorrectionMemory
 from ocrrlib.cli import main
-from ocrrlib.files import ROOT
 from ocrrlib.memory import Undone, Unknown, proven, verify
 from ocrrlib.memory.copies import copy
 from ocrrlib.memory.postgres_connection import Connection
@@ -62,16 +59,6 @@ def test_a_password_is_in_no_message(server):
             memory.predict(X[0])
     assert memory.path in str(caught.value)
     assert "secret" not in str(caught.value)
-
-
-def test_a_memory_needs_psycopg_only_on_a_server():
-    code = """import sys
-sys.modules["psycopg"] = None
-from ocrrlib import CorrectionMemory
-CorrectionMemory.open("postgresql://host/base", name="m")
-"""
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert "pip install 'ocrrlib[postgres]'" in done.stderr
 
 
 # Lost connections

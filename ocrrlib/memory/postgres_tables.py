@@ -13,7 +13,7 @@ from ocrrlib.memory.rows import FIELDS
 from ocrrlib.memory.store import About, read_about
 
 CONTENT = "salt", "label", "author", "text", "x", "act"
-LOCK = 0x6F637272  # the first number of the advisory lock; the second is the table's
+LOCK = 0x6F637272  # the first number of the advisory lock; the second is that of about
 TABLES = """
 CREATE SCHEMA {schema};
 CREATE TABLE {schema}.about (about text NOT NULL);
