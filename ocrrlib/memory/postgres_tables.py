@@ -7,7 +7,7 @@ never meant.
 
 from psycopg import Connection
 from psycopg.errors import DatabaseError, InsufficientPrivilege
-from psycopg.sql import SQL, Composed, Identifier, Literal
+from psycopg.sql import SQL, Identifier, Literal
 
 from ocrrlib.memory.rows import FIELDS
 from ocrrlib.memory.store import About, read_about
@@ -72,12 +72,15 @@ class Statements:
 
     def __init__(self, name: str):
         schema = Identifier(name)
+        table = Identifier(name, "entries").as_string()
 
-        def of(text: str) -> Composed:
-            fields = SQL(FIELDS)  # type: ignore[arg-type]
-            return SQL(text).format(  # type: ignore[arg-type]
-                schema=schema, fields=fields, table=Literal(Identifier(name, "entries").as_string())
+        def of(text: str) -> bytes:
+            query = SQL(text).format(  # type: ignore[arg-type]
+                schema=schema,
+                fields=SQL(FIELDS),
+                table=Literal(table),  # type: ignore[arg-type]
             )
+            return query.as_bytes()  # once, not at each call
 
         self.tables = of(TABLES)
         self.about = of("SELECT about FROM {schema}.about")
