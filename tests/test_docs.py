@@ -3,11 +3,14 @@
 import contextlib
 import doctest
 import io
+import os
 import re
 import shlex
+import subprocess
 import sys
 
 import pytest
+import yaml
 
 from ocrrlib.cli import main
 from ocrrlib.files import ROOT
@@ -25,6 +28,9 @@ NOT_EXECUTED = {
     "getting-started": ["pip install ."],
     "scale-out": ["dask scheduler", "make paper DASK=tcp://scheduler:8786"],
 }
+
+SERVER_TOOLS = ("createdb", "pg_dump", "pg_restore", "psql")
+SHOWN = {"check": True, "text": True, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
 
 
 def blocks(text):
@@ -45,6 +51,9 @@ def run_shell(text):
     progress = r"[^\n]*\d%\|[^\n]*\n|[.]{3} [^\n]* s\n"  # differs from run to run
     for line in text.replace("\\\n", " ").splitlines():
         program, *arguments = shlex.split(line, comments=True)
+        if program in SERVER_TOOLS:
+            said += subprocess.run([program, *arguments], **SHOWN).stdout
+            continue
         assert program == "ocrr", f"{line}: only ocrr can be run here"
         with (
             contextlib.redirect_stdout(io.StringIO()) as out,
@@ -101,6 +110,15 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.fixture
+def desk(postgres, monkeypatch):
+    """An empty base ``desk``, which programs find without being told of a server."""
+    monkeypatch.setenv("PGHOST", str(postgres.socket.parent))
+    monkeypatch.setenv("PGUSER", "postgres")
+    monkeypatch.setenv("PATH", f"{postgres.programs}{os.pathsep}{os.environ['PATH']}")
+    run_shell('createdb desk\npsql --quiet --command="CREATE EXTENSION vector" desk')
+
+
 @pytest.mark.parametrize(
     "page",
     [
@@ -108,7 +126,9 @@ def here(tmp_path, monkeypatch):
         for page in PAGES
     ],
 )
-def test_every_example_runs_and_prints_what_the_page_says(page, here):
+def test_every_example_runs_and_prints_what_the_page_says(page, here, request):
+    if page.stem == "scale-out":
+        request.getfixturevalue("desk")
     left = run_page(page.read_text(encoding="utf-8"))
     assert [block.splitlines()[0] for block in left] == NOT_EXECUTED.get(page.stem, [])
 
@@ -122,6 +142,12 @@ def test_the_example_of_the_readme_ranks_a_system_of_ten_lines_among_the_publish
     printed = run_python(example, {"__name__": "page"}, 0)
     assert "NearestMean" in printed and "ledger_lda" in printed
     assert sum(map(bool, example.splitlines())) <= 10
+
+
+def test_commands_of_the_compose_file_are_those_of_ocrr():
+    services = yaml.safe_load((ROOT / "docs/examples/compose.yml").read_text())["services"]
+    for name in ("one", "two"):
+        assert "70000 is no port" in run_shell(f"{services[name]['command']} --port 70000")
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda path: path.stem)
