@@ -19,6 +19,7 @@ from ocrrlib.files import ROOT
 SITE = "api claims figures index leaderboard live notebooks paper references tables".split()
 PAGES = [path for path in sorted((ROOT / "docs").glob("*.md")) if path.stem not in SITE]
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+BASE = "postgresql://desk@db.example/base"  # which is that of the tests, when they run
 # What needs a network, a cluster or another machine; whoever adds to it says so here.
 NOT_EXECUTED = {
     "service": [
@@ -127,9 +128,12 @@ def desk(postgres, monkeypatch):
     ],
 )
 def test_every_example_runs_and_prints_what_the_page_says(page, here, request):
+    text = page.read_text(encoding="utf-8")
     if page.stem == "scale-out":
         request.getfixturevalue("desk")
-    left = run_page(page.read_text(encoding="utf-8"))
+    if BASE in text:
+        text = text.replace(BASE, request.getfixturevalue("server"))
+    left = run_page(text)
     assert [block.splitlines()[0] for block in left] == NOT_EXECUTED.get(page.stem, [])
 
 
