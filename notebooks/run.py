@@ -30,7 +30,8 @@ OUTCOME = ("ENCODER", "SEEDS", "PROFILE", "BACKBONE", "BEYOND_SEEDS")
 OTHER = ("JOBS", "DASK", "SCALES", "LORA", "TIMES", "BEYOND")
 NOTEBOOK = (*OUTCOME, *OTHER, "OUT")  # parameters of a notebook
 GOAL = (*OUTCOME, *OTHER, "O")  # and of a goal of `make`, unless it is one of these
-TAKEN = {"embed": ("ENCODER",), "arxiv": OTHER, "paper/ocrr.pdf": OTHER}
+TAKEN = {"embed": ("ENCODER",), "arxiv": OTHER}
+TAKEN |= dict.fromkeys(("paper/ocrr.pdf", "paper/supplement.pdf"), OTHER)
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 # What an output widget shows stays with the client: telling the kernel, too, can lose the reply

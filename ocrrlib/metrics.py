@@ -208,7 +208,7 @@ def summarise(results: pd.DataFrame) -> pd.DataFrame:
     for level in LEVELS:
         last = last.join(corrections_to(results, level), on=RUN)
     groups = last.groupby(CELL, sort=False, observed=True)
-    columns = {"seeds": groups.size()}
+    columns: dict = {"seeds": groups.size()}
     for axis, name in AXES.items():
         if name in last:
             columns[axis] = groups[name].mean()
@@ -229,11 +229,12 @@ def by_cell(results: pd.DataFrame) -> dict[str, dict[str, dict[str, dict]]]:
     where no seed reached N %.
     """
     kept = ["novel", "novel_std", "original", "original_std", "corrections", "seeds"]
-    start = results[results["step"] == 0].groupby(CELL)[["novel_acc", "original_acc"]].mean()
+    first = results[results["step"] == 0]
+    start = first.groupby(CELL)[["novel_acc", "original_acc"]].mean().to_dict("index")
     cells: dict = {}
     for row in summarise(results).to_dict("records"):
         dataset, policy, system = (row[name] for name in CELL)
-        at_start = start.loc[dataset, policy, system]
+        at_start = start[dataset, policy, system]
         cell = {name: row[name] for name in kept}
         cell["entries"] = row["stored_entries"]
         cell["mb"] = row["storage_bytes"] / 1e6

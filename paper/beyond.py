@@ -3,13 +3,22 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from scipy.stats import kendalltau
 
 from ocrrlib.experiments import BEFORE, OURS
 from ocrrlib.metrics import AXES, final
-from paper.style import PALETTE, POLICY_TITLES, STYLES, WIDTH, family_colour, title_of
+from paper.style import (
+    PALETTE,
+    POLICY_TITLES,
+    STYLES,
+    WIDTH,
+    family_colour,
+    style_of,
+    title_of,
+)
 from studies.statistics import DATASET_POLICY, REFERENCE, t_intervals
 from studies.target import ALPHA, means
 
@@ -74,6 +83,17 @@ def verdicts(accuracies: pd.DataFrame) -> pd.DataFrame:
         row["reversed"] = int((found["hm"] * found["ausuc"] < 0).sum())
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def turned(accuracies: pd.DataFrame) -> pd.DataFrame:
+    """How many systems have each pair of verdicts against ``REFERENCE``.
+
+    Rows are verdicts by points (``hm``), columns by area (``ausuc``), both in the order above,
+    neither, below.
+    """
+    signs = sure(accuracies)
+    counts = pd.crosstab(signs["hm"], signs["ausuc"])
+    return counts.reindex(index=(1, 0, -1), columns=(1, 0, -1), fill_value=0)
 
 
 def even_rule(runs: pd.DataFrame, pairs: dict[str, str], other: str) -> pd.DataFrame:
@@ -184,6 +204,53 @@ def _area_marks(axes, rows, shift, mark):
         colour = family_colour(name)
         face = colour if p < ALPHA else "white"
         axes.scatter(x, y, s=11, marker=mark, edgecolor=colour, color=face, zorder=3)
+
+
+def knowledge_and_boldness(
+    curves: dict[str, np.ndarray], points: pd.DataFrame, grid: np.ndarray, counts: pd.DataFrame
+) -> Figure:
+    """The idea of the comparison: two systems on their curves, and verdicts that turn.
+
+    ``curves`` have original accuracy at each novel accuracy of ``grid``, by system; ``points``
+    original and novel accuracy of the same systems; ``counts`` are as ``turned`` returns them.
+    """
+    points = points.loc[[*curves]]
+    size = (WIDTH, 2.75)
+    figure, (left, right) = plt.subplots(1, 2, figsize=size, width_ratios=(1.5, 1))
+    for system, curve in curves.items():
+        colour, marker = style_of(system)
+        point = points.loc[system]
+        left.plot(curve, grid, color=colour)
+        left.scatter(*point, s=60, color=colour, marker=marker, edgecolor="white", zorder=3)
+        is_leftmost = point["original"] == points["original"].min()
+        shift, side = ((8, -24), "left") if is_leftmost else ((-8, -3), "right")
+        words = f"{system} answers here"
+        left.annotate(words, point, shift, textcoords="offset points", ha=side, color=colour)
+    _bolder(left, list(curves.values())[-1], grid)
+    left.set(xlabel="original accuracy", ylabel="novel accuracy", ylim=(0, 1))
+    left.margins(x=0.08)
+    names = ["above", "neither", "below"]
+    sns.heatmap(
+        counts, annot=True, fmt="d", cmap="Blues", cbar=False, square=True, ax=right, linewidths=1
+    )
+    right.set(xlabel="by area: what it knows", ylabel="by point: what it answers")
+    right.set_title(f"systems against the {REFERENCE}")
+    right.set_xticklabels(names)
+    right.set_yticklabels(names, rotation=90, va="center")
+    right.tick_params(length=0)
+    return figure
+
+
+def _bolder(axes, curve, grid):
+    """An arrow along a curve, the way that a system takes if it dares more."""
+    start, end = (np.searchsorted(grid, height) for height in (0.35, 0.75))
+    along = dict(arrowstyle="->", color="#606060", connectionstyle="arc3,rad=0.15")
+    away = 0.008  # from the curve
+    axes.annotate(
+        "", (curve[end] + away, grid[end]), (curve[start] + away, grid[start]), arrowprops=along
+    )
+    middle = (start + end) // 2
+    axes.annotate("bolder", (curve[middle] + 2 * away, grid[middle]), color="#606060")
 
 
 def _area_handles(marks):

@@ -1,4 +1,4 @@
-"""Make the paper: Markdown with live values in; PDF, HTML and a LaTeX bundle out.
+"""Make the paper and its supplement: Markdown with values in; PDF, HTML and a LaTeX bundle out.
 
     python -m paper.build [--out paper] [--formats pdf,html,arxiv]
 
@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 
 import jinja2
+import nbformat
 import typst
 
 from ocrrlib.files import ROOT, InputError, atomic, pick
@@ -31,6 +32,9 @@ NO_PROSE = (
     r"(?:§+|\b(?:[Ss]ection|[Tt]able|[Ff]igure|[Aa]ppendix)s?)"
     r"\s*(?:[A-Z]\b|\d)[\d.]*(?:(?:, | and |–)§?(?:[A-Z]\b|\d)[\d.]*)*"
 )
+DOCUMENTS = ("ocrr", "supplement")
+FORMATS = ("pdf", "html", "arxiv")
+BUNDLE = "ocrr-arxiv.tar.gz"
 DECIMAL = r"(?<![\w.-])\d[\d,]*\.\d+|(?<![\w.])\.\d+"
 
 
@@ -60,33 +64,56 @@ def read_table(
     columns: list[str] | None = None,
     size: str = "small",
     long: bool = False,
+    where: dict[str, str] | None = None,
+    id: str | None = None,
+    caption: str | None = None,
 ) -> str:
     """A table of ``paper/tables`` as pandoc Markdown, with the columns named.
 
-    InputError if the table or a column is unknown.
+    ``where`` keeps the rows that have these cells; references call it ``id``, by default its name,
+    and ``caption`` stands in place of its own. InputError if the table or a column is unknown, or
+    no row is left.
     """
     path = folder / f"{name}.md"
     if not path.is_file():
         raise InputError(f"unknown table {name!r}: a notebook must write it")
-    body, _, caption = path.read_text(encoding="utf-8").strip().partition("\n\n: ")
-    rows = [
+    body, _, own_caption = path.read_text(encoding="utf-8").strip().partition("\n\n: ")
+    words = " ".join((caption or own_caption).split())
+    head, rule, *rows = [
         [cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in body.splitlines()
     ]
-    heads = {head: place for place, head in enumerate(rows[0])}
-    places = [pick(f"column of {name}", column, heads) for column in columns or rows[0]]
-    lines = [f"| {' | '.join(row[place] for place in places)} |" for row in rows]
-    about = f"#tbl:{name} size={size}" + " long=yes" * long
-    return "\n".join(["", *lines, "", f": {' '.join(caption.split())} {{{about}}}", ""])
+    heads = {title: place for place, title in enumerate(head)}
+    places = [pick(f"column of {name}", column, heads) for column in columns or head]
+    for column, cell in (where or {}).items():
+        place = pick(f"column of {name}", column, heads)
+        rows = [row for row in rows if row[place] == cell]
+        if not rows:
+            raise InputError(f"no row of table {name!r} has {cell!r} in its column {column}")
+    shown = [[row[place] for place in places] for row in (head, rule, *rows)]
+    lines = [f"| {' | '.join(row)} |" for row in shown]
+    about = f"#tbl:{id or name} size={size} file={name}" + " long=yes" * long
+    return "\n".join(["", *lines, "", f": {words} {{{about}}}", ""])
 
 
-def expand(source: Path) -> str:
-    """The Markdown at ``source`` with its values and tables in.
+def expand(folder: Path) -> dict[str, str]:
+    """The Markdown of the documents in a folder, by name, with their values and tables in.
 
-    InputError if a value or table is unknown, a value is never used, or a result is typed by hand.
+    InputError if a value or table is unknown, a value is used in none of them, or a result is typed
+    by hand.
     """
+    entries = values.read(folder / "values")
+    used: set[str] = set()
+    sources = [folder / f"{name}.md" for name in DOCUMENTS]
+    made = {path.stem: _expanded(path, entries, used) for path in sources if path.is_file()}
+    for key in sorted(entries.keys() - used):
+        way_out = f"use it, or drop it from {entries[key]['notebook']}"
+        raise InputError(f"{sources[0]}: value {key!r} is never used: {way_out}")
+    return made
+
+
+def _expanded(source, entries, used):
+    """The Markdown of one document; the keys that it shows are added to ``used``."""
     text = source.read_text(encoding="utf-8")
-    entries = values.read(source.parent / "values")
-    used = set()
     typed = re.sub(
         NO_PROSE, lambda match: re.sub(r"[^\n]", " ", match[0]), text, flags=re.MULTILINE
     )
@@ -103,42 +130,47 @@ def expand(source: Path) -> str:
     )
     jinja = jinja2.Environment(undefined=keys(entries, used), keep_trailing_newline=True, **marks)
     try:
-        made = jinja.from_string(text).render(table=partial(read_table, source.parent / "tables"))
+        return jinja.from_string(text).render(table=partial(read_table, source.parent / "tables"))
     except (jinja2.TemplateError, InputError) as error:
         frames = traceback.extract_tb(error.__traceback__)
         line = next(
             frame.lineno for frame in frames if frame.filename in ("<template>", "<unknown>")
         )
         raise InputError(f"{source}, line {line}: {error}") from error
-    for key in sorted(entries.keys() - used):
-        way_out = f"use it, or drop it from {entries[key]['notebook']}"
-        raise InputError(f"{source}: value {key!r} is never used: {way_out}")
-    return made
+
+
+def makers(folder: Path) -> dict[str, str]:
+    """The notebook that makes a figure or a table, by its name: tags of cells say so."""
+    found = {}
+    for path in sorted(folder.glob("[0-9]*.ipynb")):
+        for cell in nbformat.read(path, as_version=4).cells:
+            found |= dict.fromkeys(cell.metadata.get("tags", []), path.stem)
+    return found
 
 
 def build(
-    source: Path | str = ROOT / "paper/ocrr.md",
+    folder: Path | str = ROOT / "paper",
     out: Path | str | None = None,
     formats: Sequence[str] = ("pdf",),
 ) -> dict[str, Path]:
-    """Write the paper in formats of ``pdf``, ``html`` and ``arxiv``; the path of each.
+    """Write the paper and its supplement in formats of ``pdf``, ``html`` and ``arxiv``.
 
-    Nothing is written if anything is wrong. Beside ``source``, a Markdown file, lie ``values/``,
-    ``tables/`` and ``references.bib``, and by default the paper.
+    Returns the path of each by its name. Nothing is written if anything is wrong. In ``folder`` lie
+    ``ocrr.md``, ``supplement.md``, ``values/``, ``tables/`` and ``references.bib``, and by default
+    what is made; notebooks lie beside it.
     """
-    makers = {
-        "pdf": (pdf, ".pdf"),
-        "html": (document.html, ".html"),
-        "arxiv": (bundle, "-arxiv.tar.gz"),
-    }
-    chosen = {name: pick("format", name, makers) for name in formats}
-    source = Path(source)
-    paper = document.parse(expand(source), source.parent)
-    made = {name: make(paper) for name, (make, _) in chosen.items()}
-    paths = {
-        name: Path(out or source.parent) / f"{source.stem}{suffix}"
-        for name, (_, suffix) in chosen.items()
-    }
+    folder = Path(folder)
+    chosen = {name: pick("format", name, dict.fromkeys(FORMATS, name)) for name in formats}
+    papers = document.parse(expand(folder), folder, makers(folder.parent / "notebooks"))
+    made = {}
+    for name, paper in papers.items():
+        if "pdf" in chosen:
+            made[f"{name}.pdf"] = pdf(paper)
+        if "html" in chosen:
+            made[f"{name}.html"] = document.html(paper)
+    if "arxiv" in chosen:
+        made[BUNDLE] = bundle(papers)
+    paths = {name: Path(out or folder) / name for name in made}
     for name, path in paths.items():
         with atomic(path) as temporary:
             temporary.write_bytes(made[name])
@@ -163,12 +195,15 @@ def pdf(paper: document.Document, **options) -> bytes | list[bytes]:
     return made
 
 
-def bundle(paper: document.Document) -> bytes:
-    """What arXiv takes: ``ocrr.tex`` and figures as a gzipped tar archive, in bytes."""
+def bundle(papers: dict[str, document.Document]) -> bytes:
+    """What arXiv takes: LaTeX of the documents and figures as a gzipped tar archive, in bytes."""
+    files = {}
+    for document_name, paper in papers.items():
+        files |= {name: (paper.root / name).read_bytes() for name in paper.images}
+        files[f"{document_name}.tex"] = document.latex(paper).encode()
     packed = io.BytesIO()
-    files = {name: (paper.root / name).read_bytes() for name in paper.images}
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for name, content in sorted((files | {"ocrr.tex": document.latex(paper).encode()}).items()):
+        for name, content in sorted(files.items()):
             about = tarfile.TarInfo(name)  # time, owner and mode are the same everywhere
             about.size = len(content)
             archive.addfile(about, io.BytesIO(content))

@@ -22,10 +22,11 @@ NUMERIC = re.compile(rf"({NUMBER}( [±→–] {NUMBER})?( \(\d+/\d+\))?(\s?%)?)|
 TEXT = 45  # characters from which on a column is running text, set in several lines
 WIDE = 80  # characters from which on a table's heads are broken into lines
 SPACE = "\N{NO-BREAK SPACE}"
+ELSEWHERE = "document:"  # before the target of a link to another of the documents
 
 
 class Document(NamedTuple):
-    """The paper: pandoc's tree, and names of images as paths from a folder."""
+    """The paper or its supplement: pandoc's tree, and names of images as paths from a folder."""
 
     tree: dict
     root: Path
@@ -49,18 +50,44 @@ def pandoc(text: str, *arguments: str | Path) -> str:
     return run.stdout.decode()
 
 
-def parse(text: str, folder: Path) -> Document:
-    """The document in Markdown text; figures and ``references.bib`` are found from ``folder``."""
-    tree = json.loads(pandoc(text, "-f", READER, "-t", "json"))
+def parse(
+    texts: dict[str, str], folder: Path, makers: dict[str, str] | None = None
+) -> dict[str, Document]:
+    """Documents in Markdown, by name, that refer to one another.
+
+    Figures and ``references.bib`` are found from ``folder``. ``makers`` names the notebook that
+    makes a figure or a table, by the name of its file.
+    """
+    trees = {
+        name: json.loads(pandoc(text, "-f", READER, "-t", "json")) for name, text in texts.items()
+    }
+    names = {name: number(tree) for name, tree in trees.items()}
+    ids = Counter(id for own in names.values() for id in own)
+    if twice := [id for id, n in ids.items() if n > 1]:
+        raise InputError(f"{twice[0]} is in more than one document: give one of them another id")
+    return {name: _settled(tree, name, names, folder, makers or {}) for name, tree in trees.items()}
+
+
+def _settled(tree, document, names, folder, makers):
+    """One of the documents, with references, citations and tables set."""
     images = []
-    names = number(tree)
+    places = {
+        id: (title, f"#{id}" if name == document else f"{ELSEWHERE}{name}#{id}")
+        for name, titles in names.items()
+        for id, title in titles.items()
+    }
 
     def settle(kind, content, *_):
         """Put links in place of references to numbered things; set images as wide as the text."""
         if kind == "Cite":
             id = content[0][0]["citationId"]
-            if id in names:
-                return pf.Link(["", ["reference"], []], [pf.Str(names[id])], [f"#{id}", ""])
+            if id in places:
+                title, target = places[id]
+                return pf.Link(["", ["reference"], []], [pf.Str(title)], [target, ""])
+        if kind in ("Figure", "Table"):
+            name = _file_name(kind, content)
+            if name in makers:
+                content[1][1][-1]["c"] += [pf.Space(), _maker(makers[name], name)]
         if kind == "Image":
             (_, _, options), _, target = content
             # From the folder above, where all formats look for it.
@@ -88,6 +115,27 @@ def parse(text: str, folder: Path) -> Document:
     return Document(pf.walk(tree, finish, "", {}), folder.parent, images)
 
 
+def _file_name(kind, content):
+    """Name of the files of a figure or a table, without their endings."""
+    if kind == "Table":
+        return dict(content[0][2]).get("file", "")
+    found = []
+
+    def visit(kind, content, *_):
+        if kind == "Image":
+            found.append(Path(content[2][0]).stem)
+
+    pf.walk(content[2], visit, "", {})
+    return found[0] if found else ""
+
+
+def _maker(notebook, name):
+    """A link to the cell of a notebook that makes a figure or a table, for the margin."""
+    words = [pf.Str("notebook"), pf.Str(SPACE), pf.Str(notebook.partition("_")[0])]
+    link = pf.Link(["", [], []], words, [f"notebooks/{notebook}.html#{name}", ""])
+    return pf.Span(["", ["maker"], []], [link])
+
+
 def inlines(blocks: list[dict]) -> list[dict]:
     """The text of paragraphs, as inline elements."""
     return [inline for block in blocks if block["t"] in ("Plain", "Para") for inline in block["c"]]
@@ -96,9 +144,11 @@ def inlines(blocks: list[dict]) -> list[dict]:
 def number(tree: dict) -> dict[str, str]:
     """Number sections, figures and tables in place, in headings and captions.
 
-    Returns what each is called, by its id.
+    Numbers of a document with ``numbers: S`` in its head begin with an S. Returns what each is
+    called, by its id.
     """
     names = {}
+    prefix = pf.stringify(tree["meta"].get("numbers", {}))
     counts = Counter()
     sections = []
 
@@ -110,14 +160,14 @@ def number(tree: dict) -> dict[str, str]:
                 sections.clear()
             sections[:] = (sections + [0] * level)[:level]
             sections[-1] += 1
-            first = chr(64 + sections[0]) if counts["Appendix"] else sections[0]
+            first = chr(64 + sections[0]) if counts["Appendix"] else f"{prefix}{sections[0]}"
             place = ".".join(map(str, [first, *sections[1:]]))
             names[id] = f"{'Appendix' if counts['Appendix'] else 'Section'}{SPACE}{place}"
             words[:0] = [pf.Str(f"{place}\N{EM SPACE}")]
         elif kind in ("Figure", "Table"):
             (id, *_), (_, caption), *_ = content
             counts[kind] += 1
-            names[id] = f"{kind}{SPACE}{counts[kind]}"
+            names[id] = f"{kind}{SPACE}{prefix}{counts[kind]}"
             caption[0]["c"][:0] = [pf.Strong([pf.Str(f"{names[id]}:")]), pf.Space()]
 
     pf.walk(tree["blocks"], visit, "", {})
@@ -296,8 +346,9 @@ def _write(paper, visit, writer, *arguments):
         "--syntax-highlighting=none",
         f"--template={TEMPLATES}/template.{suffix}",
     ]
+    tree = pf.walk(paper.tree, _linked(writer), "", {})
     return pandoc(
-        json.dumps(pf.walk(paper.tree, visit, "", {})),
+        json.dumps(pf.walk(tree, visit, "", {})),
         "-f",
         "json",
         "-t",
@@ -305,3 +356,23 @@ def _write(paper, visit, writer, *arguments):
         *options,
         *arguments,
     )
+
+
+def _linked(writer):
+    """What sets links to other documents, and to notebooks, as a format can have them."""
+
+    def visit(kind, content, *_):
+        if kind == "Link" and content[2][0].startswith(ELSEWHERE):
+            name, _, id = content[2][0].removeprefix(ELSEWHERE).partition("#")
+            target = f"{name}.html#{id}" if writer == "html" else f"{name}.pdf"
+            return pf.Link(content[0], content[1], [target, ""])
+        if kind == "Span" and "maker" in content[0][1] and writer != "html":
+            (link,) = content[1]
+            words = pf.stringify(link["c"][1])
+            parts = json.dumps([words, link["c"][2][0]], ensure_ascii=False)[1:-1]
+            if writer == "latex":
+                return pf.Str(f"({words})")
+            return pf.RawInline("typst", f"#metadata(({parts}))")
+        return None
+
+    return visit

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ocrrlib.files import ROOT, InputError, write_text
 from ocrrlib.runs import published
-from studies.statistics import measure
+from studies.statistics import measure, t_intervals
 
 FOLDER = ROOT / "paper/values"
 
@@ -97,21 +97,26 @@ def refresh(text: str) -> str:
 
     They are values between ``<!--{key}-->`` and ``<!---->``, and those of each system's row. These
     are means over seeds on Banking77, every mistake corrected: novel and original accuracy, their
-    harmonic mean, area, share of corrections that hold at the end, milliseconds of a correction and
-    the prediction after it, MB.
+    harmonic mean and area, each with half of its 95 % t-interval; share of corrections that hold at
+    the end, milliseconds of a correction and the prediction after it, MB.
     """
     entries = read()
     cell = published("beyond").query("dataset == 'banking77' and policy == 'oracle'")
-    columns = ["novel", "original", "hm", "ausuc", "holds", "storage_bytes"]
-    means = measure(cell).groupby("system")[columns].mean()
+    systems = measure(cell).groupby("system")
     costs = published("costs").query("dataset == 'banking77'").set_index("system")
     microseconds = costs["correct_median"] + costs["predict_median"]
 
     def row(match):
-        *shares, held = means.loc[match[2]]
-        numbers = [Value(mean) for mean in shares]
-        numbers += [Value(microseconds[match[2]] / 1e3, 2), Value(held / 1e6, 1)]
-        return "|".join([match[1], *(number.text for number in numbers), ""])
+        own = systems.get_group(match[2])
+        bounds = t_intervals(own[["novel", "original", "hm", "ausuc"]].T)
+        numbers = [
+            f"{Value(mean).text} ± {Value(high - mean).text}"
+            for mean, high in zip(bounds["mean"], bounds["high"])
+        ]
+        numbers.append(Value(own["holds"].mean()).text)
+        numbers.append(Value(microseconds[match[2]] / 1e3, 2).text)
+        numbers.append(Value(own["storage_bytes"].mean() / 1e6, 1).text)
+        return "|".join([match[1], *numbers, ""])
 
     text = re.sub(
         r"(<!--{(.+?)}-->).*?(<!---->)", lambda m: m[1] + show(m[2], entries) + m[3], text

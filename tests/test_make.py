@@ -213,7 +213,7 @@ def test_other_settings_write_into_a_folder_of_their_own():
     assert "build/variants" not in make("-n", "JOBS=1", "notebooks").stdout
 
 
-@pytest.mark.parametrize("goal", ["embed", "arxiv", "paper/ocrr.pdf"])
+@pytest.mark.parametrize("goal", ["embed", "arxiv", "paper/ocrr.pdf", "paper/supplement.pdf"])
 def test_a_goal_refuses_parameters_of_others(goal):
     check({"SEEDS": "0"}, ["paper", "lora", "figures/fig2_recovery.pdf"])
     with pytest.raises(InputError, match="unknown parameter 'SEEDS'"):

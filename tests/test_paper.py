@@ -8,12 +8,13 @@ import sys
 import tarfile
 from pathlib import Path
 
+import nbformat
 import pytest
 from bs4 import BeautifulSoup
 
 from ocrrlib.files import ROOT, InputError, write_text
 from paper import values
-from paper.build import build, expand, pdf
+from paper.build import build, expand, makers, pdf
 from paper.document import html, latex, parse, typst
 from paper.values import Value
 from tests.browser import browser, find
@@ -43,16 +44,21 @@ NUMBERS |= {
     "tbl:small": "Table 1",
     "tbl:claims": "Table 2",
 }
-NAMES = {"pdf": "ocrr.pdf", "html": "ocrr.html", "arxiv": "ocrr-arxiv.tar.gz"}
+DOCUMENTS = ("ocrr", "supplement")
+NAMES = [*(f"{name}.{kind}" for name in DOCUMENTS for kind in ("pdf", "html")), "ocrr-arxiv.tar.gz"]
+FORMATS = ["pdf", "html", "arxiv"]
 
 
 def write(folder):
-    """Write a small paper's source with all that it is made of; its path."""
+    """Write a small paper with all that it is made of; the path of its source."""
     shutil.copytree(SMALL, folder / "paper")
     (folder / "paper/tables/claims.md").write_text(CLAIMS)
     (folder / "figures").mkdir()
     for name in ("curves.pdf", "curves.png", "bars.pdf", "bars.png"):
         shutil.copy(ROOT / f"figures/vote_ablation{name[-4:]}", folder / "figures" / name)
+    cell = nbformat.v4.new_code_cell("draw()", metadata={"tags": ["curves", "small"]})
+    (folder / "notebooks").mkdir()
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), folder / "notebooks/03_draw.ipynb")
     values.write(VALUES, folder / "paper/values/01_notebook.json")
     return folder / "paper/ocrr.md"
 
@@ -63,15 +69,24 @@ def source(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def paper(tmp_path_factory):
-    source = write(tmp_path_factory.mktemp("small"))
-    return parse(expand(source), source.parent)
+def papers(tmp_path_factory):
+    folder = write(tmp_path_factory.mktemp("small")).parent
+    return parse(expand(folder), folder, makers(folder.parent / "notebooks"))
+
+
+@pytest.fixture(scope="module")
+def paper(papers):
+    return papers["ocrr"]
+
+
+def marked(document):
+    """A document as HTML, for Typst and for LaTeX."""
+    return html(document).decode(), typst(document), latex(document)
 
 
 @pytest.fixture(scope="module")
 def markup(paper):
-    """The paper as HTML, for Typst and for LaTeX."""
-    return html(paper).decode(), typst(paper), latex(paper)
+    return marked(paper)
 
 
 def change(source, old, new):
@@ -97,12 +112,17 @@ def change(source, old, new):
             '"Acuracy"]',
             "unknown column of small 'Acuracy' (did you mean 'Accuracy'?)",
         ),
+        (
+            '"Accuracy"]',
+            '"Accuracy"], where={"System": "none"}',
+            "no row of table 'small' has 'none'",
+        ),
     ],
 )
 def test_what_is_wrong_is_named_with_its_file_and_line(source, old, new, said):
     line = change(source, old, new)
     with pytest.raises(InputError, match=re.escape(f"{source}, line {line}: ")) as error:
-        expand(source)
+        expand(source.parent)
     assert said in str(error.value)
 
 
@@ -110,25 +130,33 @@ def test_what_is_wrong_is_named_with_its_file_and_line(source, old, new, said):
 def test_an_unknown_reference_or_citation_is_named(source, unknown):
     change(source, "The end.", f"The end of @{unknown}.")
     with pytest.raises(InputError, match=unknown):
-        parse(expand(source), source.parent)
+        parse(expand(source.parent), source.parent)
 
 
 def test_a_value_that_nobody_shows_is_named(source):
     values.write({"never.shown": 1}, source.with_name("values") / "02_other.json")
     with pytest.raises(InputError, match="'never.shown' is never used.*02_other"):
-        expand(source)
+        expand(source.parent)
+    supplement = source.with_name("supplement.md")
+    write_text(supplement, supplement.read_text() + "\n{{never.shown}}\n")
+    assert "never" not in expand(source.parent)["supplement"]
+
+
+def test_an_id_in_both_documents_is_named(source):
+    supplement = source.with_name("supplement.md")
+    write_text(supplement, supplement.read_text().replace("sec:details", "sec:deeper"))
+    with pytest.raises(InputError, match="sec:deeper is in more than one document"):
+        parse(expand(source.parent), source.parent)
 
 
 def test_a_failed_build_leaves_older_files_as_they_were(source, tmp_path):
     out = tmp_path / "out"
-    for name in NAMES.values():
+    for name in NAMES:
         write_text(out / name, "older")
     (tmp_path / "figures/bars.pdf").write_text("no PDF")  # nothing but Typst finds that out
     with pytest.raises(InputError, match="Typst"):
-        build(source, out, ["html", "arxiv", "pdf"])
-    assert {path.name: path.read_text() for path in out.iterdir()} == dict.fromkeys(
-        NAMES.values(), "older"
-    )
+        build(source.parent, out, ["html", "arxiv", "pdf"])
+    assert {path.name: path.read_text() for path in out.iterdir()} == dict.fromkeys(NAMES, "older")
 
 
 @pytest.mark.parametrize(
@@ -141,7 +169,7 @@ def test_a_table_that_cannot_be_set_is_named_with_a_way_out(source, table, said)
     )
     change(source, ', size="tiny", long=true', "")
     with pytest.raises(InputError, match=f"tbl:claims is {said}"):
-        build(source, formats=["pdf"])
+        build(source.parent, formats=["pdf"])
 
 
 def test_values_are_filled_in_everywhere(markup):
@@ -170,6 +198,32 @@ def test_numbers_and_references_are_the_same_in_all_formats(id, name, markup):
     else:
         assert re.search(rf'id="{id}".*?<figcaption><strong>{shown}:</strong>', page, re.DOTALL)
         assert rf"\textbf{{{marked}:}}" in bundled and f"#strong[{marked}:]" in printed
+
+
+def test_documents_refer_to_each_other_by_their_own_numbers(papers):
+    page, printed, bundled = marked(papers["supplement"])
+    assert '<a href="ocrr.html#sec:start" class="reference">Section\xa01</a>' in page
+    assert '#link("ocrr.pdf")[Figure~1]' in printed and r"\href{ocrr.pdf}{Figure~1}" in bundled
+    assert '<a href="#tbl:rows" class="reference">Table\xa0S1</a>' in page
+    assert (
+        '<a href="supplement.html#sec:details" class="reference">Section\xa0S1</a>'
+        in html(papers["ocrr"]).decode()
+    )
+
+
+def test_rows_are_chosen_by_their_cells(papers):
+    table = BeautifulSoup(html(papers["supplement"]), "html.parser").find(id="tbl:rows")
+    assert [row.td.text for row in table.tbody.find_all("tr")] == ["one_head"]
+
+
+def test_figures_and_tables_link_to_the_cells_that_make_them(papers):
+    page, printed, bundled = marked(papers["ocrr"])
+    made = BeautifulSoup(page, "html.parser")
+    for id, name in (("fig:curves", "curves"), ("tbl:small", "small")):
+        link = made.find(id=id).find(class_="maker").a
+        assert link["href"] == f"notebooks/03_draw.html#{name}" and link.text == "notebook\xa003"
+        assert f'"notebooks/03_draw.html#{name}"' in printed
+    assert bundled.count("(notebook~03)") == 2 and not made.find(id="fig:bars").find(class_="maker")
 
 
 def test_columns_are_chosen_numbers_set_to_the_right_and_long_tables_whole(paper, markup):
@@ -206,7 +260,7 @@ def test_the_page_asks_for_nothing_outside_and_can_be_read_by_everybody(markup):
 def test_on_a_phone_tables_scroll_within_their_boxes(source):
     with browser() as tab:
         tab.show(width=400, height=700)
-        tab.open(build(source, formats=["html"])["html"].as_uri())
+        tab.open(build(source.parent, formats=["html"])["ocrr.html"].as_uri())
         assert tab.errors == [] and all(url.startswith(("file:", "data:")) for url in tab.requests)
         assert tab.run("document.documentElement.scrollWidth") == 400
         assert tab.run(
@@ -216,7 +270,7 @@ def test_on_a_phone_tables_scroll_within_their_boxes(source):
 
 
 def test_the_bytes_depend_on_nothing_but_the_inputs(source, tmp_path):
-    first = build(source, tmp_path / "out", list(NAMES))
+    first = build(source.parent, tmp_path / "out", FORMATS)
     home = tmp_path / "home"
     write_text(home / "pandoc/default.csl", "no style")
     settings = {
@@ -226,37 +280,64 @@ def test_the_bytes_depend_on_nothing_but_the_inputs(source, tmp_path):
         "HOME": home,
         "XDG_DATA_HOME": home,
     }
-    program = f"from paper.build import build; build({str(source)!r}, 'new', {list(NAMES)})"
+    folder = str(source.parent)
+    program = f"from paper.build import build; build({folder!r}, 'new', {FORMATS})"
     subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, env=os.environ | settings, check=True
     )
-    for format, name in NAMES.items():
-        assert (tmp_path / "new" / name).read_bytes() == first[format].read_bytes()
-    with tarfile.open(first["arxiv"]) as archive:
+    assert first.keys() == {*NAMES}
+    for name, path in first.items():
+        assert (tmp_path / "new" / name).read_bytes() == path.read_bytes()
+    with tarfile.open(first["ocrr-arxiv.tar.gz"]) as archive:
         assert {(m.mtime, m.uid, m.gid, m.uname, m.gname, m.mode) for m in archive} == {
             (0, 0, 0, "", "", 0o644)
         }
-        assert archive.getnames() == ["figures/bars.pdf", "figures/curves.pdf", "ocrr.tex"]
+        figures = ["figures/bars.pdf", "figures/curves.pdf"]
+        assert archive.getnames() == [*figures, "ocrr.tex", "supplement.tex"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("real", [False, True], ids=["small", "ours"])
 def test_every_font_is_in_the_pdf_and_the_archive_compiles(real, source, tmp_path):
-    paths = build(ROOT / "paper/ocrr.md" if real else source, tmp_path / "out", list(NAMES))
+    paths = build(ROOT / "paper" if real else source.parent, tmp_path / "out", FORMATS)
     if shutil.which("pdffonts"):
-        fonts = subprocess.run(
-            ["pdffonts", paths["pdf"]], capture_output=True, text=True, check=True
-        ).stdout
-        assert all(line.split()[-5] == "yes" for line in fonts.splitlines()[2:])
+        for name in DOCUMENTS:
+            fonts = subprocess.run(
+                ["pdffonts", paths[f"{name}.pdf"]], capture_output=True, text=True, check=True
+            ).stdout
+            assert all(line.split()[-5] == "yes" for line in fonts.splitlines()[2:])
     if not shutil.which("pdflatex"):
         pytest.skip("the archive is compiled where there is pdflatex")
-    with tarfile.open(paths["arxiv"]) as packed:
+    with tarfile.open(paths["ocrr-arxiv.tar.gz"]) as packed:
         packed.extractall(tmp_path / "tex", filter="data")
-    for _ in range(2):
-        command = "pdflatex -interaction=nonstopmode -halt-on-error ocrr.tex"
-        run = subprocess.run(
-            command.split(), cwd=tmp_path / "tex", capture_output=True, text=True, errors="replace"
-        )
-        assert run.returncode == 0, run.stdout[-3000:]
-    log = (tmp_path / "tex/ocrr.log").read_text(errors="replace")
-    assert not re.search(r"undefined|multiply|Overfull \\hbox \(\d\d|Float too large", log)
+    for name in DOCUMENTS:
+        for _ in range(2):
+            command = f"pdflatex -interaction=nonstopmode -halt-on-error {name}.tex"
+            run = subprocess.run(
+                command.split(),
+                cwd=tmp_path / "tex",
+                capture_output=True,
+                text=True,
+                errors="replace",
+            )
+            assert run.returncode == 0, run.stdout[-3000:]
+        log = (tmp_path / f"tex/{name}.log").read_text(errors="replace")
+        assert not re.search(r"undefined|multiply|Overfull \\hbox \(\d\d|Float too large", log)
+
+
+def test_the_paper_is_short():
+    text = expand(ROOT / "paper")["ocrr"]
+    abstract = re.search(r"^abstract: \|\n((?:  .*\n)+)", text, re.MULTILINE)[1]
+    assert len(abstract.split()) <= 180
+    assert len(re.findall(r"\d[\d.,]*", abstract)) <= 6
+    assert len(re.findall(r"\{#fig:", text)) <= 6
+    assert len(re.findall(r"\{#tbl:", text)) <= 4
+
+
+@pytest.mark.slow
+def test_the_paper_without_its_references_has_at_most_twelve_pages():
+    folder = ROOT / "paper"
+    text = expand(folder)
+    text["ocrr"] = text["ocrr"].partition("# References")[0]
+    paper = parse(text, folder)["ocrr"]
+    assert len(pdf(paper, format="png", ppi=10)) <= 12

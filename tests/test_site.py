@@ -29,7 +29,7 @@ OUTPUTS = [
 ]
 PAGES = (
     *"index claims leaderboard live figures tables notebooks protocol map".split(),
-    *"api paper references ocrr search".split(),
+    *"api checklist paper references ocrr search".split(),
     *(f"notebooks/{name}" for name in BOOKS),
     "05_vote_ablation",
 )
@@ -52,7 +52,8 @@ def site(tmp_path_factory):
     for name in ("figures", "ocrrlib", "data", "CITATION.cff"):
         (source / name).symlink_to(ROOT / name)
     shutil.copytree(ROOT / "paper", source / "paper")
-    (source / "paper/ocrr.html").write_text(PAPER)
+    for name in ("ocrr", "supplement"):
+        (source / f"paper/{name}.html").write_text(PAPER)
     (source / "build/notebooks").mkdir(parents=True)
     for name in BOOKS:
         executed(ROOT / f"notebooks/{name}.ipynb", source / "build/notebooks")

@@ -101,7 +101,7 @@ def ranking(runs: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     for (system, source), own in runs.groupby(["system", "source"]):
-        row = {"system": system, "source": source, "seeds": len(own)}
+        row: dict = {"system": system, "source": source, "seeds": len(own)}
         for one in intervals(own).itertuples():
             row[one.metric] = one.mean
             row[f"{one.metric} low"] = one.low
@@ -186,8 +186,8 @@ class Evaluation:
         on published datasets only: of others it is not known that the texts are the same.
         """
         if isinstance(other, str):
-            of_name = dict(list(published_runs().groupby("system", sort=False)))
-            pick("published system", other, of_name)
+            names = published_runs()["system"].unique()
+            pick("published system", other, dict.fromkeys(names))
             published = self._published()
             their_runs = published[published["system"] == other]
         elif isinstance(other, Evaluation):
