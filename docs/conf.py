@@ -16,7 +16,8 @@ DOCS = Path(__file__).absolute().parent
 ROOT = DOCS.parent
 sys.path.insert(0, str(ROOT))
 
-from paper import leaderboard, live  # noqa: E402  found through the path above
+from ocrrlib.files import write_text  # noqa: E402  found through the path above
+from paper import gallery, leaderboard, live  # noqa: E402  found through the path above
 
 # Binder opens the repository at this address on GitHub: `repository-code` in CITATION.cff. Without
 # one, pages have no button for Binder.
@@ -61,20 +62,37 @@ autodoc_preserve_defaults = True
 
 
 def copy_notebooks():
-    """Copy executed notebooks into the source tree, without widgets; make an HTML file of each."""
+    """Copy executed notebooks into the source tree, without widgets; make an HTML file of each.
+
+    Cells that make a figure or a table get an anchor of its name.
+    """
     shutil.rmtree(DOCS / "notebooks", ignore_errors=True)
     (DOCS / "notebooks").mkdir()
-    for path in (ROOT / "build/notebooks").glob("[0-9]*.ipynb"):
+    names = gallery.artefacts(ROOT)
+    cards = []
+    for path in sorted((ROOT / "build/notebooks").glob("[0-9]*.ipynb")):
         notebook = nbformat.read(path, as_version=4)
         notebook.metadata.pop("widgets", None)
         for outputs in (cell.outputs for cell in notebook.cells if cell.cell_type == "code"):
             outputs[:] = [output for output in outputs if WIDGET not in output.get("data", {})]
+        cards.append(gallery.card(path.stem, notebook))
+        gallery.add_places(notebook, names)
         nbformat.write(notebook, DOCS / "notebooks" / path.name)
+    write_gallery(cards)
     copies = sorted((DOCS / "notebooks").glob("*.ipynb"))
     subprocess.run(
         [sys.executable, *NBCONVERT, "--output-dir", ROOT / "build/html", *copies],
         check=True,
     )
+
+
+def write_gallery(cards):
+    """Write the gallery of notebooks, for their page to include, and its thumbnails."""
+    for card in cards:
+        if card.figure:
+            gallery.write_thumbnail(card.figure, DOCS / f"made/static/thumbnails/{card.name}.png")
+    page = gallery.page(cards, "_static/thumbnails")
+    write_text(DOCS / "made/gallery.html", page)
 
 
 def write_table(name, frame, columns):

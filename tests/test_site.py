@@ -116,6 +116,15 @@ def test_a_notebook_opens_in_jupyterlab_and_as_one_file(name, site, pages):
     )
 
 
+def test_the_gallery_leads_to_every_notebook_and_a_figure_or_table_to_the_cell_that_makes_it(
+    site, pages
+):
+    links = pages[site / "notebooks.html"][0]
+    assert {f"notebooks/{name}.html" for name in BOOKS} <= {*links}
+    anchors = pages[site / "notebooks/05_vote_ablation.html"][1]
+    assert {"vote_ablation", "table_vote_ablation", "table_ties"} <= anchors
+
+
 @pytest.mark.parametrize("repository", [None, "someone/their.fork"])
 def test_a_notebook_opens_in_binder_if_the_repository_is_known(repository, tmp_path):
     (tmp_path / "docs").mkdir()
