@@ -91,9 +91,7 @@ def claims(rows: list[dict]) -> str:
 
 def _numbers(block, columns):
     """Means with half of their intervals, by title."""
-    return {
-        title: halves(block, name, *SCALES.get(title, ())) for title, name in columns.items()
-    }
+    return {title: halves(block, name, *SCALES.get(title, ())) for title, name in columns.items()}
 
 
 def _claim(row):
@@ -104,11 +102,11 @@ def _claim(row):
 
 def _found(checks):
     """What each check found, a line each."""
-    lines = [
-        f"<div><b>{title}</b> {SIGNS[checks[kind]['verdict']]} {escape(checks[kind]['found'])}</div>"
-        for kind, title in KINDS.items()
-        if kind in checks
-    ]
+    lines = []
+    for kind, title in KINDS.items():
+        if kind in checks:
+            sign = SIGNS[checks[kind]["verdict"]]
+            lines.append(f"<div><b>{title}</b> {sign} {escape(checks[kind]['found'])}</div>")
     return "".join(lines)
 
 
