@@ -49,8 +49,8 @@ FIRST := 02_full_sweep  # others wait for it
 EXECUTED := $(patsubst %,$(NB)/%.ipynb,$(FIRST) $(filter-out $(FIRST),$(NOTEBOOKS)))
 
 .DEFAULT_GOAL := help
-.PHONY: help paper notebooks site arxiv lora scale compute beyond products leaderboard check test test-slow verify lab \
-	bench torture embed clean settings active
+.PHONY: help paper notebooks site arxiv metadata lora scale compute beyond products leaderboard check test test-slow \
+	verify lab bench torture embed clean settings active
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 13
@@ -64,6 +64,7 @@ settings: $(READY)
 
 # What notebooks read that others make.
 R := $(O)data/results
+$(NB)/01_embed.ipynb: $(patsubst %,data/embeddings/%.$(d.ENCODER).safetensors,banking77 clinc150 hwu64)
 $(NB)/03_storage_pareto.ipynb: $(R)/full_sweep.parquet
 $(NB)/04_lora.ipynb: $(R)/storage_pareto.parquet
 $(NB)/15_headline.ipynb: $(R)/full_sweep.parquet $(R)/storage_pareto.parquet $(NB)/04_lora.ipynb
@@ -82,9 +83,18 @@ $(eval $(call reads,10_streams,streams))
 $(eval $(call reads,12_explore,beyond))
 $(eval $(call reads,13_correction_memory,memory))
 $(eval $(call reads,14_label_names,names))
+$(eval $(call reads,15_headline,lora))
 $(eval $(call reads,16_products,beyond costs product_claims products))
 $(eval $(call reads,17_known_in_stream,mixed))
 $(eval $(call reads,18_when_not_to_answer,abstention))
+
+# What is shown as published, by the target that runs it again.
+published.lora := lora parameters
+published.scale := scale scale_costs ledger_search race
+published.compute := costs growth
+published.beyond := $(BEYOND_FILES) boldness elsewhere streams names mixed abstention
+published.products := products product_claims
+published.torture := memory
 
 # What each notebook makes: made(notebook, results, figures, tables); and values, unless it quotes none.
 UNQUOTED := 15_headline
@@ -132,6 +142,9 @@ site: paper  ## build the website in build/site, and each notebook as one HTML f
 	@$(PY) -m sphinx -W --keep-going -q -b html docs build/site
 	@echo build/site/index.html
 
+metadata: $(READY)  ## describe code, data and results for machines: CodeMeta, Zenodo, RO-Crate, Croissant
+	@$(PY) -m paper.metadata
+
 # What takes long or measures time is shown as published; these run it again, and go on after a stop.
 lora: settings  ## run LoRA again (hours on a CPU)
 	@$(RUN) LORA=live notebooks/04_lora.ipynb $(NB)/04_lora.ipynb
@@ -175,7 +188,11 @@ endif
 test: $(READY)  ## run the tests, about 3 minutes
 	@$(PY) -m pytest -n logical --maxprocesses 4 --dist worksteal -m "not slow"
 
-test-slow: $(READY)  ## run the tests that need a browser, LaTeX, LoRA, Dask or whole notebooks, about 15 minutes
+# cffconvert needs an older jsonschema than JupyterLab, and an environment of its own.
+CITATION := build/citation
+CITATION_READY := $(CITATION)/ready-$(shell cksum tests/citation.lock | cut -d ' ' -f 1)
+
+test-slow: $(READY) $(CITATION_READY)  ## run the tests that need a browser, LaTeX, LoRA, Dask or whole notebooks, about 15 minutes
 	@$(PY) -m pytest -n logical --maxprocesses 4 --dist worksteal -m slow
 
 lab: $(READY)  ## open the notebooks in JupyterLab, at the correction desk
@@ -207,8 +224,13 @@ active:
 	@rm -f .venv/ready-*
 	@touch $@
 
-$(BENCH)/ready-%: | $(READY)
-	$(PY) -m venv $(BENCH)
-	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -r studies/products.lock
-	@rm -f $(BENCH)/ready-*
-	@touch $@
+# An environment of its own: own(folder, lock).
+define own
+$1/ready-%: | $(READY)
+	$(PY) -m venv $1
+	$1/bin/python -m pip install --quiet --disable-pip-version-check -r $2
+	@rm -f $1/ready-*
+	@touch $$@
+endef
+$(eval $(call own,$(BENCH),studies/products.lock))
+$(eval $(call own,$(CITATION),tests/citation.lock))

@@ -66,16 +66,19 @@ def read_table(
     long: bool = False,
     where: dict[str, str] | None = None,
     id: str | None = None,
+    caption: str | None = None,
 ) -> str:
     """A table of ``paper/tables`` as pandoc Markdown, with the columns named.
 
-    ``where`` keeps the rows that have these cells; references call it ``id``, by default its name.
-    InputError if the table or a column is unknown, or no row is left.
+    ``where`` keeps the rows that have these cells; references call it ``id``, by default its name,
+    and ``caption`` stands in place of its own. InputError if the table or a column is unknown, or
+    no row is left.
     """
     path = folder / f"{name}.md"
     if not path.is_file():
         raise InputError(f"unknown table {name!r}: a notebook must write it")
-    body, _, caption = path.read_text(encoding="utf-8").strip().partition("\n\n: ")
+    body, _, own_caption = path.read_text(encoding="utf-8").strip().partition("\n\n: ")
+    words = " ".join((caption or own_caption).split())
     head, rule, *rows = [
         [cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in body.splitlines()
     ]
@@ -89,7 +92,7 @@ def read_table(
     shown = [[row[place] for place in places] for row in (head, rule, *rows)]
     lines = [f"| {' | '.join(row)} |" for row in shown]
     about = f"#tbl:{id or name} size={size} file={name}" + " long=yes" * long
-    return "\n".join(["", *lines, "", f": {' '.join(caption.split())} {{{about}}}", ""])
+    return "\n".join(["", *lines, "", f": {words} {{{about}}}", ""])
 
 
 def expand(folder: Path) -> dict[str, str]:
