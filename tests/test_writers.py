@@ -112,7 +112,7 @@ def corrected_at_once(memory, path, statements):
 
 @pytest.mark.parametrize("failing", [False, True])
 def test_right_corrections_are_stored_once_and_wrong_ones_are_refused(path, monkeypatch, failing):
-    from ocrrlib.memory import file
+    from ocrrlib.memory import sqlite as file
 
     statements = []
 
@@ -161,7 +161,7 @@ def test_other_threads_are_answered_while_a_correction_waits_for_another_program
 
 
 def test_a_correction_that_gave_up_is_not_stored_later(path, monkeypatch):
-    monkeypatch.setattr("ocrrlib.memory.database.PATIENCE", 0)
+    monkeypatch.setattr("ocrrlib.memory.store.PATIENCE", 0)
     with CorrectionMemory.open(path) as memory:
         with being_written(path), pytest.raises(InputError, match="locked"):
             memory.correct(X[2], "given up")
