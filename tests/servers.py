@@ -52,6 +52,11 @@ class Server:
         pgexec("pg_ctl", stop, bin_path=server.bin_path, user=server.system_user)
 
     @property
+    def programs(self) -> Path:
+        """Folder of PostgreSQL's programs."""
+        return Path(self._server.bin_path)
+
+    @property
     def socket(self) -> Path:
         """Path of the socket."""
         return Path(self._server.get_postmaster_info().socket_dir, ".s.PGSQL.5432")

@@ -5,12 +5,15 @@ import doctest
 import io
 import re
 import shlex
+import shutil
+import subprocess
 import sys
 
 import pytest
 
 from ocrrlib.cli import main
 from ocrrlib.files import ROOT
+from tests.server import serving
 
 # What Sphinx fills in.
 SITE = "api claims figures index leaderboard live notebooks paper references tables".split()
@@ -23,8 +26,13 @@ NOT_EXECUTED = {
         '$ curl localhost:8000/predict -d \'{"text": "my PIN is gone"}\'',
     ],
     "getting-started": ["pip install ."],
-    "scale-out": ["dask scheduler", "make paper DASK=tcp://scheduler:8786"],
+    "scale-out": [
+        "dask scheduler",
+        "make paper DASK=tcp://scheduler:8786",
+        "docker compose --file docs/examples/compose.yml up",
+    ],
 }
+POSTGRES = ("createdb", "pg_dump", "pg_restore", "psql")  # programs that come with a server
 
 
 def blocks(text):
@@ -45,6 +53,10 @@ def run_shell(text):
     progress = r"[^\n]*\d%\|[^\n]*\n|[.]{3} [^\n]* s\n"  # differs from run to run
     for line in text.replace("\\\n", " ").splitlines():
         program, *arguments = shlex.split(line, comments=True)
+        if program in POSTGRES:
+            run = subprocess.run([program, *arguments], check=True, stdout=subprocess.PIPE)
+            said += run.stdout.decode()
+            continue
         assert program == "ocrr", f"{line}: only ocrr can be run here"
         with (
             contextlib.redirect_stdout(io.StringIO()) as out,
@@ -55,6 +67,16 @@ def run_shell(text):
         said += out.getvalue() + re.sub(progress, "", err.getvalue())
         said += f"exit status {ended.value.code}\n" if ended.value.code else ""
     return said
+
+
+def on_server(text, server):
+    """A page whose addresses are those of a server that runs here."""
+
+    def address(match):
+        user = "postgres" if match["user"] == "owner" else match["user"]
+        return server.address(match["base"], user)
+
+    return re.sub(r"postgresql://(?P<user>\w+)@db\.example/(?P<base>\w+)", address, text)
 
 
 def run_page(text):
@@ -108,8 +130,15 @@ def here(tmp_path, monkeypatch):
         for page in PAGES
     ],
 )
-def test_every_example_runs_and_prints_what_the_page_says(page, here):
-    left = run_page(page.read_text(encoding="utf-8"))
+def test_every_example_runs_and_prints_what_the_page_says(page, here, monkeypatch):
+    text = page.read_text(encoding="utf-8")
+    with contextlib.ExitStack() as stack:
+        if "@db.example/" in text:
+            server = stack.enter_context(serving())
+            monkeypatch.setenv("PATH", str(server.programs), prepend=":")
+            shutil.copy(ROOT / "docs/examples/roles.sql", here)
+            text = on_server(text, server)
+        left = run_page(text)
     assert [block.splitlines()[0] for block in left] == NOT_EXECUTED.get(page.stem, [])
 
 
