@@ -13,7 +13,7 @@ import pytest
 
 from ocrrlib.cli import main
 from ocrrlib.files import ROOT
-from tests.server import serving
+from tests.servers import serving
 
 # What Sphinx fills in.
 SITE = "api claims figures index leaderboard live notebooks paper references tables".split()
