@@ -53,8 +53,8 @@ class Server:
 
     @property
     def programs(self) -> Path:
-        """Folder of PostgreSQL's programs."""
-        return Path(self._server.bin_path)
+        """Folder of ``psql``, ``pg_dump`` and others."""
+        return self._server.bin_path
 
     @property
     def socket(self) -> Path:

@@ -267,7 +267,7 @@ def test_a_witness_cosigns_what_extends_the_last_head_seen_and_names_a_fork(tmp_
             fork.prove_extension(noted)
 
 
-@pytest.fixture(scope="module", params=["file", "server"])
+@pytest.fixture(scope="module", params=["file", pytest.param("server", marks=pytest.mark.slow)])
 def intact(request, tmp_path_factory):
     """A memory with its entries and heads, in a file or on a server."""
     if request.param == "file":

@@ -486,7 +486,10 @@ def write_many(path, writer):
     return written
 
 
-def test_threads_and_processes_write_and_read_the_same_file(place):
+@pytest.mark.parametrize(
+    "place", ["file", pytest.param("server", marks=pytest.mark.slow)], indirect=True
+)
+def test_threads_and_processes_write_and_read_the_same_memory(place):
     with (
         CorrectionMemory.open(place) as early,
         ProcessPoolExecutor(2, get_context("spawn")) as processes,

@@ -417,7 +417,7 @@ def server_rows():
             yield from kept(test, found)
         for trouble in ({"delay": 0.05}, {"cut": 0.002}, {"drop": 0.001}):
             (kind,) = trouble
-            found = ordeals.network(server, 120, **trouble)
+            found = ordeals.network(server, 60, **trouble)
             yield from kept(f"PostgreSQL, a network that {kind}s", found)
         found = ordeals.machines(server, 60)
         yield from kept("PostgreSQL, two machines cut off in turn", found)

@@ -68,7 +68,8 @@ def _checked(name):
     if not name:
         raise InputError("a base may hold several memories: give the name of one")
     size = len(str(name).encode(errors="replace"))
-    if not 0 < size <= LONGEST_NAME or "\0" in name or name.startswith("pg_"):
+    is_odd = {*"\0%"} & {*name} or name.startswith("pg_")  # to the server, or to its driver
+    if not 0 < size <= LONGEST_NAME or is_odd:
         raise InputError(f"{name!r} is no name of a memory: give a word of 1 to 63 bytes")
     return str(name)
 

@@ -6,7 +6,6 @@ from typing import Any, TypeVar
 
 import psycopg
 from psycopg.errors import _WaitTimeout
-from psycopg.sql import SQL
 
 from ocrrlib.files import InputError
 from ocrrlib.memory.postgres_tables import about_of, create, schema_of, statements_for
@@ -132,8 +131,8 @@ class Link:
 
         ``{table}`` in them is the number of the table.
         """
-        text = SQL(statements)  # type: ignore[arg-type]
-        cursor = self.connection.execute(text.format(table=self.table) + self.statements.newest)
+        text = statements.format(table=self.table).encode()
+        cursor = self.connection.execute(text + self.statements.newest)
         rows = []
         while True:
             if cursor.description:

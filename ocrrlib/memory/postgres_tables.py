@@ -19,7 +19,7 @@ from ocrrlib.memory.rows import FIELDS, Row
 from ocrrlib.memory.store import About, read_about
 
 CONTENT = "salt", "label", "author", "text", "x", "act"
-LOCK = 0x6F637272  # the first number of the advisory lock; the second is the table's
+LOCK = 0x6F637272  # the first number of the advisory lock; the second is that of about
 TABLES = """
 CREATE SCHEMA {schema};
 CREATE TABLE {schema}.about (about text NOT NULL);
@@ -95,7 +95,7 @@ class Statements:
             shown = FIELDS.replace("x,", "{vector}.vector_send(x),")
             x = SQL("{}.vector").format(Identifier(vector))
 
-        def of(text: str) -> Composed:
+        def of(text: str) -> bytes:
             names = {
                 "schema": self._schema,
                 "vector": Identifier(vector or ""),
@@ -103,7 +103,8 @@ class Statements:
                 "table": Literal(Identifier(name, "entries").as_string()),
             }
             text = text.replace("{shown}", shown).replace("{fields}", FIELDS)
-            return SQL(text).format(**names)  # type: ignore[arg-type]
+            query = SQL(text).format(**names)  # type: ignore[arg-type]
+            return query.as_bytes()  # once, not at each call
 
         self.tables = of(TABLES if vector is None else f"{TABLES}{INLINE}")
         self.about = of("SELECT about FROM {schema}.about")
