@@ -10,6 +10,7 @@ import pytest
 from ocrrlib import CorrectionMemory
 from ocrrlib.files import InputError
 from ocrrlib.memory import remote
+from studies import database_scale
 
 CLASSES = 12
 NUMBERS = count()  # of memories
@@ -222,3 +223,14 @@ def test_other_indexes_and_types_are_refused(indexed, change):
             connection.execute(statement)
     with pytest.raises(InputError, match="tables were changed"):
         CorrectionMemory.open(**where)
+
+
+@pytest.mark.slow
+def test_the_study_of_scale_measures_a_memory_from_a_client_of_its_own(postgres):
+    address = postgres.address(postgres.new_base())
+    found = database_scale.measure(address, 1000, efforts=[40])
+    exact, fast = found.to_dict("records")
+    assert (exact["ef_search"], exact["recall"], exact["agreement"]) == (0, 1, 1)
+    assert fast["ef_search"] == 40
+    assert 0.5 < fast["recall"] <= 1
+    assert 20 < exact["client_mb"] < 300
