@@ -75,6 +75,7 @@ def copy_notebooks():
         for outputs in (cell.outputs for cell in notebook.cells if cell.cell_type == "code"):
             outputs[:] = [output for output in outputs if WIDGET not in output.get("data", {})]
         cards.append(gallery.card(path.stem, notebook))
+        gallery.join_folded(notebook)
         gallery.add_places(notebook, names)
         nbformat.write(notebook, DOCS / "notebooks" / path.name)
     write_gallery(cards)

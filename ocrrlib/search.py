@@ -95,6 +95,10 @@ class Entries:
         self._born[slot] = self.writes
         self.writes += 1
 
+    def nearest(self, Q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Cosines and slots (m, k) of the entries nearest to queries Q (m, d), as by ``top_k``."""
+        return top_k(Q, self.X, self.born, k)
+
     def since(self, writes: int) -> np.ndarray:
         """Slots of the entries written after the first ``writes`` writes."""
         if self.size == self.writes:  # never overwritten: slot and birth number agree

@@ -17,6 +17,7 @@ from ocrrlib.files import ROOT, atomic
 
 WIDTH = 480  # pixels of a thumbnail, twice what it is shown at
 MINUTE = 60
+FOLDS = ("hide-input", "hide-cell")  # tags of cells that the site folds
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,27 @@ def artefacts(root: Path = ROOT) -> set[str]:
     return {path.stem for path in found}
 
 
+def join_folded(notebook: NotebookNode) -> None:
+    """Join each folded cell that shows nothing with the next one, if that is folded likewise."""
+    cells: list[NotebookNode] = []
+    for cell in notebook.cells:
+        if cells and _joins(cells[-1], cell):
+            before = cells.pop()
+            cell.source = f"{before.source}\n\n{cell.source}"
+            cell.metadata["tags"] = list(dict.fromkeys(_tags(before) + _tags(cell)))
+        cells.append(cell)
+    notebook.cells = cells
+
+
+def _joins(before, cell):
+    folds = [{*FOLDS} & {*_tags(one)} for one in (before, cell)]
+    return bool(folds[0]) and folds[0] == folds[1] and not before.get("outputs")
+
+
+def _tags(cell):
+    return list(cell.metadata.get("tags", []))
+
+
 def add_places(notebook: NotebookNode, names: Iterable[str]) -> None:
     """Put an HTML anchor before each cell that one of the ``names`` is a tag of.
 
@@ -43,7 +65,7 @@ def add_places(notebook: NotebookNode, names: Iterable[str]) -> None:
     """
     cells = []
     for cell in notebook.cells:
-        tags = cell.metadata.get("tags", [])
+        tags = _tags(cell)
         for name in sorted({*tags} & {*names}):
             anchor = f'<div id="{name}"></div>'
             cells.append(nbformat.v4.new_markdown_cell(anchor, id=f"place-{name}"))

@@ -23,11 +23,15 @@ from tlog_scales.tlog import ConsistencyProof, ConsistencyProofInvalid
 from ocrrlib import CorrectionMemory
 from ocrrlib.chain import Fault, commitment, entry_hash
 from ocrrlib.memory import Broken
+from ocrrlib.memory.location import is_address
 from ocrrlib.memory.rows import FIELDS
 from ocrrlib.memory.tree import Tree, root_from_inclusion_proof, verify_consistency
+from tests.servers import connection
 
 ALL = "SELECT * FROM entries ORDER BY place"
 PUT = f"REPLACE INTO entries VALUES (?{9 * ', ?'})"
+ADD = f"INSERT INTO entries VALUES (?{9 * ', ?'})"
+COPIED: set[str] = set()  # memories on servers that have a copy
 VERIFIERS = (  # of proofs
     "inclusion, pymerkle",
     "inclusion, ledger",
@@ -41,7 +45,15 @@ KINDS = "overwrite", "swap", "delete", "insert", "cut"
 
 
 def sql(path, *statements):
-    """Run statements with their parameters on a file, behind the memory; rows of the last one."""
+    """Run statements with their parameters behind a memory, on its file or server.
+
+    Rows of the last one.
+    """
+    if is_address(path):
+        with connection(path) as base:
+            for text, *values in statements:
+                cursor = base.execute(text.replace("?", "%s"), *values)
+        return cursor.fetchall() if cursor.description else []
     with closing(sqlite3.connect(path)) as base, base:
         base.execute("PRAGMA synchronous = OFF")
         for statement in statements:
@@ -87,13 +99,23 @@ def forged(place, previous, x):
 
 
 def rewritten(path, items, *heads):
-    """Fault of a copy of a file with these entries; tuples are numbered anew, lists are not."""
-    copy = shutil.copy(path, path.with_name("copy"))
+    """Fault of a copy of a memory with these entries; tuples are numbered anew, lists are not.
+
+    On a server, the copy is made by the first call.
+    """
+    if is_address(path):
+        copy = f"{path}copy"
+        if path not in COPIED:
+            COPIED.add(path)
+            CorrectionMemory.open(copy).close()
+            sql(copy, ["UPDATE about SET about = ?", sql(path, ["SELECT about FROM about"])[0]])
+    else:
+        copy = shutil.copy(path, path.with_name("copy"))
     statements = [["DELETE FROM entries"]]
     for place, item in enumerate(items):
         if isinstance(item, tuple):
             item = (place, *item[1:])
-        statements.append([PUT, item])
+        statements.append([ADD, item])
     sql(copy, *statements)
     return fault(copy, *heads)
 

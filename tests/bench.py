@@ -1,4 +1,4 @@
-"""Speed and memory: `make bench` writes build/bench.json (4 minutes on two idle cores)."""
+"""Speed and memory: `make bench` writes build/bench.json (8 minutes on two idle cores)."""
 
 import gc
 import json
@@ -28,6 +28,7 @@ from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import make
 from tests.load import served
+from tests.servers import serving
 from tests.writers import waits
 
 JOBS = 2
@@ -40,6 +41,8 @@ TARGETS = {
     "append_over_plain_append": 10,
     "correct_over_commit_10k": 1.5,
     "correct_over_commit_1m": 1.5,
+    "server_correct_over_commit_10k": 2,
+    "server_correct_over_commit_1m": 2,
     "correct_at_once_us": 1e6 / 1000,
     "correct_at_once_longest_s": 1,
     "learn_us": 1e6 / 30_000,
@@ -170,6 +173,38 @@ def bench_memory(n=1_000_000):
     }
 
 
+def server_commits(address, n, dim=384):
+    """Median seconds of a durable correction on a server over those of a bare INSERT and commit.
+
+    Both go over the memory's own connection, in turns; the memory has ``n`` random vectors.
+    """
+    rng = np.random.default_rng(0)
+    with CorrectionMemory.open(f"{address}#m{n}", search="database") as memory:
+        for start in range(0, n, 50_000):
+            X = rng.standard_normal((min(50_000, n - start), dim), dtype=np.float32)
+            memory.learn(X, rng.integers(0, 150, len(X)).astype(str))
+        x = memory.counted.X[0]
+        bare = memory._ledger.store._link.connection
+        bare.execute("CREATE TABLE IF NOT EXISTS public.bare (x bytea)")
+        content = x.tobytes() + bytes(200)
+        pairs = []
+        for _ in range(300):
+            plain, _ = timed(bare.execute, "INSERT INTO public.bare VALUES (%b)", [content])
+            pairs.append((timed(memory.correct, x, "new")[0], plain))
+    ours, plain = np.median(pairs, axis=0)
+    print(f"{n} entries: a correction {1e3 * ours:.2f} ms, an INSERT {1e3 * plain:.2f} ms")
+    return ours / plain
+
+
+def bench_server(n=1_000_000):
+    with serving() as server:
+        address = server.address(server.new_base())
+        return {
+            "server_correct_over_commit_10k": server_commits(address, 10_000),
+            "server_correct_over_commit_1m": server_commits(address, n),
+        }
+
+
 def bench_writers(seconds=30):
     """Corrections of one file at once: their mean seconds, all together, and the longest wait.
 
@@ -288,6 +323,7 @@ def main():
     figures["full_sweep_without_river_s"], _ = timed(sweep, rest, datasets, jobs=JOBS, cache=None)
     figures |= bench_streams(make_scenario(datasets["banking77"], 0))
     figures |= bench_memory()
+    figures |= bench_server()
     figures |= bench_writers()
     figures |= bench_review()
     figures |= bench_service()

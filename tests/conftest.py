@@ -3,6 +3,7 @@
 import gc
 import os
 import socket
+from secrets import token_hex
 
 # Before NumPy is there: on a machine with other work, waiting BLAS threads make small products ten
 # times slower.
@@ -19,6 +20,7 @@ from ocrrlib.embeddings import Embedded, halve, path_of, read, widen
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.tasks import CACHE  # noqa: F401  found once, here: it must not be that of one test
 from tests.browser import browser, find
+from tests.servers import connection, serving
 
 TEXTS = Texts(
     train=["lost card", "no pin", "card gone", "where is my card"],
@@ -44,6 +46,9 @@ def clusters(n_classes, per_class, d, seed, spread=0.5):
     centres = np.random.default_rng(n_classes * d).normal(size=(n_classes, d))
     y = rng.permutation(np.repeat(np.arange(n_classes), per_class))
     return widen(halve(centres[y] + spread * rng.normal(size=(len(y), d)))), y
+
+
+in_a_file = pytest.mark.parametrize("place", ["file"], indirect=True)
 
 
 class Means:
@@ -75,10 +80,34 @@ def path(tmp_path):
     return tmp_path / "m.sqlite"
 
 
+@pytest.fixture(scope="session")
+def postgres():
+    """A PostgreSQL server with pgvector, which loses what it holds if the machine fails."""
+    with serving() as running:
+        with connection(running.address()) as base:
+            base.execute("ALTER SYSTEM SET fsync = off")
+            base.execute("SELECT pg_reload_conf()")
+        yield running
+
+
+@pytest.fixture(scope="session")
+def server(postgres):
+    """Address of a base on the server, without pgvector."""
+    return postgres.address()
+
+
+@pytest.fixture(params=["file", "server"])
+def place(request, path):
+    """Where a memory goes: its file, or its address on a server."""
+    if request.param == "file":
+        return path
+    return f"{request.getfixturevalue('server')}#{token_hex(8)}"
+
+
 @pytest.fixture
-def memory(path):
+def memory(place):
     """A correction memory of a few vectors, by ana."""
-    with CorrectionMemory.open(path) as memory:
+    with CorrectionMemory.open(place) as memory:
         memory.learn(*MEMORY, by="ana")
         yield memory
 

@@ -6,7 +6,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from conftest import rows
+from conftest import in_a_file, rows
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_memory import LABELS, D, X, refused
@@ -130,8 +130,8 @@ def test_what_cannot_be_done_is_refused_and_writes_nothing(memory, act, what):
     assert len(memory) == len(X)
 
 
-def test_entries_are_listed_as_they_count_and_an_entry_has_a_history(path):
-    with CorrectionMemory.open(path, letters) as memory:
+def test_entries_are_listed_as_they_count_and_an_entry_has_a_history(place):
+    with CorrectionMemory.open(place, letters) as memory:
         memory.learn(["lost card", "no pin"], ["lost", "pin"], by="ana")
         place = memory.correct("card gone", "pin", by="bo", about={"ticket": 12})
         began = memory.entries(by="bo")[0].when
@@ -151,6 +151,7 @@ def test_entries_are_listed_as_they_count_and_an_entry_has_a_history(path):
         ]
 
 
+@in_a_file
 def test_a_note_is_proven_with_its_entry_and_erased_with_it(memory, path):
     place = memory.correct(X[0], "new", about={"ticket": 123456789})
     entry, _ = proven(memory.prove_entry(place))
@@ -160,18 +161,18 @@ def test_a_note_is_proven_with_its_entry_and_erased_with_it(memory, path):
     assert b"123456789" not in path.read_bytes()
 
 
-def test_acts_are_proven_and_one_that_was_changed_is_found(memory, path):
-    place = memory.rename("class 0", "zero")
-    entry, _ = proven(memory.prove_entry(place))
+def test_acts_are_proven_and_one_that_was_changed_is_found(memory, place):
+    renamed = memory.rename("class 0", "zero")
+    entry, _ = proven(memory.prove_entry(renamed))
     assert entry["act"] == '{"rename":["class 0","zero"]}'
     memory.close()
     for other in ('{"rename":["class 0","nought"]}', '{"rename": ["class 0","zero"]}', None):
-        with closing(sqlite3.connect(path, isolation_level=None)) as base:
-            base.execute("UPDATE entries SET act = ? WHERE place = ?", [other, place])
-        with refused(f"entry {place}: changed"):
-            CorrectionMemory.open(path)
+        sql(place, ["UPDATE entries SET act = ? WHERE place = ?", [other, renamed]])
+        with refused(f"entry {renamed}: changed"):
+            CorrectionMemory.open(place)
 
 
+@in_a_file
 def test_a_file_is_in_the_old_form_until_an_entry_needs_the_new_one(memory, path):
     def columns():
         with closing(sqlite3.connect(path)) as base:

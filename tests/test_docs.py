@@ -3,11 +3,14 @@
 import contextlib
 import doctest
 import io
+import os
 import re
 import shlex
+import subprocess
 import sys
 
 import pytest
+import yaml
 
 from ocrrlib.cli import main
 from ocrrlib.files import ROOT
@@ -16,6 +19,7 @@ from ocrrlib.files import ROOT
 SITE = "api claims figures index leaderboard live notebooks paper references tables".split()
 PAGES = [path for path in sorted((ROOT / "docs").glob("*.md")) if path.stem not in SITE]
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+BASE = "postgresql://desk@db.example/base"  # which is that of the tests, when they run
 # What needs a network, a cluster or another machine; whoever adds to it says so here.
 NOT_EXECUTED = {
     "service": [
@@ -25,6 +29,9 @@ NOT_EXECUTED = {
     "getting-started": ["pip install ."],
     "scale-out": ["dask scheduler", "make paper DASK=tcp://scheduler:8786"],
 }
+
+SERVER_TOOLS = ("createdb", "pg_dump", "pg_restore", "psql")
+SHOWN = {"check": True, "text": True, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
 
 
 def blocks(text):
@@ -45,6 +52,9 @@ def run_shell(text):
     progress = r"[^\n]*\d%\|[^\n]*\n|[.]{3} [^\n]* s\n"  # differs from run to run
     for line in text.replace("\\\n", " ").splitlines():
         program, *arguments = shlex.split(line, comments=True)
+        if program in SERVER_TOOLS:
+            said += subprocess.run([program, *arguments], **SHOWN).stdout
+            continue
         assert program == "ocrr", f"{line}: only ocrr can be run here"
         with (
             contextlib.redirect_stdout(io.StringIO()) as out,
@@ -101,6 +111,15 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.fixture
+def desk(postgres, monkeypatch):
+    """An empty base ``desk``, which programs find without being told of a server."""
+    monkeypatch.setenv("PGHOST", str(postgres.socket.parent))
+    monkeypatch.setenv("PGUSER", "postgres")
+    monkeypatch.setenv("PATH", f"{postgres.programs}{os.pathsep}{os.environ['PATH']}")
+    run_shell('createdb desk\npsql --quiet --command="CREATE EXTENSION vector" desk')
+
+
 @pytest.mark.parametrize(
     "page",
     [
@@ -108,8 +127,13 @@ def here(tmp_path, monkeypatch):
         for page in PAGES
     ],
 )
-def test_every_example_runs_and_prints_what_the_page_says(page, here):
-    left = run_page(page.read_text(encoding="utf-8"))
+def test_every_example_runs_and_prints_what_the_page_says(page, here, request):
+    text = page.read_text(encoding="utf-8")
+    if page.stem == "scale-out":
+        request.getfixturevalue("desk")
+    if BASE in text:
+        text = text.replace(BASE, request.getfixturevalue("server"))
+    left = run_page(text)
     assert [block.splitlines()[0] for block in left] == NOT_EXECUTED.get(page.stem, [])
 
 
@@ -122,6 +146,12 @@ def test_the_example_of_the_readme_ranks_a_system_of_ten_lines_among_the_publish
     printed = run_python(example, {"__name__": "page"}, 0)
     assert "NearestMean" in printed and "ledger_lda" in printed
     assert sum(map(bool, example.splitlines())) <= 10
+
+
+def test_commands_of_the_compose_file_are_those_of_ocrr():
+    services = yaml.safe_load((ROOT / "docs/examples/compose.yml").read_text())["services"]
+    for name in ("one", "two"):
+        assert "70000 is no port" in run_shell(f"{services[name]['command']} --port 70000")
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda path: path.stem)

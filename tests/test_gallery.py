@@ -58,3 +58,14 @@ def test_each_figure_and_table_has_an_anchor_before_its_cell():
     sources = [cell.source for cell in book.cells[1:4]]
     assert sources == ['<div id="growth"></div>', '<div id="table_costs"></div>', "1"]
     assert "hide-input" in book.cells[-1].metadata["tags"]
+
+
+def test_folded_cells_that_show_nothing_are_one_with_the_next():
+    shown = nbformat.v4.new_output("stream", text="1")
+    folds = [("a", "hide-input"), ("b", "hide-input"), ("c", "hide-input"), ("d", "hide-cell")]
+    cells = [nbformat.v4.new_code_cell(code, metadata={"tags": [tag]}) for code, tag in folds]
+    cells[1].outputs = [shown]
+    book = nbformat.v4.new_notebook(cells=cells)
+    gallery.join_folded(book)
+    assert [cell.source for cell in book.cells] == ["a\n\nb", "c", "d"]
+    assert book.cells[0].outputs == [shown]

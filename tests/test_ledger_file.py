@@ -71,7 +71,7 @@ FINISH = {
 
 @pytest.mark.parametrize("finish", FINISH.values(), ids=FINISH)
 def test_an_erasure_that_a_reader_delayed_is_finished_later(secrets, monkeypatch, finish):
-    monkeypatch.setattr("ocrrlib.memory.database.PATIENCE", 0)
+    monkeypatch.setattr("ocrrlib.memory.store.PATIENCE", 0)
     with CorrectionMemory.open(secrets, letters) as memory:
         with being_read(secrets):
             for _ in range(2):
@@ -88,7 +88,7 @@ def test_an_erasure_that_a_reader_delayed_is_finished_later(secrets, monkeypatch
 def test_an_erasure_is_finished_by_a_memory_that_was_opened_beside_a_reader(
     secrets, monkeypatch, use
 ):
-    monkeypatch.setattr("ocrrlib.memory.database.PATIENCE", 0)
+    monkeypatch.setattr("ocrrlib.memory.store.PATIENCE", 0)
     with being_read(secrets):
         with CorrectionMemory.open(secrets) as memory, pytest.raises(InputError):
             memory.forget(7)
@@ -102,11 +102,11 @@ def test_an_erasure_is_finished_by_a_memory_that_was_opened_beside_a_reader(
 @pytest.mark.slow
 def test_an_erasure_that_was_killed_after_its_commit_is_finished_by_opening(secrets):
     code = """import os, signal, sys
-import ocrrlib.memory.file
+import ocrrlib.memory.sqlite
 from ocrrlib import CorrectionMemory
 
 memory = CorrectionMemory.open(sys.argv[1])
-ocrrlib.memory.file.emptied_log = lambda base: os.kill(os.getpid(), signal.SIGKILL)
+ocrrlib.memory.sqlite.emptied_log = lambda base: os.kill(os.getpid(), signal.SIGKILL)
 memory.forget(7)
 """
     assert script(code, secrets).wait() < 0
@@ -339,7 +339,7 @@ with CorrectionMemory.open(sys.argv[1]):
 
 
 def test_a_memory_that_was_opened_during_a_verification_can_be_written(secrets, monkeypatch):
-    from ocrrlib.memory.file import has_acts
+    from ocrrlib.memory.sqlite import has_acts
 
     begun, go_on = threading.Event(), threading.Event()
 
@@ -349,7 +349,7 @@ def test_a_memory_that_was_opened_during_a_verification_can_be_written(secrets, 
             go_on.wait()
         return has_acts(base)
 
-    monkeypatch.setattr("ocrrlib.memory.file.has_acts", wait_once)
+    monkeypatch.setattr("ocrrlib.memory.sqlite.has_acts", wait_once)
     opened = []
     other = script(HOLD, secrets, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     other.stdout.readline()

@@ -12,13 +12,14 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import partial
 from multiprocessing import get_context
+from pathlib import Path
 from string import ascii_letters
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import MEMORY, clusters, rows
+from conftest import MEMORY, clusters, in_a_file, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -42,8 +43,8 @@ def refused(what=""):
     assert str(what) in str(caught.value) and len(str(caught.value).splitlines()) == 1
 
 
-def test_texts_are_learnt_asked_and_corrected(path):
-    with CorrectionMemory.open(path, encoder=letters) as memory:
+def test_texts_are_learnt_asked_and_corrected(place):
+    with CorrectionMemory.open(place, encoder=letters) as memory:
         texts = ["lost card", "no pin", "card gone"]
         assert memory.learn(texts, ["lost", "pin", "lost"]) == range(3)
         answer = memory.predict("my card was swallowed")
@@ -58,10 +59,10 @@ def test_texts_are_learnt_asked_and_corrected(path):
         assert len(memory) == 4
         assert memory.entry(3)["author"] == "ana"
         assert memory.labels == ["lost", "pin", "swallowed"]
-    with CorrectionMemory.open(path, encoder=letters) as memory:
+    with CorrectionMemory.open(place, encoder=letters) as memory:
         assert memory.predict("my card was swallowed") == answer
     with refused("written with encoder letters"):
-        CorrectionMemory.open(path, encoder="all-MiniLM-L6-v2")
+        CorrectionMemory.open(place, encoder="all-MiniLM-L6-v2")
 
 
 @pytest.mark.parametrize("reader", ["substrate", "ledger_lda", "ledger_plda", "substrate_hnsw"])
@@ -128,16 +129,16 @@ OTHER_ENCODERS = {
 
 
 @pytest.mark.parametrize("one, other", OTHER_ENCODERS.values(), ids=OTHER_ENCODERS)
-def test_another_encoder_of_the_same_name_is_refused(path, one, other):
-    with CorrectionMemory.open(path, one()) as memory:
+def test_another_encoder_of_the_same_name_is_refused(place, one, other):
+    with CorrectionMemory.open(place, one()) as memory:
         memory.learn(["zeta", "xi"], ["a", "b"])
         x = memory.counted.X[0]
     with refused("another encoder"):
-        CorrectionMemory.open(path, other())
-    with CorrectionMemory.open(path, one()) as memory:
+        CorrectionMemory.open(place, other())
+    with CorrectionMemory.open(place, one()) as memory:
         assert memory.predict("zeta").neighbours[0].cosine == pytest.approx(1)
         assert memory.verify() is None
-    with CorrectionMemory.open(path) as memory:
+    with CorrectionMemory.open(place) as memory:
         assert memory.predict(x).label == "a"
 
 
@@ -148,28 +149,28 @@ def test_an_encoder_with_numbers_that_differ_in_rounding_is_the_same(path):
 
 
 @pytest.mark.parametrize("learnt", [True, False])
-def test_in_a_file_without_a_probe_the_first_text_tells_the_encoder(path, learnt):
-    CorrectionMemory.open(path, Encoder(0)).close()
+def test_in_a_file_without_a_probe_the_first_text_tells_the_encoder(place, learnt):
+    CorrectionMemory.open(place, Encoder(0)).close()
     about = json.dumps([1, "m-0123456789abcdef", "Encoder"])
-    sql(path, ["UPDATE about SET about = ?", [about]])
-    with CorrectionMemory.open(path, Encoder(0)) as memory:
+    sql(place, ["UPDATE about SET about = ?", [about]])
+    with CorrectionMemory.open(place, Encoder(0)) as memory:
         memory.correct(X[0], "no text")
         if learnt:
             memory.correct("a card", "lost")
     if learnt:
         with refused("another encoder"):
-            CorrectionMemory.open(path, Encoder(7))
-    with CorrectionMemory.open(path, Encoder(0)) as memory:
+            CorrectionMemory.open(place, Encoder(7))
+    with CorrectionMemory.open(place, Encoder(0)) as memory:
         assert memory.verify() is None
 
 
 @pytest.mark.parametrize("probe", ["", "AA", "!", 3, [], "AAAA" * 10])
-def test_a_probe_that_is_none_is_refused_in_one_line(path, probe):
-    CorrectionMemory.open(path, Encoder(0)).close()
+def test_a_probe_that_is_none_is_refused_in_one_line(place, probe):
+    CorrectionMemory.open(place, Encoder(0)).close()
     about = json.dumps([1, "m-0123456789abcdef", "Encoder", probe])
-    sql(path, ["UPDATE about SET about = ?", [about]])
+    sql(place, ["UPDATE about SET about = ?", [about]])
     with refused("encoder"):
-        CorrectionMemory.open(path, Encoder(0))
+        CorrectionMemory.open(place, Encoder(0))
 
 
 LONG = "aaa " * 250 + "zzz " * 250
@@ -211,20 +212,20 @@ def lowering(texts):
     return counted(texts, 0)
 
 
-def test_texts_are_kept_as_given_though_an_encoder_changes_its_list(path):
+def test_texts_are_kept_as_given_though_an_encoder_changes_its_list(place):
     texts = ["Where is MY card", "PIN"]
-    with CorrectionMemory.open(path, lowering) as memory:
+    with CorrectionMemory.open(place, lowering) as memory:
         memory.learn(texts, ["card", "pin"])
         assert [(memory.entry(i)["text"], memory.entry(i)["label"]) for i in range(2)] == [
             ("Where is MY card", "card"),
             ("PIN", "pin"),
         ]
-    with CorrectionMemory.open(path, lowering) as memory:
+    with CorrectionMemory.open(place, lowering) as memory:
         assert memory.predict(texts[1]).label == "pin"
 
 
-def test_the_first_vectors_have_the_length_of_the_encoders(path):
-    with CorrectionMemory.open(path, letters) as memory:
+def test_the_first_vectors_have_the_length_of_the_encoders(place):
+    with CorrectionMemory.open(place, letters) as memory:
         with refused("values"):
             memory.learn(["a", "b"], ["x", "y"], vectors=X[:2, :3])
         with refused("values"):
@@ -390,8 +391,8 @@ class Word(str):
 
 @pytest.mark.parametrize("row", ["", " \n", None, np.nan, pd.NA, b"card", 3, "\ud800", X[0], ["a"]])
 @pytest.mark.parametrize("given", [None, X[:3]], ids=["texts alone", "with vectors"])
-def test_a_row_that_is_no_text_is_refused_by_its_number(path, row, given):
-    with CorrectionMemory.open(path, letters) as memory:
+def test_a_row_that_is_no_text_is_refused_by_its_number(place, row, given):
+    with CorrectionMemory.open(place, letters) as memory:
         with refused("row 1"):
             memory.learn(["a card", row, "a pin"], ["x", "y", "z"], vectors=given)
         with refused("row 1"):
@@ -404,9 +405,9 @@ def test_a_row_that_is_no_text_is_refused_by_its_number(path, row, given):
     [tuple, iter, np.array, partial(np.array, dtype=object), pd.Series, pd.Index, deque]
     + [lambda values: pd.Series(values, [3, 7], dtype="string"), lambda values: map(Word, values)],
 )
-def test_texts_and_labels_come_in_any_ordered_form(path, form):
+def test_texts_and_labels_come_in_any_ordered_form(place, form):
     texts = ["my card", "a pin"]
-    with CorrectionMemory.open(path, letters) as memory:
+    with CorrectionMemory.open(place, letters) as memory:
         assert memory.learn(form(texts), form(["1", "2"])) == range(2)
         answers = memory.predict(form(texts))
         assert [answer.neighbours[0].text for answer in answers] == texts
@@ -416,8 +417,8 @@ def test_texts_and_labels_come_in_any_ordered_form(path, form):
 
 
 @pytest.mark.parametrize("text", ["a" * 2**20, "\u00e9" * 2**19])
-def test_a_text_that_is_too_long_for_a_file_is_refused_by_its_number(path, text):
-    with CorrectionMemory.open(path, letters) as memory:
+def test_a_text_that_is_too_long_for_a_file_is_refused_by_its_number(place, text):
+    with CorrectionMemory.open(place, letters) as memory:
         with refused("row 1"):
             memory.learn(["a card", text], ["x", "y"])
         assert len(memory) == 0
@@ -439,16 +440,24 @@ def test_a_confidence_is_at_most_1(memory):
     assert 0 < min(confidences) <= max(confidences) <= 1
 
 
-def test_a_trigger_that_is_planted_while_it_is_open_is_refused_before_a_write(memory):
-    trigger = "CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM entries; END"
-    sql(memory.path, [trigger])
+TRIGGERS = {
+    Path: ["CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM entries; END"],
+    str: [
+        "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
+        "CREATE TRIGGER t BEFORE INSERT ON entries FOR EACH ROW EXECUTE FUNCTION f()",
+    ],
+}
+
+
+def test_a_trigger_that_is_planted_while_it_is_open_is_refused_before_a_write(memory, place):
+    sql(place, *([line] for line in TRIGGERS[str if isinstance(place, str) else Path]))
     with refused("tables"):
         memory.correct(X[0], "a")
 
 
-def test_an_empty_memory_has_no_answer_and_its_first_entry_sets_the_length(path):
-    with CorrectionMemory.open(path) as one, CorrectionMemory.open(path) as other:
-        with refused("empty"):
+def test_an_empty_memory_has_no_answer_and_its_first_entry_sets_the_length(place):
+    with CorrectionMemory.open(place) as one, CorrectionMemory.open(place) as other:
+        with refused("no entry that counts"):
             one.predict(X[0])
         one.correct(X[0], "a")
         for use in (partial(other.correct, label="b"), other.predict):
@@ -477,15 +486,18 @@ def write_many(path, writer):
     return written
 
 
-def test_threads_and_processes_write_and_read_the_same_file(path):
+@pytest.mark.parametrize(
+    "place", ["file", pytest.param("server", marks=pytest.mark.slow)], indirect=True
+)
+def test_threads_and_processes_write_and_read_the_same_memory(place):
     with (
-        CorrectionMemory.open(path) as early,
+        CorrectionMemory.open(place) as early,
         ProcessPoolExecutor(2, get_context("spawn")) as processes,
     ):
-        one, other = processes.map(partial(write_many, path), range(2))
+        one, other = processes.map(partial(write_many, place), range(2))
         assert not one.keys() & other.keys()
         assert sorted(one | other) == list(range(2 * 4 * 18))
-        with CorrectionMemory.open(path) as late:
+        with CorrectionMemory.open(place) as late:
             assert early.verify() is None
             assert early.head().root == late.head().root
             assert {place: early.entry(place)["label"] for place in range(len(late))} == one | other
@@ -508,16 +520,16 @@ def test_a_file_can_be_made_by_several_at_once(tmp_path):
 
 
 @pytest.fixture
-def forgotten(path):
+def forgotten(place):
     """A memory that forgot two entries, what it forgot, and how it was before."""
     words = ["my secret", "private label", "somebody"]
-    with CorrectionMemory.open(path, encoder=letters) as memory:
+    with CorrectionMemory.open(place, encoder=letters) as memory:
         memory.learn(["my card", words[0] * 2000], ["lost", words[1]], by=words[2])
         memory.correct("a pin", "pin")
         vector = bytes.fromhex(memory.entry(1)["x"])
         head = memory.head()
         proof = memory.prove_entry(1)
-        with CorrectionMemory.open(path) as other:
+        with CorrectionMemory.open(place) as other:
             assert other.predict(np.ones(D)).label in memory.labels
             memory.forget(1, by="ben")
             memory.forget(0)
@@ -527,6 +539,7 @@ def forgotten(path):
             )
 
 
+@in_a_file
 def test_nothing_of_a_forgotten_entry_is_left_on_disk(forgotten, path):
     files = list(path.parent.iterdir())
     assert {file.name for file in files} == {"m.sqlite", "m.sqlite-wal", "m.sqlite-shm"}
@@ -575,8 +588,9 @@ def test_a_tombstone_is_kept_and_cannot_be_forgotten(forgotten):
             memory.forget(place)
 
 
+@in_a_file
 def test_what_somebody_reads_delays_an_erasure_and_is_named(memory, monkeypatch):
-    monkeypatch.setattr("ocrrlib.memory.database.PATIENCE", 0)
+    monkeypatch.setattr("ocrrlib.memory.store.PATIENCE", 0)
     with (
         closing(sqlite3.connect(memory.path)) as reader,
         CorrectionMemory.open(memory.path) as impatient,
@@ -666,6 +680,7 @@ class Full(sqlite3.Connection):
         self.execute("PRAGMA max_page_count = 1")
 
 
+@in_a_file
 def test_a_full_disk_loses_nothing(memory, monkeypatch):
     head = str(memory.head())
     memory.close()

@@ -120,10 +120,11 @@ def test_the_core_reads_data_of_ones_own_runs_a_grid_and_has_the_command_line(co
         ("systems.make('river_logreg')", "river"),
         ("systems.make('lora')", "lora"),
         ("encoders.load_encoder('all-MiniLM-L6-v2')", "text"),
+        ("CorrectionMemory.open('postgresql://host/base#m')", "postgres"),
     ],
 )
 def test_what_needs_an_extra_says_which(core, tmp_path, needs, extra):
-    program = "from ocrrlib import encoders, systems\n"
+    program = "from ocrrlib import CorrectionMemory, encoders, systems\n"
     program += f"try: {needs}\nexcept ValueError as error: print(error)"
     said = run(core, program, tmp_path)
     assert f"pip install 'ocrrlib[{extra}]'" in said and said.count("\n") == 1

@@ -11,24 +11,29 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 
 import numpy as np
+import psycopg
 import pytest
 from conftest import rows
 
 from ocrrlib import CorrectionMemory
 from ocrrlib.files import ROOT, InputError
+from ocrrlib.memory import postgres_write, sqlite
+from ocrrlib.memory.location import is_address
+from ocrrlib.memory.postgres_tables import LOCK
 from ocrrlib.memory.writers import Write, Writers
+from tests.servers import connection
 
 THREADS = 24
 X = rows(THREADS, 8, 0)
 
 
 @pytest.fixture
-def path(tmp_path):
-    """A memory with a class "old" that is retired, and one "kept"."""
-    with CorrectionMemory.open(tmp_path / "m.sqlite") as memory:
+def desk(place):
+    """The place of a memory with a class "old" that is retired, and one "kept"."""
+    with CorrectionMemory.open(place) as memory:
         memory.learn(X[:2], ["old", "kept"])
         memory.retire("old")
-    return tmp_path / "m.sqlite"
+    return place
 
 
 class Kept:
@@ -78,7 +83,12 @@ def test_a_write_that_fails_half_way_is_told_to_its_own_writer_alone(ahead):
 
 @contextmanager
 def being_written(path):
-    """Let another program write a file meanwhile."""
+    """Let another program write a memory meanwhile."""
+    if is_address(path):
+        with connection(path) as other, other.transaction():
+            other.execute("SELECT pg_advisory_xact_lock(%s, 'about'::regclass::int)", [LOCK])
+            yield
+        return
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         yield
@@ -100,25 +110,27 @@ def correct(memory, i):
 REASONS = {0: "retired", 3: "7 values", 6: "zero byte"}
 
 
-def corrected_at_once(memory, path, statements):
+def corrected_at_once(memory, desk, commits):
     """Correct from many threads while another program writes; the place or the error of each."""
     with ThreadPoolExecutor(THREADS) as pool:
-        with being_written(path):
+        with being_written(desk):
             jobs = [pool.submit(correct, memory, i) for i in range(THREADS)]
             time.sleep(0.2)
-            statements.clear()
+            commits.clear()
     return [job.exception() or job.result() for job in jobs]
 
 
-@pytest.mark.parametrize("failing", [False, True])
-def test_right_corrections_are_stored_once_and_wrong_ones_are_refused(path, monkeypatch, failing):
-    from ocrrlib.memory import file
+def watched(monkeypatch, failing):
+    """Commits from now on; if ``failing``, whatever has a label "class 1" finds the disk full."""
+    commits = []
 
-    statements = []
+    def note(statement):
+        if statement == "COMMIT":
+            commits.append(statement)
 
     def connect(*arguments):
         base = connected(*arguments)
-        base.set_trace_callback(statements.append)
+        base.set_trace_callback(note)
         return base
 
     def insert(base, new, acts):
@@ -126,12 +138,30 @@ def test_right_corrections_are_stored_once_and_wrong_ones_are_refused(path, monk
         if failing and any(row.label == "class 1" for row in new):
             raise sqlite3.OperationalError("the disk is full")
 
-    connected, inserted = file.connect, file.insert
-    monkeypatch.setattr(file, "connect", connect)
-    monkeypatch.setattr(file, "insert", insert)
-    with CorrectionMemory.open(path) as memory:
-        outcomes = corrected_at_once(memory, path, statements)
-        commits = statements.count("COMMIT")
+    def commit(self):
+        committed(self)
+        note("COMMIT")
+
+    def send(self):
+        if failing and any(row.label == "class 1" for row in self._pending):
+            raise psycopg.errors.DiskFull("the disk is full")
+        sent(self)
+
+    connected, inserted = sqlite.connect, sqlite.insert
+    committed, sent = postgres_write.Write.commit, postgres_write.Write._send
+    monkeypatch.setattr(sqlite, "connect", connect)
+    monkeypatch.setattr(sqlite, "insert", insert)
+    monkeypatch.setattr(postgres_write.Write, "commit", commit)
+    monkeypatch.setattr(postgres_write.Write, "_send", send)
+    return commits
+
+
+@pytest.mark.parametrize("failing", [False, True])
+def test_right_corrections_are_stored_once_and_wrong_ones_are_refused(desk, monkeypatch, failing):
+    commits = watched(monkeypatch, failing)
+    with CorrectionMemory.open(desk) as memory:
+        outcomes = corrected_at_once(memory, desk, commits)
+        n_commits = len(commits)
         stored = {entry.author: entry for entry in memory.entries() if entry.author}
         places = {}
         for i, outcome in enumerate(outcomes):
@@ -146,12 +176,12 @@ def test_right_corrections_are_stored_once_and_wrong_ones_are_refused(path, monk
         assert len(memory) == 3 + len(places)
         assert memory.verify() is None
         assert memory.predict(X[2]).label == "class 2"
-        assert failing or 0 < commits < len(places)
+        assert failing or 0 < n_commits < len(places)
 
 
-def test_other_threads_are_answered_while_a_correction_waits_for_another_program(path):
-    with CorrectionMemory.open(path) as memory:
-        with being_written(path):
+def test_other_threads_are_answered_while_a_correction_waits_for_another_program(desk):
+    with CorrectionMemory.open(desk) as memory:
+        with being_written(desk):
             thread = threading.Thread(target=memory.correct, args=[X[2], "new"])
             thread.start()
             assert memory.predict(X[1]).label == "kept"
@@ -160,10 +190,10 @@ def test_other_threads_are_answered_while_a_correction_waits_for_another_program
         assert memory.predict(X[2]).label == "new"
 
 
-def test_a_correction_that_gave_up_is_not_stored_later(path, monkeypatch):
-    monkeypatch.setattr("ocrrlib.memory.database.PATIENCE", 0)
-    with CorrectionMemory.open(path) as memory:
-        with being_written(path), pytest.raises(InputError, match="locked"):
+def test_a_correction_that_gave_up_is_not_stored_later(desk, monkeypatch):
+    monkeypatch.setattr("ocrrlib.memory.store.PATIENCE", 0)
+    with CorrectionMemory.open(desk) as memory:
+        with being_written(desk), pytest.raises(InputError, match="locked"):
             memory.correct(X[2], "given up")
         memory.correct(X[3], "new")
         assert memory.labels == ["kept", "new"]
@@ -186,12 +216,12 @@ for thread in range(8):
 
 
 @pytest.mark.slow
-def test_no_correction_that_a_thread_was_told_of_is_lost_by_a_kill(path):
+def test_no_correction_that_a_thread_was_told_of_is_lost_by_a_kill(desk):
     rng = np.random.default_rng(0)
     told = {}
     for _ in range(5):
         process = subprocess.Popen(
-            [sys.executable, "-c", WRITE, path],
+            [sys.executable, "-c", WRITE, desk],
             env=os.environ | {"PYTHONPATH": str(ROOT)},
             stdout=subprocess.PIPE,
             text=True,
@@ -203,7 +233,7 @@ def test_no_correction_that_a_thread_was_told_of_is_lost_by_a_kill(path):
         for line in lines.splitlines():
             place, label = line.split(" ", 1)
             told[int(place)] = label
-    with CorrectionMemory.open(path) as memory:
+    with CorrectionMemory.open(desk) as memory:
         labels = dict(memory.table()[["place", "label"]].itertuples(index=False))
         assert {place: labels[place] for place in told} == told
         assert len(told) > 10

@@ -27,8 +27,9 @@ from ocrrlib.chain import commitment, entry_hash
 from ocrrlib.files import ROOT, InputError
 from ocrrlib.memory.rows import FIELDS
 from studies.results import Study
-from tests import races
+from tests import ordeals, races
 from tests.auditor import ALL, integrity, proofs, sql, tampering
+from tests.servers import serving
 
 MAYBE = "?"  # told of an entry before it is erased: afterwards it may be or not
 
@@ -401,13 +402,57 @@ def rows():
     found = mutations(10_000)
     print(found)
     yield "Changed files", "refused, reported or the same", 10_000, 10_000 - found["unnoticed"]
+    yield from server_rows()
+
+
+def server_rows():
+    """Yield the same of trials on a PostgreSQL server."""
+    with serving() as server:
+        for test, ordeal, count in (
+            ("PostgreSQL, clients killed", ordeals.kills, 200),
+            ("PostgreSQL, server stopped at once", ordeals.stops, 20),
+        ):
+            found = ordeal(server, count)
+            yield test, "memories that open whole", count, found["whole"]
+            yield from kept(test, found)
+        for trouble in ({"delay": 0.05}, {"cut": 0.002}, {"drop": 0.001}):
+            (kind,) = trouble
+            found = ordeals.network(server, 60, **trouble)
+            yield from kept(f"PostgreSQL, a network that {kind}s", found)
+        found = ordeals.machines(server, 60)
+        yield from kept("PostgreSQL, two machines cut off in turn", found)
+        found = ordeals.clocks(server, 30)
+        yield from kept("PostgreSQL, clocks an hour off", found)
+        entries = found["acknowledged"]
+        yield "PostgreSQL, clocks an hour off", "in order of time", entries, entries - found["late"]
+        yield "PostgreSQL, a silent client", "others write within 15 s", *ordeals.stuck(server, 5)
+        yield "PostgreSQL, a locked table", "refused within 40 s", *ordeals.blocked(server, 3)
+        found = ordeals.rush(server, 60)
+        print(f"32 writers, 60 s: {len(found)} corrections, the longest took {max(found):.2f} s")
+        prompt = sum(wait < 5 for wait in found)
+        yield "PostgreSQL, 32 writers for 60 s", "corrections within 5 s", len(found), prompt
+
+
+def kept(test, found):
+    """Rows of what writers told: acknowledged entries, and others that are there once at most."""
+    print(test, dict(found))
+    entries = found["acknowledged"]
+    wrong = found["lost"] + entries * found["damaged"]
+    yield test, "acknowledged entries kept", entries, entries - wrong
+    told = entries + found["undone"] + found["unknown"]
+    yield test, "corrections written once, or not if told so", told, told - found["wrong"]
 
 
 def main():
-    trials = tqdm(rows(), "trials", total=32)
+    """Try everything, or with the argument ``postgres`` what needs a server; publish counts."""
+    only_server = sys.argv[1:] == ["postgres"]
+    if only_server:
+        trials = tqdm(server_rows(), "trials", total=20)
+    else:
+        trials = tqdm(rows(), "trials", total=52)
     found = pd.DataFrame(trials, columns=["test", "case", "trials", "right"])
     print(found.to_string())
-    Study("memory", ("test", "case"), timed=True).publish(found, keep=False)
+    Study("memory", ("test", "case"), timed=True).publish(found, keep=only_server)
 
 
 if __name__ == "__main__":

@@ -39,14 +39,14 @@ def process(path, seed, threads, seconds, begin, out):
         out.put([wait for job in jobs for wait in job.result()])
 
 
-def waits(path, seconds):
-    """Let processes of ``THREADS`` correct one file at once; the seconds of all corrections."""
+def waits(path, seconds, threads=THREADS):
+    """Let processes of so many threads correct one memory at once; the seconds of all."""
     context = get_context("spawn")
-    begin = context.Barrier(len(THREADS))
+    begin = context.Barrier(len(threads))
     out = context.Queue()
     processes = [
-        context.Process(target=process, args=(path, seed, threads, seconds, begin, out))
-        for seed, threads in enumerate(THREADS)
+        context.Process(target=process, args=(path, seed, each, seconds, begin, out))
+        for seed, each in enumerate(threads)
     ]
     for one in processes:
         one.start()

@@ -13,6 +13,7 @@ import typer
 from ocrrlib import __version__
 from ocrrlib.cli.acts import acts
 from ocrrlib.cli.benchmark import app
+from ocrrlib.cli.copying import copying
 from ocrrlib.cli.erasure import erasure
 from ocrrlib.cli.memory import memories
 from ocrrlib.cli.options import warnings_in_one_line
@@ -21,6 +22,7 @@ from ocrrlib.escapes import visible
 from ocrrlib.files import InputError
 
 memories.add_typer(acts)
+memories.add_typer(copying)
 memories.add_typer(erasure)
 memories.add_typer(reviews)
 app.add_typer(memories, name="memory")

@@ -5,21 +5,22 @@ from typing import Annotated
 
 import typer
 
-from ocrrlib.cli.memory import Author, File, opened
+from ocrrlib.cli.memory import Author
+from ocrrlib.cli.opening import File, Name, opened
 from ocrrlib.cli.options import PLAIN
 
 acts = typer.Typer(**PLAIN)
 
 
 @acts.command("undo")
-def memory_undo(file: File, entry: int, by: Author = ""):
+def memory_undo(file: File, entry: int, by: Author = "", name: Name = None):
     """Undo an entry: a correction, a rename, a merge, a retirement, or an undo."""
     with opened(file) as memory:
         typer.echo(f"entry {memory.undo(entry, by)} added to {file}: entry {entry} is undone")
 
 
 @acts.command("rename")
-def memory_rename(file: File, old: str, new: str, by: Author = ""):
+def memory_rename(file: File, old: str, new: str, by: Author = "", name: Name = None):
     """Give a label another name."""
     with opened(file) as memory:
         typer.echo(f"entry {memory.rename(old, new, by)} added to {file}: {old} is now {new}")
@@ -31,6 +32,7 @@ def memory_merge(
     labels: Annotated[list[str], typer.Argument(help="Labels that become one.")],
     into: Annotated[str, typer.Option(help="The label that they become.")],
     by: Author = "",
+    name: Name = None,
 ):
     """Make one label of several."""
     with opened(file) as memory:
@@ -39,7 +41,7 @@ def memory_merge(
 
 
 @acts.command("retire")
-def memory_retire(file: File, label: str, by: Author = ""):
+def memory_retire(file: File, label: str, by: Author = "", name: Name = None):
     """Answer a label no more, and refuse corrections with it."""
     with opened(file) as memory:
         typer.echo(f"entry {memory.retire(label, by)} added to {file}: {label} is retired")
@@ -52,6 +54,7 @@ def memory_entries(
     by: Annotated[str | None, typer.Option(help="Their author.")] = None,
     since: Annotated[str | None, typer.Option(help="Time, as 2026-01-31T08:00, UTC.")] = None,
     like: Annotated[str | None, typer.Option(help="A part of their text.")] = None,
+    name: Name = None,
 ):
     """List the entries that count."""
     from ocrrlib.escapes import visible
@@ -64,7 +67,7 @@ def memory_entries(
 
 
 @acts.command("history")
-def memory_history(file: File, entry: int):
+def memory_history(file: File, entry: int, name: Name = None):
     """Tell what became of an entry."""
     from ocrrlib.escapes import visible
 

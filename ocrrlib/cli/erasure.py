@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from ocrrlib.cli.memory import File, Signers, opened, print_text, signer_in, text_of
+from ocrrlib.cli.memory import Signers, print_text, signer_in
+from ocrrlib.cli.opening import File, Name, OptionalFile, opened, text_of
 from ocrrlib.cli.options import PLAIN
 from ocrrlib.files import InputError
 
@@ -28,6 +29,7 @@ def memory_forget(
     again: Annotated[
         bool, typer.Option("--again", help="Only print the receipt of ENTRIES erased before.")
     ] = False,
+    name: Name = None,
 ):
     """Erase content and author of entries, and print a receipt; all proofs still hold."""
     from ocrrlib.memory import SIGNATURE
@@ -59,6 +61,8 @@ def memory_forget(
         for signer in signers:
             receipt = receipt.signed(signer)
         print_text(str(receipt))
+        if memory.unreached:
+            typer.echo(f"erased in {file}, but not in {memory.unreached}", err=True)
 
 
 def _list(memory, places, author, like):
@@ -81,8 +85,9 @@ def _list(memory, places, author, like):
 @erasure.command("receipt")
 def memory_receipt(
     receipt: Annotated[Path, typer.Argument(help="What `forget` printed.")],
-    file: Annotated[Path | None, typer.Argument(help="The memory's file.")] = None,
+    file: OptionalFile = None,
     key: Annotated[list[Path], typer.Option(help="Public key that must have signed it.")] = [],
+    name: Name = None,
 ):
     """Check a receipt of an erasure; exit status 1 if it does not hold."""
     from ocrrlib.escapes import visible

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from ocrrlib.cli.opening import File, Name, OptionalFile, opened, place_alone, text_of
 from ocrrlib.cli.options import (
     PLAIN,
     Encoding,
@@ -25,7 +26,6 @@ from ocrrlib.files import InputError
 
 memories = typer.Typer(**PLAIN, help="A correction memory: learn, ask, correct, verify.")
 
-File = Annotated[Path, typer.Argument(help="The memory's file.")]
 Author = Annotated[str, typer.Option(help="Who says so.")]
 Signers = Annotated[
     list[Path],
@@ -37,21 +37,6 @@ Policy = Annotated[
     Path | None,
     typer.Option(help="Policy of logs and witnesses that must have signed (C2SP's tlog-policy)."),
 ]
-
-
-def opened(file, reader="substrate"):
-    """The correction memory in a file that exists."""
-    from ocrrlib.memory import CorrectionMemory
-
-    if not file.is_file() or not file.stat().st_size:
-        raise InputError(f"there is no memory in {file}: make it with `ocrr memory new`")
-    return CorrectionMemory.open(file, reader=reader)
-
-
-def text_of(file):
-    from ocrrlib.memory.texts import read_file
-
-    return read_file(file)
 
 
 def _keys(files, policy):
@@ -124,7 +109,11 @@ def memory_key(
     ] = "ml-dsa-44",
     name: Annotated[str | None, typer.Option(help="Its name; by default the file's.")] = None,
     of: Annotated[
-        Path | None, typer.Option(help="Memory that names it, as policies want of a log's key.")
+        str | None,
+        typer.Option(
+            callback=place_alone,
+            help="Memory that names it, as policies want of a log's key.",
+        ),
     ] = None,
 ):
     """Make a key of any kind, by default one that is to hold against quantum computers, too."""
@@ -145,7 +134,9 @@ def memory_key(
 
 @memories.command("new")
 def memory_new(
-    file: File, encoder: Annotated[str, typer.Option(help="Name or folder.")] = DEFAULT_ENCODER
+    file: File,
+    encoder: Annotated[str, typer.Option(help="Name or folder.")] = DEFAULT_ENCODER,
+    name: Name = None,
 ):
     """Make a memory of texts, whose encoder is loaded; one that is there stays."""
     from ocrrlib.memory import CorrectionMemory
@@ -164,6 +155,7 @@ def memory_add(
     sep: Separator = None,
     no_header: NoHeader = False,
     no_quotes: NoQuotes = False,
+    name: Name = None,
 ):
     """Learn all rows of a file."""
     import numpy as np
@@ -201,6 +193,7 @@ def memory_ask(
     at_least: Annotated[
         float | None, typer.Option(help="Share of answers that must be right, as 0.95.")
     ] = None,
+    name: Name = None,
 ):
     """Answer texts: class, probability that it is right, nearest entries."""
     from ocrrlib.escapes import visible
@@ -225,6 +218,7 @@ def memory_correct(
         int | None, typer.Option(help="Entry that does not count any more.")
     ] = None,
     about: Annotated[str | None, typer.Option(help="A small JSON object, kept with it.")] = None,
+    name: Name = None,
 ):
     """Learn the right class of a text."""
     with opened(file) as memory:
@@ -242,7 +236,7 @@ def _json(text):
 
 @memories.command("verify")
 def memory_verify(
-    file: Annotated[Path | None, typer.Argument(help="The memory's file.")] = None,
+    file: OptionalFile = None,
     proof: Annotated[
         Path | None, typer.Option(help="Proof of an entry, to verify instead of a memory.")
     ] = None,
@@ -253,6 +247,7 @@ def memory_verify(
         list[Path], typer.Option(help="Public key that must have signed the heads.")
     ] = [],
     policy: Policy = None,
+    name: Name = None,
 ):
     """Verify a memory or a proof; exit status 1 if a memory is not as it was written."""
     from ocrrlib.memory import Head, verify
@@ -277,12 +272,13 @@ def memory_verify(
 
 
 def _is_proof(file):
-    """Whether a file begins as a proof does."""
+    """Whether a memory's place is a file that begins as a proof does."""
     from ocrrlib.memory.proofs import is_proof
 
-    if not file.is_file():
+    path = Path(str(file))
+    if not path.is_file():
         return False
-    with open(file, "rb") as content:
+    with open(path, "rb") as content:
         return is_proof(content.read(1024).decode("utf-8", "replace"))
 
 
@@ -303,7 +299,7 @@ def print_text(text):
 
 
 @memories.command("head")
-def memory_head(file: File, key: Signers = []):
+def memory_head(file: File, key: Signers = [], name: Name = None):
     """Print the head, to be kept elsewhere."""
     from ocrrlib.memory import SIGNATURE
 
@@ -324,6 +320,7 @@ def memory_prove(
         Path | None, typer.Option(help="Head of whom it is proved to; by default the newest.")
     ] = None,
     key: Signers = [],
+    name: Name = None,
 ):
     """Print a proof of an entry, or a request to a witness to cosign the newest head."""
     from ocrrlib.memory import SIGNATURE
@@ -344,7 +341,9 @@ def memory_prove(
 
 @memories.command("export")
 def memory_export(
-    file: File, out: Annotated[Path, typer.Argument(help="A .csv, .jsonl or .parquet file.")]
+    file: File,
+    out: Annotated[Path, typer.Argument(help="A .csv, .jsonl or .parquet file.")],
+    name: Name = None,
 ):
     """Write the entries that count to a file."""
     with opened(file) as memory:
@@ -377,6 +376,14 @@ def memory_witness(
     raise typer.Exit(1 if isinstance(found, Fault) else 0)
 
 
+@memories.command("index")
+def memory_index(file: File, name: Name = None):
+    """Let a database index its vectors, for --ef-search of `serve`; it takes minutes."""
+    with opened(file, search="database") as memory:
+        memory.make_index()
+        typer.echo(f"the vectors of {file} are indexed")
+
+
 @memories.command("serve")
 def memory_serve(
     file: File,
@@ -386,6 +393,13 @@ def memory_serve(
     remember: Annotated[
         int, typer.Option(min=0, help="Texts asked last that the desk may review, kept in RAM.")
     ] = 1000,
+    name: Name = None,
+    search: Annotated[
+        str | None, typer.Option(help="`database` leaves vectors there; else they are read.")
+    ] = None,
+    ef_search: Annotated[
+        int | None, typer.Option(help="Effort of a search by the database's index; else exact.")
+    ] = None,
 ):
     """Answer over HTTP until Ctrl-C; OCRR_MEMORY_KEYS=name:secret,... says who may correct."""
     from ocrrlib.memory import Key
@@ -402,7 +416,10 @@ def memory_serve(
         raise InputError(f"{port} is no port: give a number up to 65535")
     keys = _secrets(os.environ.get("OCRR_MEMORY_KEYS", ""))
     signer = Key.read(os.environ["MEMORY_KEY"]) if "MEMORY_KEY" in os.environ else None
-    with opened(file, reader) as memory, _listening(host, port) as listener:
+    with (
+        opened(file, reader, search, ef_search) as memory,
+        _listening(host, port) as listener,
+    ):
         app = make_app(memory, keys, signer, remember)
         memory.embed(["this loads the encoder"])
         config = uvicorn.Config(

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ocrrlib.cli.memory import File, opened, text_of
+from ocrrlib.cli.opening import File, Name, opened, text_of
 from ocrrlib.cli.options import PLAIN
 from ocrrlib.files import InputError
 
@@ -24,7 +24,9 @@ def _lines(file):
 
 
 @reviews.command("review")
-def memory_review(file: File, texts: Lines, n: Number = 20, reader: Reader = "substrate"):
+def memory_review(
+    file: File, texts: Lines, n: Number = 20, reader: Reader = "substrate", name: Name = None
+):
     """List the texts that are worth a human's time, least sure first."""
     from ocrrlib.escapes import visible
 
@@ -36,7 +38,7 @@ def memory_review(file: File, texts: Lines, n: Number = 20, reader: Reader = "su
 
 
 @reviews.command("suspects")
-def memory_suspects(file: File, n: Number = 20):
+def memory_suspects(file: File, n: Number = 20, name: Name = None):
     """List the entries that others contradict, those most surely wrong first."""
     from ocrrlib.escapes import visible
 
@@ -55,6 +57,7 @@ def memory_preview(
         Path | None, typer.Option(help="A file with a text a line, to be asked as well.")
     ] = None,
     reader: Reader = "substrate",
+    name: Name = None,
 ):
     """Tell which answers a correction would change; nothing is written."""
     from ocrrlib.escapes import visible

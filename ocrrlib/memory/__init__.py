@@ -1,4 +1,4 @@
-"""The correction memory for applications: a ledger in a file, its heads and proofs, and a reader.
+"""The correction memory for applications: a ledger, its heads and proofs, and a reader.
 
 ``memory`` learns, answers and forgets; ``inputs`` checks what it is given, ``identity`` knows its
 encoder again, ``vectors`` are what it reads of the ledger, ``answers`` come from a system of
@@ -6,25 +6,28 @@ encoder again, ``vectors`` are what it reads of the ledger, ``answers`` come fro
 ``export`` writes files of others. Entries may change what others mean: ``acts`` are their form,
 ``changes`` what users may ask for, ``meaning`` the rule, ``history`` what became of an entry,
 ``past`` the memory under an earlier head. ``erasure`` chooses what is erased, ``receipts`` show it.
-``file`` is the ledger, verified as it is read, ``verification`` that by whoever may only read;
-``writers`` lets threads that write at once share a commit, ``database`` has its SQLite tables,
-``damage`` the names of its faults.
+``ledger`` is verified as it is read, ``verification`` that by whoever may only read; ``writers``
+lets threads that write at once share a commit, ``damage`` has the names of a ledger's faults.
+``store`` says what a ledger needs of a database, ``location`` finds it: ``sqlite`` keeps it in a
+file, with the tables of ``sqlite_tables``, ``postgres`` on a server, with ``postgres_tables``,
+``postgres_connection`` and ``postgres_write``; ``copies`` go from one to another.
 ``service`` puts a memory behind HTTP, ``wire`` is what clients send it, ``desk`` a page for people.
 One module a format shows others what a file holds: ``tree``, ``keys``, ``notes``, ``heads``,
 ``proofs``, ``witnesses``, ``quorum``; ``texts`` reads them after editors and mail.
 """
 
 from ocrrlib.memory.answers import Answer, Neighbour
-from ocrrlib.memory.file import Broken
 from ocrrlib.memory.heads import Head
 from ocrrlib.memory.history import Entry, History
 from ocrrlib.memory.keys import COSIGNATURE, ML_DSA_44, SIGNATURE, Key
+from ocrrlib.memory.ledger import Broken
 from ocrrlib.memory.memory import CorrectionMemory
 from ocrrlib.memory.past import Past
 from ocrrlib.memory.proofs import proven
 from ocrrlib.memory.quorum import Quorum
 from ocrrlib.memory.receipts import Receipt
 from ocrrlib.memory.review import Change, Open, Preview, Suspect
+from ocrrlib.memory.store import Undone, Unknown
 from ocrrlib.memory.verification import verify
 from ocrrlib.memory.witnesses import request, witness
 
@@ -47,6 +50,8 @@ __all__ = [
     "Quorum",
     "Receipt",
     "Suspect",
+    "Undone",
+    "Unknown",
     "proven",
     "request",
     "verify",

@@ -88,9 +88,8 @@ class Answering:
         """What the reader's answers are worth, by the entries that count."""
         size = calibrated_size(counted.entries.size, counted.n_first)
         if self._calibrated != (counted.entries, size):
-            X = counted.entries.X[:size]
             y = counted.entries.y[:size]
-            self._known = calibrated(self.name, X, y, counted.n_first)
+            self._known = calibrated(self.name, counted.entries.X, y, counted.n_first)
             self._calibrated = counted.entries, size
         return self._known
 

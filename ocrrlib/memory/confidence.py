@@ -115,9 +115,10 @@ def calibrated_size(size: int, n_first: int) -> int:
 
 
 def calibrated(reader: str, X: np.ndarray, y: np.ndarray, n_first: int) -> Confidence:
-    """The confidence of a reader, by its name, in answers from entries X (n, d) of classes y (n,).
+    """The confidence of a reader, by its name, in answers from entries of classes y (n,).
 
-    The first ``n_first`` were written at once. Of more than ``MOST`` a sample is read.
+    X has their vectors, and perhaps more. The first ``n_first`` were written at once.
+    Of more than ``MOST`` a sample is read.
     """
     kept = np.sort(np.random.default_rng(0).permutation(len(y))[:MOST])
     n_first = max(1, int(np.searchsorted(kept, n_first)))

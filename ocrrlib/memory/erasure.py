@@ -9,12 +9,12 @@ from collections.abc import Iterable
 
 from ocrrlib.files import InputError
 from ocrrlib.memory.acts import act_text, done_to_others, read_act
-from ocrrlib.memory.file import LedgerFile
 from ocrrlib.memory.history import Entry, composed, entry_of, matches
+from ocrrlib.memory.ledger import StoredLedger
 from ocrrlib.memory.rows import Content, Row
 
 
-def forget(ledger: LedgerFile, places: list[int], by: str) -> list[int]:
+def forget(ledger: StoredLedger, places: list[int], by: str) -> list[int]:
     """Erase entries with a label by their places, and tell so by an author: all, or none.
 
     Returns the places of those that were not erased before. Raises ``InputError`` if one of them
@@ -41,7 +41,7 @@ def forget(ledger: LedgerFile, places: list[int], by: str) -> list[int]:
     return erased
 
 
-def forget_all(ledger: LedgerFile, author: str | None, like: str | None, by: str) -> list[int]:
+def forget_all(ledger: StoredLedger, author: str | None, like: str | None, by: str) -> list[int]:
     """Erase all entries by an author, with a part of their text, or both; return their places."""
     _check_selects(author, like)
     if author is not None and composed(author) == composed(by):
@@ -55,7 +55,7 @@ def forget_all(ledger: LedgerFile, author: str | None, like: str | None, by: str
     return ledger.erase(tombstones)
 
 
-def would_forget(ledger: LedgerFile, author: str | None, like: str | None) -> list[Entry]:
+def would_forget(ledger: StoredLedger, author: str | None, like: str | None) -> list[Entry]:
     """List what ``forget_all`` would erase, under the labels that were written.
 
     An act has no label, and itself as text.

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from ocrrlib.escapes import to_cell
 from ocrrlib.files import InputError, atomic, pick
-from ocrrlib.memory.database import run_beside
 from ocrrlib.memory.rows import FIELDS, Row
+from ocrrlib.memory.sqlite_tables import run_beside
 
 if TYPE_CHECKING:
     import pandas as pd

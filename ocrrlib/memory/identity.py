@@ -9,7 +9,7 @@ import numpy as np
 
 from ocrrlib.embeddings import encode, halve, raw_rows, widen
 from ocrrlib.files import InputError
-from ocrrlib.memory.database import LONGEST
+from ocrrlib.memory.store import LONGEST
 
 # Few letters and many, of both cases, digits, another script; the last one has 300 tokens, so that
 # a model that reads fewer is another encoder.

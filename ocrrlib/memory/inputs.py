@@ -11,8 +11,8 @@ import numpy as np
 from ocrrlib.files import InputError
 from ocrrlib.labels import label_of
 from ocrrlib.memory.acts import checked_about
-from ocrrlib.memory.database import LONGEST
 from ocrrlib.memory.rows import Content
+from ocrrlib.memory.store import LONGEST
 
 HASHES = 2**8  # bytes of a row beside its content, at most: hashes, salt, place, time, sizes
 WANTED = "give texts, none of them empty, or vectors, numbers (n, d)"

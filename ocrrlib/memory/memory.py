@@ -1,10 +1,9 @@
 """A correction memory for applications: it learns, answers, is corrected and forgets."""
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -19,7 +18,6 @@ from ocrrlib.memory import changes, erasure, receipts
 from ocrrlib.memory.acts import act_text
 from ocrrlib.memory.answers import Answer, Answering
 from ocrrlib.memory.export import export, to_table
-from ocrrlib.memory.file import LedgerFile
 from ocrrlib.memory.heads import Head
 from ocrrlib.memory.history import Entry, History, counting, history, listed
 from ocrrlib.memory.identity import TextEncoder, read_probe
@@ -38,9 +36,13 @@ from ocrrlib.memory.inputs import (
     word_of,
 )
 from ocrrlib.memory.keys import Key
+from ocrrlib.memory.ledger import StoredLedger
+from ocrrlib.memory.location import located
 from ocrrlib.memory.past import Past
 from ocrrlib.memory.quorum import Quorum
+from ocrrlib.memory.readers import check_search
 from ocrrlib.memory.receipts import Receipt
+from ocrrlib.memory.remote_vectors import RemoteVectors
 from ocrrlib.memory.review import (
     Change,
     Open,
@@ -51,6 +53,7 @@ from ocrrlib.memory.review import (
     suspects,
 )
 from ocrrlib.memory.rows import Content
+from ocrrlib.memory.store import Location, Unknown, new_about
 from ocrrlib.memory.vectors import Vectors
 from ocrrlib.memory.verification import verify
 from ocrrlib.search import Entries
@@ -62,7 +65,7 @@ SOME = 100  # first and newest entries, among whose texts are those that tell an
 
 
 class CorrectionMemory(AbstractContextManager):
-    """Texts or vectors with labels in a ledger's file, and a system that answers from them.
+    """Texts or vectors with labels in a ledger, and a system that answers from them.
 
     Any thread may call the methods; what they wrote is on disk when they return. ``len`` counts all
     entries; erased ones and tombstones count. Use ``open`` to make one.
@@ -78,15 +81,33 @@ class CorrectionMemory(AbstractContextManager):
     2 pin transfer None
     """
 
-    def __init__(self, path: str | PathLike, encoder: object = None, reader: str = "substrate"):
+    def __init__(
+        self,
+        path: str | PathLike | Location,
+        encoder: object = None,
+        reader: str = "substrate",
+        name: str | None = None,
+        search: str | None = None,
+        ef_search: int | None = None,
+    ):
         self._answering = Answering(reader)  # a wrong name is refused before the file is made
+        check_search(search, ef_search, reader)
         self._given_encoder = encoder
         self._is_checked = False  # whether the encoder is that of the file
-        self._vectors = Vectors(Path(os.path.realpath(path)))
+        self._location = located(path, name)
         described = None if encoder is None else self._described
-        if described is not None and not os.path.exists(path):
+        if described is not None and not self._location.is_there():
             described()  # it may fail: before there is a file
-        self._ledger = LedgerFile(path, described, self._vectors)
+        store = self._location.open(partial(new_about, self._location.name, described))
+        try:
+            if search is None:
+                self._vectors = Vectors(store.where, store.room)
+            else:
+                self._vectors = RemoteVectors(store.where, store.source(ef_search), ef_search)
+        except BaseException:
+            store.close()
+            raise
+        self._ledger = StoredLedger(store, self._vectors)
         if encoder is not None:
             try:
                 self._check_encoder()
@@ -95,13 +116,21 @@ class CorrectionMemory(AbstractContextManager):
                 raise
 
     @classmethod
-    def open(cls, path: str | PathLike, encoder: object = None, reader: str = "substrate") -> Self:
-        """Make a file, or open and verify it.
+    def open(
+        cls,
+        path: str | PathLike | Location,
+        encoder: object = None,
+        reader: str = "substrate",
+        name: str | None = None,
+        search: str | None = None,
+        ef_search: int | None = None,
+    ) -> Self:
+        """Make a memory, or open and verify it.
 
         Parameters
         ----------
-        path : path
-            An SQLite file in a folder that can be written.
+        path : path or address
+            An SQLite file in a folder that can be written, or ``postgresql://user@host/base``.
         encoder : str, callable or object with ``encode``, optional
             Embeds texts, see ``ocrrlib.encoders.load_encoder``; loaded now. A file that exists
             names its own, which is loaded for the first text; one that was made without holds
@@ -110,6 +139,15 @@ class CorrectionMemory(AbstractContextManager):
         reader : str
             The system that answers: one in the registry that reads a ledger. It is fitted on the
             entries of the first write and corrected by those of later ones.
+        name : str, optional
+            Of the memory in a PostgreSQL database, which may hold several.
+        search : ``"database"``, optional
+            Leave the vectors in a PostgreSQL database, where pgvector finds neighbours: the same
+            answers, in time that grows with the entries, and little memory here. By default they
+            are read into memory.
+        ef_search : int, optional
+            Let the database search by its index, see ``make_index``, with this effort, from 1 to
+            1,000: faster, but some neighbours may be missed. More effort misses fewer.
 
         Raises
         ------
@@ -117,7 +155,7 @@ class CorrectionMemory(AbstractContextManager):
             If the file cannot be used, was written with another encoder, or is not as it was
             written (``Broken``).
         """
-        return cls(path, encoder, reader)
+        return cls(path, encoder, reader, name, search, ef_search)
 
     def __len__(self) -> int:
         return len(self._ledger)
@@ -130,9 +168,9 @@ class CorrectionMemory(AbstractContextManager):
         self._ledger.close()
 
     @property
-    def path(self) -> Path:
-        """Path of the file."""
-        return self._ledger.path
+    def path(self) -> Path | str:
+        """Path of the file, or address and name without a password."""
+        return self._ledger.where
 
     @property
     def origin(self) -> str:
@@ -143,6 +181,11 @@ class CorrectionMemory(AbstractContextManager):
     def encoder(self) -> str | None:
         """Name of the encoder that the file was made for."""
         return self._ledger.encoder
+
+    @property
+    def unreached(self) -> str:
+        """Where ``forget`` does not reach, beside copies; empty for a file."""
+        return self._ledger.store.unreached
 
     @property
     def labels(self) -> list[str]:
@@ -157,6 +200,17 @@ class CorrectionMemory(AbstractContextManager):
             with self._ledger.snapshot():
                 return self._vectors.counted.entries
         return self._vectors.counted.entries
+
+    def make_index(self) -> None:
+        """Let the database index its vectors, for a search with ``ef_search``.
+
+        It takes about as long as a million corrections; others may write meanwhile, and what is
+        written later is indexed at once. The user must own the tables. Raises ``InputError`` if the
+        memory is a file, or has no vectors.
+        """
+        with self._ledger.snapshot():
+            dim = self._vectors.held.entries.X.shape[1]
+        self._ledger.make_index(dim)
 
     # Learning and answering
 
@@ -412,9 +466,8 @@ class CorrectionMemory(AbstractContextManager):
         Returns the place of the new entry. Raises ``InputError`` if there is no such entry, or it
         cannot be undone.
         """
-        with self._ledger.transaction():
-            entry = self._ledger.entry(place_of(place))
-            return self._act(changes.undo(entry, self._vectors.meaning), by)
+        place = place_of(place)
+        return self._act(lambda: changes.undo(self._ledger.entry(place), self._vectors.meaning), by)
 
     def rename(self, old: str | float, new: str | float, by: str = "") -> int:
         """Give a label another name in all entries so far; return the place of the new entry.
@@ -422,9 +475,8 @@ class CorrectionMemory(AbstractContextManager):
         Raises ``InputError`` if there is no such label, or the new one is there.
         """
         old, new = labels_of([old, new])
-        with self._ledger.transaction():
-            vectors = self._vectors
-            return self._act(changes.rename(old, new, vectors.counted.labels, vectors.meaning), by)
+        held = self._vectors
+        return self._act(lambda: changes.rename(old, new, held.counted.labels, held.meaning), by)
 
     def merge(self, labels: Iterable[str | float], into: str | float, by: str = "") -> int:
         """Make one label of several in all entries so far; return the place of the new entry.
@@ -434,9 +486,8 @@ class CorrectionMemory(AbstractContextManager):
         """
         old = labels_of(labels)
         (into,) = labels_of([into])
-        with self._ledger.transaction():
-            vectors = self._vectors
-            return self._act(changes.merge(old, into, vectors.counted.labels, vectors.meaning), by)
+        held = self._vectors
+        return self._act(lambda: changes.merge(old, into, held.counted.labels, held.meaning), by)
 
     def retire(self, label: str | float, by: str = "") -> int:
         """Answer a label no more, and refuse corrections with it; return the new entry's place.
@@ -444,13 +495,16 @@ class CorrectionMemory(AbstractContextManager):
         Raises ``InputError`` if there is no such label.
         """
         (label,) = labels_of([label])
-        with self._ledger.transaction():
-            vectors = self._vectors
-            return self._act(changes.retire(label, vectors.counted.labels, vectors.meaning), by)
+        held = self._vectors
+        return self._act(lambda: changes.retire(label, held.counted.labels, held.meaning), by)
 
-    def _act(self, act, by):
-        content = Content("", str(by), None, b"", act_text(act))
-        return self._ledger.append(short_enough([content]))[0]
+    def _act(self, change, by):
+        """Append an act, made when all entries are read."""
+
+        def contents():
+            return short_enough([Content("", str(by), None, b"", act_text(change()))])
+
+        return self._ledger.write(contents)[0]
 
     def entries(
         self,
@@ -474,7 +528,20 @@ class CorrectionMemory(AbstractContextManager):
         self._ledger.entry(place_of(place))  # refuses what is not there
         return history(self._ledger.rows(), place_of(place))
 
-    # What the ledger's file does
+    def written(self, lost: Unknown) -> range | None:
+        """Return the places of entries of which it was not known whether they were written.
+
+        None if they were not: then they can be written again.
+        """
+        with self._ledger.transaction():  # waits until that write has an outcome
+            for place, commitment in lost.commitments.items():
+                if place >= len(self):
+                    return None
+                if self._ledger.entry(place)["commitment"] != commitment.hex():
+                    return None
+        return range(min(lost.commitments), max(lost.commitments) + 1)
+
+    # What the ledger does
 
     def forget(self, places: int | Iterable[int], by: str = "") -> list[int]:
         """Erase text, label, author and vector of an entry, or of several: all, or none.
@@ -521,8 +588,8 @@ class CorrectionMemory(AbstractContextManager):
         return self._ledger.entry(place_of(place))
 
     def verify(self, *heads: Head | str, keys: Iterable[Key | Quorum] = ()) -> Fault | None:
-        """Verify the file from its first entry on, as ``ocrrlib.memory.verify`` does."""
-        return verify(self.path, *heads, keys=keys)
+        """Verify the memory from its first entry on, as ``ocrrlib.memory.verify`` does."""
+        return verify(self._location, *heads, keys=keys)
 
     def head(self, key: Key | None = None) -> Head:
         """Return the head as of now, to be kept elsewhere as text; a ``key`` signs it."""

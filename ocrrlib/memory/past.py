@@ -7,7 +7,6 @@ import numpy as np
 
 from ocrrlib.files import InputError
 from ocrrlib.memory.answers import Answer, Answering
-from ocrrlib.memory.file import LedgerFile
 from ocrrlib.memory.history import Entry, History, history, listed
 from ocrrlib.memory.inputs import (
     is_single,
@@ -16,6 +15,7 @@ from ocrrlib.memory.inputs import (
     share_of,
     texts_and_vectors,
 )
+from ocrrlib.memory.ledger import StoredLedger
 from ocrrlib.memory.vectors import Counted, Vectors
 
 
@@ -28,7 +28,7 @@ class Past:
     def __init__(
         self,
         size: int,
-        ledger: LedgerFile,
+        ledger: StoredLedger,
         vectors: Vectors,
         unit_rows: Callable[[list, np.ndarray | None], np.ndarray],
         reader: str,
@@ -60,7 +60,7 @@ class Past:
             counted = self._current()
             if not counted.written:
                 raise InputError(
-                    f"{self._ledger.path} had no entry that counts, of those not erased since: "
+                    f"{self._ledger.where} had no entry that counts, of those not erased since: "
                     "take a later head"
                 )
             self._vectors.admit(0, X.shape[1])

@@ -13,10 +13,12 @@ class Reader(Protocol):
     """A system that answers from shared entries: in the registry, ``substrate`` or a subclass.
 
     ``entries`` are those it reads, ``n_classes`` is the number of class ids that it was made for.
+    It may ask them for neighbours alone, and need no vectors otherwise.
     """
 
     entries: Entries
     n_classes: int
+    asks_neighbours: bool
 
     def read(self, entries: Entries, n_first: int, n_classes: int) -> Self:
         """Fit on the first ``n_first`` entries; later ones are read as corrections when asked."""
@@ -35,3 +37,15 @@ def make_reader(name: str) -> Reader:
     if not hasattr(reader, "read") or not hasattr(reader, "answer"):
         raise InputError(f"{name} reads no ledger: give substrate or ledger_lda")
     return reader
+
+
+def check_search(search: str | None, ef_search: int | None, name: str) -> None:
+    """Raise ``InputError`` if vectors cannot be searched so for a reader, by its name."""
+    if search not in (None, "database"):
+        raise InputError(f"there is no search {search!r}: give 'database', or leave it out")
+    if search is None and ef_search is not None:
+        raise InputError("ef_search is for an index in a database: give search='database', too")
+    if ef_search is not None and (type(ef_search) is not int or not 1 <= ef_search <= 1000):
+        raise InputError(f"ef_search {ef_search!r} is no number from 1 to 1000")
+    if search is not None and not make_reader(name).asks_neighbours:
+        raise InputError(f"{name} reads all vectors: give substrate, or leave search out")

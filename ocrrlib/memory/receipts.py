@@ -32,10 +32,12 @@ from os import PathLike
 from typing import NamedTuple, Self
 
 from ocrrlib.files import InputError
-from ocrrlib.memory.file import LedgerFile
 from ocrrlib.memory.heads import Head
 from ocrrlib.memory.keys import Key
+from ocrrlib.memory.ledger import StoredLedger
+from ocrrlib.memory.location import located
 from ocrrlib.memory.notes import from_base64, to_base64
+from ocrrlib.memory.store import Location
 from ocrrlib.memory.texts import one_line, plain
 from ocrrlib.memory.tree import verify_consistency
 from ocrrlib.memory.verification import inspect
@@ -133,13 +135,15 @@ class Receipt(NamedTuple):
         """Return this receipt with one more signature; raises as ``Head.signed`` does."""
         return self._replace(seal=self.seal.signed(key))
 
-    def check(self, keys: Iterable[Key] = (), path: str | PathLike | None = None) -> None:
+    def check(
+        self, keys: Iterable[Key] = (), path: str | PathLike | Location | None = None
+    ) -> None:
         """Raise ``Refuted`` unless all of it holds.
 
         It is as it was sealed, every one of the keys has signed it, and the head after extends the
-        one before. If the ``path`` of the memory's file is given, the file extends both heads, the
-        entries are erased in it, and others tell so, at these times and by that author. Without
-        keys, anybody may have written it. Raises ``InputError`` if the file cannot be used.
+        one before. If the ``path`` of the memory is given, that extends both heads, the entries are
+        erased in it, and others tell so, at these times and by that author. Without keys, anybody
+        may have written it. Raises ``InputError`` if the memory cannot be used.
         """
         seal = self.sealed().seal
         if self.seal._replace(signatures=(), line="") != seal:
@@ -158,7 +162,7 @@ class Receipt(NamedTuple):
             if not max(place + 1, self.before.size) <= told_by < self.after.size:
                 raise Refuted(f"the receipt's heads do not tell that {place} was erased")
         if path is not None:
-            inspect(path, partial(_check_in, self))
+            inspect(located(path), partial(_check_in, self))
 
 
 def _head(origin, words):
@@ -172,18 +176,20 @@ def _check_in(receipt, ledger):
         same = head.origin == ledger.origin and head.size <= len(ledger)
         if not same or head.root != ledger.root(head.size):
             raise Refuted(
-                f"{ledger.path} does not extend the receipt's head of {head.origin} with "
+                f"{ledger.where} does not extend the receipt's head of {head.origin} with "
                 f"{head.size} entries: one of them is false, or an old copy"
             )
     for place, time, told_by in receipt.erased:
         if ledger.told_by(place) != told_by:
-            raise Refuted(f"entry {told_by} of {ledger.path} does not tell that {place} was erased")
+            raise Refuted(
+                f"entry {told_by} of {ledger.where} does not tell that {place} was erased"
+            )
         tells = ledger.entry(told_by)
         if (_time(tells), one_line(tells["author"])) != (time, receipt.by):
-            raise Refuted(f"entry {told_by} of {ledger.path} names another time or author")
+            raise Refuted(f"entry {told_by} of {ledger.where} names another time or author")
 
 
-def receipt(ledger: LedgerFile, places: list[int], reason: str) -> Receipt:
+def receipt(ledger: StoredLedger, places: list[int], reason: str) -> Receipt:
     """Make the receipt of erased entries by their places, sealed, without a signature.
 
     Raises ``InputError`` if one of them was not erased, or they were erased by several authors.
@@ -194,7 +200,7 @@ def receipt(ledger: LedgerFile, places: list[int], reason: str) -> Receipt:
         for place in places:
             told_by = ledger.told_by(place)
             if told_by is None:
-                raise InputError(f"entry {place} of {ledger.path} was not erased: forget it first")
+                raise InputError(f"entry {place} of {ledger.where} was not erased: forget it first")
             tells = ledger.entry(told_by)
             authors.add(one_line(tells["author"]))
             erased.append(Erased(place, _time(tells), told_by))

@@ -9,7 +9,6 @@ import numpy as np
 from ocrrlib.memory.answers import Answer, Answering
 from ocrrlib.memory.confidence import Sureness, calibrated, unknown_share
 from ocrrlib.memory.vectors import Counted
-from ocrrlib.search import Entries, top_k
 from ocrrlib.voting import vote
 
 ALIKE = 0.95  # cosine from which two texts are near-duplicates
@@ -115,7 +114,7 @@ def _share(sims, voted):
 
 def _nearest_others(entries, judged):
     """Cosines and slots (n, VOTERS) of the nearest others of the entries ``judged`` (n,)."""
-    sims, slots = top_k(entries.X[judged], entries.X, entries.born, VOTERS + 1)
+    sims, slots = entries.nearest(entries.X[judged], VOTERS + 1)
     own = slots == judged[:, None]
     own[~own.any(axis=1), -1] = True  # it has as many copies: one too many was found
     shape = len(judged), VOTERS
@@ -138,21 +137,12 @@ def changed_answers(
     reader = answering.reader(counted)
     entries = counted.entries
     labels = counted.labels if label in counted.labels else [*counted.labels, label]
-    X_now = entries.X
-    y_now = entries.y
-    n_first = counted.n_first
-    if without is not None:
-        stays = np.array([one.place != without for one in counted.written])
-        X_now = X_now[stays]
-        y_now = y_now[stays]
-        n_first = max(1, int(stays[:n_first].sum()))
-    more = Entries.sharing(X_now, y_now)
-    more.append(x, labels.index(label))
+    more, n_first = counted.supposing(x, labels.index(label), without)
     if without is None and len(labels) <= reader.n_classes:
         after = copy.deepcopy(reader, {id(entries): more})
     else:
         after = answering.made(more, n_first, len(labels))
-    _, slots = top_k(x[None], entries.X, entries.born, AROUND)
+    _, slots = entries.nearest(x[None], AROUND)
     slots = slots[slots >= 0]
     asked = np.concatenate([entries.X[slots], X])
     ids = [one.answer(asked)[0].tolist() for one in (reader, after)]

@@ -1,18 +1,15 @@
 """The vectors and labels of a ledger's file, as a system reads them, now or as they were."""
 
 from bisect import bisect_left
-from pathlib import Path
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
 
 from ocrrlib.files import InputError
-from ocrrlib.memory.database import size_on_disk
 from ocrrlib.memory.meaning import Meaning, acts_of
-from ocrrlib.memory.rows import Row
+from ocrrlib.memory.rows import VALUE, Row
 from ocrrlib.search import Entries
-
-VALUE = 4  # bytes of a float32
 
 
 class Written(NamedTuple):
@@ -42,6 +39,23 @@ class Counted:
         """Take vectors X (n, d) that were written since."""
         self.entries.extend(X, self._note(written))
 
+    def supposing(self, x: np.ndarray, y: int, without: int | None) -> tuple[Entries, int]:
+        """Entries as they would be with one more, and how many of them were written at once.
+
+        It is x (d,) of class id ``y``; the one at place ``without`` is left out.
+        """
+        X_now = self.entries.X
+        y_now = self.entries.y
+        n_first = self.n_first
+        if without is not None:
+            stays = np.array([one.place != without for one in self.written])
+            X_now = X_now[stays]
+            y_now = y_now[stays]
+            n_first = max(1, int(stays[:n_first].sum()))
+        more = Entries.sharing(X_now, y_now)
+        more.append(x, y)
+        return more, n_first
+
     def _note(self, written):
         """Class ids of vectors, whose labels may be new."""
         self.written += written
@@ -54,13 +68,15 @@ class Counted:
 
 
 class Vectors:
-    """All vectors of a file, and all acts; an ``Observer`` of ``LedgerFile``.
+    """All vectors of a file, and all acts; an ``Observer`` of a ``StoredLedger``.
 
     ``held`` has the vectors with the labels that they were written with, whether they count or not.
     """
 
-    def __init__(self, path: Path):
-        self._path = path
+    def __init__(self, where: object, room: Callable[[], int]):
+        """Hold what is read from ``where``, as messages name it, which has ``room`` in bytes."""
+        self._where = where
+        self._room = room
         self.clear()
 
     def clear(self):
@@ -97,7 +113,7 @@ class Vectors:
 
     def _count(self, meaning, n):
         """Those of the first ``n`` vectors that count."""
-        counted = _as_they_count(meaning, self.held.written[:n])
+        counted = as_they_count(meaning, self.held.written[:n])
         X = self.held.entries.X[:n]
         return Counted(X if len(counted) == n else X[[*counted]], [*counted.values()])
 
@@ -119,16 +135,12 @@ class Vectors:
     def _add_vectors(self, rows):
         if not self.held.written:
             length = len(rows[0].x)
-            self.admit(size_on_disk(self._path) // length, length // VALUE)
+            self.admit(self._room() // length, length // VALUE)
         X = self._unit_vectors([row.x for row in rows])
-        if X is None:
-            raise InputError(
-                f"{self._path} holds vectors of other lengths: its writer was another program"
-            )
         written = [Written(row.place, row.time, row.label) for row in rows]
         self.held.extend(X, written)
         if self._counted is not None:
-            counted = _as_they_count(self.meaning, written)
+            counted = as_they_count(self.meaning, written)
             self.counted.extend(X[[*counted]], [*counted.values()])
 
     def admit(self, n: int, dim: int):
@@ -136,23 +148,28 @@ class Vectors:
         length = self.held.entries.X.shape[1]
         if dim != length:
             if self.held.written:
-                raise InputError(f"the vectors have {dim} values, those in {self._path} {length}")
+                raise self._other_length(dim, length)
             self.held.entries = Entries(np.empty((0, dim), np.float32), np.empty(0, np.int64))
             self._counted = None
         self.held.entries.make_room(self.held.entries.size + n)
 
+    def _other_length(self, dim, length):
+        return InputError(f"the vectors have {dim} values, those in {self._where} {length}")
+
     def _unit_vectors(self, vectors):
-        """Rows (n, d) from their bytes, or None if these are not n unit vectors of length d."""
+        """Rows (n, d) from their bytes; ``InputError`` if these are no unit vectors of length d."""
         dim = self.held.entries.X.shape[1]
-        if {*map(len, vectors)} != {VALUE * dim}:
-            return None
-        X = np.frombuffer(b"".join(vectors), "<f4").reshape(-1, dim)
-        squares = np.einsum("nd,nd->n", X, X)
-        are_units = 0.99 < squares.min() and squares.max() < 1.01  # false of NaN
-        return X if are_units else None
+        if {*map(len, vectors)} == {VALUE * dim}:
+            X = np.frombuffer(b"".join(vectors), "<f4").reshape(-1, dim)
+            squares = np.einsum("nd,nd->n", X, X)
+            if 0.99 < squares.min() and squares.max() < 1.01:  # false of NaN
+                return X
+        raise InputError(
+            f"{self._where} holds vectors of other lengths: its writer was another program"
+        )
 
 
-def _as_they_count(meaning, written):
+def as_they_count(meaning: Meaning, written: Iterable[Written]) -> dict[int, Written]:
     """Those vectors that count, by their number, with the labels that they count under."""
     labels = [meaning.counts_as(one.place, one.label) for one in written]
     return {

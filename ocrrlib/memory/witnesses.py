@@ -25,11 +25,11 @@ from pathlib import Path
 
 from ocrrlib.chain import Fault
 from ocrrlib.files import InputError, write_text
-from ocrrlib.memory.database import tries
 from ocrrlib.memory.heads import Head
 from ocrrlib.memory.keys import Key
 from ocrrlib.memory.notes import from_base64, to_base64
 from ocrrlib.memory.quorum import Quorum
+from ocrrlib.memory.store import tries
 from ocrrlib.memory.texts import plain, read_file
 from ocrrlib.memory.tree import HASH, verify_consistency
 

@@ -7,12 +7,12 @@ from contextlib import AbstractContextManager, suppress
 from typing import Protocol
 
 from ocrrlib.files import InputError
-from ocrrlib.memory.database import deadline
 from ocrrlib.memory.rows import Content
+from ocrrlib.memory.store import Undone, Unknown, deadline, repeated
 
 
-class Ledger(Protocol):
-    """The part of ``ocrrlib.memory.file.LedgerFile`` that writes; ``size`` counts known entries."""
+class Writable(Protocol):
+    """The part of a ``StoredLedger`` that writes; ``size`` counts known entries."""
 
     @property
     def size(self) -> int: ...
@@ -45,7 +45,7 @@ class Writers:
     before it. If all is undone for one of them, each writes its own.
     """
 
-    def __init__(self, ledger: Ledger):
+    def __init__(self, ledger: Writable):
         self._ledger = ledger
         self._waiting: deque[Write] = deque()
         self._is_busy = False  # whether one of them writes
@@ -55,7 +55,7 @@ class Writers:
         """Append entries; return their places once they are on disk.
 
         ``contents`` is called within the transaction, by any of the threads, and again if that was
-        undone. Raises what it raises, and as ``LedgerFile.transaction`` and ``append`` do.
+        undone. Raises what it raises, and as ``StoredLedger.transaction`` and ``append`` do.
         """
         own = Write(contents)
         self._waiting.append(own)
@@ -73,8 +73,7 @@ class Writers:
                     return own.result()
                 with suppress(ValueError):  # it was taken, and undone
                     self._waiting.remove(own)
-                with self._ledger.transaction(own.until):
-                    return self._ledger.append(contents())
+                return repeated(lambda: self._write_alone(contents, own.until), own.until)
             finally:
                 with self._changed:
                     self._is_busy = False
@@ -83,6 +82,10 @@ class Writers:
             with suppress(ValueError):  # it was taken, and undone
                 self._waiting.remove(own)
             raise
+
+    def _write_alone(self, contents, until):
+        with self._ledger.transaction(until):
+            return self._ledger.append(contents())
 
     def _write_all(self, own):
         """Write all that waits and tell each; nobody if all was undone for one of the others."""
@@ -95,6 +98,10 @@ class Writers:
                     batch.append(self._waiting.popleft())
                     outcomes.append(self._outcome(batch[-1]))
                 is_whole = True
+        except Undone:
+            return
+        except Unknown as error:
+            outcomes = [_part(error, outcome) for outcome in outcomes]
         except BaseException as error:
             if not is_whole:
                 if batch != [own] and isinstance(error, Exception):
@@ -110,6 +117,11 @@ class Writers:
         try:
             return self._ledger.append(write.contents())
         except InputError as error:
-            if self._ledger.size != size:
+            if isinstance(error, Undone) or self._ledger.size != size:
                 raise
             return error
+
+
+def _part(unknown, outcome):
+    """What one writer is told if it is not known whether all is on disk."""
+    return unknown.only(outcome) if isinstance(outcome, range) else outcome

@@ -16,6 +16,7 @@ class LedgerReader(Trained, Substrate):
     """
 
     models: list[GaussianClasses]
+    asks_neighbours = False
 
     def _fit(self, X, y):
         super()._fit(X, y)

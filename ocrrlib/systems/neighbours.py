@@ -68,7 +68,7 @@ class Neighbours(System):
         return self._near(X)
 
     def _near(self, X):
-        return top_k(X, self.entries.X, self.entries.born, self.k)
+        return self.entries.nearest(X, self.k)
 
     def _follow(self, Q):
         return StandingQueries(Q, self.entries, self.k, self.spare).neighbours
@@ -106,6 +106,7 @@ class Substrate(Neighbours):
     """
 
     given: Entries | None = None  # entries that others write to, see ``read``
+    asks_neighbours = True  # and nothing else of the entries: these may be in a database
 
     def _fit(self, X, y):
         self.entries = Ledger(X, y) if self.given is None else self.given
@@ -126,8 +127,9 @@ class Substrate(Neighbours):
         The system is fitted on the first ``n_first`` of them, later ones count as corrections.
         """
         self.given = entries
-        self.n_seen = n_first  # entries whose classes were noted
-        return self.fit(entries.X[:n_first], entries.y[:n_first], range(n_classes))
+        n = 1 if self.asks_neighbours else n_first
+        self.n_seen = n  # entries whose classes were noted
+        return self.fit(entries.X[:n], entries.y[:n], range(n_classes))
 
     def answer(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Answer rows X (m, d) from the entries that are read, as they are by now.
@@ -200,6 +202,7 @@ class SubstrateHNSW(Substrate):
     later. A deep copy builds its index anew and goes on as the original does.
     """
 
+    asks_neighbours = False
     M: int = 16  #: links of an entry
     ef_construction: int = 200  #: effort of building (Malkov and Yashunin 2020)
     ef: int = 64  #: effort of searching

@@ -6,25 +6,20 @@ entry that has one, and releases that do not know it refuse the file. A database
 table, index, view or trigger is refused.
 """
 
-import json
 import os
-import secrets
 import sqlite3
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from pathlib import Path
 
 from ocrrlib.files import sync_to_disk
+from ocrrlib.memory import store
 from ocrrlib.memory.rows import Row
-from ocrrlib.memory.texts import one_line
+from ocrrlib.memory.store import LONGEST, About, tries
 
-FORMAT = 1
-LONGEST = 2**20  # bytes of a value at most
-PATIENCE = 60  # seconds to wait for other programs
-MOMENT = 1  # second in which they open or close a file
+MOMENT = 1  # second in which other programs open or close a file
 # The file may be a stranger's, and whatever was deleted must be gone.
 PRAGMAS = "trusted_schema = OFF", "cell_size_check = ON", "secure_delete = ON", "synchronous = FULL"
 SCHEMA = [
@@ -40,20 +35,19 @@ INSERT = "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?{})"
 CONTENT = "salt", "label", "author", "text", "x", "act"
 
 
-def connect(path: Path, encoder: Callable[[], tuple[str, str]] | None = None) -> sqlite3.Connection:
-    """Open a ledger's database; make it, for texts of an encoder, if there is none.
+def connect(path: Path, about: Callable[[], str]) -> sqlite3.Connection:
+    """Open a ledger's database; make it, with what ``about`` says of a new one, if there is none.
 
-    ``encoder`` gives name and probe of that of a new file, see ``ocrrlib.memory.identity``. An
-    empty file counts as none: whoever is killed while making a file leaves one. Raises
+    An empty file counts as none: whoever is killed while making a file leaves one. Raises
     ``sqlite3.Error`` or ``OSError`` if the file cannot be used.
     """
     _check_names(path)
     base = _connected(path, "mode=rwc")
     try:
         if not _tables(base):
-            about = [None] if encoder is None else encoder()
+            said = about()
             keep_log(base)
-            _create(base, path.stem, about)
+            _create(base, said)
             sync_to_disk(path.parent)
         has_acts(base)
     except BaseException:
@@ -123,7 +117,11 @@ def run_beside(*command: str | Path) -> bytes:
 def _connected(path, how):
     """A connection with our pragmas; ``how`` are parameters of its URI."""
     base = sqlite3.connect(
-        f"{path.as_uri()}?{how}", PATIENCE, isolation_level=None, check_same_thread=False, uri=True
+        f"{path.as_uri()}?{how}",
+        store.PATIENCE,
+        isolation_level=None,
+        check_same_thread=False,
+        uri=True,
     )
     try:
         base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
@@ -177,7 +175,7 @@ def _is_busy(error):
     return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY  # of whatever kind
 
 
-def _create(base, name, encoder):
+def _create(base, about):
     """Make the tables, unless another program has just done so."""
     with base:
         base.execute("BEGIN IMMEDIATE")
@@ -185,8 +183,6 @@ def _create(base, name, encoder):
             return
         for table in SCHEMA:
             base.execute(table)
-        origin = f"{one_line(name)}-{secrets.token_hex(8)}"
-        about = json.dumps([FORMAT, origin, *encoder])
         base.execute("INSERT INTO about VALUES (?)", [about])
 
 
@@ -223,36 +219,15 @@ def erase(base: sqlite3.Connection, places: Iterable[int], acts: bool):
     base.executemany(erased, [[place] for place in places])
 
 
-def read_about(base: sqlite3.Connection) -> tuple[str, str, str | None, str | None]:
-    """Return what the file says about itself, and its origin, encoder's name and probe from it.
+def about_of(base: sqlite3.Connection) -> About:
+    """Return what a ledger says about itself.
 
     Raises ``sqlite3.DatabaseError`` if that is of another version or damaged.
     """
-    rows = base.execute("SELECT about FROM about").fetchall()
-    try:
-        ((about,),) = rows
-        version, origin, encoder, *rest = json.loads(about)
-        origin = one_line(origin)  # older files may have another one
-        (probe,) = rest or [None]  # files for vectors have none, nor have those of earlier releases
-    except (ValueError, TypeError, RecursionError):
-        version = None
-    if version != FORMAT or not isinstance(about, str):
+    about = store.read_about(base.execute("SELECT about FROM about").fetchall())
+    if about is None:
         raise sqlite3.DatabaseError("its table about was changed, or is of another version")
-    return about, origin, encoder, probe
-
-
-def tries(seconds: float | None = None) -> Iterator[None]:
-    """Yield at once, and every hundredth of a second for so long, by default ``PATIENCE``."""
-    end = time.monotonic() + (PATIENCE if seconds is None else seconds)
-    yield
-    while time.monotonic() < end:
-        time.sleep(0.01)
-        yield
-
-
-def deadline() -> float:
-    """Return the time of ``time.monotonic`` until which to wait for other programs."""
-    return time.monotonic() + PATIENCE
+    return about
 
 
 def waits_no_more(base: sqlite3.Connection):

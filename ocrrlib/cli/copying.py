@@ -1,0 +1,17 @@
+"""``ocrr memory copy``: a memory in another place."""
+
+import typer
+
+from ocrrlib.cli.opening import Name, OneOfTwo
+from ocrrlib.cli.options import PLAIN
+
+copying = typer.Typer(**PLAIN)
+
+
+@copying.command("copy")
+def memory_copy(source: OneOfTwo, target: OneOfTwo, name: Name = None):
+    """Copy a memory from a file to a base or back, entry by entry: heads and proofs fit both."""
+    from ocrrlib.memory.copies import copy
+
+    head = copy(source, target)
+    typer.echo(f"{head.size} entries of {source} copied to {target}; both are as they were written")

@@ -1,0 +1,53 @@
+"""Where a memory is, as commands are told it: a file, or a base's address and a name."""
+
+from typing import Annotated, Any
+
+import typer
+
+from ocrrlib.files import InputError
+
+
+def place_of(context: typer.Context, value: str | None) -> Any:
+    """The location of a memory; the option ``--name`` is read before."""
+    from ocrrlib.memory.location import located
+
+    return None if value is None else located(value, context.params.get("name"))
+
+
+def place_alone(value: str | None) -> Any:
+    """The location of a memory that has its name in its address."""
+    from ocrrlib.memory.location import located
+
+    return None if value is None else located(value)
+
+
+def place_named_alike(context: typer.Context, value: str) -> Any:
+    """The location of one of two memories: a name is that of those in a base."""
+    from ocrrlib.memory.location import is_address, located
+
+    return located(value, context.params.get("name") if is_address(value) else None)
+
+
+HELP = "The memory's file, or postgresql://user@host/base with --name."
+# Text on the command line, a location in the command
+File = Annotated[str, typer.Argument(callback=place_of, help=HELP)]
+OptionalFile = Annotated[str | None, typer.Argument(callback=place_of, help=HELP)]
+OneOfTwo = Annotated[str, typer.Argument(callback=place_named_alike, help=HELP)]
+Name = Annotated[
+    str | None, typer.Option("--name", is_eager=True, help="Name of the memory in a base.")
+]
+
+
+def opened(place, reader="substrate", search=None, ef_search=None):
+    """The correction memory in a place where there is one."""
+    from ocrrlib.memory import CorrectionMemory
+
+    if not place.holds_memory():
+        raise InputError(f"there is no memory in {place}: make it with `ocrr memory new`")
+    return CorrectionMemory.open(place, reader=reader, search=search, ef_search=ef_search)
+
+
+def text_of(file):
+    from ocrrlib.memory.texts import read_file
+
+    return read_file(file)

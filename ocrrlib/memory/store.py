@@ -1,0 +1,268 @@
+"""Where a ledger is kept: what it needs of any database, and what all of them share."""
+
+import json
+import secrets
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import NamedTuple, Protocol, TypeVar
+
+from ocrrlib.files import InputError
+from ocrrlib.memory.remote import Source
+from ocrrlib.memory.rows import Row
+from ocrrlib.memory.texts import one_line
+
+FORMAT = 1
+LONGEST = 2**20  # bytes of a value at most
+PATIENCE = 60  # seconds to wait for other programs
+BLOCK = 256  # rows read or written at once
+
+# Of the disk, and of what a file may hold
+ERRORS: tuple[type[Exception], ...] = OSError, OverflowError, UnicodeDecodeError, MemoryError
+
+_T = TypeVar("_T")
+
+
+class About(NamedTuple):
+    """What a ledger says about itself: as text, which is hashed, and in parts."""
+
+    text: str
+    origin: str
+    encoder: str | None
+    probe: str | None
+
+
+def new_about(name: str, encoder: Callable[[], tuple[str, str]] | None) -> str:
+    """Return what a new ledger of a name says about itself.
+
+    ``encoder`` gives name and probe of that of its texts, see ``ocrrlib.memory.identity``.
+    """
+    described = [None] if encoder is None else encoder()
+    origin = f"{one_line(name)}-{secrets.token_hex(8)}"
+    return json.dumps([FORMAT, origin, *described])
+
+
+def read_about(rows: list[tuple]) -> About | None:
+    """Read what a ledger says about itself from its rows; None if it is of another version."""
+    try:
+        ((about,),) = rows
+        version, origin, encoder, *rest = json.loads(about)
+        origin = one_line(origin)  # older files may have another one
+        (probe,) = rest or [None]  # those for vectors have none, nor have those of earlier releases
+    except (ValueError, TypeError, RecursionError):
+        return None
+    if version != FORMAT or not isinstance(about, str):
+        return None
+    return About(about, origin, encoder, probe)
+
+
+class Store(Protocol):
+    """The database of one ledger, open; only ``StoredLedger`` calls it, a thread at a time.
+
+    All methods may raise ``errors``, whose ``remedy`` is told, or ``InputError``.
+    """
+
+    @property
+    def where(self) -> Path | str:
+        """Its path or address, as messages name it."""
+        ...
+
+    @property
+    def about(self) -> About: ...
+
+    @property
+    def errors(self) -> tuple[type[Exception], ...]: ...
+
+    @property
+    def leftover(self) -> str:
+        """How a message tells where erased content may still be."""
+        ...
+
+    @property
+    def cleans_itself(self) -> bool:
+        """Whether it removes in time, by itself, what is left of erased content."""
+        ...
+
+    @property
+    def unreached(self) -> str:
+        """Where erased content may be for longer, beside copies of a file; empty if nowhere."""
+        ...
+
+    def remedy(self, error: Exception) -> str:
+        """Return what to do about one of ``errors``."""
+        ...
+
+    def way_out(self) -> str:
+        """Return what to do if entries are not as they were written."""
+        ...
+
+    def room(self) -> int:
+        """Return its size in bytes: more content cannot be in it."""
+        ...
+
+    def ready(self) -> None:
+        """Prepare to write, once all entries are verified."""
+        ...
+
+    def refuse(self) -> None:
+        """Close it as it is."""
+        ...
+
+    def close(self) -> None: ...
+
+    def reading(self) -> AbstractContextManager[object]:
+        """Show one state of it until the end."""
+        ...
+
+    def writing(self) -> AbstractContextManager[object]:
+        """Write all or nothing by the end, once it has ``begun``.
+
+        Raises ``Undone`` or ``Unknown`` if the connection was lost.
+        """
+        ...
+
+    def begun(self) -> bool:
+        """Exclude other writers; False, soon, if there is one."""
+        ...
+
+    def has_changed(self, size: int, newest: bytes) -> bool:
+        """Whether others may have written since ``size`` entries up to a hash were read."""
+        ...
+
+    def look_again(self) -> None:
+        """Raise an error unless its tables are as they were made; called if it has changed."""
+        ...
+
+    def caught_up(self) -> None:
+        """Note that all entries that made it change were read."""
+        ...
+
+    def hash_at(self, place: int) -> bytes | None:
+        """Return the hash of an entry, or None if there is none."""
+        ...
+
+    def row(self, place: int) -> Row | None:
+        """Return an entry, or None if there is none."""
+        ...
+
+    def blocks(self, first: int | None = None) -> Iterator[list[Row]]:
+        """Read entries in their order, from a place on or all there are, of one state of it."""
+        ...
+
+    def links(self) -> list[tuple[bytes, bytes]]:
+        """Return the hash before, and the hash, of each entry, in their order."""
+        ...
+
+    def insert(self, rows: list[Row]) -> None:
+        """Write new entries, while ``writing``."""
+        ...
+
+    def erase(self, places: Iterable[int]) -> None:
+        """Erase salt and content of entries, while ``writing``."""
+        ...
+
+    def source(self, ef_search: int | None) -> Source:
+        """Return its vectors, to be searched there; ``InputError`` if they cannot be."""
+        ...
+
+    def make_index(self, dim: int) -> None:
+        """Index its vectors (d,); any thread may call it."""
+        ...
+
+    def cleaned(self) -> bool:
+        """Remove what is left of erased content; False, soon, if others still read it."""
+        ...
+
+
+class Location(Protocol):
+    """The place of a ledger's store, whether there is one or not; ``str`` shows no secrets."""
+
+    @property
+    def name(self) -> str:
+        """Of which the origin of a new ledger is made."""
+        ...
+
+    def is_there(self) -> bool:
+        """Whether there may be a store."""
+        ...
+
+    def holds_memory(self) -> bool:
+        """Whether there is a store, and not only an empty file."""
+        ...
+
+    def open(self, about: Callable[[], str]) -> Store:
+        """Open a store; make it, with what a new one says about itself, if there is none."""
+        ...
+
+    def open_to_read(self) -> Store:
+        """Open a store so that nothing is written; ``InputError`` if there is none."""
+        ...
+
+    def verifying(self) -> AbstractContextManager[object]:
+        """Keep from other threads what is verified meanwhile, where that is needed."""
+        ...
+
+    def last_change(self) -> object:
+        """Return a value that changes if others write; None where they do no harm to readers."""
+        ...
+
+
+class Undone(InputError):
+    """The connection to a server was lost, and nothing of what was to be written is there."""
+
+
+class Unknown(InputError):
+    """The connection to a server was lost, and it is not known whether entries are there.
+
+    ``commitments`` are those of the entries that would be there, by their place.
+    """
+
+    def __init__(self, where: object, commitments: dict[int, bytes]):
+        places = ", ".join(map(str, list(commitments)[:9])) + ", ..." * (len(commitments) > 9)
+        super().__init__(
+            f"{where} cannot be reached, and it is not known whether entry {places} was written: "
+            "look for it by its commitment before you write it again"
+        )
+        self.where = where
+        self.commitments = commitments
+
+    def only(self, places: range) -> "Unknown":
+        """Return the same of some of the entries."""
+        return Unknown(self.where, {place: self.commitments[place] for place in places})
+
+
+def repeated(write: Callable[[], _T], until: float) -> _T:
+    """Return what a write returns; it is done again, until a time, as long as it is undone."""
+    while True:
+        try:
+            return write()
+        except Undone:
+            if time.monotonic() > until:
+                raise
+
+
+@contextmanager
+def usable(where: object, errors: tuple[type[Exception], ...], remedy: Callable) -> Iterator[None]:
+    """Turn errors of a database and the disk into ``InputError``."""
+    try:
+        yield
+    except errors + ERRORS as error:
+        why = " ".join(str(error).split()) or "no memory is left"  # it may quote the file
+        raise InputError(
+            f"cannot use {where} as a correction memory ({why}): {remedy(error)}"
+        ) from error
+
+
+def tries(seconds: float | None = None) -> Iterator[None]:
+    """Yield at once, and every hundredth of a second for so long, by default ``PATIENCE``."""
+    end = time.monotonic() + (PATIENCE if seconds is None else seconds)
+    yield
+    while time.monotonic() < end:
+        time.sleep(0.01)
+        yield
+
+
+def deadline() -> float:
+    """Return the time of ``time.monotonic`` until which to wait for other programs."""
+    return time.monotonic() + PATIENCE

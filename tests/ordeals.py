@@ -1,0 +1,334 @@
+"""Killed clients, stopped servers and bad networks around a memory on PostgreSQL.
+
+Each trial returns the number of its cases, and of those that came out as they should; `make
+torture` publishes them. Writers tell of each correction, in a file, once it is acknowledged.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import count
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import psycopg
+from psycopg.sql import SQL, Identifier
+
+from ocrrlib import CorrectionMemory
+from ocrrlib.files import ROOT, InputError
+from ocrrlib.memory import postgres_connection, verify
+from ocrrlib.memory.rows import Content
+from ocrrlib.memory.store import Undone
+from tests.proxy import Proxy
+from tests.writers import waits
+
+D = 8
+WRITERS = 4
+NAMES = count()
+MARGIN = 5  # seconds that a limit may be exceeded by, on a busy machine
+
+
+def write(address, seed, told, ahead=0):
+    """Correct for ever, with a clock so many seconds ahead; tell outcome and label of each."""
+    clock = time.time_ns
+    time.time_ns = lambda: clock() + ahead * 10**9
+    rng = np.random.default_rng([seed, os.getpid()])
+    memory = None
+    with open(told, "w") as out:
+        for step in count():
+            label = f"{seed} {os.getpid()} {step}"
+            try:
+                if memory is None:
+                    memory = CorrectionMemory.open(address)
+                outcome = memory.correct(rng.normal(size=D), label)
+            except Undone:
+                outcome = "undone"
+            except InputError:  # no server, or it is not known
+                outcome = "unknown"
+                memory = closed(memory)
+            print(json.dumps([outcome, label]), file=out, flush=True)
+
+
+def closed(memory):
+    """Close a memory, if there is one; None."""
+    if memory is not None:
+        with suppress(InputError):
+            memory.close()
+    time.sleep(0.05)
+
+
+class Crew:
+    """Processes that write one memory, each at an address of its own, and what they told."""
+
+    def __init__(self, folder, addresses, ahead=(0,)):
+        self.folder = Path(folder)
+        self._addresses = addresses
+        self._ahead = ahead
+        self._processes = [self._started(n) for n in range(len(addresses))]
+
+    def _started(self, n):
+        context = get_context("forkserver")
+        # Else importing takes longer than a writer lives.
+        context.set_forkserver_preload(["tests.ordeals", "ocrrlib.systems.neighbours"])
+        told = self.folder / f"{len([*self.folder.iterdir()])}.{n}"
+        told.touch()
+        ahead = self._ahead[n % len(self._ahead)]
+        arguments = self._addresses[n], n, told, ahead
+        process = context.Process(target=write, args=arguments, daemon=True)
+        process.start()
+        return process
+
+    def kill(self, n):
+        """Kill one of them."""
+        self._processes[n].kill()
+        self._processes[n].join()
+
+    def replace(self, n):
+        """Kill one of them and start another."""
+        self.kill(n)
+        self._processes[n] = self._started(n)
+
+    def end(self):
+        """Kill all."""
+        for n in range(len(self._processes)):
+            self.kill(n)
+
+    def told(self):
+        """What all told: pairs of outcome and label, without torn last lines."""
+        for file in self.folder.iterdir():
+            text = file.read_text()
+            for line in text[: text.rfind("\n") + 1].splitlines():
+                yield json.loads(line)
+
+
+@contextmanager
+def crew(server, base, addresses=None, **how):
+    """Let writers write a new memory; yields them, and an address that is not theirs."""
+    name = f"m{next(NAMES)}"
+    own = f"{server.address(base)}#{name}"
+    CorrectionMemory.open(own).close()
+    with TemporaryDirectory() as folder:
+        theirs = addresses or [server.address(base)] * WRITERS
+        writers = Crew(folder, [f"{one}#{name}" for one in theirs], **how)
+        try:
+            yield writers, own
+        finally:
+            writers.end()
+
+
+def stored(address):
+    """Place, time and label of all entries."""
+    base, _, name = address.partition("#")
+    select = SQL("SELECT place, time, label FROM {}.entries ORDER BY place")
+    with psycopg.connect(base) as connection:
+        return connection.execute(select.format(Identifier(name))).fetchall()
+
+
+def is_whole(address):
+    """Whether a memory is as it was written."""
+    fault = verify(address)
+    if fault:
+        print(address, fault)
+    return fault is None
+
+
+def judged(writers, address):
+    """End writers; count what they told, what was lost, and labels that are there wrongly."""
+    writers.end()
+    rows = stored(address)
+    labels = {place: label for place, _, label in rows}
+    times = Counter(labels.values())
+    found = Counter(damaged=not is_whole(address))
+    for outcome, label in writers.told():
+        if isinstance(outcome, int):
+            found["acknowledged"] += 1
+            found["lost"] += labels.get(outcome) != label
+        else:
+            found[outcome] += 1
+        found["wrong"] += times[label] > (outcome != "undone")
+    found["late"] = sum(before[1] >= after[1] for before, after in zip(rows, rows[1:]))
+    return found
+
+
+def kills(server, number, seed=0, each=20):
+    """Kill one of four clients at random instants; a new memory for ``each`` of them."""
+    rng = np.random.default_rng(seed)
+    base = server.new_base(vector=False)
+    found = Counter(trials=number)
+    for start in range(0, number, each):
+        with crew(server, base) as (writers, address):
+            for _ in range(start, min(start + each, number)):
+                time.sleep(rng.uniform(0.05, 0.4))
+                writers.replace(int(rng.integers(WRITERS)))
+                found["whole"] += is_whole(address)
+            time.sleep(1)  # the last ones write, too
+            found += judged(writers, address)
+    return found
+
+
+def stops(server, number, seed=0):
+    """Stop the server at once, and start it again, while four clients write."""
+    rng = np.random.default_rng(seed)
+    found = Counter(trials=number)
+    with crew(server, server.new_base(vector=False)) as (writers, address):
+        for _ in range(number):
+            time.sleep(rng.uniform(0.3, 1.5))
+            server.stop("immediate")
+            server.start()
+            found["whole"] += is_whole(address)
+        time.sleep(1)
+        return found + judged(writers, address)
+
+
+def network(server, seconds, seed=0, **trouble):
+    """Let four clients write for some seconds over a network in ``trouble``, see ``Proxy``."""
+    base = server.new_base(vector=False)
+    proxy = Proxy(server.socket, seed=seed, **trouble)
+    with proxy.running() as port:
+        address = f"postgresql://postgres@127.0.0.1:{port}/{base}"
+        with crew(server, base, [address] * WRITERS) as (writers, own):
+            time.sleep(seconds)
+            found = judged(writers, own)
+    return found + Counter(cuts=proxy.cuts, drops=proxy.drops)
+
+
+def clocks(server, seconds):
+    """Let three clients write whose clocks are an hour ahead, right, and an hour behind."""
+    base = server.new_base(vector=False)
+    addresses = [server.address(base)] * 3
+    with crew(server, base, addresses, ahead=(3600, 0, -3600)) as (writers, address):
+        time.sleep(seconds)
+        return judged(writers, address)
+
+
+@contextmanager
+def machine(number):
+    """A network namespace of its own, or none without the right to make one.
+
+    Yields the command that runs others there, and the address of this machine as seen from there.
+    """
+    if os.geteuid():
+        yield [], "127.0.0.1"
+        return
+    name = f"ocrr{os.getpid()}n{number}"
+    ours = f"oc{os.getpid()}a{number}"
+    theirs = f"oc{os.getpid()}b{number}"
+    net = f"10.{200 + number}.{os.getpid() % 250}"
+    setup = (
+        f"netns add {name}",
+        f"link add {ours} type veth peer name {theirs} netns {name}",
+        f"addr add {net}.1/24 dev {ours}",
+        f"link set {ours} up",
+        f"-n {name} addr add {net}.2/24 dev {theirs}",
+        f"-n {name} link set {theirs} up",
+    )
+    try:
+        for command in setup:
+            subprocess.run(["ip", *command.split()], check=True)
+        yield ["ip", "netns", "exec", name], f"{net}.1"
+    finally:
+        subprocess.run(["ip", "netns", "del", name], check=True)
+
+
+def machines(server, seconds):
+    """Let two machines write, the network of each of which is down for a second in turn."""
+    base = server.new_base(vector=False)
+    with ExitStack() as stack:
+        writers, own = stack.enter_context(crew(server, base))
+        writers.end()
+        name = own.partition("#")[2]
+        proxies = []
+        processes = []
+        for number in range(2):
+            prefix, host = stack.enter_context(machine(number))
+            proxies.append(Proxy(server.socket))
+            port = stack.enter_context(proxies[number].running(host))
+            address = f"postgresql://postgres@{host}:{port}/{base}#{name}"
+            told = writers.folder / f"machine{number}"
+            code = f"from tests.ordeals import write; write({address!r}, {number}, {str(told)!r})"
+            processes.append(subprocess.Popen([*prefix, sys.executable, "-c", code], cwd=ROOT))
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            for proxy in proxies:
+                time.sleep(1)
+                proxy.cut = 1.0
+                time.sleep(1)
+                proxy.cut = 0.0
+        for process in processes:
+            process.kill()
+            process.wait()
+        found = judged(writers, own)
+    return found + Counter(cuts=sum(proxy.cuts for proxy in proxies))
+
+
+def stuck(server, number):
+    """Let a client fall silent within a write: others go on, and its entry is written after theirs.
+
+    Returns the trials, and those that came out so.
+    """
+    address = f"{server.address(server.new_base(vector=False))}#m"
+    right = 0
+    for _ in range(number):
+        with CorrectionMemory.open(address) as silent, CorrectionMemory.open(address) as other:
+            size = len(other)
+            inside = threading.Event()
+
+            def contents():
+                if not inside.is_set():
+                    inside.set()
+                    time.sleep(postgres_connection.IDLE + MARGIN / 2)
+                return [Content("late", "", None, np.eye(D, dtype=np.float32)[0].tobytes())]
+
+            thread = threading.Thread(target=silent._ledger.write, args=[contents])
+            thread.start()
+            inside.wait()
+            started = time.monotonic()
+            other.correct(np.ones(D), "other")
+            waited = time.monotonic() - started
+            thread.join()
+            is_in_time = waited < postgres_connection.IDLE + MARGIN
+            labels = [label for _, _, label in stored(address)[size:]]
+            right += is_in_time and labels == ["other", "late"]
+    return number, right
+
+
+def blocked(server, number):
+    """Lock the table against a client: it is told in one line, and writes once that is over.
+
+    Returns the trials, and those that came out so.
+    """
+    base = server.address(server.new_base(vector=False))
+    right = 0
+    with CorrectionMemory.open(f"{base}#m") as memory, psycopg.connect(base) as connection:
+        for _ in range(number):
+            size = len(memory)
+            connection.execute("LOCK TABLE m.entries IN ACCESS EXCLUSIVE MODE")
+            started = time.monotonic()
+            try:
+                memory.correct(np.ones(D), "blocked")
+                said = ""
+            except InputError as error:
+                said = str(error)
+            limit = postgres_connection.REPLY + postgres_connection.NETWORK + MARGIN
+            is_in_time = time.monotonic() - started < limit
+            connection.rollback()
+            memory.correct(np.ones(D), "free")
+            right += len(said.splitlines()) == 1 and is_in_time and len(memory) == size + 1
+    return number, right
+
+
+def rush(server, seconds, processes=8, threads=4):
+    """Let writers of some processes and threads correct for some seconds: what each took."""
+    address = f"{server.address(server.new_base(vector=False))}#m"
+    CorrectionMemory.open(address).close()
+    found = waits(address, seconds, (threads,) * processes)
+    with CorrectionMemory.open(address) as memory:
+        assert len(memory) == len(found), "corrections were lost"
+    return found
