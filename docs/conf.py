@@ -1,5 +1,6 @@
 """Configuration of the site: ``python -m sphinx -W --keep-going -b html docs build/site``."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -8,15 +9,13 @@ from pathlib import Path
 
 import nbformat
 import pandas as pd
-from itables import to_html_datatable
-from itables.javascript import generate_init_offline_itables_html
-from itables.utils import find_package_file
 
 DOCS = Path(__file__).absolute().parent
 ROOT = DOCS.parent
 sys.path.insert(0, str(ROOT))
 
-from paper import leaderboard, live  # noqa: E402  found through the path above
+from ocrrlib.files import write_text  # noqa: E402  found through the path above
+from paper import gallery, live, pages, values  # noqa: E402  found through the path above
 
 # Binder opens the repository at this address on GitHub: `repository-code` in CITATION.cff. Without
 # one, pages have no button for Binder.
@@ -48,6 +47,7 @@ html_title = project
 html_static_path = ["_static", "made/static"]
 html_css_files = ["site.css"]
 html_theme_options = {"home_page_in_toc": True, "show_toc_level": 2, "navbar_persistent": []}
+html_search_scorer = str(DOCS / "scorer.js")
 html_show_search_summary = False  # a page opened from a folder cannot fetch others
 PAPERS = [f"../paper/{name}.{kind}" for name in ("ocrr", "supplement") for kind in ("html", "pdf")]
 html_extra_path = [*PAPERS, "../build/html"]
@@ -61,15 +61,24 @@ autodoc_preserve_defaults = True
 
 
 def copy_notebooks():
-    """Copy executed notebooks into the source tree, without widgets; make an HTML file of each."""
+    """Copy executed notebooks into the source tree, without widgets; make an HTML file of each.
+
+    Cells that make a figure or a table get an anchor of its name.
+    """
     shutil.rmtree(DOCS / "notebooks", ignore_errors=True)
     (DOCS / "notebooks").mkdir()
-    for path in (ROOT / "build/notebooks").glob("[0-9]*.ipynb"):
+    names = gallery.artefacts(ROOT)
+    cards = []
+    for path in sorted((ROOT / "build/notebooks").glob("[0-9]*.ipynb")):
         notebook = nbformat.read(path, as_version=4)
         notebook.metadata.pop("widgets", None)
         for outputs in (cell.outputs for cell in notebook.cells if cell.cell_type == "code"):
             outputs[:] = [output for output in outputs if WIDGET not in output.get("data", {})]
+        cards.append(gallery.card(path.stem, notebook))
+        gallery.join_folded(notebook)
+        gallery.add_places(notebook, names)
         nbformat.write(notebook, DOCS / "notebooks" / path.name)
+    write_gallery(cards)
     copies = sorted((DOCS / "notebooks").glob("*.ipynb"))
     subprocess.run(
         [sys.executable, *NBCONVERT, "--output-dir", ROOT / "build/html", *copies],
@@ -77,17 +86,32 @@ def copy_notebooks():
     )
 
 
-def write_table(name, frame, columns):
-    """Write a table that filters and sorts offline, for the page of that name to include."""
-    frame = frame[columns.split(", ")].fillna("").round(3)
-    controls = {
-        "columnControl": ["order", ["searchList"]],
-        "ordering": {"indicators": False},
-        "paging": False,
-    }
-    html = to_html_datatable(frame, connected=False, classes=f"display compact {name}", **controls)
-    library = generate_init_offline_itables_html(find_package_file("html", "dt_bundle.js"))
-    (DOCS / "made" / f"{name}.html").write_text(library + html, encoding="utf-8")
+def write_gallery(cards):
+    """Write the gallery of notebooks, for their page to include, and its thumbnails."""
+    for card in cards:
+        if card.figure:
+            gallery.write_thumbnail(card.figure, DOCS / f"made/static/thumbnails/{card.name}.png")
+    page = gallery.page(cards, "_static/thumbnails")
+    write_text(DOCS / "made/gallery.html", page)
+
+
+def write_tables():
+    """Write the tables that pages include."""
+    made = DOCS / "made"
+    made.mkdir(exist_ok=True)
+    ranked = pd.read_csv(ROOT / "figures/leaderboard.csv")
+    systems = pages.systems(ranked, "banking77", "oracle")
+    (made / "systems.html").write_text(systems, encoding="utf-8")
+    (made / "leaderboard.html").write_text(pages.leaderboard(ranked), encoding="utf-8")
+    rows = json.loads((ROOT / "paper/claims.json").read_text(encoding="utf-8"))
+    (made / "claims.html").write_text(pages.claims(rows), encoding="utf-8")
+
+
+def fill(app, page, text):
+    """Put published values in place of their keys on the first page."""
+    if page == "index":
+        entries = values.read()
+        text[0] = re.sub(r"{{([\w.]+)}}", lambda key: values.show(key[1], entries), text[0])
 
 
 def add_buttons(app, page, template, context, doctree):
@@ -99,17 +123,9 @@ def add_buttons(app, page, template, context, doctree):
 
 def setup(app):
     copy_notebooks()
-    (DOCS / "made").mkdir(exist_ok=True)
-    claims = pd.json_normalize(pd.read_json(ROOT / "paper/claims.json").to_dict("records"))
-    claims.columns = [column.removeprefix("checks.").replace(".", " ") for column in claims]
-    write_table(
-        "claims",
-        claims,
-        "section, claim, verdict, note, printed, ours found, released found, paper found",
-    )
-    ranked = pd.read_csv(ROOT / "figures/leaderboard.csv")
-    (DOCS / "made/leaderboard.html").write_text(leaderboard.page(ranked), encoding="utf-8")
+    write_tables()
     live.write(DOCS / "made/static/live-data.js")
+    app.connect("source-read", fill)
     app.connect("html-page-context", add_buttons)
     app.connect(
         "include-read",

@@ -1,4 +1,4 @@
-"""The wider comparison (notebook 09): frames that tables show, numbers as text, and a figure."""
+"""The wider comparison (notebooks 09 and 19): frames of tables, numbers as text, and figures."""
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterator
-from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +26,7 @@ CONTRIBUTED = ROOT / "data/results/leaderboard"
 WHOLE = ["held_out", "every", "seed"]
 NUMBERS = [*WHOLE, *MEASURED]
 NAMES = [name for name in COLUMNS if name not in NUMBERS]
+MISSING = "–"
 SEEDS = 20  # of a system that is ranked, as many as of the published ones
 CAPTION = (
     "Published and contributed systems, best first by *HM*, the harmonic mean of *novel* and "
@@ -122,69 +122,59 @@ def _check_files(files, prints):
 
 
 def cells(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    """Title, setting and rows as readers see them, of each cell of a leaderboard."""
+    """Title, setting and rows of each cell of a leaderboard."""
     for (dataset, _, encoder, policy, held_out, every), block in table.groupby(CELL, sort=False):
         often = "" if every == EVERY else f" every {every} stream items"
         setting = f"{encoder}, {held_out} classes held out, all test rows{often}"
-        text = {
-            "Rank": ["–" if pd.isna(rank) else f"{rank:.0f}" for rank in block["rank"]],
-            "System": block["system"],
-            "Novel": _half(block, "novel"),
-            "Original": _half(block, "original"),
-            "HM": _half(block, "hm"),
-            "Best HM": _half(block, "best hm"),
-            "AUSUC": _half(block, "ausuc"),
-            "Starts at": _half(block, "starts at"),
-            "Lost (pp)": _half(block, "lost", 100, 1),
-            "Holds at once": _mean(block, "holds at once"),
-            "Holds": _mean(block, "holds"),
-            "Seeds": block["seeds"],
-            "Source": block["source"],
-        }
-        yield cell_title(dataset, policy), setting, pd.DataFrame(text)
+        yield cell_title(dataset, policy), setting, block
 
 
 def markdown(table: pd.DataFrame) -> str:
     """A leaderboard for readers: a heading and a table for each cell."""
     blocks = [f"# Leaderboard\n\n{CAPTION}"]
-    for title, setting, text in cells(table):
-        rows = text.to_markdown(index=False, disable_numparse=True)
+    for title, setting, block in cells(table):
+        text = {
+            "Rank": ranks(block),
+            "System": block["system"],
+            "Novel": halves(block, "novel"),
+            "Original": halves(block, "original"),
+            "HM": halves(block, "hm"),
+            "Best HM": halves(block, "best hm"),
+            "AUSUC": halves(block, "ausuc"),
+            "Starts at": halves(block, "starts at"),
+            "Lost (pp)": halves(block, "lost", 100, 1),
+            "Holds at once": _means(block, "holds at once"),
+            "Holds": _means(block, "holds"),
+            "Seeds": block["seeds"],
+            "Source": block["source"],
+        }
+        rows = pd.DataFrame(text).to_markdown(index=False, disable_numparse=True)
         blocks.append(f"## {title}\n\n{setting}\n\n{rows}")
     return "\n\n".join(blocks) + "\n"
 
 
-def page(table: pd.DataFrame) -> str:
-    """A leaderboard in HTML, a tab for each cell; the style of the site shows the chosen one."""
-    parts = []
-    for number, (title, setting, text) in enumerate(cells(table)):
-        chosen = "" if number else " checked"
-        name = f"cell-{number}"
-        rows = text.to_html(index=False, border=0, classes="leaderboard")
-        parts.append(
-            f'<input type="radio" name="cell" id="{name}"{chosen}>\n'
-            f'<label for="{name}">{escape(title)}</label>\n'
-            f"<section>\n<p>{escape(setting)}</p>\n{rows}\n</section>\n"
-        )
-    return f'<div class="tabs">\n{"".join(parts)}</div>\n'
+def ranks(block: pd.DataFrame) -> list[str]:
+    """Ranks of a cell for readers, a dash for none."""
+    return [MISSING if pd.isna(rank) else f"{rank:.0f}" for rank in block["rank"]]
 
 
-def _half(block, name, times=1, digits=3):
-    """Mean ± half the interval, so many times as large; the mean alone for one seed."""
+def halves(block: pd.DataFrame, name: str, times: float = 1, digits: int = 3) -> list[str]:
+    """Means ± half the interval, so many times as large; the mean alone for one seed."""
     if name not in block:
-        return ["–"] * len(block)
+        return [MISSING] * len(block)
     text = []
     for mean, low, high in zip(block[name], block[f"{name} low"], block[f"{name} high"]):
-        shown = "–" if pd.isna(mean) else f"{times * mean:.{digits}f}"
+        shown = MISSING if pd.isna(mean) else f"{times * mean:.{digits}f}"
         half = "" if pd.isna(high) else f" ± {times * (high - low) / 2:.{digits}f}"
         text.append(shown + half)
     return text
 
 
-def _mean(block, name):
-    """The mean alone."""
+def _means(block, name):
+    """Means alone."""
     if name not in block:
-        return ["–"] * len(block)
-    return ["–" if pd.isna(mean) else f"{mean:.3f}" for mean in block[name]]
+        return [MISSING] * len(block)
+    return [MISSING if pd.isna(mean) else f"{mean:.3f}" for mean in block[name]]
 
 
 def main(folder: Path = CONTRIBUTED, target: Path = ROOT / "figures") -> None:

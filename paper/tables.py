@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 
 import pandas as pd
@@ -34,7 +33,7 @@ class Table:
     text: pd.DataFrame
 
     def write(self, folder: Path) -> "Table":
-        """Write ``<name>.csv``, ``.md`` and ``.tex`` into ``folder``; the table, for display."""
+        """Write ``<name>.csv``, ``.md`` and ``.tex`` into ``folder``; the table."""
         csv = self.numbers.to_csv(index=False, lineterminator="\n")
         write_text(folder / f"{self.name}.csv", csv)
         markdown = self.text.to_markdown(index=False, disable_numparse=True)
@@ -49,9 +48,6 @@ class Table:
         latex = latex.replace("±", r"$\pm$").replace("→", r"$\to$")
         write_text(folder / f"{self.name}.tex", latex)
         return self
-
-    def _repr_html_(self):
-        return f"{self.text.to_html(index=False, border=0)}<p><em>{escape(self.caption)}</em></p>"
 
 
 def shown(values: Iterable[float], form: str, missing: str = "") -> list[str]:

@@ -78,6 +78,11 @@ def read(folder: Path = FOLDER) -> dict[str, dict]:
     return found
 
 
+def held(expectation: bool) -> str:
+    """The beginning of a sentence that says what came of an expectation."""
+    return "The expectation held" if expectation else "The expectation did not hold"
+
+
 def show(key: str, entries: dict[str, dict]) -> str:
     """A value's text by its key; InputError if there is none."""
     if key not in entries:

@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import nbformat
 import papermill
@@ -13,9 +14,11 @@ import pytest
 
 from notebooks.run import check, execute, main
 from ocrrlib.files import ROOT, InputError
+from paper.makefile import Makefile
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+FOLDED = ("parameters", "hide-input", "hide-cell")  # tags that name nothing
 QUICK = ("PROFILE=quick", "SEEDS=0", "BEYOND_SEEDS=0,1", "JOBS=2")
 
 
@@ -36,6 +39,28 @@ def test_a_notebook_is_prose_first_with_short_cells_without_outputs_and_usual_pa
     defaults = dict(re.findall(r"^d\.(\w+) := ([^$\n]+)$", MAKEFILE, re.MULTILINE))
     for name, about in papermill.inspect_notebook(path).items():
         assert name not in defaults or about["default"].strip('"') == defaults[name], name
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_ends_with_what_came_out_and_only_folded_cells_follow(path):
+    cells = nbformat.read(path, as_version=4).cells
+    heads = [cell.source.partition("\n")[0] for cell in cells if cell.cell_type == "markdown"]
+    assert heads[-1] == "## What came out" or heads[-2:] == ["## What came out", "## For the paper"]
+    folded = ["hide-cell" in cell.metadata.get("tags", []) for cell in cells]
+    paper = [cell.source.startswith("## For the paper") for cell in cells]
+    end = paper.index(True) if any(paper) else len(cells)
+    assert cells[end - 1].source.startswith('Markdown(f"""')
+    assert not any(folded[:end]) and all(folded[end + 1 :])
+
+
+def test_tags_name_the_figures_and_tables_that_a_notebook_makes():
+    made = Makefile().made
+    for path in NOTEBOOKS:
+        files = [Path(file) for file in made.get(path.stem, [])]
+        names = {file.stem for file in files if file.parts[-2] in ("figures", "tables")}
+        cells = nbformat.read(path, as_version=4).cells
+        tags = [tag for cell in cells for tag in cell.metadata.get("tags", [])]
+        assert sorted(tag for tag in tags if tag not in FOLDED) == sorted(names), path.stem
 
 
 def test_a_notebook_is_made_again_when_a_published_result_that_it_shows_is_newer():

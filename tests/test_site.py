@@ -1,5 +1,6 @@
 """The site: built by Sphinx from two executed notebooks, read in headless Chromium."""
 
+import json
 import re
 import runpy
 import shutil
@@ -12,6 +13,7 @@ import pytest
 from bs4 import BeautifulSoup
 
 from ocrrlib.files import ROOT
+from paper import values
 
 pytestmark = pytest.mark.slow
 BOOKS = ("00_tour", "05_vote_ablation")
@@ -29,7 +31,7 @@ OUTPUTS = [
 ]
 PAGES = (
     *"index claims leaderboard live figures tables notebooks protocol map".split(),
-    *"api checklist paper references ocrr search".split(),
+    *"api checklist paper references ocrr search genindex".split(),
     *(f"notebooks/{name}" for name in BOOKS),
     "05_vote_ablation",
 )
@@ -116,6 +118,15 @@ def test_a_notebook_opens_in_jupyterlab_and_as_one_file(name, site, pages):
     )
 
 
+def test_the_gallery_leads_to_every_notebook_and_a_figure_or_table_to_the_cell_that_makes_it(
+    site, pages
+):
+    links = pages[site / "notebooks.html"][0]
+    assert {f"notebooks/{name}.html" for name in BOOKS} <= {*links}
+    anchors = pages[site / "notebooks/05_vote_ablation.html"][1]
+    assert {"vote_ablation", "table_vote_ablation", "table_ties"} <= anchors
+
+
 @pytest.mark.parametrize("repository", [None, "someone/their.fork"])
 def test_a_notebook_opens_in_binder_if_the_repository_is_known(repository, tmp_path):
     (tmp_path / "docs").mkdir()
@@ -145,6 +156,12 @@ def test_a_page_fits_its_window_and_requests_nothing_elsewhere(page, width, site
     assert tab.run("document.documentElement.scrollWidth") <= tab.run("innerWidth") == width
 
 
+def test_the_first_page_has_one_figure_six_systems_and_no_key_without_its_value(site):
+    page = BeautifulSoup((site / "index.html").read_text(encoding="utf-8"), "html.parser").article
+    assert len(page.select("figure img")) == 1 and len(page.select(".systems tbody tr")) == 6
+    assert "{{" not in page.text and values.read()["claims.total"]["text"] in page.text
+
+
 def test_the_leaderboard_is_read_on_a_narrow_window_a_tab_at_a_time(site, tab):
     tab.show(width=400, height=900)
     tab.open((site / "leaderboard.html").as_uri())
@@ -152,6 +169,78 @@ def test_the_leaderboard_is_read_on_a_narrow_window_a_tab_at_a_time(site, tab):
     assert tab.run(shown) == [True] + 8 * [False]
     tab.click(".tabs label:nth-of-type(5)")
     assert tab.run(shown) == 4 * [False] + [True] + 4 * [False]
-    first = "[...document.querySelectorAll('.tabs section:nth-of-type(5) tr:first-child > *')]"
-    ends = tab.run(f"{first}.slice(0, 4).map(cell => cell.getBoundingClientRect().right)")
-    assert max(ends) <= 400  # rank, system, novel, original
+    box = "document.querySelector('.tabs section:nth-of-type(5) .box')"
+    edges = "{}.querySelectorAll('tbody tr:first-child > *')[{}].getBoundingClientRect().{}"
+    assert tab.run(edges.format(box, 5, "right")) <= 400  # rank to holds
+    tab.run(f"{box}.scrollLeft = 200")
+    assert tab.run(edges.format(box, 1, "left")) == tab.run(f"{box}.getBoundingClientRect().left")
+
+
+@pytest.mark.parametrize("by", ["click", "key"])
+def test_a_column_sorts_both_ways_by_click_and_by_key(by, site, tab):
+    tab.open((site / "leaderboard.html").as_uri())
+    button = ".tabs section:first-of-type th:nth-child(4) button"
+    cells = ".tabs section:first-of-type tbody td[data-title=Original]"
+    for direction in ("descending", "ascending"):
+        if by == "click":
+            tab.click(button)
+        else:
+            tab.run(f"document.querySelector('{button}').focus()")
+            tab.press("Enter")
+        shown = tab.run(f"[...document.querySelectorAll('{cells}')].map(e => e.textContent)")
+        numbers = [float(text.split(" ")[0]) for text in shown]
+        assert numbers == sorted(numbers, reverse=direction == "descending")
+        said = f"document.querySelector('{button}').parentElement.getAttribute('aria-sort')"
+        assert tab.run(said) == direction
+
+
+@pytest.mark.parametrize("width", (400, 1300))
+def test_claims_are_filtered_by_verdict_and_words(width, site, tab):
+    tab.show(width=width, height=900)
+    tab.open((site / "claims.html").as_uri())
+    claims = json.loads((ROOT / "paper/claims.json").read_text(encoding="utf-8"))
+    fallen = [f"claim-{one['id']}" for one in claims if one["verdict"] == "does not hold"]
+    rows = "[...document.querySelectorAll('.claims tbody tr')].filter(e => e.offsetHeight > 0)"
+    tab.click("[name=verdict][value='does not hold']")
+    assert tab.run(f"{rows}.map(row => row.id)") == fallen
+    tab.run("document.querySelector('[name=words]').focus()")
+    tab.press("LoRA")
+    some = tab.run(f"{rows}.map(row => row.textContent.toLowerCase())")
+    assert 0 < len(some) < len(fallen) and all("lora" in text for text in some)
+    edges = f"{rows}.flatMap(row => [...row.cells].map(e => e.getBoundingClientRect().right))"
+    assert max(tab.run(edges)) <= width
+
+
+@pytest.mark.parametrize(
+    "words, page",
+    [
+        ("abstain", "memory"),
+        ("undo", "memory"),
+        ("merge labels", "memory"),
+        ("umlaut", "your-data"),
+        ("few classes", "your-data"),
+    ],
+)
+def test_search_leads_to_the_page_that_answers(words, page, site, tab):
+    tab.open(f"{(site / 'search.html').as_uri()}?q={words.replace(' ', '+')}")
+    first = "document.querySelector('#search-results li a')"
+    tab.until(f"{first} !== null")
+    assert tab.run(f"{first}.getAttribute('href')").startswith(f"{page}.html")
+
+
+def test_how_tos_and_the_objects_that_they_use_link_to_each_other(site):
+    first = (ROOT / "docs/index.md").read_text(encoding="utf-8")
+    pages = re.search(r":caption: How-to\n:hidden:\n\n(.*?)```", first, re.DOTALL)[1].split()
+    library = BeautifulSoup((site / "api.html").read_text(encoding="utf-8"), "html.parser").article
+    named = {tag["id"]: tag for tag in library.select("[id]")}
+    lonely = []
+    for page in pages:
+        text = (site / f"{page}.html").read_text(encoding="utf-8")
+        links = BeautifulSoup(text, "html.parser").article.select("a[href^='api.html#']")
+        assert links, f"{page} links to no object"
+        for name in sorted({link["href"].partition("#")[2] for link in links}):
+            target = named[name]
+            section = target if target.name == "section" else target.find_parent("section")
+            if not section.select(f"a[href^='{page}.html']"):
+                lonely.append((page, name))
+    assert lonely == []

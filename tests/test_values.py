@@ -1,5 +1,6 @@
 """Quoted numbers: files per notebook, refusals, and their form in print."""
 
+import re
 from decimal import ROUND_HALF_EVEN, Decimal
 
 import numpy as np
@@ -58,6 +59,11 @@ def test_a_text_is_the_rounded_number_with_thousands_and_a_minus_sign(number, di
 def test_the_readme_shows_the_values_and_systems_of_today():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert values.refresh(text) == text and "|`slda`|" in text
+
+
+def test_the_readme_is_short():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(re.sub("<!--.*?-->", "", text).split()) <= 900
 
 
 def test_stale_values_are_replaced_and_an_unknown_key_is_named():

@@ -1,0 +1,135 @@
+"""Tables of results as the site shows them, in HTML: six systems, the leaderboard, the claims."""
+
+from collections.abc import Iterable
+from html import escape
+
+import pandas as pd
+
+from paper.claims import SIGNS
+from paper.leaderboard import cells, halves, ranks
+
+SYSTEMS = {
+    "static_linear": "a linear head that never learns",
+    "online_linear": "a linear head, one gradient step per correction",
+    "knn_lm": "a frozen head mixed with five neighbours",
+    "substrate": "the original's ledger: the five nearest entries vote",
+    "slda": "class means and one shared covariance",
+    "ledger_lda": "ours: the ledger, read by class means, nearest entries and a head",
+}
+FIRST = {"Novel": "novel", "Original": "original", "Area": "ausuc", "Holds": "holds"}
+REST = {
+    "HM": "hm",
+    "Best HM": "best hm",
+    "Starts at": "starts at",
+    "Lost (pp)": "lost",
+    "Holds at once": "holds at once",
+}
+SCALES = {"Lost (pp)": (100, 1)}  # times, decimals
+# How a column sorts first; numbers do from the highest down.
+ORDERS = {"Rank": "place", "Section": "place", "Lost (pp)": "low"} | dict.fromkeys(
+    ("System", "Source", "Claim", "Verdict", "Printed", "Found"), "text"
+)
+KINDS = {"ours": "our runs", "released": "release", "paper": "paper"}
+
+
+def systems(ranked: pd.DataFrame, dataset: str, policy: str) -> str:
+    """The table of the first page: ``SYSTEMS`` in a cell of the leaderboard."""
+    cell = ranked[(ranked["dataset"] == dataset) & (ranked["policy"] == policy)]
+    ((title, setting, cell),) = cells(cell)
+    block = cell.set_index("system", drop=False).loc[list(SYSTEMS)]
+    names = [f"{name}<small>{escape(about)}</small>" for name, about in SYSTEMS.items()]
+    text = {"System": names} | _numbers(block, FIRST) | {"HM": _numbers(block, REST)["HM"]}
+    (seeds,) = block["seeds"].unique()
+    about = f"{title}: means over {seeds} seeds ± half the width of the 95 % interval; {setting}."
+    return f"<p>{escape(about)}</p>\n{_table(pd.DataFrame(text), 'leaderboard systems', title)}"
+
+
+def leaderboard(ranked: pd.DataFrame) -> str:
+    """A leaderboard: a tab for each cell, of which the site's style shows the chosen one."""
+    parts = []
+    for number, (title, setting, block) in enumerate(cells(ranked)):
+        chosen = "" if number else " checked"
+        text = {"Rank": ranks(block), "System": [escape(name) for name in block["system"]]}
+        text |= _numbers(block, FIRST) | _numbers(block, REST)
+        text |= {"Seeds": block["seeds"].astype(str).tolist()}
+        text |= {"Source": [escape(source) for source in block["source"]]}
+        parts.append(
+            f'<input type="radio" name="cell" id="cell-{number}"{chosen}>\n'
+            f'<label for="cell-{number}">{escape(title)}</label>\n'
+            f"<section>\n<p>{escape(setting)}</p>\n"
+            f"{_table(pd.DataFrame(text), 'leaderboard', title)}</section>\n"
+        )
+    return f'<div class="tabs">\n{"".join(parts)}</div>\n'
+
+
+def claims(rows: list[dict]) -> str:
+    """The claims of ``claims.json``, with a choice among verdicts and a field to search them."""
+    counts = pd.Series([row["verdict"] for row in rows]).value_counts()
+    choices = {"": f"all {len(rows)}"}
+    choices |= {verdict: f"{SIGNS[verdict]} {verdict} {counts[verdict]}" for verdict in SIGNS}
+    labels = "".join(
+        f'<label><input type="radio" name="verdict" value="{verdict}"'
+        f"{'' if verdict else ' checked'}> {shown}</label>\n"
+        for verdict, shown in choices.items()
+    )
+    text = pd.DataFrame(
+        {
+            "Section": [escape(row["section"]) for row in rows],
+            "Claim": [_claim(row) for row in rows],
+            "Verdict": [f"{SIGNS[row['verdict']]} {row['verdict']}" for row in rows],
+            "Printed": [escape(row["printed"]) for row in rows],
+            "Found": [_found(row["checks"]) for row in rows],
+        }
+    )
+    marks = [f' id="claim-{row["id"]}" data-verdict="{row["verdict"]}"' for row in rows]
+    return (
+        f'<form class="choice">\n<fieldset>\n<legend>Verdict</legend>\n{labels}</fieldset>\n'
+        '<label>Words <input type="search" name="words"></label>\n<output></output>\n</form>\n'
+        f"{_table(text, 'claims', 'Claims', marks)}"
+    )
+
+
+def _numbers(block, columns):
+    """Means with half of their intervals, by title."""
+    return {title: halves(block, name, *SCALES.get(title, ())) for title, name in columns.items()}
+
+
+def _claim(row):
+    """A claim and, in small letters, why its verdict is what it is."""
+    notes = [escape(row[name]) for name in ("note", "unchecked") if row.get(name)]
+    return escape(row["claim"]) + "".join(f"<small>{note}</small>" for note in notes)
+
+
+def _found(checks):
+    """What each check found, a line each."""
+    lines = []
+    for kind, title in KINDS.items():
+        if kind in checks:
+            sign = SIGNS[checks[kind]["verdict"]]
+            lines.append(f"<div><b>{title}</b> {sign} {escape(checks[kind]['found'])}</div>")
+    return "".join(lines)
+
+
+def _table(text: pd.DataFrame, name: str, title: str, marks: Iterable[str] = ()) -> str:
+    """HTML of a table of HTML cells that the site's script sorts; ``marks`` are its rows' own."""
+    head = "".join(
+        f'<th scope="col" data-order="{ORDERS.get(column, "high")}">{column}</th>'
+        for column in text
+    )
+    rows = []
+    for mark, row in zip(marks or [""] * len(text), text.itertuples(index=False)):
+        rows.append(f"<tr{mark}>{''.join(map(_cell, text, row))}</tr>\n")
+    return (
+        f'<div class="box" role="region" aria-label="{escape(title)}" tabindex="0">\n'
+        f'<table class="sortable {name}">\n<thead><tr>{head}</tr></thead>\n'
+        f"<tbody>\n{''.join(rows)}</tbody>\n</table>\n</div>\n"
+    )
+
+
+def _cell(column, value):
+    """A cell; half of an interval goes below its mean where there is little room."""
+    tag = 'th scope="row"' if column == "System" else "td"
+    mean, sign, half = value.partition(" ± ")
+    if ORDERS.get(column, "high") != "text" and sign:
+        value = f"{mean}<span> ± {half}</span>"
+    return f'<{tag} data-title="{column}">{value}</{tag[:2]}>'
