@@ -50,7 +50,7 @@ EXECUTED := $(patsubst %,$(NB)/%.ipynb,$(FIRST) $(filter-out $(FIRST),$(NOTEBOOK
 
 .DEFAULT_GOAL := help
 .PHONY: help paper notebooks site arxiv metadata lora scale compute beyond products leaderboard check test test-slow \
-	verify lab bench torture embed clean settings active
+	verify lab bench torture database embed clean settings active
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 13
@@ -98,6 +98,7 @@ published.scale := scale scale_costs ledger_search race
 published.compute := costs growth
 published.beyond := $(BEYOND_FILES) boldness elsewhere streams names mixed abstention
 published.products := products product_claims
+published.database := database_scale
 published.torture := memory
 
 # What each notebook makes: made(notebook, results, figures, tables); and values, unless it quotes none.
@@ -209,6 +210,9 @@ bench: $(READY)  ## measure speed and memory; writes build/bench.json
 
 torture: $(READY)  ## kill, cut off and edit correction memories, and publish how they stand it (30 minutes)
 	@$(PY) -m tests.torture
+
+database: $(READY)  ## search a million vectors in PostgreSQL, and publish what it takes (ADDRESS=postgresql://..., half an hour)
+	@$(PY) -m studies.database_scale $(ADDRESS)
 
 embed: settings  ## encode the raw texts again (OCRR_DATA_DIR or a network)
 	@$(PY) -m notebooks.run embed $(call quote,ENCODER=$(ENCODER))

@@ -1,7 +1,7 @@
 """A memory in PostgreSQL whose vectors stay there: time, memory and agreement at a million entries.
 
 ``python -m studies.database_scale ADDRESS [ENTRIES]`` makes a memory ``scale`` in the base, which
-needs pgvector, and writes ``data/results/database_scale.parquet``.
+needs pgvector, and writes ``data/results/database_scale.parquet``; so does ``make database``.
 """
 
 import json
@@ -81,6 +81,8 @@ def _compared(found, exact, effort):
 
 def main() -> None:
     """Measure, show, and publish."""
+    if len(sys.argv) < 2:
+        sys.exit("give the address of a base with pgvector: postgresql://user@host/base")
     address, *entries = sys.argv[1:]
     found = measure(address, *map(int, entries))
     print(found.T.to_string())
