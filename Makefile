@@ -207,7 +207,7 @@ lab: $(READY)  ## open the notebooks in JupyterLab, at the correction desk
 bench: $(READY)  ## measure speed and memory; writes build/bench.json
 	@$(PY) -m tests.bench
 
-torture: $(READY)  ## kill, cut off and edit correction memories, and publish how they stand it (15 minutes)
+torture: $(READY)  ## kill, cut off and edit correction memories, and publish how they stand it (30 minutes)
 	@$(PY) -m tests.torture
 
 embed: settings  ## encode the raw texts again (OCRR_DATA_DIR or a network)

@@ -1,160 +1,28 @@
 """Killed clients, stopped servers and bad networks around a memory on PostgreSQL.
 
-Each trial returns the number of its cases, and of those that came out as they should; `make
-torture` publishes them. Writers tell of each correction, in a file, once it is acknowledged.
+Each trial returns what it counted; `make torture` publishes that.
 """
 
-import json
 import os
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
-from contextlib import ExitStack, contextmanager, suppress
-from itertools import count
-from multiprocessing import get_context
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from contextlib import ExitStack, contextmanager
 
 import numpy as np
 import psycopg
-from psycopg.sql import SQL, Identifier
 
 from ocrrlib import CorrectionMemory
 from ocrrlib.files import ROOT, InputError
-from ocrrlib.memory import postgres_connection, verify
+from ocrrlib.memory import postgres_connection
 from ocrrlib.memory.rows import Content
-from ocrrlib.memory.store import Undone
+from tests.crew import WRITERS, D, crew, is_whole, judged, stored
 from tests.proxy import Proxy
 from tests.writers import waits
 
-D = 8
-WRITERS = 4
-NAMES = count()
 MARGIN = 5  # seconds that a limit may be exceeded by, on a busy machine
-
-
-def write(address, seed, told, ahead=0):
-    """Correct for ever, with a clock so many seconds ahead; tell outcome and label of each."""
-    clock = time.time_ns
-    time.time_ns = lambda: clock() + ahead * 10**9
-    rng = np.random.default_rng([seed, os.getpid()])
-    memory = None
-    with open(told, "w") as out:
-        for step in count():
-            label = f"{seed} {os.getpid()} {step}"
-            try:
-                if memory is None:
-                    memory = CorrectionMemory.open(address)
-                outcome = memory.correct(rng.normal(size=D), label)
-            except Undone:
-                outcome = "undone"
-            except InputError:  # no server, or it is not known
-                outcome = "unknown"
-                memory = closed(memory)
-            print(json.dumps([outcome, label]), file=out, flush=True)
-
-
-def closed(memory):
-    """Close a memory, if there is one; None."""
-    if memory is not None:
-        with suppress(InputError):
-            memory.close()
-    time.sleep(0.05)
-
-
-class Crew:
-    """Processes that write one memory, each at an address of its own, and what they told."""
-
-    def __init__(self, folder, addresses, ahead=(0,)):
-        self.folder = Path(folder)
-        self._addresses = addresses
-        self._ahead = ahead
-        self._processes = [self._started(n) for n in range(len(addresses))]
-
-    def _started(self, n):
-        context = get_context("forkserver")
-        # Else importing takes longer than a writer lives.
-        context.set_forkserver_preload(["tests.ordeals", "ocrrlib.systems.neighbours"])
-        told = self.folder / f"{len([*self.folder.iterdir()])}.{n}"
-        told.touch()
-        ahead = self._ahead[n % len(self._ahead)]
-        arguments = self._addresses[n], n, told, ahead
-        process = context.Process(target=write, args=arguments, daemon=True)
-        process.start()
-        return process
-
-    def kill(self, n):
-        """Kill one of them."""
-        self._processes[n].kill()
-        self._processes[n].join()
-
-    def replace(self, n):
-        """Kill one of them and start another."""
-        self.kill(n)
-        self._processes[n] = self._started(n)
-
-    def end(self):
-        """Kill all."""
-        for n in range(len(self._processes)):
-            self.kill(n)
-
-    def told(self):
-        """What all told: pairs of outcome and label, without torn last lines."""
-        for file in self.folder.iterdir():
-            text = file.read_text()
-            for line in text[: text.rfind("\n") + 1].splitlines():
-                yield json.loads(line)
-
-
-@contextmanager
-def crew(server, base, addresses=None, **how):
-    """Let writers write a new memory; yields them, and an address that is not theirs."""
-    name = f"m{next(NAMES)}"
-    own = f"{server.address(base)}#{name}"
-    CorrectionMemory.open(own).close()
-    with TemporaryDirectory() as folder:
-        theirs = addresses or [server.address(base)] * WRITERS
-        writers = Crew(folder, [f"{one}#{name}" for one in theirs], **how)
-        try:
-            yield writers, own
-        finally:
-            writers.end()
-
-
-def stored(address):
-    """Place, time and label of all entries."""
-    base, _, name = address.partition("#")
-    select = SQL("SELECT place, time, label FROM {}.entries ORDER BY place")
-    with psycopg.connect(base) as connection:
-        return connection.execute(select.format(Identifier(name))).fetchall()
-
-
-def is_whole(address):
-    """Whether a memory is as it was written."""
-    fault = verify(address)
-    if fault:
-        print(address, fault)
-    return fault is None
-
-
-def judged(writers, address):
-    """End writers; count what they told, what was lost, and labels that are there wrongly."""
-    writers.end()
-    rows = stored(address)
-    labels = {place: label for place, _, label in rows}
-    times = Counter(labels.values())
-    found = Counter(damaged=not is_whole(address))
-    for outcome, label in writers.told():
-        if isinstance(outcome, int):
-            found["acknowledged"] += 1
-            found["lost"] += labels.get(outcome) != label
-        else:
-            found[outcome] += 1
-        found["wrong"] += times[label] > (outcome != "undone")
-    found["late"] = sum(before[1] >= after[1] for before, after in zip(rows, rows[1:]))
-    return found
 
 
 def kills(server, number, seed=0, each=20):
@@ -165,10 +33,11 @@ def kills(server, number, seed=0, each=20):
     for start in range(0, number, each):
         with crew(server, base) as (writers, address):
             for _ in range(start, min(start + each, number)):
-                time.sleep(rng.uniform(0.05, 0.4))
-                writers.replace(int(rng.integers(WRITERS)))
+                victim = int(rng.integers(WRITERS))
+                writers.wait(victim)
+                time.sleep(rng.uniform(0, 0.2))
+                writers.replace(victim)
                 found["whole"] += is_whole(address)
-            time.sleep(1)  # the last ones write, too
             found += judged(writers, address)
     return found
 
@@ -179,11 +48,11 @@ def stops(server, number, seed=0):
     found = Counter(trials=number)
     with crew(server, server.new_base(vector=False)) as (writers, address):
         for _ in range(number):
-            time.sleep(rng.uniform(0.3, 1.5))
+            time.sleep(rng.uniform(0, 1))
             server.stop("immediate")
             server.start()
             found["whole"] += is_whole(address)
-        time.sleep(1)
+            writers.wait_for_more()
         return found + judged(writers, address)
 
 
@@ -252,7 +121,7 @@ def machines(server, seconds):
             port = stack.enter_context(proxies[number].running(host))
             address = f"postgresql://postgres@{host}:{port}/{base}#{name}"
             told = writers.folder / f"machine{number}"
-            code = f"from tests.ordeals import write; write({address!r}, {number}, {str(told)!r})"
+            code = f"from tests.crew import write; write({address!r}, {number}, {str(told)!r})"
             processes.append(subprocess.Popen([*prefix, sys.executable, "-c", code], cwd=ROOT))
         end = time.monotonic() + seconds
         while time.monotonic() < end:
