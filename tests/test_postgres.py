@@ -93,7 +93,7 @@ def test_an_entry_before_the_first_is_a_fault(place, place_of_it):
                 "author, text, x, act FROM entries WHERE place = 1",
                 [place_of_it],
             )
-        assert memory.verify().entry == 0
+        assert memory.verify().position == 0
 
 
 def test_a_password_is_in_no_message(server):
