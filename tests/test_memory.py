@@ -634,6 +634,7 @@ def export_forever(path, targets):
 
 
 @pytest.mark.slow
+@in_a_file
 def test_an_export_that_is_killed_leaves_the_old_one_or_the_new_one(memory, tmp_path):
     whole = {}
     for ending in (".csv", ".jsonl", ".parquet"):
