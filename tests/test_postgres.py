@@ -1,7 +1,7 @@
 """A memory on a PostgreSQL server: lost connections, strangers' tables, names, copies."""
 
 import random
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from secrets import token_hex
 
 import psycopg
@@ -15,6 +15,7 @@ from ocrrlib.memory import Undone, Unknown, proven, verify
 from ocrrlib.memory.copies import copy
 from ocrrlib.memory.postgres_connection import Connection
 from ocrrlib.memory.postgres_write import Write
+from ocrrlib.memory.rows import Content
 from tests.auditor import ALL, KINDS, edit, letters, rewritten, sql
 from tests.servers import connection
 
@@ -50,6 +51,49 @@ def test_several_memories_are_in_one_base_each_by_its_name(server):
 def test_a_name_that_no_schema_can_have_is_refused(server, name):
     with refused("name"):
         CorrectionMemory.open(server, name=name)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://ana:my#secret@db.invalid/base",
+        "postgresql://ana:p@secret@db.invalid/base",
+        "postgresql://ana:my/secret@db.invalid/base",
+        "postgresql+psycopg://ana:secret@db.invalid/base",
+        "POSTGRESQL://ana:secret@db.invalid/base",
+    ],
+)
+@pytest.mark.parametrize("name", [None, "tickets"])
+def test_a_password_in_an_address_that_cannot_be_read_is_not_shown(address, name):
+    with pytest.raises(ValueError) as caught:
+        CorrectionMemory.open(address, name=name)
+    assert "secret" not in str(caught.value)
+
+
+def test_what_the_server_could_not_write_is_not_acknowledged(place):
+    with CorrectionMemory.open(place) as memory:
+        memory.learn(X[:2], ["a", "b"])
+        ledger = memory._ledger
+        with refused("division by zero"), ledger.transaction():
+            ledger.append([Content("c", "", None, X[2].astype("<f4").tobytes())])
+            with suppress(psycopg.Error):  # as if an error were told to another writer alone
+                ledger.store._ask("SELECT 1 / 0")
+            assert ledger.has_failed
+        assert len(memory) == 2
+        assert memory.correct(X[2], "c") == 2
+
+
+@pytest.mark.parametrize("place_of_it", [-(2**63), -1])
+def test_an_entry_before_the_first_is_a_fault(place, place_of_it):
+    with CorrectionMemory.open(place) as memory:
+        memory.learn(X[:2], ["a", "b"])
+        with connection(place) as base:
+            base.execute(
+                "INSERT INTO entries SELECT %s, time, commitment, previous, hash, salt, label, "
+                "author, text, x, act FROM entries WHERE place = 1",
+                [place_of_it],
+            )
+        assert memory.verify().position == 0
 
 
 def test_a_password_is_in_no_message(server):

@@ -85,6 +85,11 @@ class StoredLedger(AbstractContextManager):
         """Number of entries known, as of the last call."""
         return len(self._tree)
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether a ``transaction`` can only be undone."""
+        return self.store.has_failed
+
     def __exit__(self, *_):
         self.close()
 
@@ -113,6 +118,8 @@ class StoredLedger(AbstractContextManager):
         Waits for other programs until a time of ``time.monotonic``, by default ``PATIENCE``.
         """
         with self._locked():
+            if not self._tree:  # all would be read while others wait to write
+                self._catch_up()
             start = len(self._tree)
             try:
                 with self.store.writing():
@@ -295,7 +302,7 @@ class StoredLedger(AbstractContextManager):
         """Begin a transaction that excludes other writers; threads go on while it waits."""
         while not self.store.begun():
             if time.monotonic() > until:
-                raise TimeoutError("database is locked")
+                raise TimeoutError("database is locked by another program that writes")
             self._lock.wait(uniform(0, LONGEST_WAIT))
 
     @contextmanager

@@ -9,7 +9,9 @@ from ocrrlib.files import InputError
 from ocrrlib.memory.sqlite import File
 from ocrrlib.memory.store import Location
 
-SERVER = re.compile("postgres(ql)?://")
+SERVER = re.compile("postgres(ql)?://", re.IGNORECASE)
+
+ENCODE = "the address has an odd @, # or /: write those of a password as %40, %23 and %2F"
 
 
 def is_address(path: Any) -> bool:
@@ -28,6 +30,8 @@ def located(path: str | PathLike | Location, name: str | None = None) -> Locatio
         return path
     if is_address(path):
         return _server(str(path), name)
+    if re.match(r"[\w+]+://", str(path)):  # it may hold a password, and is not shown
+        raise InputError("no memory has such an address: give postgresql://user@host/base")
     if name is not None:
         raise InputError(f"{path} is a file, which holds one memory: leave the name {name} out")
     return File(path)
@@ -41,6 +45,8 @@ def _server(path, name):
             f"the package {error.name} is not installed: run `pip install 'ocrrlib[postgres]'`"
         ) from error
     address, _, named = path.partition("#")
+    if "@" in named:
+        raise InputError(ENCODE)
     if name is not None and named:
         raise InputError(f"one memory has two names, {unquote(named)} and {name}: give one")
     return Server(address, name or unquote(named))

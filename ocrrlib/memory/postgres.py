@@ -9,6 +9,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from ocrrlib.files import InputError
+from ocrrlib.memory.location import ENCODE
 from ocrrlib.memory.postgres_connection import Link, connected
 from ocrrlib.memory.postgres_tables import has_index, make_index, schema_of, vacuumed
 from ocrrlib.memory.postgres_vectors import PostgresVectors
@@ -76,6 +77,8 @@ def _checked(name):
 
 def _shown(parts):
     """An address without what is secret."""
+    if any("@" in (parts.get(name) or "") for name in ("host", "port", "dbname")):
+        raise InputError(ENCODE)  # a part of a password may stand there
     user = f"{parts['user']}@" if "user" in parts else ""
     host = parts.get("host") or parts.get("hostaddr") or ""
     port = f":{parts['port']}" if "port" in parts else ""
@@ -192,6 +195,10 @@ class PostgresStore:
             raise self._link.replaced()
         return True
 
+    @property
+    def has_failed(self) -> bool:
+        return self._write is not None and self._write.failure is not None
+
     # Entries
 
     def has_changed(self, size: int, newest: bytes) -> bool:
@@ -227,13 +234,13 @@ class PostgresStore:
             with self.reading():
                 yield from self.blocks(first)
             return
-        before = -(2**63) if first is None else first - 1
+        start = -(2**63) if first is None else first  # not 0: no place below is overlooked
         while True:
-            found = self._ask(self._link.statements.block, [before, BLOCK])
+            found = self._ask(self._link.statements.block, [start, BLOCK])
             if found:
                 rows = [*map(self._link.statements.received, found)]
                 yield rows
-                before = rows[-1].place
+                start = rows[-1].place + 1
             if len(found) < BLOCK:
                 return
 
@@ -267,6 +274,8 @@ class PostgresStore:
 
     def make_index(self, dim: int):
         self.source(None)
+        if not dim:
+            raise InputError(f"{self.where} has no vectors to index: learn first")
         server = self._server
         other = Link(server.address, server.name, self.where, lambda: self.about.text)
         with closing(other.connection):

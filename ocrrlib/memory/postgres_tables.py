@@ -9,17 +9,20 @@ elsewhere it is ``bytea``.
 """
 
 import re
+import time
 
 from psycopg import Connection
 from psycopg.errors import DatabaseError, InsufficientPrivilege
 from psycopg.sql import SQL, Composable, Composed, Identifier, Literal
 
+from ocrrlib.files import InputError
 from ocrrlib.memory.postgres_vectors import row_received, row_to_send
 from ocrrlib.memory.rows import FIELDS, Row
 from ocrrlib.memory.store import About, read_about
 
 CONTENT = "salt", "label", "author", "text", "x", "act"
 LOCK = 0x6F637272  # the first number of the advisory lock; the second is that of about
+INDEXING = LOCK + 1  # and of that of whoever makes the index
 TABLES = """
 CREATE SCHEMA {schema};
 CREATE TABLE {schema}.about (about text NOT NULL);
@@ -36,7 +39,8 @@ BUILDING = "2GB"  # memory for making it, as far as it is needed
 # What the tables have: kind and persistence of relations, columns with types, defaults and the
 # like, keys; and nothing of what would change or hide what is written or read.
 SHAPE = """
-WITH every AS (SELECT * FROM pg_class WHERE relnamespace = %s),
+WITH every AS (SELECT * FROM pg_class WHERE relnamespace = %s
+    AND (relkind <> 'i' OR relname !~ '_cc(new|old)[0-9]*$')),
 ours AS (SELECT * FROM every WHERE relkind <> 'i' OR relname <> 'nearest')
 SELECT pg_get_indexdef(oid) FROM every WHERE relkind = 'i' AND relname = 'nearest'
 UNION ALL SELECT concat_ws(' ', 'relation', relname, relkind, relpersistence, amname,
@@ -123,7 +127,7 @@ class Statements:
         self.commitment = of("SELECT commitment FROM {schema}.entries WHERE place = %s")
         self.row = of("SELECT {shown} FROM {schema}.entries WHERE place = %s")
         self.block = of(
-            "SELECT {shown} FROM {schema}.entries WHERE place > %s ORDER BY place LIMIT %s"
+            "SELECT {shown} FROM {schema}.entries WHERE place >= %s ORDER BY place LIMIT %s"
         )
         self.drop_index = of("DROP INDEX CONCURRENTLY IF EXISTS {schema}.nearest")
         self.links = of("SELECT previous, hash FROM {schema}.entries ORDER BY place")
@@ -133,7 +137,9 @@ class Statements:
         )
         nothing = ", ".join(f"{name} = NULL" for name in CONTENT)
         self.erase = of(f"UPDATE {{schema}}.entries SET {nothing} WHERE place = ANY(%s)")
-        self.vacuum = of("VACUUM (INDEX_CLEANUP ON) {schema}.entries")  # an index has vectors, too
+        self.vacuum = of(  # an index has vectors, too
+            "VACUUM (INDEX_CLEANUP ON, SKIP_LOCKED) {schema}.entries"
+        )
         self.room = of("SELECT pg_total_relation_size({table}::regclass)")
         # Of the table, and of that beside it which has long values
         self.dead = of(
@@ -194,7 +200,11 @@ def has_index(connection: Connection, name: str) -> bool:
 
 
 def make_index(connection: Connection, statements: Statements, name: str, dim: int):
-    """Make the index of vectors of a length, unless it is there."""
+    """Make the index of vectors of a length, unless it is there; one program at a time."""
+    ours = "SELECT pg_try_advisory_lock(%s, hashtext(%s))"
+    # Whoever waits within a statement would be waited for by the one that makes it.
+    while connection.execute(ours, [INDEXING, name]).fetchone() != (True,):
+        time.sleep(1)
     if has_index(connection, name):
         return
     connection.execute(f"SET maintenance_work_mem = '{BUILDING}'")
@@ -235,10 +245,17 @@ def about_of(connection: Connection, statements: Statements, name: str) -> About
 
 
 def vacuumed(connection: Connection, statements: Statements) -> bool:
-    """Remove dead versions of rows; False if another program's transaction still sees some.
+    """Remove dead versions of rows.
 
-    Raises ``InsufficientPrivilege`` if the role may not do that: PostgreSQL only warns of it.
+    False if another program's transaction still sees some, or its work on the table prevents it.
+    Raises ``InsufficientPrivilege`` if the role may not do that: PostgreSQL only warns of it; and
+    ``InputError`` if the server does not count dead rows.
     """
+    if connection.execute("SELECT current_setting('track_counts')").fetchone() != ("on",):
+        raise InputError(
+            "the content is erased, but the server does not count dead rows, so nobody can tell "
+            "whether they are gone: set track_counts there, and erase it again"
+        )
     warnings: list[str] = []
 
     def note(told):
@@ -249,6 +266,8 @@ def vacuumed(connection: Connection, statements: Statements) -> bool:
         connection.execute(statements.vacuum)
     finally:
         connection.remove_notice_handler(note)
+    if any("lock not available" in warning for warning in warnings):
+        return False
     if warnings:
         raise InsufficientPrivilege(f"the content is erased, but {' '.join(warnings)}")
     ((dead,),) = connection.execute(statements.dead).fetchall()

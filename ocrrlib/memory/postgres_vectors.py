@@ -115,7 +115,7 @@ class PostgresVectors:
         # Only what is found is made ready to be sent.
         select = self._sql(
             "SELECT place, {vector}.vector_send(x) FROM (SELECT place, x FROM {schema}.entries "
-            "WHERE place < %s AND x IS NOT NULL {others}"
+            "WHERE place >= 0 AND place < %s AND x IS NOT NULL {others}"
             "ORDER BY {column} OPERATOR({vector}.<#>) {query} LIMIT %s) nearest",
             others=others,
             column=column,

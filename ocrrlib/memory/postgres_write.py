@@ -39,6 +39,7 @@ class Write:
         self._pending: list[Row] = []  # not sent yet, so that the commit goes with them
         self._first = 0  # place of the first entry
         self._commitments = bytearray()  # of all entries
+        self.failure: psycopg.Error | None = None  # after which the server writes nothing
 
     def begun(self) -> bool:
         """Begin; False if another program writes for more than a moment."""
@@ -88,6 +89,8 @@ class Write:
 
     def commit(self) -> None:
         """Commit; raises ``Undone`` or ``Unknown`` if the connection was lost before the reply."""
+        if self.failure is not None:  # the server would roll back, and say nothing of it
+            raise self.failure
         connection = self._link.connection
         try:
             with connection.pipeline():
@@ -124,6 +127,7 @@ class Write:
         try:
             yield
         except psycopg.Error as error:
+            self.failure = error
             if not self._link.connection.is_lost(error):
                 raise
             raise self._undone() from error

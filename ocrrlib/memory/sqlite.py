@@ -84,6 +84,7 @@ class SQLiteStore:
     errors = ERRORS
     leftover = "whose log may hold the content"
     cleans_itself = False
+    has_failed = False  # a statement that fails undoes itself alone
     unreached = ""
 
     def __init__(self, path: Path, about: Callable[[], str] | None = None):

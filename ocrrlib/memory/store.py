@@ -122,6 +122,11 @@ class Store(Protocol):
         """
         ...
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether nothing more can be written, nor what was, while ``writing``."""
+        ...
+
     def begun(self) -> bool:
         """Exclude other writers; False, soon, if there is one."""
         ...

@@ -12,10 +12,16 @@ from ocrrlib.memory.store import Undone, Unknown, deadline, repeated
 
 
 class Writable(Protocol):
-    """The part of a ``StoredLedger`` that writes; ``size`` counts known entries."""
+    """The part of a ``StoredLedger`` that writes; ``size`` counts known entries.
+
+    ``has_failed`` tells, within a ``transaction``, that it can only be undone.
+    """
 
     @property
     def size(self) -> int: ...
+
+    @property
+    def has_failed(self) -> bool: ...
 
     def transaction(self, until: float | None = None) -> AbstractContextManager[None]: ...
 
@@ -117,7 +123,8 @@ class Writers:
         try:
             return self._ledger.append(write.contents())
         except InputError as error:
-            if isinstance(error, Undone) or self._ledger.size != size:
+            is_undone = isinstance(error, Undone) or self._ledger.has_failed
+            if is_undone or self._ledger.size != size:
                 raise
             return error
 
