@@ -39,6 +39,8 @@ def desk(place):
 class Kept:
     """A ledger of words in a list, whose transactions are undone by an error."""
 
+    has_failed = False
+
     def __init__(self):
         self.rows = []
 
