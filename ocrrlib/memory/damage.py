@@ -30,7 +30,7 @@ def diagnose(
 
     Parameters
     ----------
-    link : Link
+    link : ocrrlib.chain.Link
         The entry as it is stored.
     place : int
         Where it stands: the entries before it are unbroken.
