@@ -278,11 +278,12 @@ def by_share(table: pd.DataFrame, suffix: str) -> Figure:
     figure, panels = plt.subplots(*shape, figsize=size, sharex=True, sharey="row", squeeze=False)
     ticks = sorted(table["share"].unique())
     for axes, ((policy, dataset), cell) in zip(panels.flat, cells):
-        axes.axhline(0, color=style_of("substrate")[0], linewidth=1.2)
+        axes.axhline(0, color=style_of("substrate")[0], linewidth=1.2, label="substrate")
+        middle = (cell["system"].nunique() - 1) / 2
         for place, (system, own) in enumerate(cell.groupby("system", sort=False)):
             own = 100 * own.set_index("share").loc[ticks, ["difference", "low", "high"]]
             bars = own[["low", "high"]].sub(own["difference"], axis=0).abs().T
-            x = np.arange(len(ticks)) + 0.04 * (place - 4)
+            x = np.arange(len(ticks)) + 0.05 * (place - middle)
             look = _look(system, suffix)
             axes.errorbar(x, own["difference"], yerr=bars, label=system, elinewidth=0.7, **look)
         axes.set_title(cell_title(dataset, policy))
@@ -291,7 +292,7 @@ def by_share(table: pd.DataFrame, suffix: str) -> Figure:
     for axes in panels[-1]:
         axes.set_xlabel("known rows in the stream")
     handles, labels = panels[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=5)
+    figure.legend(handles, labels, loc="outside lower center", ncols=4)
     return figure
 
 
