@@ -154,15 +154,11 @@ def number(tree: dict) -> dict[str, str]:
 
     def visit(kind, content, *_):
         if kind == "Header" and "unnumbered" not in content[1][1]:
-            level, (id, classes, _), words = content
-            if "appendix" in classes and not counts["Appendix"]:
-                counts["Appendix"] = 1
-                sections.clear()
+            level, (id, *_), words = content
             sections[:] = (sections + [0] * level)[:level]
             sections[-1] += 1
-            first = chr(64 + sections[0]) if counts["Appendix"] else f"{prefix}{sections[0]}"
-            place = ".".join(map(str, [first, *sections[1:]]))
-            names[id] = f"{'Appendix' if counts['Appendix'] else 'Section'}{SPACE}{place}"
+            place = prefix + ".".join(map(str, sections))
+            names[id] = f"Section{SPACE}{place}"
             words[:0] = [pf.Str(f"{place}\N{EM SPACE}")]
         elif kind in ("Figure", "Table"):
             (id, *_), (_, caption), *_ = content
@@ -301,8 +297,8 @@ def typst(paper: Document) -> str:
     """The paper in Typst's markup; it expects its images by their names."""
 
     def visit(kind, content, *_):
-        # In the appendix there are tables upon tables: they need not float.
-        if kind == "Header" and "appendix" in content[1][1]:
+        # Where there are tables upon tables, they need not float.
+        if kind == "Header" and "tables" in content[1][1]:
             return [
                 pf.RawBlock("typst", "#set figure(placement: none)"),
                 pf.elt("Header", 3)(*content),

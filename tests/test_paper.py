@@ -35,8 +35,8 @@ CLAIMS += "\n: All claims.\n"
 NUMBERS = {
     "sec:start": "Section 1",
     "sec:deeper": "Section 1.1",
-    "sec:more": "Appendix A",
-    "sec:last": "Appendix A.1",
+    "sec:more": "Section 2",
+    "sec:last": "Section 2.1",
 }
 NUMBERS |= {
     "fig:curves": "Figure 1",
