@@ -1,6 +1,8 @@
 """Memories whose vectors stay in PostgreSQL answer as those that read them do."""
 
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from itertools import count
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 from ocrrlib import CorrectionMemory
 from ocrrlib.files import InputError
 from ocrrlib.memory import remote
+from ocrrlib.memory.location import located
 from studies import database_scale
 
 CLASSES = 12
@@ -149,6 +152,31 @@ def test_an_index_finds_what_was_just_written_and_nothing_that_does_not_count(in
         assert gone not in [answer.label, *(near.label for near in answer.neighbours)]
 
 
+def test_an_index_that_several_make_at_once_is_made_once(base):
+    where = {"path": base, "name": f"m{next(NUMBERS)}", "search": "database"}
+    X, labels, _ = rows(48, 2000)
+    with ExitStack() as opened:
+        memories = [opened.enter_context(CorrectionMemory.open(**where)) for _ in range(4)]
+        memories[0].learn(X, labels)
+        with ThreadPoolExecutor() as threads:
+            made = [threads.submit(memory.make_index) for memory in memories]
+        for one in made:
+            one.result()
+    CorrectionMemory.open(**where, ef_search=40).close()
+
+
+def test_forgetting_waits_for_no_index_that_is_being_made(indexed, monkeypatch):
+    memory, where = indexed
+    with psycopg.connect(where["path"]) as other, monkeypatch.context() as patch:
+        patch.setattr("ocrrlib.memory.store.PATIENCE", 0)
+        # As CREATE INDEX CONCURRENTLY does, and PostgreSQL's own VACUUM
+        other.execute(f'LOCK TABLE "{where["name"]}".entries IN SHARE UPDATE EXCLUSIVE MODE')
+        with pytest.raises(InputError, match="dead rows hold the content"):
+            memory.forget(7)
+    with pytest.raises(InputError, match="erased before"):
+        memory.forget(7)
+
+
 def test_forgetting_leaves_no_vector_in_table_and_index(indexed):
     memory, where = indexed
     x = memory.counted.X[7]
@@ -201,7 +229,11 @@ def test_a_search_that_cannot_be_is_refused(base, how, why):
 def test_vectors_in_a_file_or_without_pgvector_are_not_searched_there(postgres, tmp_path):
     with pytest.raises(InputError, match="is a file"):
         CorrectionMemory.open(tmp_path / "m.sqlite", search="database")
+    assert not (tmp_path / "m.sqlite").exists()
     plain = postgres.address(postgres.new_base(vector=False))
+    with pytest.raises(InputError, match="CREATE EXTENSION vector there first"):
+        CorrectionMemory.open(plain, name="m", search="database")
+    assert not located(plain, "m").is_there()
     CorrectionMemory.open(plain, name="m").close()
     with pytest.raises(InputError, match="no pgvector"):
         CorrectionMemory.open(plain, name="m", search="database")

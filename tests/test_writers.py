@@ -97,6 +97,26 @@ def being_written(path):
         other.execute("ROLLBACK")
 
 
+def test_others_write_while_a_writer_reads_all_entries_again(memory, place, monkeypatch):
+    monkeypatch.setattr("ocrrlib.memory.store.PATIENCE", 0)
+    X = rows(300, 8, seed=1)
+    texts = ["short"] * 299 + ["long" * 2**20]
+    with pytest.raises(InputError, match="shorten it"):  # after 256 rows: all are read again
+        memory.learn(texts, ["a"] * 300, vectors=X)
+    with CorrectionMemory.open(place) as other:
+        store = memory._ledger.store
+        blocks = store.blocks
+
+        def read(first=None):
+            store.blocks = blocks
+            other.correct(X[0], "meanwhile")
+            return blocks(first)
+
+        store.blocks = read
+        before = len(other)
+        assert memory.correct(X[1], "after") == before + 1
+
+
 def correct(memory, i):
     """Correct an entry; every third one is wrong, each for another reason than the next."""
     kind = i % 9

@@ -11,7 +11,13 @@ from psycopg.conninfo import conninfo_to_dict
 from ocrrlib.files import InputError
 from ocrrlib.memory.location import ENCODE
 from ocrrlib.memory.postgres_connection import Link, connected
-from ocrrlib.memory.postgres_tables import has_index, make_index, schema_of, vacuumed
+from ocrrlib.memory.postgres_tables import (
+    has_index,
+    make_index,
+    schema_of,
+    statements_for,
+    vacuumed,
+)
 from ocrrlib.memory.postgres_vectors import PostgresVectors
 from ocrrlib.memory.postgres_write import Write
 from ocrrlib.memory.rows import Row
@@ -50,6 +56,15 @@ class Server:
             return schema_of(connection, self.name) is not None
 
     holds_memory = is_there
+
+    def check_search(self):
+        with usable(self, ERRORS, remedy), closing(connected(self.address, True)) as connection:
+            is_new = schema_of(connection, self.name) is None
+            if is_new and statements_for(connection, self.name).vector is None:
+                raise InputError(
+                    f"{self} cannot be searched in its base, which has no pgvector: run "
+                    "CREATE EXTENSION vector there first"
+                )
 
     def open(self, about: Callable[[], str]) -> "PostgresStore":
         return PostgresStore(self, about)

@@ -45,6 +45,11 @@ def remedy(path: Path, error: Exception) -> str:
     return "check disk, permissions and other programs, or choose another file"
 
 
+def _not_searched(path):
+    """The error that a file's vectors are not searched where they are."""
+    return InputError(f"{path} is a file, whose vectors are read: leave search out")
+
+
 class File:
     """The place of a ledger's file."""
 
@@ -62,6 +67,9 @@ class File:
 
     def holds_memory(self) -> bool:
         return self.path.is_file() and self.path.stat().st_size > 0
+
+    def check_search(self) -> NoReturn:
+        raise _not_searched(self.path)
 
     def open(self, about: Callable[[], str]) -> "SQLiteStore":
         return SQLiteStore(self.path, about)
@@ -201,7 +209,7 @@ class SQLiteStore:
         erase(self._base, places, self._acts)
 
     def source(self, ef_search: int | None) -> NoReturn:
-        raise InputError(f"{self.where} is a file, whose vectors are read: leave search out")
+        raise _not_searched(self.where)
 
     def make_index(self, dim: int):
         raise InputError(f"{self.where} is a file, which is searched without an index")

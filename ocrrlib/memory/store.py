@@ -196,6 +196,10 @@ class Location(Protocol):
         """Whether there is a store, and not only an empty file."""
         ...
 
+    def check_search(self) -> None:
+        """Raise ``InputError`` if vectors of a memory that is made here cannot be searched here."""
+        ...
+
     def open(self, about: Callable[[], str]) -> Store:
         """Open a store; make it, with what a new one says about itself, if there is none."""
         ...
