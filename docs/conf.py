@@ -108,8 +108,8 @@ def write_tables():
 
 
 def fill(app, page, text):
-    """Put published values in place of their keys on the first page."""
-    if page == "index":
+    """Put published values in place of their keys on the pages that quote some."""
+    if page in ("index", "products"):
         entries = values.read()
         text[0] = re.sub(r"{{([\w.]+)}}", lambda key: values.show(key[1], entries), text[0])
 
