@@ -59,12 +59,10 @@ def site(tmp_path_factory):
     (source / "build/notebooks").mkdir(parents=True)
     for name in BOOKS:
         executed(ROOT / f"notebooks/{name}.ipynb", source / "build/notebooks")
-    links = re.sub(
-        r"(\[[^]]*\])\(notebooks/(?!05)\w+\.ipynb\)",
-        r"\1",
-        (source / "docs/figures.md").read_text(),
-    )
-    (source / "docs/figures.md").write_text(links)  # notebooks that are not built here
+    for name in ("figures", "products"):  # their links to notebooks that are not built here
+        page = source / f"docs/{name}.md"
+        links = re.sub(r"(\[[^]]*\])\(notebooks/(?!05)\w+\.ipynb\)", r"\1", page.read_text())
+        page.write_text(links)
     command = [sys.executable, *"-m sphinx -W --keep-going -q -b html docs build/site".split()]
     run = subprocess.run(command, cwd=source, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
