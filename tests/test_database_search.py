@@ -224,6 +224,7 @@ def test_the_client_holds_no_vectors(base):
 def test_a_search_that_cannot_be_is_refused(base, how, why):
     with pytest.raises(InputError, match=why):
         CorrectionMemory.open(base, name="refused", **how)
+    assert not located(base, "refused").is_there()
 
 
 def test_vectors_in_a_file_or_without_pgvector_are_not_searched_there(postgres, tmp_path):

@@ -96,7 +96,7 @@ class CorrectionMemory(AbstractContextManager):
         self._is_checked = False  # whether the encoder is that of the file
         self._location = located(path, name)
         if search is not None:
-            self._location.check_search()
+            self._location.check_search(ef_search)
         described = None if encoder is None else self._described
         if described is not None and not self._location.is_there():
             described()  # it may fail: before there is a file

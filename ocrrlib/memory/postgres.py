@@ -9,7 +9,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from ocrrlib.files import InputError
-from ocrrlib.memory.location import ENCODE
+from ocrrlib.memory.postgres_address import checked_name, shown_address
 from ocrrlib.memory.postgres_connection import Link, connected
 from ocrrlib.memory.postgres_tables import (
     has_index,
@@ -24,7 +24,6 @@ from ocrrlib.memory.rows import Row
 from ocrrlib.memory.store import BLOCK, usable
 
 ERRORS = (psycopg.Error,)
-LONGEST_NAME = 63  # bytes; PostgreSQL would cut a longer one
 READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
@@ -35,14 +34,21 @@ def remedy(error: Exception) -> str:
     return "check server, network, address and rights"
 
 
+def _no_index(where):
+    """The error that a memory's vectors have no index."""
+    return InputError(
+        f"{where} has no index of its vectors: call make_index once, or leave ef_search out"
+    )
+
+
 class Server:
     """The place of a memory on a server: the address of a base, and the memory's name there."""
 
     def __init__(self, address: str, name: str):
         self.address = address
-        self.name = _checked(name)
+        self.name = checked_name(name)
         try:
-            self._where = f"{_shown(conninfo_to_dict(address))}#{quote(self.name, safe='')}"
+            self._where = f"{shown_address(conninfo_to_dict(address))}#{quote(self.name, safe='')}"
         except psycopg.ProgrammingError as error:
             raise InputError(
                 "this is no address of a base: give postgresql://user@host/base"
@@ -57,14 +63,17 @@ class Server:
 
     holds_memory = is_there
 
-    def check_search(self):
+    def check_search(self, ef_search: int | None):
         with usable(self, ERRORS, remedy), closing(connected(self.address, True)) as connection:
-            is_new = schema_of(connection, self.name) is None
-            if is_new and statements_for(connection, self.name).vector is None:
+            if schema_of(connection, self.name) is not None:
+                return
+            if statements_for(connection, self.name).vector is None:
                 raise InputError(
                     f"{self} cannot be searched in its base, which has no pgvector: run "
                     "CREATE EXTENSION vector there first"
                 )
+            if ef_search is not None:
+                raise _no_index(self)
 
     def open(self, about: Callable[[], str]) -> "PostgresStore":
         return PostgresStore(self, about)
@@ -77,29 +86,6 @@ class Server:
 
     def last_change(self) -> None:
         return None
-
-
-def _checked(name):
-    """A name of a memory that a schema can have."""
-    if not name:
-        raise InputError("a base may hold several memories: give the name of one")
-    size = len(str(name).encode(errors="replace"))
-    is_odd = {*"\0%"} & {*name} or name.startswith("pg_")  # to the server, or to its driver
-    if not 0 < size <= LONGEST_NAME or is_odd:
-        raise InputError(f"{name!r} is no name of a memory: give a word of 1 to 63 bytes")
-    return str(name)
-
-
-def _shown(parts):
-    """An address without what is secret."""
-    if any("@" in (parts.get(name) or "") for name in ("host", "port", "dbname")):
-        raise InputError(ENCODE)  # a part of a password may stand there
-    user = f"{parts['user']}@" if "user" in parts else ""
-    host = parts.get("host") or parts.get("hostaddr") or ""
-    port = f":{parts['port']}" if "port" in parts else ""
-    if host.startswith("/"):  # the folder of a socket
-        return f"postgresql://{user}{port}/{parts.get('dbname', '')}?host={host}"
-    return f"postgresql://{user}{host}{port}/{parts.get('dbname', '')}"
 
 
 class PostgresStore:
@@ -281,10 +267,7 @@ class PostgresStore:
             )
         with usable(self.where, ERRORS, remedy):
             if ef_search is not None and not has_index(self._link.connection, self._server.name):
-                raise InputError(
-                    f"{self.where} has no index of its vectors: call make_index once, or leave "
-                    "ef_search out"
-                )
+                raise _no_index(self.where)
         return PostgresVectors(self._ask, self._server.name, vector)
 
     def make_index(self, dim: int):

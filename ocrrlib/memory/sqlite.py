@@ -68,7 +68,7 @@ class File:
     def holds_memory(self) -> bool:
         return self.path.is_file() and self.path.stat().st_size > 0
 
-    def check_search(self) -> NoReturn:
+    def check_search(self, ef_search: int | None) -> NoReturn:
         raise _not_searched(self.path)
 
     def open(self, about: Callable[[], str]) -> "SQLiteStore":

@@ -196,8 +196,8 @@ class Location(Protocol):
         """Whether there is a store, and not only an empty file."""
         ...
 
-    def check_search(self) -> None:
-        """Raise ``InputError`` if vectors of a memory that is made here cannot be searched here."""
+    def check_search(self, ef_search: int | None) -> None:
+        """Raise ``InputError`` if a memory that would be made now could not be searched here."""
         ...
 
     def open(self, about: Callable[[], str]) -> Store:
