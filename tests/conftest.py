@@ -90,10 +90,10 @@ def postgres():
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def server(postgres):
-    """Address of a base on the server, without pgvector."""
-    return postgres.address()
+    """Address of a base on the server, without pgvector: one for each module of tests."""
+    return postgres.address(postgres.new_base(vector=False))
 
 
 @pytest.fixture(params=["file", "server"])

@@ -296,7 +296,7 @@ def test_a_receipt_shows_what_was_erased_and_nothing_of_what_it_held(desk, recei
     assert [one.told_by for one in again.erased] == [*range(12, 18)]
     assert (again.before.size, again.after.size, again.by) == (12, 18, "privacy officer")
     assert desk.verify(again.before, again.after) is None
-    for word in ("eva", "quince", "adder", "card_lost"):
+    for word in (EVA, "quince", "adder", "card_lost"):
         assert word not in text
     again.check(KEYS, desk.path)
     desk.close()
