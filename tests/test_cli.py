@@ -189,7 +189,7 @@ def said(*arguments, status=0):
 def test_a_memory_learns_answers_forgets_and_proves_in_the_shell(monkeypatch):
     names = {}
     exec(MINE, names)
-    monkeypatch.setattr("ocrrlib.memory.memory.load_encoder", lambda name: names["letters"])
+    monkeypatch.setattr("ocrrlib.memory.identity.load_encoder", lambda name: names["letters"])
     pd.DataFrame({"text": ["abc", "def", "ghi"], "label": ["one", "two", "three"]}).to_csv(
         "rows.csv", index=False
     )
@@ -225,7 +225,7 @@ def test_a_memory_learns_answers_forgets_and_proves_in_the_shell(monkeypatch):
 def test_entries_are_replaced_undone_and_renamed_in_the_shell(monkeypatch):
     names = {}
     exec(MINE, names)
-    monkeypatch.setattr("ocrrlib.memory.memory.load_encoder", lambda name: names["letters"])
+    monkeypatch.setattr("ocrrlib.memory.identity.load_encoder", lambda name: names["letters"])
     said("new", "a.sqlite")
     for text, label in (("aa", "one"), ("dd", "two"), ("gg", "three")):
         said("correct", "a.sqlite", text, label, "--by", "ana")
@@ -255,7 +255,7 @@ def test_entries_are_replaced_undone_and_renamed_in_the_shell(monkeypatch):
 def test_answers_are_kept_back_reviewed_and_previewed_in_the_shell(monkeypatch):
     names = {}
     exec(MINE, names)
-    monkeypatch.setattr("ocrrlib.memory.memory.load_encoder", lambda name: names["letters"])
+    monkeypatch.setattr("ocrrlib.memory.identity.load_encoder", lambda name: names["letters"])
     said("new", "a.sqlite")
     for text, label in (("aa", "one"), ("dd", "two"), ("aa", "three")):
         said("correct", "a.sqlite", text, label)
@@ -349,7 +349,7 @@ STRANGE = ["=1+1", "'=1", " @a", "-1", "a\x1b[2Jb", r"\x1b", '\'tis, "so"', "two
 def test_an_export_can_be_added_to_another_memory_after_an_entry_was_forgotten(ending, monkeypatch):
     names = {}
     exec(MINE, names)
-    monkeypatch.setattr("ocrrlib.memory.memory.load_encoder", lambda name: names["letters"])
+    monkeypatch.setattr("ocrrlib.memory.identity.load_encoder", lambda name: names["letters"])
     with CorrectionMemory.open("a.sqlite", "all-MiniLM-L6-v2") as memory:
         memory.learn(["a secret", *STRANGE], ["mine", *STRANGE])
         memory.forget(0)
@@ -365,7 +365,7 @@ def test_an_export_can_be_added_to_another_memory_after_an_entry_was_forgotten(e
 def test_texts_of_strangers_do_not_control_the_terminal(monkeypatch):
     names = {}
     exec(MINE, names)
-    monkeypatch.setattr("ocrrlib.memory.memory.load_encoder", lambda name: names["letters"])
+    monkeypatch.setattr("ocrrlib.memory.identity.load_encoder", lambda name: names["letters"])
     said("new", "a.sqlite")
     said("correct", "a.sqlite", "a\x1b[2J\nb\u202e", "c\x07\x9bd")
     out = said("ask", "a.sqlite", "a")

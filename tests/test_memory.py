@@ -272,10 +272,11 @@ def test_a_text_of_which_an_encoder_knows_nothing_is_refused(path):
 
 
 def test_an_encoder_is_loaded_only_for_texts_unless_it_is_given(path, monkeypatch):
-    monkeypatch.setattr("ocrrlib.memory.memory.load_encoder", lambda name: partial(counted, seed=0))
+    loader = "ocrrlib.memory.identity.load_encoder"
+    monkeypatch.setattr(loader, lambda name: partial(counted, seed=0))
     with CorrectionMemory.open(path, "some/model") as memory:
         memory.correct("a card", "lost")
-    monkeypatch.setattr("ocrrlib.memory.memory.load_encoder", lambda name: partial(counted, seed=7))
+    monkeypatch.setattr(loader, lambda name: partial(counted, seed=7))
     with CorrectionMemory.open(path) as memory:
         assert memory.verify() is None
         assert memory.predict(memory.counted.X[0]).label == "lost"

@@ -1,13 +1,13 @@
 """What tells an encoder from another one of its name: the vectors of a few probe texts."""
 
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from ocrrlib.embeddings import encode, halve, raw_rows, widen
+from ocrrlib.encoders import load_encoder, name_of
 from ocrrlib.files import InputError
 from ocrrlib.memory.store import LONGEST
 
@@ -27,10 +27,26 @@ NAMES = 2**13  # bytes of a file's and an encoder's names at most, which stand b
 
 
 class TextEncoder:
-    """An encoder of texts that is known again: ``function`` is as ``load_encoder`` gives it."""
+    """An encoder of texts that is known again; ``encoder`` is as ``load_encoder`` takes it.
 
-    def __init__(self, function: Callable[[list[str]], Any]):
-        self._function = function
+    It is loaded when it is first asked, which raises ``InputError`` as ``load_encoder`` does.
+    """
+
+    def __init__(self, encoder: object):
+        self._encoder = encoder
+
+    @property
+    def name(self) -> str:
+        """Its name in a file."""
+        return name_of(self._encoder)
+
+    def described(self) -> tuple[str, str]:
+        """Name and probe, for a new file; raises ``InputError`` as ``probe`` does."""
+        return self.name, self.probe()
+
+    @cached_property
+    def _function(self):
+        return load_encoder(self._encoder)
 
     def embed(self, texts: list[str]) -> np.ndarray:
         """Unit rows (n, d) float32; raises ``InputError`` as ``ocrrlib.embeddings.encode`` does."""

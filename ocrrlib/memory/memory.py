@@ -1,9 +1,9 @@
 """A correction memory for applications: it learns, answers, is corrected and forgets."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import datetime
-from functools import cached_property, partial
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from ocrrlib.chain import Fault
-from ocrrlib.embeddings import halve, widen
-from ocrrlib.encoders import load_encoder, name_of
 from ocrrlib.files import InputError
 from ocrrlib.memory import changes, erasure, receipts
 from ocrrlib.memory.acts import act_text
 from ocrrlib.memory.answers import Answer, Answering
+from ocrrlib.memory.encoding import LedgerEncoder
 from ocrrlib.memory.export import export, to_table
 from ocrrlib.memory.heads import Head
 from ocrrlib.memory.history import Entry, History, counting, history, listed
-from ocrrlib.memory.identity import TextEncoder, read_probe
+from ocrrlib.memory.identity import TextEncoder
 from ocrrlib.memory.inputs import (
     is_single,
     labels_of,
@@ -61,8 +60,6 @@ from ocrrlib.search import Entries
 if TYPE_CHECKING:
     import pandas as pd
 
-SOME = 100  # first and newest entries, among whose texts are those that tell an encoder
-
 
 class CorrectionMemory(AbstractContextManager):
     """Texts or vectors with labels in a ledger, and a system that answers from them.
@@ -83,39 +80,17 @@ class CorrectionMemory(AbstractContextManager):
 
     def __init__(
         self,
-        path: str | PathLike | Location,
-        encoder: object = None,
-        reader: str = "substrate",
-        name: str | None = None,
-        search: str | None = None,
-        ef_search: int | None = None,
+        location: Location,
+        ledger: StoredLedger,
+        vectors: Vectors,
+        encoder: LedgerEncoder,
+        answering: Answering,
     ):
-        self._answering = Answering(reader)  # a wrong name is refused before the file is made
-        check_search(search, ef_search, reader)
-        self._given_encoder = encoder
-        self._is_checked = False  # whether the encoder is that of the file
-        self._location = located(path, name)
-        if search is not None:
-            self._location.check_search(ef_search)
-        described = None if encoder is None else self._described
-        if described is not None and not self._location.is_there():
-            described()  # it may fail: before there is a file
-        store = self._location.open(partial(new_about, self._location.name, described))
-        try:
-            if search is None:
-                self._vectors = Vectors(store.where, store.room)
-            else:
-                self._vectors = RemoteVectors(store.where, store.source(ef_search), ef_search)
-        except BaseException:
-            store.close()
-            raise
-        self._ledger = StoredLedger(store, self._vectors)
-        if encoder is not None:
-            try:
-                self._check_encoder()
-            except BaseException:
-                self.close()
-                raise
+        self._location = location
+        self._ledger = ledger
+        self._vectors = vectors
+        self._encoder = encoder
+        self._answering = answering
 
     @classmethod
     def open(
@@ -157,7 +132,27 @@ class CorrectionMemory(AbstractContextManager):
             If the file cannot be used, was written with another encoder, or is not as it was
             written (``Broken``).
         """
-        return cls(path, encoder, reader, name, search, ef_search)
+        answering = Answering(reader)  # a wrong name is refused before the file is made
+        check_search(search, ef_search, reader)
+        location = located(path, name)
+        if search is not None:
+            location.check_search(ef_search)
+        given = None if encoder is None else TextEncoder(encoder)
+        described = None if given is None else given.described
+        if described is not None and not location.is_there():
+            described()  # it may fail: before there is a file
+        with ExitStack() as on_failure:
+            store = location.open(partial(new_about, location.name, described))
+            on_failure.callback(store.close)
+            vectors = Vectors(store.where, store.room)
+            if search is not None:
+                vectors = RemoteVectors(store.where, store.source(ef_search), ef_search)
+            ledger = StoredLedger(store, vectors)
+            known = LedgerEncoder(given, ledger, vectors)
+            if given is not None:
+                known.check()
+            on_failure.pop_all()
+        return cls(location, ledger, vectors, known, answering)
 
     def __len__(self) -> int:
         return len(self._ledger)
@@ -262,12 +257,12 @@ class CorrectionMemory(AbstractContextManager):
                 f"there are {len(texts)} rows, {len(labels)} labels, {n_vectors} vectors and "
                 f"{len(notes)} notes: give one of each"
             )
-        X = self._unit_rows(texts, X)
+        X = self._encoder.unit_rows(texts, X)
         author = str(by)
 
         def contents():
             if not self._vectors.held.written:
-                self._check_length(X.shape[1])
+                self._encoder.check_length(X.shape[1])
             self._vectors.admit(*X.shape)
             meaning = self._vectors.meaning
             changes.check_not_retired(dict.fromkeys(labels), meaning)
@@ -292,7 +287,7 @@ class CorrectionMemory(AbstractContextManager):
         vector has another length, or ``at_least`` is no share.
         """
         single = is_single(query)
-        X = self._unit_rows(*texts_and_vectors([query] if single else query))
+        X = self._encoder.unit_rows(*texts_and_vectors([query] if single else query))
         at_least = share_of(at_least)
         with self._asked(X) as counted:
             answers = self._answering.answers(X, counted, self._ledger.entry, at_least)
@@ -321,7 +316,7 @@ class CorrectionMemory(AbstractContextManager):
         """
         n = number_of(n)
         texts, X = texts_and_vectors(texts, vectors)
-        X = self._unit_rows(texts, X)
+        X = self._encoder.unit_rows(texts, X)
         with self._asked(X) as counted:
             answers = self._answering.answers(X, counted, self._ledger.entry)
         return least_sure(texts, X, answers, n)
@@ -360,9 +355,10 @@ class CorrectionMemory(AbstractContextManager):
         (m, d), all. Raises ``InputError`` as ``correct`` and ``predict`` do.
         """
         (label,) = labels_of([label])
-        x = self._unit_rows(*texts_and_vectors([text], None if vector is None else [vector]))
+        vectors = None if vector is None else [vector]
+        x = self._encoder.unit_rows(*texts_and_vectors([text], vectors))
         texts, X = some_texts_and_vectors(queries)
-        X = self._unit_rows(texts, X) if texts else x[:0]
+        X = self._encoder.unit_rows(texts, X) if texts else x[:0]
         with self._asked(x) as counted:
             changes.check_not_retired([label], self._vectors.meaning)
             self._vectors.admit(0, X.shape[1])
@@ -384,7 +380,7 @@ class CorrectionMemory(AbstractContextManager):
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """Encode texts (n,) as ``correct`` and ``predict`` do: unit rows (n, d) float32."""
-        return self._unit_rows(*texts_and_vectors(texts))
+        return self._encoder.unit_rows(*texts_and_vectors(texts))
 
     def at(self, head: Head | str) -> Past:
         """The memory as it was under an earlier head, to be asked: the same answers as then.
@@ -393,72 +389,7 @@ class CorrectionMemory(AbstractContextManager):
         """
         size = self._ledger.known_size(head)
         reader = self._answering.name
-        return Past(size, self._ledger, self._vectors, self._unit_rows, reader)
-
-    def _unit_rows(self, texts, X):
-        """Unit rows (n, d) float32 of vectors X (n, d), or of texts if these came alone."""
-        if X is not None:
-            return widen(halve(X))
-        if self.encoder is None:
-            raise InputError(f"{self.path} was made without an encoder: give vectors")
-        self._check_encoder()
-        return self._text_encoder.embed(texts)
-
-    # The encoder
-
-    @cached_property
-    def _text_encoder(self):
-        """The encoder, loaded when it is first needed."""
-        given = self._given_encoder
-        return TextEncoder(load_encoder(self.encoder if given is None else given))
-
-    def _described(self):
-        """Name and probe of the encoder given, for a new file."""
-        return name_of(self._given_encoder), self._text_encoder.probe()
-
-    def _check_encoder(self):
-        """Raise ``InputError`` unless the encoder is that of the file, by name and vectors."""
-        if self._is_checked:
-            return
-        given = self._given_encoder
-        if given is not None and name_of(given) != self.encoder:
-            raise InputError(
-                f"{self.path} was written with encoder {self.encoder}: leave {name_of(given)} out"
-            )
-        probe = self._ledger.probe  # files of earlier releases have none
-        is_same = probe is None or self._text_encoder.made(probe)
-        if not is_same or not self._text_encoder.gives(*self._telling_texts()):
-            raise InputError(
-                f"{self.path} was written with another encoder {self.encoder}, of other vectors: "
-                "give that one, or make a new file"
-            )
-        self._is_checked = True
-
-    def _check_length(self, dim):
-        """Raise ``InputError`` if the encoder of the file gives vectors of another length."""
-        probe = self._ledger.probe
-        wanted = dim if probe is None else read_probe(probe).shape[1]
-        if dim != wanted:
-            raise InputError(
-                f"the vectors have {dim} values, those of encoder {self.encoder} {wanted}"
-            )
-
-    def _telling_texts(self):
-        """Texts (n,) that tell an encoder, and their vectors (n, d): at most four.
-
-        Of those in the first and the newest entries: the first, the newest and the two longest.
-        """
-        with self._ledger.snapshot():
-            held = self._vectors.held
-            slots = range(len(held.written))
-            texts = {}
-            for slot in sorted({*slots[:SOME], *slots[-SOME:]}):
-                text = self._ledger.entry(held.written[slot].place).get("text")
-                if text is not None:
-                    texts[slot] = text
-            longest = sorted(texts, key=lambda slot: len(texts[slot]))[-2:]
-            telling = sorted({*list(texts)[:1], *list(texts)[-1:], *longest})
-            return [texts[slot] for slot in telling], held.entries.X[telling]
+        return Past(size, self._ledger, self._vectors, self._encoder.unit_rows, reader)
 
     # Entries that change what others mean, see ``ocrrlib.memory.meaning``
 
