@@ -164,3 +164,10 @@ def test_links_to_files_lead_somewhere(page):
         # The site's build copies the notebooks beside its pages.
         folder = ROOT if link.startswith("notebooks/") else page.parent
         assert link.startswith("https://") or (folder / link).exists(), link
+
+
+def test_the_page_of_the_library_has_every_module():
+    page = (ROOT / "docs/api.md").read_text(encoding="utf-8")
+    for path in (ROOT / "ocrrlib").rglob("[!_]*.py"):
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        assert f".. automodule:: {module}\n" in page, module

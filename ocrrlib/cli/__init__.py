@@ -18,6 +18,8 @@ from ocrrlib.cli.erasure import erasure
 from ocrrlib.cli.memory import memories
 from ocrrlib.cli.options import warnings_in_one_line
 from ocrrlib.cli.review import reviews
+from ocrrlib.cli.serving import serving
+from ocrrlib.cli.trust import trust
 from ocrrlib.escapes import visible
 from ocrrlib.files import InputError
 
@@ -25,6 +27,8 @@ memories.add_typer(acts)
 memories.add_typer(copying)
 memories.add_typer(erasure)
 memories.add_typer(reviews)
+memories.add_typer(serving)
+memories.add_typer(trust)
 app.add_typer(memories, name="memory")
 
 

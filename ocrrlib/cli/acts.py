@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ocrrlib.cli.memory import Author
-from ocrrlib.cli.opening import File, Name, opened
+from ocrrlib.cli.opening import Author, File, Name, opened
 from ocrrlib.cli.options import PLAIN
 
 acts = typer.Typer(**PLAIN)

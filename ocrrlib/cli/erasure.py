@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from ocrrlib.cli.memory import Signers, print_text, signer_in
 from ocrrlib.cli.opening import File, Name, OptionalFile, opened, text_of
 from ocrrlib.cli.options import PLAIN
+from ocrrlib.cli.trust import Signers, print_text, signer_in
 from ocrrlib.files import InputError
 
 erasure = typer.Typer(**PLAIN)

@@ -36,6 +36,7 @@ OneOfTwo = Annotated[str, typer.Argument(callback=place_named_alike, help=HELP)]
 Name = Annotated[
     str | None, typer.Option("--name", is_eager=True, help="Name of the memory in a base.")
 ]
+Author = Annotated[str, typer.Option(help="Who says so.")]
 
 
 def opened(place, reader="substrate", search=None, ef_search=None):
@@ -48,6 +49,7 @@ def opened(place, reader="substrate", search=None, ef_search=None):
 
 
 def text_of(file):
+    """The text of a small file, as ``ocrrlib.memory.texts.read_file`` reads it."""
     from ocrrlib.memory.texts import read_file
 
     return read_file(file)
