@@ -86,9 +86,14 @@ def load_encoder(
     if encoder == LEXICAL_ENCODER:
         return _lexical(sentences)
     _version("sentence-transformers", "text")
-    from sentence_transformers import SentenceTransformer  # slow to import, seldom needed
+    import transformers  # slow to import, seldom needed
+    from sentence_transformers import SentenceTransformer
 
-    model = _loaded(SentenceTransformer, encoder)
+    # The bar of reading from disk; downloads show their own.
+    transformers.utils.logging.disable_progress_bar()
+    # Where there are none, it could not be fitted.
+    advice = f"; without a model: {LEXICAL_ENCODER!r}" if sentences else ""
+    model = _loaded(SentenceTransformer, encoder, advice)
     return functools.partial(model.encode, batch_size=64, show_progress_bar=progress)
 
 
@@ -110,7 +115,14 @@ def _lexical(sentences):
     words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
     pieces = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 5), min_df=2, sublinear_tf=True)
     svd = TruncatedSVD(256, n_iter=7, random_state=0)
-    return make_pipeline(make_union(words, pieces), svd).fit(sentences).transform
+    lexical = make_pipeline(make_union(words, pieces), svd)
+    try:
+        return lexical.fit(sentences).transform
+    except ValueError as error:  # no words, no parts of words, or fewer than dimensions
+        raise InputError(
+            f"encoder {LEXICAL_ENCODER!r} finds too few different words in {len(sentences)} "
+            "training texts: give more texts, or another encoder"
+        ) from error
 
 
 @functools.lru_cache(maxsize=2)
@@ -136,8 +148,11 @@ def load_backbone(backbone: str) -> Any:
     return _loaded(transformers.AutoModel.from_pretrained, backbone)
 
 
-def _loaded(load, name):
-    """Load a model from the package of the default encoder, a folder, or the hub."""
+def _loaded(load, name, advice=""):
+    """Load a model from the package of the default encoder, a folder, or the hub.
+
+    ``advice`` is what else to do if it cannot be loaded.
+    """
     place = str(name)
     local = Path(name).is_dir()
     if name == DEFAULT_ENCODER:
@@ -150,8 +165,7 @@ def _loaded(load, name):
     except Exception as error:  # the hub, the disk and the model each raise their own kinds
         raise InputError(
             f"cannot load {place!r} ({type(error).__name__}): give {DEFAULT_ENCODER!r}, a folder "
-            f"with a model, or a name on the hub, as {PAPER_ENCODER!r}, and a network; "
-            f"without a model: {LEXICAL_ENCODER!r}"
+            f"with a model, or a name on the hub, as {PAPER_ENCODER!r}, and a network{advice}"
         ) from error
 
 

@@ -11,6 +11,7 @@ import inspect
 import json
 import logging
 import os
+import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -106,7 +107,9 @@ def run_tasks(
     with bar, client, joblib.parallel_config(**workers):
         work = [joblib.delayed(_do)(function, group, keep_in, parent) for group in longest_first]
         try:
-            for done in joblib.Parallel(return_as="generator_unordered", pre_dispatch="all")(work):
+            # Stopped with more in loky's queue, its thread would fail, with a traceback.
+            ahead = "all" if dask else jobs
+            for done in joblib.Parallel(return_as="generator_unordered", pre_dispatch=ahead)(work):
                 found |= done
                 if dask and cache:  # a worker elsewhere has no folder in common with us
                     for key, result in done.items():
@@ -128,6 +131,8 @@ def _total_cost(group):
 def _do(function, tasks, cache, parent):
     """Results of tasks by key, done in a row in the process ``parent`` or a child of it."""
     done = {}
+    if parent not in (None, os.getpid()):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
     with threadpool_limits(1):  # sums are made in one order whatever the machine
         for key, task in tasks.items():
             if parent not in (None, os.getpid(), os.getppid()):

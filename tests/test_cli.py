@@ -10,6 +10,7 @@ import subprocess
 import sys
 from contextlib import closing, redirect_stderr, redirect_stdout
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -222,6 +223,22 @@ def test_a_memory_learns_answers_forgets_and_proves_in_the_shell(monkeypatch):
     assert said("verify", "a.sqlite", status=1) == "a.sqlite: entry 2: changed\n"
 
 
+def test_a_memory_leaves_out_empty_rows_of_texts_or_vectors_if_told(monkeypatch):
+    names = {}
+    exec(MINE, names)
+    monkeypatch.setattr("ocrrlib.memory.identity.load_encoder", lambda name: names["letters"])
+    texts = ["abc", " ", "def", "ghi"]
+    labels = ["one", "two", "", "three"]
+    pd.DataFrame({"text": texts, "label": labels}).to_csv("rows.csv", index=False)
+    np.savez("rows.npz", X=np.eye(4), y=labels)
+    CorrectionMemory.open("vectors.sqlite").close()
+    said("new", "texts.sqlite")
+    for memory, data, n in (("texts.sqlite", "rows.csv", 2), ("vectors.sqlite", "rows.npz", 3)):
+        status, out, err = ocrr("memory", "add", memory, data)
+        assert (status, out) == (2, "") and "in row 2: fill it in, or --drop-empty" in err
+        assert f"{n} entries added" in said("add", memory, data, "--drop-empty")
+
+
 def test_entries_are_replaced_undone_and_renamed_in_the_shell(monkeypatch):
     names = {}
     exec(MINE, names)
@@ -342,6 +359,65 @@ def test_a_file_too_large_for_a_head_is_refused(option):
     assert "large" in err and err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "arguments, clue",
+    [
+        (("verify", "a.sqlite", "--head", "head", "--head", "junk"), "no head"),
+        (("verify", "a.sqlite", "--key", "me.pub", "--key", "junk"), "no Ed25519 key"),
+        (("verify", "a.sqlite", "--head", "head", "--policy", "junk"), "line 1 of the policy"),
+        (("verify", "--proof", "junk"), "the proof shows nothing, it is not a proof"),
+        (("head", "a.sqlite", "--key", "junk"), "no Ed25519 key"),
+        (("prove", "a.sqlite", "--head", "junk"), "no head"),
+        (("witness", "junk", "--state", "state", "--key", "her"), "no request"),
+        (("receipt", "junk", "a.sqlite"), "no receipt"),
+        (("receipt", "head", "--key", "junk"), "no Ed25519 key"),
+        (("forget", "a.sqlite", 0, "--key", "junk"), "no Ed25519 key"),
+    ],
+)
+def test_a_file_that_is_none_of_what_it_is_given_for_is_named(arguments, clue):
+    with CorrectionMemory.open("a.sqlite") as memory:
+        memory.correct([1.0, 2.0], "a")
+    said("head", "a.sqlite", "--key", "me")
+    pathlib.Path("junk").write_text("text,label\na,b\n")
+    status, out, err = ocrr("memory", *arguments)
+    assert (status, out) == (2, "")
+    assert err.splitlines()[-1].startswith(f"error: junk: {clue}")
+
+
+def test_the_head_that_a_key_did_not_sign_and_a_key_that_cannot_sign_are_named():
+    with CorrectionMemory.open("a.sqlite") as memory:
+        memory.correct([1.0, 2.0], "a")
+        pathlib.Path("unsigned").write_text(str(memory.head()))
+    said("head", "a.sqlite", "--key", "me")
+    heads = ("--head", "head", "--head", "unsigned")
+    _, _, err = ocrr("memory", "verify", "a.sqlite", *heads, "--key", "me.pub")
+    assert err.startswith("error: unsigned: ") and "not signed by me" in err
+    _, _, err = ocrr("memory", "head", "a.sqlite", "--key", "me.pub")
+    assert err.startswith("error: me.pub: ")
+
+
+@pytest.mark.parametrize("option", ["--label", "--by", "--like"])
+def test_entries_that_nobody_finds_are_told_on_stderr(option):
+    with CorrectionMemory.open("a.sqlite") as memory:
+        memory.correct([1.0, 2.0], "a", by="Zoë")
+    status, out, err = ocrr("memory", "entries", "a.sqlite", option, "zoë")
+    assert (status, out) == (0, "") and "no such entry" in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "sought, clue",
+    [
+        (("--author", "zoë"), "no entry by 'zoë' (names are compared as written)"),
+        (("--like", "quince"), "no entry with 'quince'"),
+    ],
+)
+def test_an_erasure_of_nothing_says_what_it_looked_for(sought, clue):
+    with CorrectionMemory.open("a.sqlite") as memory:
+        memory.correct([1.0, 2.0], "a", by="Zoë")
+    status, out, err = ocrr("memory", "forget", "a.sqlite", *sought)
+    assert (status, out) == (0, "") and clue in err and err.count("\n") == 1
+
+
 STRANGE = ["=1+1", "'=1", " @a", "-1", "a\x1b[2Jb", r"\x1b", '\'tis, "so"', "two\r\nlines", "c\rd"]
 
 
@@ -386,6 +462,13 @@ def test_an_encoder_that_cannot_be_loaded_is_refused_before_a_memory_is_made(enc
     assert not list(pathlib.Path().glob("a.sqlite*"))
 
 
+def test_an_encoder_is_loaded_without_a_word():
+    logging = pytest.importorskip("transformers").utils.logging
+    pytest.importorskip("sentence_transformers")
+    logging.enable_progress_bar()
+    assert ocrr("memory", "new", "a.sqlite") == (0, "", "")
+
+
 @pytest.mark.parametrize("target", ["a.csv", "b.csv", "other.csv", "link.csv", "hard.csv", "a.txt"])
 def test_no_export_overwrites_a_memory_or_another_database(target):
     for name in ("a.csv", "b.csv"):
@@ -412,3 +495,16 @@ def test_the_module_runs_as_a_command_in_several_processes(module, vectors):
         command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)}
     )
     assert done.returncode == 0 and "BernoulliNB on vectors" in done.stdout, done.stderr
+
+
+def test_who_stops_a_run_is_told_that_it_can_go_on(monkeypatch, capsys):
+    def stopped(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ocrrlib.own.evaluate.evaluate", stopped)
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "ncm", "--seeds", "0"])
+    assert ended.value.code == 130
+    assert capsys.readouterr().err.splitlines() == [
+        "stopped: what is finished is kept, and the same command goes on from there"
+    ]

@@ -247,6 +247,9 @@ def test_an_encoder_is_a_function_an_object_or_a_name(no_network, tmp_path):
             with pytest.raises(InputError, match=f"'{name}'.*{DEFAULT_ENCODER}") as caught:
                 get(name)
             assert "\n" not in str(caught.value)
+            assert LEXICAL_ENCODER not in str(caught.value)
+    with pytest.raises(InputError, match=f"without a model: '{LEXICAL_ENCODER}'"):
+        load_encoder("no-such/model", ["a training sentence"])
 
 
 def test_a_local_encoders_file_name_depends_on_the_folders_content(tmp_path):

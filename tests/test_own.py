@@ -222,6 +222,15 @@ def some_rows(result, path, seeds):
         replace(result, runs=result.runs.query("seed == @seed")).to_csv(path, keep=True)
 
 
+@pytest.mark.parametrize("keep", [False, True])
+def test_rows_replace_no_file_of_another_kind(tiny, tmp_path, keep):
+    path = tmp_path / "tickets.csv"
+    path.write_text("body,queue\nmy PIN is gone,pin\n")
+    with pytest.raises(InputError, match="has no rows of the leaderboard"):
+        evaluate("ncm", tiny, [0], **QUIET).to_csv(path, keep=keep)
+    assert path.read_text() == "body,queue\nmy PIN is gone,pin\n"
+
+
 @pytest.mark.slow
 def test_two_processes_that_add_rows_to_one_file_lose_none(tiny, tmp_path):
     result = evaluate("ncm", tiny, range(40), **QUIET)

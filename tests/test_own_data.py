@@ -6,6 +6,7 @@ The line has the file, the place and the way out.
 import io
 import json
 import pickle
+import shutil
 import sys
 import warnings
 
@@ -16,6 +17,7 @@ from safetensors.numpy import save_file
 
 from ocrrlib.cli import main
 from ocrrlib.embeddings import halve, widen
+from ocrrlib.encoders import load_encoder
 from ocrrlib.files import InputError
 from ocrrlib.memory import CorrectionMemory
 from ocrrlib.own import encoding
@@ -166,6 +168,7 @@ CSV = "text,label\n"
         ("a.csv", CSV.encode() + b"\xe9,b\n", "UnicodeDecodeError"),
         ("a.jsonl", "[1", "cannot be read"),
         ("a.parquet", b"PAR1 broken PAR1", "cannot be read"),
+        ("a.npz", CSV + "a,b\n", "no .npz file of arrays: save these by np.savez"),
     ],
 )
 def test_files_that_cannot_be_used_are_named_in_one_line(name, content, clue, tmp_path):
@@ -274,8 +277,10 @@ def test_the_lexical_encoder_is_fitted_on_training_texts_and_its_vectors_are_kep
     table = pd.DataFrame({"text": texts, "label": list("xyz") * 100})
     data = read(table, encoder="tfidf-svd")
     assert data.encoder == "tfidf-svd" and data.X_test.shape == (75, 225)
-    with pytest.raises(InputError, match="own_data: n_components"):
-        read(TABLE, encoder="tfidf-svd")
+    without_words = TABLE.assign(text=[f"{n // 8} {n % 8}" for n in range(32)])
+    for few in (TABLE, without_words):
+        with pytest.raises(InputError, match="own_data: .* too few .* in 24 training texts: give"):
+            read(few, encoder="tfidf-svd")
     monkeypatch.setattr(encoding, "load_encoder", None)
     same(read(table, encoder="tfidf-svd"), data)
     with pytest.raises(TypeError):
@@ -366,6 +371,16 @@ def test_texts_of_two_classes_that_an_encoder_does_not_tell_apart_are_said():
         read(pd.concat([TABLE, pairs], ignore_index=True))
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_texts_without_a_vector_are_named_together_by_their_rows(named, tmp_path, monkeypatch):
+    monkeypatch.setenv("OCRR_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(encoding, "load_encoder", lambda *_: lambda texts: letters(texts) - 0.1)
+    empty = pd.DataFrame({"text": ["", "?", "!"], "label": ["invoice", "invoice", "router"]})
+    table = pd.concat([empty, TABLE], ignore_index=True)
+    with pytest.raises(InputError, match=r"row 1 \('\?'\), 2 \('!'\) is zero"):
+        read(table, drop_empty=True, encoder="hashed" if named else letters)
+
+
 @pytest.mark.parametrize("held_out", [0, 4, 40, -1, 1.0, True, "2"])
 def test_too_many_held_out_classes_are_refused_before_texts_are_encoded(held_out):
     with pytest.raises(InputError, match="cannot be held out of 4: give a number from 1 to 3"):
@@ -445,6 +460,34 @@ def test_kept_vectors_run_no_code_and_are_made_again_when_damaged(model, monkeyp
     path.rename(path.with_name("0" * 64 + path.suffix))
     with pytest.raises(TypeError):
         read(table, encoder=folder, progress=False)
+
+
+@pytest.mark.filterwarnings("ignore:.*same vector:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*are cut:UserWarning")
+def test_what_was_encoded_before_a_stop_is_not_encoded_again(model, monkeypatch):
+    folder, table, cache = model
+    wanted = read(table, encoder=folder, progress=False)
+    shutil.rmtree(cache)
+    sizes = []
+
+    def stopping(*arguments):
+        function = load_encoder(*arguments)
+
+        def encode(texts):
+            sizes.append(len(texts))
+            if len(sizes) == 2:
+                raise KeyboardInterrupt
+            return function(texts)
+
+        return encode
+
+    monkeypatch.setattr(encoding, "load_encoder", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        read(table, encoder=folder, progress=False)
+    same(read(table, encoder=folder, progress=False), wanted)
+    assert sizes == [256, 144, 144]
+    (kept,) = (path for path in cache.rglob("*") if path.is_file())
+    assert kept.suffix == ".safetensors"
 
 
 def test_texts_that_a_model_cuts_are_counted_also_when_kept(model):

@@ -314,6 +314,28 @@ def test_a_missing_file_is_told_from_one_of_another_kind(tmp_path):
         read(written(tmp_path / "a.txt", "text,label\n"))
 
 
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("encoding", ["latin9x", "base64"])
+def test_an_unknown_encoding_is_refused_also_beside_a_mark(encoding, mark, tmp_path):
+    path = written(tmp_path / "a.csv", mark + lines(ROWS))
+    with pytest.raises(InputError, match=f"unknown encoding '{encoding}'"):
+        read(path, encoding=encoding)
+
+
+@pytest.mark.parametrize(
+    "reader, options, clue",
+    [
+        (read_data, {}, r"by --text and --label \(text and label of read_data\), or give --sep"),
+        (read_data, dict(split="part"), r"by --text, --label and --split \(text, label and split"),
+        (read_rows, {}, "by --text and --label, or give --sep"),
+    ],
+)
+def test_a_missing_column_is_said_with_options_that_there_are(reader, options, clue, tmp_path):
+    path = written(tmp_path / "a.csv", lines(ROWS, header=("body", "queue")))
+    with pytest.raises(InputError, match=f"there are: body, queue: choose {clue}"):
+        reader(path, **options)
+
+
 def test_two_separators_that_fit_a_file_without_header_are_told(tmp_path):
     rows = [(f"hello, {text}", label) for text, label in ROWS]
     path = written(tmp_path / "a.csv", lines(rows, ";", None))

@@ -273,6 +273,38 @@ def test_a_killed_worker_is_one_line_and_finished_tasks_stay(tmp_path):
     assert "\n" not in str(caught.value) and len(list(tmp_path.iterdir())) == 2
 
 
+STOPPED = """if True:
+    from pathlib import Path
+    from ocrrlib.tasks import Task, run_tasks
+    from test_runs import slow_square
+
+    try:
+        tasks = [Task({"x": x}, (x,)) for x in range(10, 1000)]
+        run_tasks(slow_square, tasks, 2, Path(), False)
+    except KeyboardInterrupt:
+        print("stopped")
+"""
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_two_workers_without_a_word_and_finished_tasks_stay(tmp_path):
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    process = subprocess.Popen(
+        [sys.executable, "-c", STOPPED],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while process.poll() is None and len(list(tmp_path.glob("[!.]*"))) < 5:
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    assert process.communicate() == ("stopped\n", "")
+    assert len(list(tmp_path.glob("[!.]*"))) >= 5
+
+
 @pytest.mark.slow
 def test_a_dask_scheduler_lost_in_the_middle_is_one_line_and_finished_tasks_stay(tmp_path):
     pytest.importorskip("distributed", reason="Dask is optional")

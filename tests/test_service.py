@@ -18,6 +18,7 @@ from ocrrlib import CorrectionMemory
 from ocrrlib.cli import main
 from ocrrlib.files import InputError
 from ocrrlib.memory import Head, Key, proven, wire
+from ocrrlib.memory.inputs import labels_of
 from ocrrlib.memory.service import Together, make_app
 from tests.auditor import letters, sql
 from tests.load import CLIENTS, load, request, served
@@ -196,14 +197,17 @@ BAD = {
 def test_what_cannot_be_encoded_is_refused_in_one_line(client, body):
     reply = client.post("/predict", content=body)
     assert reply.status_code == 422
-    detail(reply)
+    said = detail(reply)
+    assert not said.startswith(":") and "Value error" not in said and "validation" not in said
 
 
 BAD_CORRECTIONS = {
     "author": SENT | {"by": "bo"},
     "no label": {"text": "a"},
     "empty label": SENT | {"label": " "},
-    "number": SENT | {"label": 3},
+    "number": SENT | {"label": 3.5},
+    "NaN": SENT | {"label": float("nan")},
+    "boolean": SENT | {"label": True},
     "long label": SENT | {"label": "a" * 201},
     "zero byte": SENT | {"label": "a\0"},
     "lone surrogate": SENT | {"label": "\ud800"},
@@ -216,8 +220,28 @@ def test_bad_corrections_are_refused_and_change_nothing(client, memory, sent):
     head = memory.head()
     reply = client.post("/correct", content=json.dumps(sent), headers=ANA)
     assert reply.status_code == 422
-    detail(reply)
+    assert "Value error" not in detail(reply)
     assert memory.head().root == head.root
+
+
+@pytest.mark.parametrize("number", [5, 5.0, 0, -1, 2**70])
+def test_whole_numbers_are_the_labels_that_they_are_in_python(client, memory, number):
+    client.post("/correct", json=SENT | {"label": number}, headers=ANA)
+    assert memory.labels[-1:] == labels_of([number])
+
+
+@pytest.mark.parametrize(
+    "path, there",
+    [
+        ("/entries?author=nobody", "there are: label, by, since, like"),
+        ("/entries?by=ana&labl=pin", "unknown parameter 'labl'"),
+        ("/entries?a%0Ab", "unknown parameter"),
+    ],
+)
+def test_unknown_parameters_of_an_address_are_refused(client, path, there):
+    reply = client.get(path, headers=ANA)
+    assert reply.status_code == 422 and there in detail(reply)
+    assert client.get("/?from=mail").status_code == 200
 
 
 @pytest.mark.parametrize("entry, status", [("3", 404), ("-1", 422), ("x", 422), ("1" * 5000, 422)])
@@ -396,6 +420,14 @@ def test_the_command_refuses_what_it_cannot_serve(memory, tmp_path, capsys, monk
 def test_unclear_keys_are_refused(memory, capsys, monkeypatch, keys):
     monkeypatch.setenv("OCRR_MEMORY_KEYS", keys)
     assert "OCRR_MEMORY_KEYS" in refused(capsys, memory.path)
+
+
+@pytest.mark.parametrize("key", ["junk", Key.new("desk").public_text], ids=["junk", "public"])
+def test_a_key_that_cannot_sign_is_refused_by_the_name_of_its_variable(
+    memory, capsys, monkeypatch, key
+):
+    monkeypatch.setenv("MEMORY_KEY", key)
+    assert refused(capsys, memory.path).startswith("error: MEMORY_KEY: ")
 
 
 @pytest.mark.slow

@@ -59,7 +59,10 @@ def memory_entries(
     from ocrrlib.escapes import visible
 
     with opened(file) as memory:
-        for entry in memory.entries(label, by, since, like):
+        found = memory.entries(label, by, since, like)
+        if not found:
+            typer.echo(f"{file} has no such entry that counts", err=True)
+        for entry in found:
             source = f"entry {entry.place}, {entry.when:%Y-%m-%d}, {entry.label}: {entry.text}"
             about = f" {json.dumps(entry.about)}" if entry.about else ""
             typer.echo(visible(source + about))

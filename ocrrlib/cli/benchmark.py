@@ -4,6 +4,7 @@ import importlib.util
 import operator
 import os
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -99,6 +100,18 @@ def _check_before(systems, data, seeds, policy, out, source):
             raise InputError(f"cannot write into {out}: choose a folder that can be written")
 
 
+@contextmanager
+def _told_when_stopped():
+    """Say after Ctrl-C that nothing is lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(
+            "stopped: what is finished is kept, and the same command goes on from there", err=True
+        )
+        raise
+
+
 @app.command("run", help="Evaluate systems; after a stop, the same command goes on where it was.")
 @app.command(
     "compare", help="Differences of the first system to each other one, on the same streams."
@@ -182,30 +195,31 @@ def run(
         min_rows=min_rows,
     )
     streamed: str | Embedded = dataset
-    if data is not None:
-        streamed = read_data(data, text, label, encoder=encoder, held_out=held_out, **reading)
     results = []
-    for system in named:
-        found = evaluate(
-            system,
-            streamed,
-            seeds,
-            policy,
-            encoder,
-            held_out,
-            every,
-            name=name,
-            jobs=jobs,
-            progress=progress,
-        )
-        results.append(found)
-        if out is not None:
-            found.to_csv(out / f"{found.name}.csv", source, keep=True)
-        if compare:
-            typer.echo(repr(found))
-        else:
-            typer.echo(f"{found.title}\n{found.summary.round(3).to_string(index=False)}")
-            typer.echo(found.sizes)
+    with _told_when_stopped():
+        if data is not None:
+            streamed = read_data(data, text, label, encoder=encoder, held_out=held_out, **reading)
+        for system in named:
+            found = evaluate(
+                system,
+                streamed,
+                seeds,
+                policy,
+                encoder,
+                held_out,
+                every,
+                name=name,
+                jobs=jobs,
+                progress=progress,
+            )
+            results.append(found)
+            if out is not None:
+                found.to_csv(out / f"{found.name}.csv", source, keep=True)
+            if compare:
+                typer.echo(repr(found))
+            else:
+                typer.echo(f"{found.title}\n{found.summary.round(3).to_string(index=False)}")
+                typer.echo(found.sizes)
     if compare:
         for other in results[1:]:
             gaps = results[0].against(other).round(3).to_string(index=False)

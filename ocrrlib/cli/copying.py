@@ -10,7 +10,7 @@ copying = typer.Typer(**PLAIN)
 
 @copying.command("copy")
 def memory_copy(source: OneOfTwo, target: OneOfTwo, name: Name = None):
-    """Copy a memory from a file to a base or back, entry by entry: heads and proofs fit both."""
+    """Copy a memory to another file or base, entry by entry: heads and proofs fit both."""
     from ocrrlib.memory.copies import copy
 
     head = copy(source, target)

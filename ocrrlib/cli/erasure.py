@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ocrrlib.cli.opening import File, Name, OptionalFile, opened, text_of
+from ocrrlib.cli.opening import File, Name, OptionalFile, opened, read_from
 from ocrrlib.cli.options import PLAIN
 from ocrrlib.cli.trust import Signers, print_text, signer_in
 from ocrrlib.files import InputError
@@ -32,6 +32,7 @@ def memory_forget(
     name: Name = None,
 ):
     """Erase content and author of entries, and print a receipt; all proofs still hold."""
+    from ocrrlib.escapes import visible
     from ocrrlib.memory import SIGNATURE
 
     chosen = author is not None or like is not None
@@ -55,7 +56,7 @@ def memory_forget(
         elif not again:
             entries = memory.forget(entries, by or erased_by)
         if not entries:
-            typer.echo(f"{file} has no such entry: nothing was erased", err=True)
+            typer.echo(visible(f"{file} has {_none(author, like)}: nothing was erased"), err=True)
             return
         receipt = memory.receipt(entries, reason)
         for signer in signers:
@@ -63,6 +64,16 @@ def memory_forget(
         print_text(str(receipt))
         if memory.unreached:
             typer.echo(f"erased in {file}, but not in {memory.unreached}", err=True)
+
+
+def _none(author, like):
+    """Tell that no entry was found, and by what they were looked for."""
+    said = "no entry"
+    if author is not None:
+        said += f" by {author!r} (names are compared as written)"
+    if like is not None:
+        said += f" with {like!r} in a text or a note"
+    return said
 
 
 def _list(memory, places, author, like):
@@ -96,8 +107,8 @@ def memory_receipt(
 
     if file is None and not key:
         raise InputError("there is nothing to check it by: give --key, the memory's file, or both")
-    keys = [Key.read(text_of(one)) for one in key]
-    found = Receipt.read(text_of(receipt))
+    keys = [read_from(one, Key.read) for one in key]
+    found = read_from(receipt, Receipt.read)
     try:
         found.check(keys, file)
     except (Refuted, Broken) as error:

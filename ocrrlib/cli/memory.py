@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ocrrlib.cli.opening import Author, File, Name, opened, text_of
+from ocrrlib.cli.opening import Author, File, Name, opened, read_from
 from ocrrlib.cli.options import (
     PLAIN,
     Encoding,
@@ -45,6 +45,9 @@ def memory_add(
     sep: Separator = None,
     no_header: NoHeader = False,
     no_quotes: NoQuotes = False,
+    drop_empty: Annotated[
+        bool, typer.Option("--drop-empty", help="Leave out rows without text or label.")
+    ] = False,
     name: Name = None,
 ):
     """Learn all rows of a file."""
@@ -63,6 +66,7 @@ def memory_add(
         sep=sep,
         no_header=no_header,
         no_quotes=no_quotes,
+        drop_empty=drop_empty,
     )
     if is_csv_export(data):
         texts = np.array([from_cell(cell) for cell in texts], object)
@@ -87,9 +91,10 @@ def memory_ask(
 ):
     """Answer texts: class, probability that it is right, nearest entries."""
     from ocrrlib.escapes import visible
+    from ocrrlib.memory import Head
 
     with opened(file, reader) as memory:
-        asked = memory if at is None else memory.at(text_of(at))
+        asked = memory if at is None else memory.at(read_from(at, Head.read))
         for answer in asked.predict(texts, at_least):
             told = answer.reason or f"{answer.label} ({answer.confidence:.2f})"
             typer.echo(visible(told))

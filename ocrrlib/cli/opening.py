@@ -1,5 +1,6 @@
 """Where a memory is, as commands are told it: a file, or a base's address and a name."""
 
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -53,3 +54,28 @@ def text_of(file):
     from ocrrlib.memory.texts import read_file
 
     return read_file(file)
+
+
+@contextmanager
+def blamed(source):
+    """Put a file, or a variable of the environment, before an ``InputError`` about its text."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{source}: {error}") from error
+
+
+def read_from(file, read):
+    """What a small file holds, as ``read`` gets it from text; an error begins with the file."""
+    text = text_of(file)
+    with blamed(file):
+        return read(text)
+
+
+def read_signer(text):
+    """A signer's key from its text; ``InputError`` if that is none, or a verifier's."""
+    from ocrrlib.memory import Key
+
+    key = Key.read(text)
+    key.sign(b"")  # a verifier's key cannot
+    return key

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ocrrlib.cli.opening import File, Name, opened
+from ocrrlib.cli.opening import File, Name, blamed, opened, read_signer
 from ocrrlib.cli.options import PLAIN
 from ocrrlib.files import InputError
 
@@ -33,8 +33,6 @@ def memory_serve(
     ] = None,
 ):
     """Answer over HTTP until Ctrl-C; OCRR_MEMORY_KEYS=name:secret,... says who may correct."""
-    from ocrrlib.memory import Key
-
     try:
         import uvicorn
 
@@ -46,7 +44,10 @@ def memory_serve(
     if not 0 <= port < 2**16:
         raise InputError(f"{port} is no port: give a number up to 65535")
     keys = _secrets(os.environ.get("OCRR_MEMORY_KEYS", ""))
-    signer = Key.read(os.environ["MEMORY_KEY"]) if "MEMORY_KEY" in os.environ else None
+    signer = None
+    if "MEMORY_KEY" in os.environ:
+        with blamed("MEMORY_KEY"):
+            signer = read_signer(os.environ["MEMORY_KEY"])
     with (
         opened(file, reader, search, ef_search) as memory,
         _listening(host, port) as listener,

@@ -8,7 +8,17 @@ from typing import Annotated
 
 import typer
 
-from ocrrlib.cli.opening import File, Name, OptionalFile, opened, place_alone, text_of
+from ocrrlib.cli.opening import (
+    File,
+    Name,
+    OptionalFile,
+    blamed,
+    opened,
+    place_alone,
+    read_from,
+    read_signer,
+    text_of,
+)
 from ocrrlib.cli.options import PLAIN
 from ocrrlib.files import InputError
 
@@ -30,9 +40,9 @@ def _keys(files, policy):
     """Keys, and a policy among them, that must have signed heads."""
     from ocrrlib.memory import Key, Quorum
 
-    keys = [Key.read(text_of(file)) for file in files]
+    keys = [read_from(file, Key.read) for file in files]
     if policy is not None:
-        keys.append(Quorum.read(text_of(policy)))
+        keys.append(read_from(policy, Quorum.read))
     return keys
 
 
@@ -42,7 +52,6 @@ def signer_in(file, kind, name=None):
     A file that is missing is made with a new key, and ``file``.pub with its verifier's key.
     """
     from ocrrlib.files import writable, write_text
-    from ocrrlib.memory import Key
 
     public = Path(f"{file}.pub")
     was_public = public.exists()  # asked first: another program makes it after the key
@@ -52,8 +61,8 @@ def signer_in(file, kind, name=None):
                 f"{public} is there without its key {file}: restore that, or choose another name"
             )
         _make_key(file, kind, name)
-    key = Key.read(text_of(file))
-    if key.private and not public.exists() and writable(public.parent):
+    key = read_from(file, read_signer)
+    if not public.exists() and writable(public.parent):
         write_text(public, key.public_text + "\n")
     return key
 
@@ -86,6 +95,17 @@ def _sign(text, signers):
     for signer in signers:
         head = head.signed(signer)
     return start + end + str(head)
+
+
+def _check_asks(text):
+    """Raise ``InputError`` unless a text is a request to a witness, with a head at its end."""
+    from ocrrlib.memory import Head
+    from ocrrlib.memory.texts import plain
+
+    start, _, note = plain(text).lstrip().partition("\n\n")
+    if not start.startswith("old "):
+        raise InputError("no request to a witness: give what `prove --head` printed")
+    Head.read(note)
 
 
 def print_text(text):
@@ -145,7 +165,7 @@ def memory_verify(
     keys = _keys(key, policy)
     if policy is not None and proof is None and not head:
         raise InputError("there is no head that the policy is about: give --head, too")
-    heads = [Head.read(text_of(one)) for one in head]
+    heads = [read_from(one, Head.read) for one in head]
     if proof is not None and file is None:
         typer.echo(json.dumps(_proven(proof, heads, keys)))
         return
@@ -153,7 +173,10 @@ def memory_verify(
         raise InputError("there is not one file to verify: give a memory, or --proof with a proof")
     if _is_proof(file):  # in the memory's place it would pass, and the memory be gone
         raise InputError(f"{file} is a proof, no memory: verify it by --proof {file}")
-    fault = verify(file, *heads, keys=keys)
+    for source, one in zip(head, heads):
+        with blamed(source):
+            one.check(keys)
+    fault = verify(file, *heads)
     if fault:
         typer.echo(f"{file}: {fault}")
         raise typer.Exit(1)
@@ -176,7 +199,7 @@ def _proven(file, heads, keys):
     """The entry that a proof shows to be under the heads."""
     from ocrrlib.memory import proven
 
-    entry, shown = proven(text_of(file), keys)
+    entry, shown = read_from(file, lambda text: proven(text, keys))
     for head in heads:
         if (head.origin, head.size, head.root) != (shown.origin, shown.size, shown.root):
             raise InputError(f"{file} proves an entry to another head: ask for a proof to this one")
@@ -208,12 +231,12 @@ def memory_prove(
     name: Name = None,
 ):
     """Print a proof of an entry, or a request to a witness to cosign the newest head."""
-    from ocrrlib.memory import SIGNATURE
+    from ocrrlib.memory import SIGNATURE, Head
 
     if entry is None and head is None:
         raise InputError("there is nothing to prove: give --entry, --head or both")
     with opened(file) as memory:
-        known = None if head is None else text_of(head)
+        known = None if head is None else read_from(head, Head.read)
         signers = [signer_in(one, SIGNATURE) for one in key]
         if entry is None:
             proof = _sign(memory.prove_extension(known), signers)
@@ -241,6 +264,8 @@ def memory_witness(
     keys = _keys(trust, policy)
     asked = text_of(request)
     first, *others = [signer_in(one, COSIGNATURE) for one in key]
+    with blamed(request):
+        _check_asks(asked)
     _sign(asked, others)  # refuses keys that cannot sign before the state changes
     found = witness(asked, state, first, keys)
     if isinstance(found, Head):

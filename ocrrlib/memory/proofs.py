@@ -52,11 +52,14 @@ def proven(text: str, keys: Iterable[Key | Quorum] = ()) -> tuple[dict, Head]:
     or a quorum, has signed the head.
     """
     text, _, note = plain(text).lstrip().partition("\n\n")
-    head = Head.read(note)
-    head.check(keys)
     lines = [line.strip() for line in text.split("\n")]
-    if lines[:1] != [PROOF] or len(lines) < 3:
+    if lines[0] != PROOF or len(lines) < 3:
         raise _nothing_shown("it is not a proof of an entry")
+    try:
+        head = Head.read(note)
+    except InputError as error:
+        raise _nothing_shown("it has no head at its end") from error
+    head.check(keys)
     try:
         row = _row(lines[1])
         path = [from_base64(line) for line in lines[3:]]

@@ -93,7 +93,11 @@ class Receipt(NamedTuple):
         body, _, note = plain(text).lstrip().partition("\n\n")
         lines = [line.strip() for line in body.split("\n")]
         found = _TEXT.fullmatch("\n".join([*lines, ""]))
-        if found is None:
+        try:
+            seal = Head.read(note)
+        except InputError:
+            seal = None
+        if found is None or seal is None:
             raise InputError("no receipt of an erasure: give the whole text of one")
         before, after = (_head(found["origin"], found[name]) for name in ("before", "after"))
         path = [from_base64(line.split()[1]) for line in found["path"].splitlines()]
@@ -103,7 +107,7 @@ class Receipt(NamedTuple):
             erased.append(Erased(int(place), time, int(told_by)))
         by = found["by"] or ""
         reason = found["reason"] or ""
-        return cls(before, after, tuple(path), by, reason, tuple(erased), Head.read(note))
+        return cls(before, after, tuple(path), by, reason, tuple(erased), seal)
 
     @property
     def places(self) -> list[int]:

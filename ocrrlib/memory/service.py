@@ -18,7 +18,7 @@ from ocrrlib.files import InputError
 from ocrrlib.memory.desk import Asked, make_desk
 from ocrrlib.memory.keys import Key
 from ocrrlib.memory.memory import CorrectionMemory
-from ocrrlib.memory.wire import Correction, Query, refusal, shown
+from ocrrlib.memory.wire import Correction, Query, check_parameters, fault, refusal, shown
 
 WAITING = 512  # texts of all requests
 TOGETHER = 32  # texts encoded at once: more are no faster on CPUs
@@ -105,15 +105,15 @@ def make_app(
     """
     if not all(keys.values()):
         raise InputError("a key is empty: give each owner a long secret")
-    app = Service(openapi_url=None, redirect_slashes=False)
+    checked = [Depends(check_parameters)]
+    app = Service(openapi_url=None, redirect_slashes=False, dependencies=checked)
     encoded = Together(memory.embed)
     answered = Together(partial(_answers, memory))
 
     @app.exception_handler(RequestValidationError)
     @app.exception_handler(ValidationError)
     async def invalid(_, error):
-        first = error.errors()[0]
-        return refusal(422, f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
+        return refusal(422, fault(error))
 
     @app.exception_handler(InputError)
     async def refused(request, error):

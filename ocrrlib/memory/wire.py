@@ -4,10 +4,12 @@ import asyncio
 from typing import Annotated, Any, Self
 
 from fastapi import HTTPException, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError
 from starlette.requests import ClientDisconnect
 
+from ocrrlib.labels import label_of
 from ocrrlib.memory.answers import Answer
 
 LONGEST = 2**20  # bytes of a request
@@ -24,8 +26,14 @@ def _word(text):  # pydantic refuses lone surrogates
     raise ValueError("it is empty or has a zero byte")
 
 
+def _number_as_words(value):
+    """A number as the label that it is; ``InputError``, a ``ValueError``, if it is none."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return label_of(value) if is_number else value
+
+
 Text = Annotated[str, Field(max_length=TEXT), AfterValidator(_word)]
-Label = Annotated[Text, Field(max_length=200)]
+Label = Annotated[Text, Field(max_length=200), BeforeValidator(_number_as_words)]
 Place = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
 
 
@@ -108,6 +116,27 @@ async def _body(request):
 def refusal(status: int, why: str) -> JSONResponse:
     """A refusal in one line."""
     return JSONResponse({"detail": " ".join(why.split())[:300]}, status)
+
+
+def fault(error: ValidationError | RequestValidationError) -> str:
+    """The first thing that is wrong in a request, after its name if it has one."""
+    first = error.errors()[0]
+    name = ".".join(map(str, first["loc"]))
+    what = first["msg"].removeprefix("Value error, ").replace(" after validation", "")
+    return f"{name}: {what}" if name else what
+
+
+async def check_parameters(request: Request) -> None:
+    """Refuse, with status 422, parameters that a route which reads some would not read.
+
+    A filter with a wrong name would let all through; elsewhere, as in links to the desk, they do no
+    harm.
+    """
+    known = [parameter.alias for parameter in request.scope["route"].dependant.query_params]
+    for name in request.query_params:
+        if known and name not in known:
+            there = ", ".join(known)
+            raise HTTPException(422, f"unknown parameter {name!r:.80}; there are: {there}")
 
 
 def shown(answer: Answer, name: str | None) -> dict:

@@ -1,6 +1,7 @@
 """Files of vectors with labels, as arrays by name: NumPy, safetensors, a correction memory."""
 
 import sqlite3
+import zipfile
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -20,6 +21,11 @@ READABLE |= {"F16", "F32", "F64", "BOOL"}
 
 
 def _read_npz(path):
+    if not zipfile.is_zipfile(path):  # of which NumPy says that it can be loaded unsafely
+        raise InputError(
+            "it is damaged or no .npz file of arrays: save these by np.savez, or rename the file "
+            "by what it is, as .csv"
+        )
     with np.load(path, allow_pickle=False) as arrays:
         try:
             return dict(arrays)

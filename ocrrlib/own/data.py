@@ -135,7 +135,7 @@ def read_data(
         if content.ndim == 1:
             encoder_name = name_of(encoder)
             training = content[~rows.test].tolist()
-            found = encoded(content.tolist(), encoder, training, progress)
+            found = encoded(content.tolist(), rows.places, encoder, training, progress)
             X = widen(found.rows)
             for warning in _lost(rows, found):
                 warnings.warn(f"{path or name}: {warning}", stacklevel=2)
@@ -157,20 +157,27 @@ def read_rows(
     sep: str | None = None,
     no_header: bool = False,
     no_quotes: bool = False,
+    drop_empty: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Texts (n,), or vectors (n, d), and labels (n,) of a file, all options as of ``read_data``."""
     layout = _layout(text, label, encoding, sep, no_header, no_quotes)
     with _named(path):
         findings = Findings()
         table = _read(Path(path), layout, findings)
-        if not isinstance(table, pd.DataFrame):
+        if isinstance(table, pd.DataFrame):
+            way_out = _way_out(Path(path), "--text and --label")
+            texts, labels = columns(table, [layout.text, layout.label], findings, way_out)
+            checked = [cells(layout.text, texts, text_of), cells(layout.label, labels, label_of)]
+            content = checked[0].values
+        else:
             _check_vector_layout(layout)
-            return pick("array", "X", table), pick("array", "y", table)
-        texts, labels = columns(table, [layout.text, layout.label], findings, _way_out(Path(path)))
-        found = [cells(layout.text, texts, text_of), cells(layout.label, labels, label_of)]
-        check_cells(table.index, found, np.ones(len(table), bool), findings, drop=False)
+            arrays = {name: pick("array", name, table) for name in ("X", "y")}
+            content, table, _ = vectors(arrays, split=None)
+            checked = [cells("y", table["y"], label_of)]
+        rows = np.ones(len(table), bool)
+        usable = check_cells(table.index, checked, rows, findings, drop_empty)
         findings.refuse()
-    return found[0].values, found[1].values
+    return content[usable], checked[-1].values[usable]
 
 
 def check_held_out(classes: Sequence[str], held_out: int | None) -> None:
@@ -232,14 +239,21 @@ def _check_vector_layout(layout):
             raise InputError(f"vectors have no {option} {value!r}: leave out --{shown}")
 
 
-def _way_out(path):
-    """The way out of a column that is missing."""
+def _way_out(path, options):
+    """The way out of a column that is missing: ``options`` choose another."""
     suffix = path.suffix.lower() if path else None
     if suffix not in WITH_HEADER:
-        return "choose by text, label and split"
+        return f"choose by {options}"
     if suffix == ".xlsx":
-        return "choose by --text, --label and --split, or give --no-header"
-    return "choose by --text, --label and --split, or give --sep or --no-header"
+        return f"choose by {options}, or give --no-header"
+    return f"choose by {options}, or give --sep or --no-header"
+
+
+def _choosing(path, split):
+    """How to choose columns: on the command line, and in Python."""
+    options = "--text, --label and --split" if split else "--text and --label"
+    arguments = f"{options.replace('--', '')} of read_data"
+    return f"{options} ({arguments})" if path else arguments
 
 
 def _divided(data, path, layout, split, choice, share, seed):
@@ -248,7 +262,8 @@ def _divided(data, path, layout, split, choice, share, seed):
     table = _read(path, layout, findings) if path else data
     if isinstance(table, pd.DataFrame):
         names = [layout.text, layout.label] + ([split] if split else [])
-        texts, labels, *parts = columns(table, names, findings, _way_out(path))
+        way_out = _way_out(path, _choosing(path, split))
+        texts, labels, *parts = columns(table, names, findings, way_out)
         text = cells(layout.text, texts, text_of)
         content = text.values
         checked = [text]

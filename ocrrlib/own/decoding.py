@@ -19,9 +19,11 @@ MARKS = {
 def decoded(path: Path, encoding: str | None = None) -> str:
     """A file's text: by its byte-order mark, else in ``encoding``, else in UTF-8.
 
-    Raises ``InputError`` that names the encoding to give, if the bytes are not in that one. Warns
-    of UTF-8 that is read in another encoding.
+    Raises ``InputError`` if there is no such encoding, or that names the encoding to give, if the
+    bytes are not in that one. Warns of UTF-8 that is read in another encoding.
     """
+    if encoding:
+        _check_known(encoding)
     content = path.read_bytes()
     marked = next((name for mark, name in MARKS.items() if content.startswith(mark)), None)
     codec = marked or encoding or "utf-8"
@@ -31,10 +33,6 @@ def decoded(path: Path, encoding: str | None = None) -> str:
         text = content.decode(codec)
         if codec == encoding:
             _warn_of_utf8(path, content, codec)
-    except LookupError as error:
-        raise InputError(
-            f"unknown encoding {encoding!r}: give one such as utf-8, cp1252 or utf-16"
-        ) from error
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise InputError(
@@ -44,6 +42,16 @@ def decoded(path: Path, encoding: str | None = None) -> str:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise InputError(f"line {line} has a NUL character: remove it, or give --encoding")
     return text.removeprefix("\ufeff")
+
+
+def _check_known(encoding):
+    """Refuse what is no encoding of texts, also where a byte-order mark decides."""
+    try:
+        "".encode(encoding)
+    except LookupError as error:
+        raise InputError(
+            f"unknown encoding {encoding!r}: give one such as utf-8, cp1252 or utf-16"
+        ) from error
 
 
 def _warn_of_utf8(path, content, codec):

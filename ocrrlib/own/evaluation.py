@@ -229,8 +229,9 @@ class Evaluation:
         """Write rows of the leaderboard, one per seed, whole or not at all.
 
         ``source`` names the author of the result, or links to it; ``date`` is YYYY-MM-DD, by
-        default today. With ``keep``, rows of other runs that the file has stay there. `make
-        leaderboard` ranks the files in ``data/results/leaderboard/``.
+        default today. Rows that the file has are replaced; with ``keep``, those of other runs stay.
+        `make leaderboard` ranks the files in ``data/results/leaderboard/``. Raises ``InputError``
+        if there is another kind of file.
         """
         check_name("source", source)
         date = date or time.strftime("%Y-%m-%d")
@@ -238,8 +239,9 @@ class Evaluation:
         text = rows[COLUMNS].round(6).to_csv(index=False, lineterminator="\n")
         path = Path(path)
         with _locked(path):
-            if keep and path.exists():
-                both = pd.concat([_as_text(path), _as_text(io.StringIO(text))])
+            there = _as_text(path) if path.exists() else None  # another kind of file is refused
+            if keep and there is not None:
+                both = pd.concat([there, _as_text(io.StringIO(text))])
                 both = both.drop_duplicates(ROW, keep="last")
                 text = both.to_csv(index=False, lineterminator="\n")
             write_text(path, text)
@@ -287,7 +289,7 @@ def _as_text(file):
         return pd.read_csv(file, dtype=str, keep_default_na=False)[COLUMNS]
     except (OSError, ValueError, KeyError) as error:
         raise InputError(
-            f"{file} has no rows of the leaderboard to which others could be added: "
+            f"{file} has no rows of the leaderboard that could be replaced or added to: "
             "move it, or choose another name"
         ) from error
 
