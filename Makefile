@@ -192,7 +192,7 @@ ifndef SAMPLE
 	@echo "all published artefacts come out byte for byte"
 endif
 
-test: $(READY)  ## run the tests, about 3 minutes
+test: $(READY)  ## run the tests, about 6 minutes
 	@$(PY) -m pytest -n logical --maxprocesses 4 --dist worksteal -m "not slow"
 
 # cffconvert needs an older jsonschema than JupyterLab, and an environment of its own.
