@@ -39,7 +39,7 @@ def _tell_version(asked: bool) -> None:
 
 
 @app.callback()
-def options(
+def ocrr(
     version: Annotated[
         bool,
         typer.Option(
