@@ -192,14 +192,14 @@ ifndef SAMPLE
 	@echo "all published artefacts come out byte for byte"
 endif
 
-test: $(READY)  ## run the tests, about 6 minutes
+test: $(READY)  ## run the tests, 6 to 8 minutes
 	@$(PY) -m pytest -n logical --maxprocesses 4 --dist worksteal -m "not slow"
 
 # cffconvert needs an older jsonschema than JupyterLab, and an environment of its own.
 CITATION := build/citation
 CITATION_READY := $(CITATION)/ready-$(shell cksum tests/citation.lock | cut -d ' ' -f 1)
 
-test-slow: $(READY) $(CITATION_READY)  ## run the tests that need a browser, LaTeX, LoRA, Dask or whole notebooks, about 15 minutes
+test-slow: $(READY) $(CITATION_READY)  ## run the tests that need a browser, LaTeX, LoRA, Dask or whole notebooks, about 40 minutes
 	@$(PY) -m pytest -n logical --maxprocesses 4 --dist worksteal -m slow
 
 lab: $(READY)  ## open the notebooks in JupyterLab, at the correction desk
