@@ -15,7 +15,6 @@ The witness's state is a file with the last head that it cosigned, and as last l
 Whoever reads or writes it holds a lock on the file ``<state>.lock``.
 """
 
-import fcntl
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -23,13 +22,15 @@ from hashlib import sha256
 from os import PathLike
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
 from ocrrlib.chain import Fault
 from ocrrlib.files import InputError, write_text
+from ocrrlib.memory import store
 from ocrrlib.memory.heads import Head
 from ocrrlib.memory.keys import Key
 from ocrrlib.memory.notes import from_base64, to_base64
 from ocrrlib.memory.quorum import Quorum
-from ocrrlib.memory.store import tries
 from ocrrlib.memory.texts import plain, read_file
 from ocrrlib.memory.tree import HASH, verify_consistency
 
@@ -75,31 +76,22 @@ def _locked(state: Path) -> Iterator[str]:
     Yields the path without symbolic links, which is the same for all that name this file.
     """
     file = os.path.realpath(state)
+    lock = FileLock(f"{file}.lock", timeout=store.PATIENCE, poll_interval=0.01)
     try:
         state.parent.mkdir(parents=True, exist_ok=True)
-        lock = _locked_file(f"{file}.lock")
+        lock.acquire()
+    except Timeout as error:
+        raise InputError(
+            f"another program keeps {file}.lock locked: end it, or try again later"
+        ) from error
     except OSError as error:
         raise InputError(
             f"cannot lock {file} ({error.strerror}): choose a file in a folder that can be written"
         ) from error
-    with lock:
-        try:
-            yield file
-        finally:
-            fcntl.flock(lock, fcntl.LOCK_UN)  # a process forked meanwhile has it open, too
-
-
-def _locked_file(path):
-    """Open and lock a file as soon as nobody else has it locked."""
-    lock = open(path, "a")
-    for _ in tries():
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return lock
-        except BlockingIOError:
-            continue
-    lock.close()
-    raise InputError(f"another program keeps {path} locked: end it, or try again later")
+    try:
+        yield file
+    finally:
+        lock.release()
 
 
 def _last_seen(state):
