@@ -4,21 +4,25 @@ The Makefile says what each target reads, runs and writes; the files of results 
 which data, systems, libraries and machine they come from.
 """
 
+import re
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from mimetypes import MimeTypes
+from pathlib import PurePosixPath
 from typing import Any
+
+from rocrate.model import ContextEntity, Entity
+from rocrate.rocrate import ROCrate
 
 from ocrrlib.datasets import DATASETS
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.files import ROOT, sha256
 from ocrrlib.systems import SYSTEMS
 from paper.croissant import FACTS
-from paper.entities import Crate, slug
 from paper.makefile import Makefile
-from paper.sources import Result, Vectors, embeddings, latest_date, results
+from paper.sources import Result, Vectors, cited, embeddings, latest_date, results, spdx
 
 FILE = "ro-crate-metadata.json"
-SPECIFICATION = "https://w3id.org/ro/crate/1.1"
+VERSION = "1.1"  # of RO-Crate
 FOLDERS = {
     "ocrrlib/": "The benchmark, its systems, rivals, and the correction memory.",
     "studies/": "Experiments and statistics that single notebooks need.",
@@ -27,60 +31,149 @@ FOLDERS = {
     "docs/": "How-tos, the protocol, and the site.",
     "tests/": "The promises, as tests.",
 }
+TOP = "Makefile README.md LICENSE CITATION.cff pyproject.toml requirements.lock".split()
 PUBLISHED_ELSEWHERE = {*DATASETS, *FACTS["others"]}
 LEADERS = "data/results/beyond.parquet"  # systems that the leaderboard ranks
 # What makes embeddings of datasets that `make embed` does not know.
 MAKERS = {"names": "studies/names.py", "trec": "studies/elsewhere.py"}
 MAKERS["curekart"] = MAKERS["trec"]
+# Python's list, not the system's, which differs from machine to machine.
+TYPES = MimeTypes().types_map[True] | {
+    ".ipynb": "application/x-ipynb+json",
+    ".parquet": "application/vnd.apache.parquet",
+    ".safetensors": "application/octet-stream",
+    ".md": "text/markdown",
+    ".bib": "application/x-bibtex",
+    ".yml": "application/yaml",
+    ".cff": "application/yaml",
+    ".toml": "application/toml",
+}
 
 
-def _embedding(crate: Crate, one: Vectors) -> dict:
+class Crate(ROCrate):
+    """A crate in which the first entity of an id stays, and properties that are None or [] fall."""
+
+    def entity(self, identifier: str, kind: str, **properties) -> Entity:
+        """Add an entity beside the data, unless it is there."""
+        about = {"@type": kind} | _given(properties)
+        return self.get(identifier) or self.add(ContextEntity(self, identifier, about))
+
+    def file(self, path: str, **properties) -> Entity:
+        """Add a file by its path below the root."""
+        suffix = PurePosixPath(path).suffix
+        about = {
+            "@type": ["File", "SoftwareSourceCode"] if suffix in (".py", ".ipynb") else "File",
+            "name": path.rpartition("/")[2],
+            "encodingFormat": TYPES.get(suffix, "text/plain"),
+        }
+        about |= _given(properties)
+        return self.get(path) or self.add_file(dest_path=path, properties=about)
+
+    def software(self, name: str, version: str, **properties) -> Entity:
+        """Add a library, system, encoder or product by name and version."""
+        about = {"name": name, "softwareVersion": version} | properties
+        return self.entity(f"#{slug(name)}-{slug(version)}", "SoftwareApplication", **about)
+
+    def value(self, name: str, value) -> Entity:
+        """Add a named value."""
+        return self.entity(f"#{slug(f'{name}={value}')}", "PropertyValue", name=name, value=value)
+
+    def licence(self, name: str | None) -> Entity | None:
+        """Add a licence by its SPDX name."""
+        return self.entity(spdx(name), "CreativeWork", name=name) if name else None
+
+    def article(self, key: str | None) -> Entity | None:
+        """Add a reference of the paper by its key."""
+        if key is None:
+            return None
+        found = cited(key)
+        about = {"name": found["title"], "datePublished": found["year"], "url": found.get("url")}
+        about["author"] = [self._person(one) for one in found["author"]]
+        return self.entity(found.get("url", f"#{key}"), "ScholarlyArticle", **about)
+
+    def _person(self, person):
+        name = f"{person['givenName']} {person['familyName']}"
+        names = {key: person[key] for key in ("givenName", "familyName")}
+        return self.entity(f"#{slug(name)}", "Person", name=name, **names)
+
+    def origin(self, dataset: str) -> Entity:
+        """Add a dataset as its authors published it, with its pinned files if they are known."""
+        files = []
+        if dataset in DATASETS:
+            known = DATASETS[dataset]
+            about = {"title": known.title, "licence": known.licence, **FACTS["datasets"][dataset]}
+            for name, digest in known.files.items():
+                url = f"{known.url}/{name}"
+                pinned = {"name": name, "contentUrl": url, "sha256": digest}
+                files.append(self.entity(url, "DataDownload", **pinned))
+        else:
+            about = FACTS["others"][dataset]
+        return self.entity(
+            f"#{dataset}",
+            "Dataset",
+            name=about["title"],
+            license=self.licence(about["licence"]),
+            citation=self.article(about["bib"]),
+            distribution=files,
+        )
+
+    def action(self, name: str, identifier: str, **roles: list[Entity]) -> None:
+        """Add what made the ``result`` from the ``object`` by the ``instrument``."""
+        once = {role: [*dict.fromkeys(entities)] for role, entities in roles.items()}
+        self.add_action(identifier=identifier, properties={"name": name}, **once)
+
+
+def slug(text: str) -> str:
+    """A text as a part of an id."""
+    return re.sub(r"[^\w.=-]+", "-", str(text)).strip("-")
+
+
+def _given(properties):
+    return {name: value for name, value in properties.items() if value not in (None, [])}
+
+
+def _embedding(crate: Crate, one: Vectors) -> None:
     """Add a file of embeddings, and how it was made."""
-    licence = None
-    objects = []
-    if one.dataset in PUBLISHED_ELSEWHERE:
-        source = crate.sources(one.dataset)
-        licence = crate.entities[source["@id"]].get("license")
-        objects = [source]
-    revision = one.record.get("origin", {}).get("revision", "as packaged")
-    path = ROOT / one.path
+    sources = [crate.origin(one.dataset)] if one.dataset in PUBLISHED_ELSEWHERE else []
     file = crate.file(
         one.path,
         description=f"Vectors of {one.dataset} by {one.encoder}.",
         identifier=one.record.get("fingerprint"),
-        contentSize=str(path.stat().st_size),
-        sha256=sha256(path),
-        license=licence,
-        isBasedOn=objects,
+        license=sources[0].get("license") if sources else None,
+        isBasedOn=sources,
+        **_content(one.path),
     )
-    instruments = [
-        crate.file(MAKERS.get(one.dataset, "ocrrlib/embeddings.py")),
-        crate.software(one.encoder, revision),
-    ]
-    name = f"Embed {one.dataset} by {one.encoder}"
-    roles = {"instrument": instruments, "object": objects, "result": [file]}
-    crate.action(f"#embed-{one.dataset}-{one.encoder}", name, **roles)
-    return file
+    revision = one.record.get("origin", {}).get("revision", "as packaged")
+    maker = crate.file(MAKERS.get(one.dataset, "ocrrlib/embeddings.py"))
+    crate.action(
+        f"Embed {one.dataset} by {one.encoder}",
+        f"#embed-{one.dataset}-{one.encoder}",
+        instrument=[maker, crate.software(one.encoder, revision)],
+        object=sources,
+        result=[file],
+    )
 
 
-def _result(crate: Crate, one: Result) -> dict:
+def _result(crate: Crate, one: Result) -> None:
     """Add a file of results, with what it records of itself."""
-    record = one.record
-    known = [crate.value("protocol", record["protocol"]), crate.value("rows", one.rows)]
-    if "machine" in record:
-        known.append(crate.value("machine", record["machine"]))
-    path = ROOT / one.path
-    return crate.file(
+    about = {"protocol": one.record["protocol"], "rows": one.rows}
+    if "machine" in one.record:
+        about["machine"] = one.record["machine"]
+    crate.file(
         one.path,
-        contentSize=str(path.stat().st_size),
-        sha256=sha256(path),
-        dateModified=record.get("date"),
+        dateModified=one.record.get("date"),
         variableMeasured=one.columns,
-        additionalProperty=known,
+        additionalProperty=[crate.value(*pair) for pair in about.items()],
+        **_content(one.path),
     )
 
 
-def _instruments(crate: Crate, one: Result) -> list[dict]:
+def _content(path):
+    file = ROOT / path
+    return {"contentSize": str(file.stat().st_size), "sha256": sha256(file)}
+
+
+def _instruments(crate: Crate, one: Result) -> list[Entity]:
     """Systems, libraries and products that a file of results records."""
     record = one.record
     found = []
@@ -102,7 +195,7 @@ def _flat(params: Mapping, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield prefix + name, value
 
 
-def _data(crate: Crate, one: Result) -> list[dict]:
+def _data(crate: Crate, one: Result) -> list[Entity]:
     """Data that a file of results comes from: embeddings or, for what reads sentences, sources."""
     by_fingerprint = {v.record.get("fingerprint"): v.path for v in embeddings()}
     by_name = {(v.dataset, v.encoder): v.path for v in embeddings()}
@@ -122,73 +215,27 @@ def _data(crate: Crate, one: Result) -> list[dict]:
     for key, path in sorted(paths.items(), key=str):
         dataset = key if isinstance(key, str) else key[0]
         if path:
-            found.append({"@id": path})
+            found.append(crate.get(path))
         elif dataset in PUBLISHED_ELSEWHERE:  # else a study drew it
-            found.append(crate.sources(dataset))
+            found.append(crate.origin(dataset))
     return found
-
-
-@lru_cache(maxsize=1)
-def _by_path():
-    return {one.path: one for one in results()}
 
 
 def _target(crate: Crate, name: str, scripts: list[str], reads: list[str], makes: list[str]):
     """Add what a target or notebook does."""
-    known = [_by_path()[path] for path in makes if path in _by_path()]
     objects = [crate.file(path) for path in reads if path not in makes]
     instruments = [crate.file(path) for path in scripts]
-    for one in known:
-        objects += _data(crate, one)
-        instruments += _instruments(crate, one)
-    products = [crate.file(path) for path in makes]
-    roles = {"instrument": instruments, "object": objects, "result": products}
-    return crate.action(f"#{slug(name)}", name, **roles)
-
-
-def describe(about: Mapping, descriptions: list[str]) -> dict:
-    """The crate; ``about`` names the compendium, ``descriptions`` are other files of metadata."""
-    crate = Crate()
-    makefile = Makefile()
-    root = crate.add("./", "Dataset")
-    crate.add(
-        FILE,
-        "CreativeWork",
-        conformsTo={"@id": SPECIFICATION},
-        about=root,
-        license=crate.licence(about["license"]),
-    )
-    for one in embeddings():
-        _embedding(crate, one)
     for one in results():
-        _result(crate, one)
-    actions = _actions(crate, makefile)
-    for path in ("Makefile", "README.md", "LICENSE", "CITATION.cff", "pyproject.toml"):
-        crate.file(path)
-    for path in ("requirements.lock", *descriptions):
-        crate.file(path)
-    for path, description in FOLDERS.items():
-        crate.add(path, "Dataset", name=path, description=description)
-    maintainer = crate.add("#maintainer", "Organization", name=about["maintainer"])
-    files = [one["@id"] for one in crate.entities.values() if "File" in one["@type"]]
-    crate.entities["./"] |= {
-        "name": about["name"],
-        "description": about["description"],
-        "version": about["version"],
-        "datePublished": latest_date(),
-        "license": crate.licence(about["license"]),
-        "author": maintainer,
-        "keywords": about["keywords"],
-        "isBasedOn": crate.article(about["original"]),
-        "hasPart": [{"@id": path} for path in [*files, *FOLDERS]],
-        "mentions": actions,
-    }
-    ordered = [crate.entities.pop(FILE), *crate.entities.values()]
-    return {"@context": f"{SPECIFICATION}/context", "@graph": ordered}
+        if one.path in makes:
+            objects += _data(crate, one)
+            instruments += _instruments(crate, one)
+    products = [crate.file(path) for path in makes]
+    crate.action(name, f"#{slug(name)}", instrument=instruments, object=objects, result=products)
 
 
-def _actions(crate, makefile):
-    """Add what notebooks, longer runs and the paper's build do, and return references."""
+def _targets(crate):
+    """Add what notebooks, longer runs and the paper's build do."""
+    makefile = Makefile()
     for name, known in makefile.published.items():
         makes = [f"data/results/{one}.parquet" for one in known]
         _target(crate, f"make {name}", makefile.scripts(name), [], makes)
@@ -201,5 +248,28 @@ def _actions(crate, makefile):
         scripts = [path for path in needed if path.endswith(".py")]
         reads = [path for path in needed if path not in scripts]
         _target(crate, f"make {pdf}", scripts, reads, [pdf])
-    made = [one for one in crate.entities.values() if one["@type"] == "CreateAction"]
-    return [{"@id": one["@id"]} for one in made]
+
+
+def describe(about: Mapping, descriptions: list[str]) -> dict:
+    """The crate; ``about`` names the compendium, ``descriptions`` are other files of metadata."""
+    crate = Crate(version=VERSION)
+    for one in embeddings():
+        _embedding(crate, one)
+    for one in results():
+        _result(crate, one)
+    _targets(crate)
+    for path in (*TOP, *descriptions):
+        crate.file(path)
+    for path, description in FOLDERS.items():
+        crate.add_dataset(dest_path=path, properties={"name": path, "description": description})
+    licence = crate.licence(about["license"])
+    crate.metadata["license"] = licence
+    root = crate.root_dataset
+    for name in ("name", "description", "version", "keywords"):
+        root[name] = about[name]
+    root["datePublished"] = latest_date()
+    root["license"] = licence
+    root["author"] = crate.entity("#maintainer", "Organization", name=about["maintainer"])
+    root["isBasedOn"] = crate.article(about["original"])
+    root["mentions"] = crate.get_by_type("CreateAction")
+    return crate.metadata.generate()

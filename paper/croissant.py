@@ -2,43 +2,41 @@
 
 from typing import NamedTuple
 
+import mlcroissant as mlc
 import yaml
 
 from ocrrlib.datasets import DATASETS
 from ocrrlib.embeddings import load
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.files import ROOT, sha256
-from ocrrlib.memory.review import suspects
-from ocrrlib.memory.vectors import Counted, Written
+from ocrrlib.memory import suspects_of
 from paper.sources import Vectors, cited, embeddings, latest_date, spdx
 
 FACTS = yaml.safe_load((ROOT / "paper/datasets.yml").read_text(encoding="utf-8"))
-BIB = {name: facts["bib"] for name, facts in FACTS["datasets"].items()}
 SURE = 0.9  # confidence from which a suspect counts as sure
 SPECIFICATIONS = ["http://mlcommons.org/croissant/1.0", "http://mlcommons.org/croissant/RAI/1.0"]
+TEXT = mlc.DataType.TEXT
+INTEGER = mlc.DataType.INTEGER
 FILES = {
-    "encoder": ("sc:Text", "Encoder that made the vectors."),
-    "revision": ("sc:Text", "Version of the encoder."),
-    "file": ("sc:Text", "File of the vectors."),
-    "fingerprint": ("sc:Text", "SHA-256 over names, labels and vectors, as results record it."),
-    "values": ("sc:Text", "How values are kept: float16, or int8 compressed by zlib."),
-    "dimension": ("sc:Integer", "Values a row."),
-    "train_rows": ("sc:Integer", "Rows of X_train and y_train."),
-    "test_rows": ("sc:Integer", "Rows of X_test and y_test."),
+    "encoder": (TEXT, "Encoder that made the vectors."),
+    "revision": (TEXT, "Version of the encoder."),
+    "file": (TEXT, "File of the vectors."),
+    "fingerprint": (TEXT, "SHA-256 over names, labels and vectors, as results record it."),
+    "values": (TEXT, "How values are kept: float16, or int8 compressed by zlib."),
+    "dimension": (INTEGER, "Values a row."),
+    "train_rows": (INTEGER, "Rows of X_train and y_train."),
+    "test_rows": (INTEGER, "Rows of X_test and y_test."),
 }
 CLASSES = {
-    "id": ("sc:Integer", "Class id in y_train and y_test."),
-    "name": ("sc:Text", "Name of the class."),
+    "id": (INTEGER, "Class id in y_train and y_test."),
+    "name": (TEXT, "Name of the class."),
 }
 LABELS = {
-    "encoder": ("sc:Text", "Encoder of the vectors."),
-    "rows": ("sc:Integer", "Training rows that were judged."),
-    "suspects": (
-        "sc:Integer",
-        "Rows outvoted by five nearest others, or stored under two classes.",
-    ),
-    "sure": ("sc:Integer", "Suspects with a calibrated confidence of at least the bound."),
-    "bound": ("sc:Float", "The bound."),
+    "encoder": (TEXT, "Encoder of the vectors."),
+    "rows": (INTEGER, "Training rows that were judged."),
+    "suspects": (INTEGER, "Rows outvoted by five nearest others, or stored under two classes."),
+    "sure": (INTEGER, "Suspects with a calibrated confidence of at least the bound."),
+    "bound": (mlc.DataType.FLOAT, "The bound."),
 }
 
 
@@ -59,9 +57,8 @@ def check_labels(dataset: str) -> LabelCheck:
     """Judge the training labels of a dataset as a correction memory judges its entries."""
     data = load(dataset, DEFAULT_ENCODER)
     names = [data.classes[label] for label in data.y_train]
-    written = [Written(place, 0, name) for place, name in enumerate(names)]
-    found = suspects(Counted(data.X_train, written), len(names))
-    sure = [confidence for _, _, confidence in found if confidence >= SURE]
+    found = suspects_of(data.X_train, names, len(names))
+    sure = [one for one in found if one.confidence >= SURE]
     return LabelCheck(len(names), len(found), len(sure))
 
 
@@ -72,76 +69,68 @@ def describe(dataset: str, check: LabelCheck, version: str, maintainer: str) -> 
     classes = files[0].record["classes"]
     label_check = check._asdict() | {"encoder": DEFAULT_ENCODER, "bound": SURE}
     rows = [{"id": number, "name": name} for number, name in enumerate(classes)]
-    return {
-        "@context": _context(),
-        "@type": "sc:Dataset",
-        "conformsTo": SPECIFICATIONS,
-        "name": f"OCRR embeddings of {source.title}",
-        "description": (
+    found = mlc.Metadata(
+        conforms_to=SPECIFICATIONS,
+        name=f"OCRR embeddings of {source.title}",
+        description=(
             f"Sentence embeddings and class ids of {source.title}, {len(classes)} classes, by "
             f"{len(files)} encoders. Each file in the format safetensors has unit rows X_train and "
             "X_test (n, d), class ids y_train and y_test (n,) int64, and a record of itself under "
             "the metadata key about; ocrrlib.embeddings.read reads it."
         ),
-        "version": version,
-        "datePublished": latest_date(),
-        "license": spdx(source.licence),
-        "citeAs": cited(BIB[dataset])["bibtex"],
-        "creator": {"@type": "sc:Organization", "name": maintainer},
-        "inLanguage": "en",
-        "keywords": ["intent classification", "sentence embeddings", "new classes"],
-        "isBasedOn": source.url,
-        **_responsible(dataset, check),
-        "distribution": [_file_object(one, source.licence) for one in files],
-        "recordSet": [
+        version=version,
+        date_published=latest_date(),
+        license=spdx(source.licence),
+        cite_as=cited(FACTS["datasets"][dataset]["bib"])["bibtex"],
+        creators=[mlc.Organization(name=maintainer)],
+        in_language=["en"],
+        keywords=["intent classification", "sentence embeddings", "new classes"],
+        extra_properties={"isBasedOn": source.url},
+        distribution=[_file_object(one, source.licence) for one in files],
+        record_sets=[
             _record_set("files", "The files, by encoder.", FILES, map(_file_row, files)),
             _record_set("classes", "Class ids and names.", CLASSES, rows),
             _record_set("label_check", "Doubtful labels.", LABELS, [label_check]),
         ],
-    }
+        **_responsible(dataset, check),
+    )
+    return found.to_json()
 
 
 def _responsible(dataset, check):
-    """Fields of the RAI vocabulary."""
-    own = FACTS["datasets"][dataset]
+    """Fields of the RAI vocabulary: those of all datasets, and those of this one."""
+    own = {name: text for name, text in FACTS["datasets"][dataset].items() if name != "bib"}
     shared = FACTS["all"]
-    analysis = shared["analysis"].format(
+    analysis = shared["data_annotation_analysis"].format(
         suspects=f"{check.suspects:,}",
         train=f"{check.rows:,}",
         sure=f"{check.sure:,}",
         bound=SURE,
         encoder=DEFAULT_ENCODER,
     )
-    fields = {
-        "dataCollection": f"{own['collection']} Source: {DATASETS[dataset].citation}.",
-        "dataCollectionType": own["type"],
-        "dataCollectionRawData": own["raw"],
-        "dataPreprocessingProtocol": shared["preprocessing"],
-        "dataAnnotationProtocol": own["annotation"],
-        "dataAnnotationAnalysis": analysis,
-        "dataUseCases": shared["uses"],
-        "dataBiases": own["biases"],
-        "dataLimitations": [*own["limitations"], *shared["limitations"], analysis],
-        "dataSocialImpact": shared["social"],
-        "personalSensitiveInformation": own["personal"],
-        "dataReleaseMaintenancePlan": shared["maintenance"],
-    }
-    return {f"rai:{name}": text for name, text in fields.items()}
+    return (
+        shared
+        | own
+        | {
+            "data_collection": f"{own['data_collection']} Source: {DATASETS[dataset].citation}.",
+            "data_annotation_analysis": analysis,
+            "data_limitations": [*own["data_limitations"], *shared["data_limitations"], analysis],
+        }
+    )
 
 
 def _file_object(one: Vectors, licence):
     path = ROOT / one.path
-    return {
-        "@type": "cr:FileObject",
-        "@id": path.name,
-        "name": path.name,
-        "description": f"Vectors by {one.encoder}.",
-        "contentUrl": path.name,
-        "contentSize": f"{path.stat().st_size} B",
-        "encodingFormat": "application/octet-stream",
-        "license": spdx(licence),
-        "sha256": sha256(path),
-    }
+    return mlc.FileObject(
+        id=path.name,
+        name=path.name,
+        description=f"Vectors by {one.encoder}.",
+        content_url=path.name,
+        content_size=f"{path.stat().st_size} B",
+        encoding_formats=["application/octet-stream"],
+        sha256=sha256(path),
+        extra_properties={"license": spdx(licence)},
+    )
 
 
 def _file_row(one: Vectors):
@@ -160,41 +149,9 @@ def _file_row(one: Vectors):
 
 def _record_set(name, description, fields, rows):
     """A table that stands in the description itself, as these are small."""
-    return {
-        "@type": "cr:RecordSet",
-        "@id": name,
-        "name": name,
-        "description": description,
-        "field": [
-            {
-                "@type": "cr:Field",
-                "@id": f"{name}/{field}",
-                "name": field,
-                "description": about,
-                "dataType": kind,
-            }
-            for field, (kind, about) in fields.items()
-        ],
-        "data": [{f"{name}/{field}": row[field] for field in fields} for row in rows],
-    }
-
-
-def _context():
-    """Terms of Croissant 1.0, as its specification lists them."""
-    croissant = (
-        "citeAs column equivalentProperty extract field fileProperty fileObject fileSet format "
-        "includes isLiveDataset jsonPath key md5 parentField path recordSet references regex "
-        "repeated replace samplingRate separator source subField transform"
-    )
-    return {
-        "@language": "en",
-        "@vocab": "https://schema.org/",
-        "sc": "https://schema.org/",
-        "cr": "http://mlcommons.org/croissant/",
-        "rai": "http://mlcommons.org/croissant/RAI/",
-        "dct": "http://purl.org/dc/terms/",
-        "conformsTo": "dct:conformsTo",
-        "data": {"@id": "cr:data", "@type": "@json"},
-        "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-        "examples": {"@id": "cr:examples", "@type": "@json"},
-    } | {term: f"cr:{term}" for term in croissant.split()}
+    columns = [
+        mlc.Field(id=f"{name}/{field}", name=field, description=about, data_types=[kind])
+        for field, (kind, about) in fields.items()
+    ]
+    data = [{f"{name}/{field}": row[field] for field in fields} for row in rows]
+    return mlc.RecordSet(id=name, name=name, description=description, fields=columns, data=data)

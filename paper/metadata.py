@@ -72,7 +72,8 @@ def _requirements(requirements):
 def zenodo() -> dict:
     """What Zenodo reads of a release: the form of its deposits."""
     related = [{"relation": "isSupplementTo", "identifier": cited(ORIGINAL)["url"]}]
-    for source in map(cited, croissant.BIB.values()):
+    for dataset in THREE:
+        source = cited(croissant.FACTS["datasets"][dataset]["bib"])
         if "url" in source:
             related.append({"relation": "isDerivedFrom", "identifier": source["url"]})
     return {

@@ -61,8 +61,7 @@ class Vectors(NamedTuple):
     dataset: str
     encoder: str
     record: dict  # empty for the names of classes, which has no record
-    shapes: dict[str, list[int]]  # of its tensors, as stored
-    types: dict[str, str]
+    types: dict[str, str]  # of its tensors, as stored
 
 
 @lru_cache(maxsize=1)
@@ -72,12 +71,10 @@ def embeddings() -> tuple[Vectors, ...]:
     for path in sorted(FOLDER.glob("[!.]*.safetensors")):
         with safe_open(path, "numpy") as handle:
             about = json.loads((handle.metadata() or {}).get("about", "{}"))
-            slices = {name: handle.get_slice(name) for name in sorted(handle.keys())}
-            shapes = {name: one.get_shape() for name, one in slices.items()}
-            types = {name: one.get_dtype() for name, one in slices.items()}
+            types = {name: handle.get_slice(name).get_dtype() for name in handle.keys()}
         dataset, encoder = path.stem.split(".", 1)
         place = _below_root(path)
-        found.append(Vectors(place, dataset, encoder, about, shapes, types))
+        found.append(Vectors(place, dataset, encoder, about, types))
     return tuple(found)
 
 
@@ -85,7 +82,6 @@ class Result(NamedTuple):
     """A file of results, by what it records of itself."""
 
     path: str  # below the root
-    name: str
     record: dict
     columns: list[str]
     rows: int
@@ -102,7 +98,7 @@ def results() -> tuple[Result, ...]:
         columns = file.schema_arrow.names
         cells = _cells(path, [name for name in ("dataset", "encoder") if name in columns])
         rows = file.metadata.num_rows
-        found.append(Result(_below_root(path), path.stem, record, columns, rows, cells))
+        found.append(Result(_below_root(path), record, columns, rows, cells))
     return tuple(found)
 
 

@@ -36,7 +36,11 @@ READ = [
 ]
 HEAVY = [
     "papermill",
-    *(r for e in ("text", "lora", "ann", "dask", "docs", "paper", "test") for r in EXTRAS[e]),
+    *(
+        r
+        for e in ("text", "lora", "ann", "dask", "metadata", "docs", "paper", "test")
+        for r in EXTRAS[e]
+    ),
 ]
 
 

@@ -27,7 +27,7 @@ from ocrrlib.memory.past import Past
 from ocrrlib.memory.proofs import proven
 from ocrrlib.memory.quorum import Quorum
 from ocrrlib.memory.receipts import Receipt
-from ocrrlib.memory.review import Change, Open, Preview, Suspect
+from ocrrlib.memory.review import Change, Open, Preview, Suspect, suspects_of
 from ocrrlib.memory.store import Undone, Unknown
 from ocrrlib.memory.verification import verify
 from ocrrlib.memory.witnesses import request, witness
@@ -55,6 +55,7 @@ __all__ = [
     "Unknown",
     "proven",
     "request",
+    "suspects_of",
     "verify",
     "witness",
 ]

@@ -8,7 +8,7 @@ import numpy as np
 
 from ocrrlib.memory.answers import Answer, Answering
 from ocrrlib.memory.confidence import Sureness, calibrated, unknown_share
-from ocrrlib.memory.vectors import Counted
+from ocrrlib.memory.vectors import Counted, Written
 from ocrrlib.voting import vote
 
 ALIKE = 0.95  # cosine from which two texts are near-duplicates
@@ -87,6 +87,18 @@ def suspects(counted: Counted, n: int) -> list[tuple[int, str, float]]:
     worst = np.argsort(-confidence, kind="stable")[:n]
     return [
         (int(judged[doubtful[i]]), counted.labels[elected[i]], float(confidence[i])) for i in worst
+    ]
+
+
+def suspects_of(X: np.ndarray, labels: Sequence[str], n: int) -> list[Suspect]:
+    """The ``n`` of rows X (m, d) with ``labels`` (m,) that others contradict most, by place.
+
+    They are judged as a memory judges entries that were written at once.
+    """
+    counted = Counted(X, [Written(row, 0, label) for row, label in enumerate(labels)])
+    return [
+        Suspect(row, labels[row], None, instead, confidence)
+        for row, instead, confidence in suspects(counted, n)
     ]
 
 
