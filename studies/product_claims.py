@@ -12,15 +12,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+import yaml
 
 from ocrrlib.datasets import Texts, load_texts
+from ocrrlib.files import ROOT
 from studies.product_adapters import VERSIONS, AdaptiveClassifier, MicroResolve
 
 SHOTS = 20  # first sentences of each class, as the vendor has
 DRAWS = 3  # of these sentences
 TOLERANCE = 0.02  # of accuracies, as for the paper's claims
 FACTOR = 2.0  # of costs, as for the paper's claims
-MILLISECONDS = 10.0  # what "in milliseconds" is read as: less than ten
 HOLDS = "holds"
 DIRECTION = "holds in direction"
 FAILS = "does not hold"
@@ -29,122 +30,24 @@ UNCHECKED = "cannot be checked"
 
 @dataclass(frozen=True)
 class Figure:
-    """A printed figure, and which measurements it is judged by.
-
-    ``kind`` is accuracy, cost, bound, gain or unchecked. ``as_printed`` and ``fair`` name
-    measurements with and without the leak; the fair one decides, where there is one. ``before`` is
-    what a fair figure must exceed to hold in direction.
-    """
+    """A printed figure, and which measurements it is judged by, as ``product_claims.yml`` says."""
 
     name: str
     product: str
     claim: str
     printed: float
-    unit: str
     kind: str
+    unit: str = ""
     as_printed: str = ""
     fair: str = ""
     before: str = ""
     note: str = ""
 
 
-MR = "microresolve"
-AC = "adaptive-classifier"
-SR = "semantic-router"
-NOT_HERE = "its data come neither with the package nor with this compendium"
-FIGURES = (
-    Figure(
-        "banking77_cold",
-        MR,
-        "Banking77, 20 sentences a class",
-        0.7315,
-        "",
-        "accuracy",
-        "banking77.cold",
-    ),
-    Figure(
-        "banking77_learnt",
-        MR,
-        "Banking77 after learning",
-        0.946,
-        "",
-        "accuracy",
-        "banking77.leak",
-        "banking77.fair",
-        "banking77.cold",
-    ),
-    Figure(
-        "clinc150_cold",
-        MR,
-        "CLINC150, 20 sentences a class",
-        0.801,
-        "",
-        "accuracy",
-        "clinc150.cold",
-    ),
-    Figure(
-        "clinc150_learnt",
-        MR,
-        "CLINC150 after learning",
-        0.974,
-        "",
-        "accuracy",
-        "clinc150.leak",
-        "clinc150.fair",
-        "clinc150.cold",
-    ),
-    Figure(
-        "answer", MR, "an answer through Python, 100 classes", 0.1, "ms", "cost", fair="answer_ms"
-    ),
-    Figure("tools", MR, "129 tools after corrections", 0.882, "", "unchecked", note=NOT_HERE),
-    Figure(
-        "safety",
-        MR,
-        "safety filter, recall",
-        0.98,
-        "",
-        "unchecked",
-        note="its packs of sentences are no part of the Python package",
-    ),
-    Figure("head", AC, "training of the head, small memory", 2.0, "s", "cost", fair="head_s"),
-    Figure(
-        "onnx",
-        AC,
-        "ONNX over PyTorch, times faster",
-        4.0,
-        "",
-        "gain",
-        fair="onnx_gain",
-        note="printed with BERT, derived with MiniLM",
-    ),
-    Figure(
-        "strategic", AC, "strategic mode, adversarial data", 0.8222, "", "unchecked", note=NOT_HERE
-    ),
-    Figure("hallucinations", AC, "hallucinations, F1", 0.5154, "", "unchecked", note=NOT_HERE),
-    Figure("routing", AC, "routing of models, cost savings", 0.324, "", "unchecked", note=NOT_HERE),
-    Figure(
-        "new_classes", AC, "recall of new classes, ag_news", 0.77, "", "unchecked", note=NOT_HERE
-    ),
-    Figure(
-        "milliseconds",
-        SR,
-        "decides in milliseconds",
-        MILLISECONDS,
-        "ms",
-        "bound",
-        fair="router_ms",
-        note="at 9,000 entries, without the encoder; read as less than ten",
-    ),
-    Figure(
-        "quick_start",
-        SR,
-        "routes of the quick start",
-        np.nan,
-        "",
-        "unchecked",
-        note="the encoder of its example is downloaded; it prints no accuracy",
-    ),
-)
+FIGURES = [
+    Figure(**row)
+    for row in yaml.safe_load((ROOT / "studies/product_claims.yml").read_text(encoding="utf-8"))
+]
 
 
 def judge(figure: Figure, found: dict[str, float]) -> str:
