@@ -76,7 +76,8 @@ def _locked(state: Path) -> Iterator[str]:
     Yields the path without symbolic links, which is the same for all that name this file.
     """
     file = os.path.realpath(state)
-    lock = FileLock(f"{file}.lock", timeout=store.PATIENCE, poll_interval=0.01)
+    # A soft lock would outlive a killed process.
+    lock = FileLock(f"{file}.lock", store.PATIENCE, poll_interval=0.01, fallback_to_soft=False)
     try:
         state.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
