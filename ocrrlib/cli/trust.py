@@ -245,6 +245,9 @@ def memory_prove(
         else:
             proof = memory.prove_entry(entry, head=known)  # as its reader has it
         print_text(proof)
+        told_by = None if entry is None else memory.told_by(entry)
+        if told_by is not None:
+            typer.echo(f"entry {entry} was erased: prove entry {told_by}, which says so", err=True)
 
 
 @trust.command("witness")

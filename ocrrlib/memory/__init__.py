@@ -6,7 +6,7 @@ ledger, ``answers`` come from a system of ``readers``, ``confidence`` tells how 
 ``review`` what is worth a human's time, ``export`` writes files of others. Entries may change what
 others mean: ``acts`` are their form, ``changes`` what users may ask for, ``meaning`` the rule,
 ``history`` what became of an entry, ``past`` the memory under an earlier head. ``erasure`` chooses
-what is erased, ``receipts`` show it. ``ledger`` is verified as it is read, ``verification`` that by
+what is erased. ``ledger`` is verified as it is read, ``verification`` that by
 whoever may only read; ``writers`` lets threads that write at once share a commit, ``damage`` has
 the names of a ledger's faults. ``store`` says what a ledger needs of a database, ``location`` finds
 it: ``sqlite`` keeps it in a file, with the tables of ``sqlite_tables``, ``postgres`` on a server,
@@ -26,7 +26,6 @@ from ocrrlib.memory.memory import CorrectionMemory
 from ocrrlib.memory.past import Past
 from ocrrlib.memory.proofs import proven
 from ocrrlib.memory.quorum import Quorum
-from ocrrlib.memory.receipts import Receipt
 from ocrrlib.memory.review import Change, Open, Preview, Suspect
 from ocrrlib.memory.store import Undone, Unknown
 from ocrrlib.memory.verification import verify
@@ -49,7 +48,6 @@ __all__ = [
     "Past",
     "Preview",
     "Quorum",
-    "Receipt",
     "Suspect",
     "Undone",
     "Unknown",

@@ -276,11 +276,6 @@ class StoredLedger(AbstractContextManager):
             path = self._tree.consistency_proof(old.size, newest.size)
         return request(old.size, path, newest)
 
-    def consistency(self, old: int, size: int) -> list[bytes]:
-        """Return the proof that the first ``size`` entries extend the first ``old`` ones."""
-        with self._locked():
-            return self._tree.consistency_proof(old, size)
-
     def known_size(self, head: Head | str) -> int:
         """Return the size of a head; ``InputError`` unless the file extends it."""
         with self._locked():

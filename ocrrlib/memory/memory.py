@@ -12,7 +12,7 @@ import numpy as np
 
 from ocrrlib.chain import Fault
 from ocrrlib.files import InputError
-from ocrrlib.memory import changes, erasure, receipts
+from ocrrlib.memory import changes, erasure
 from ocrrlib.memory.acts import act_text
 from ocrrlib.memory.answers import Answer, Answering
 from ocrrlib.memory.encoding import LedgerEncoder
@@ -40,7 +40,6 @@ from ocrrlib.memory.location import located
 from ocrrlib.memory.past import Past
 from ocrrlib.memory.quorum import Quorum
 from ocrrlib.memory.readers import check_search
-from ocrrlib.memory.receipts import Receipt
 from ocrrlib.memory.remote_vectors import RemoteVectors
 from ocrrlib.memory.review import (
     Change,
@@ -476,17 +475,23 @@ class CorrectionMemory(AbstractContextManager):
 
     # What the ledger does
 
-    def forget(self, places: int | Iterable[int], by: str = "") -> list[int]:
+    def forget(self, places: int | Iterable[int], by: str = "", reason: str = "") -> list[int]:
         """Erase text, label, author and vector of an entry, or of several: all, or none.
 
-        A tombstone for each says so; ``by`` is who erases. Hashes and all other proofs still hold.
+        A tombstone for each says so, see ``told_by``; ``by`` is who erases, and the ``reason``, of
+        at most 4,096 bytes, stays, too: name nobody there. Hashes and all other proofs still hold.
         Returns the places, without those erased before. Raises ``InputError`` if there is nothing
         to erase, or if the pages with the old content stay in the log because others read them.
         """
-        return erasure.forget(self._ledger, places_of(places), str(by))
+        return erasure.forget(self._ledger, places_of(places), str(by), str(reason))
 
     def forget_all(
-        self, *, author: str | None = None, like: str | None = None, erased_by: str = ""
+        self,
+        *,
+        author: str | None = None,
+        like: str | None = None,
+        erased_by: str = "",
+        reason: str = "",
     ) -> list[int]:
         """Erase all entries by an author, or with a part of their text: all, or none.
 
@@ -496,7 +501,8 @@ class CorrectionMemory(AbstractContextManager):
         is given or one is empty, the author is who erases, or as ``forget`` does if others read the
         log.
         """
-        return erasure.forget_all(self._ledger, word_of(author), word_of(like), str(erased_by))
+        author = word_of(author)
+        return erasure.forget_all(self._ledger, author, word_of(like), str(erased_by), str(reason))
 
     def would_forget(self, *, author: str | None = None, like: str | None = None) -> list[Entry]:
         """List what ``forget_all`` would erase, under the labels that were written.
@@ -505,16 +511,13 @@ class CorrectionMemory(AbstractContextManager):
         """
         return erasure.would_forget(self._ledger, word_of(author), word_of(like))
 
-    def receipt(
-        self, places: int | Iterable[int], reason: str = "", key: Key | None = None
-    ) -> Receipt:
-        """Tell when and by whom entries were erased, and nothing of what they held.
+    def told_by(self, place: int) -> int | None:
+        """Return the place of the tombstone of an erased entry; None if it was not erased.
 
-        ``reason`` is kept in it: name nobody there. A ``key`` signs. Raises ``InputError`` if one
-        was not erased, or they were erased by several.
+        A proof of the tombstone, by ``prove_entry``, shows which entry was erased, when, by whom
+        and why, and nothing of what it held.
         """
-        made = receipts.receipt(self._ledger, places_of(places), str(reason))
-        return made if key is None else made.signed(key)
+        return self._ledger.told_by(place_of(place))
 
     def entry(self, place: int) -> dict:
         """Return the fields of an entry, bytes in hexadecimal digits, without those erased."""
