@@ -38,7 +38,6 @@ from ocrrlib.memory.keys import Key
 from ocrrlib.memory.ledger import StoredLedger
 from ocrrlib.memory.location import located
 from ocrrlib.memory.past import Past
-from ocrrlib.memory.quorum import Quorum
 from ocrrlib.memory.readers import check_search
 from ocrrlib.memory.remote_vectors import RemoteVectors
 from ocrrlib.memory.review import (
@@ -147,7 +146,7 @@ class CorrectionMemory(AbstractContextManager):
             if search is not None:
                 vectors = RemoteVectors(store.where, store.source(ef_search), ef_search)
             ledger = StoredLedger(store, vectors)
-            known = LedgerEncoder(given, ledger, vectors)
+            known = LedgerEncoder(given, ledger)
             if given is not None:
                 known.check()
             on_failure.pop_all()
@@ -523,7 +522,7 @@ class CorrectionMemory(AbstractContextManager):
         """Return the fields of an entry, bytes in hexadecimal digits, without those erased."""
         return self._ledger.entry(place_of(place))
 
-    def verify(self, *heads: Head | str, keys: Iterable[Key | Quorum] = ()) -> Fault | None:
+    def verify(self, *heads: Head | str, keys: Iterable[Key] = ()) -> Fault | None:
         """Verify the memory from its first entry on, as ``ocrrlib.memory.verify`` does."""
         return verify(self._location, *heads, keys=keys)
 
