@@ -5,12 +5,12 @@ into vectors, by an encoder that ``identity`` knows again, ``vectors`` are what 
 ledger, ``answers`` come from a system of ``readers``, ``confidence`` tells how sure they are,
 ``review`` what is worth a human's time, ``export`` writes files of others. Entries may change what
 others mean: ``acts`` are their form, ``changes`` what users may ask for, ``meaning`` the rule,
-``history`` what became of an entry, ``past`` the memory under an earlier head. ``erasure`` chooses
-what is erased. ``ledger`` is verified as it is read, ``verification`` that by whoever may only
-read; ``writers`` lets threads that write at once share a commit. ``store`` says what a ledger needs
-of a database, ``location`` finds it: ``sqlite`` keeps it in a file, with the tables of
-``sqlite_tables``, ``postgres`` on a server, with ``postgres_tables``, ``postgres_connection`` and
-``postgres_write``; ``copies`` go from one to another.
+``history`` what became of an entry, ``past`` what is asked, now or under an earlier head.
+``erasure`` chooses what is erased. ``ledger`` is verified as it is read, ``verification`` that by
+whoever may only read; ``writers`` lets threads that write at once share a commit. ``store`` says
+what a ledger needs of a database, ``location`` finds it: ``sqlite`` keeps it in a file, with the
+tables of ``sqlite_tables``, ``postgres`` on a server, with ``postgres_tables``,
+``postgres_connection`` and ``postgres_write``; ``copies`` go from one to another.
 ``service`` puts a memory behind HTTP, ``wire`` is what clients send it, ``desk`` a page for people.
 One module a format shows others what a file holds: ``tree``, ``keys``, ``notes``, ``heads``,
 ``proofs``, ``witnesses``; ``texts`` reads them after editors and mail.

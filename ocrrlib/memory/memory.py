@@ -1,8 +1,10 @@
-"""A correction memory for applications: it learns, answers, is corrected and forgets."""
+"""A correction memory for applications: it learns, answers, is corrected and forgets.
+
+How it answers and lists is in ``ocrrlib.memory.past``, for earlier heads as well.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from datetime import datetime
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -14,21 +16,18 @@ from ocrrlib.chain import Fault
 from ocrrlib.files import InputError
 from ocrrlib.memory import changes, erasure
 from ocrrlib.memory.acts import act_text
-from ocrrlib.memory.answers import Answer, Answering
+from ocrrlib.memory.answers import Answering
 from ocrrlib.memory.encoding import LedgerEncoder
 from ocrrlib.memory.export import export, to_table
 from ocrrlib.memory.heads import Head
-from ocrrlib.memory.history import Entry, History, counting, history, listed
+from ocrrlib.memory.history import Entry, counting
 from ocrrlib.memory.identity import TextEncoder
 from ocrrlib.memory.inputs import (
-    is_single,
     labels_of,
     notes_of,
     number_of,
     place_of,
     places_of,
-    selection_of,
-    share_of,
     short_enough,
     some_texts_and_vectors,
     texts_and_vectors,
@@ -59,7 +58,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class CorrectionMemory(AbstractContextManager):
+class CorrectionMemory(Past, AbstractContextManager):
     """Texts or vectors with labels in a ledger, and a system that answers from them.
 
     Any thread may call the methods; what they wrote is on disk when they return. ``len`` counts all
@@ -84,11 +83,8 @@ class CorrectionMemory(AbstractContextManager):
         encoder: LedgerEncoder,
         answering: Answering,
     ):
+        super().__init__(None, ledger, vectors, encoder, answering)
         self._location = location
-        self._ledger = ledger
-        self._vectors = vectors
-        self._encoder = encoder
-        self._answering = answering
 
     @classmethod
     def open(
@@ -152,9 +148,6 @@ class CorrectionMemory(AbstractContextManager):
             on_failure.pop_all()
         return cls(location, ledger, vectors, known, answering)
 
-    def __len__(self) -> int:
-        return len(self._ledger)
-
     def __exit__(self, *_):
         self.close()
 
@@ -181,12 +174,6 @@ class CorrectionMemory(AbstractContextManager):
     def unreached(self) -> str:
         """Where ``forget`` does not reach, beside copies; empty for a file."""
         return self._ledger.store.unreached
-
-    @property
-    def labels(self) -> list[str]:
-        """All labels that count, oldest first; a class id in ``counted`` is a position here."""
-        with self._ledger.snapshot():
-            return list(self._vectors.counted.labels)
 
     @property
     def counted(self) -> Entries:
@@ -275,32 +262,6 @@ class CorrectionMemory(AbstractContextManager):
 
         return self._ledger.write(contents)
 
-    def predict(
-        self, query: str | np.ndarray | Iterable, at_least: float | None = None
-    ) -> Answer | list[Answer]:
-        """Answer a text or vector (d,), or each of texts (m,) or vectors (m, d) in a list.
-
-        With ``at_least``, only what is so sure that this share of such answers is right; others
-        have no label, and a reason. Raises ``InputError`` if no entry counts, a row is no text, a
-        vector has another length, or ``at_least`` is no share.
-        """
-        single = is_single(query)
-        X = self._encoder.unit_rows(*texts_and_vectors([query] if single else query))
-        at_least = share_of(at_least)
-        with self._asked(X) as counted:
-            answers = self._answering.answers(X, counted, self._ledger.entry, at_least)
-        return answers[0] if single else answers
-
-    @contextmanager
-    def _asked(self, X):
-        """What counts, while rows X (m, d) are asked."""
-        with self._ledger.snapshot():
-            counted = self._vectors.counted
-            if not counted.written:
-                raise InputError(f"{self.path} has no entry that counts: learn first")
-            self._vectors.admit(0, X.shape[1])
-            yield counted
-
     def review(
         self,
         texts: Iterable[str | np.ndarray] | np.ndarray,
@@ -386,8 +347,8 @@ class CorrectionMemory(AbstractContextManager):
         Raises ``InputError`` if the file does not extend the head.
         """
         size = self._ledger.known_size(head)
-        reader = self._answering.name
-        return Past(size, self._ledger, self._vectors, self._encoder.unit_rows, reader)
+        answering = Answering(self._answering.name)
+        return Past(size, self._ledger, self._vectors, self._encoder, answering)
 
     # Entries that change what others mean, see ``ocrrlib.memory.meaning``
 
@@ -436,28 +397,6 @@ class CorrectionMemory(AbstractContextManager):
             return short_enough([Content("", str(by), None, b"", act_text(change()))])
 
         return self._ledger.write(contents)[0]
-
-    def entries(
-        self,
-        label: str | float | None = None,
-        by: str | None = None,
-        since: datetime | str | None = None,
-        like: str | None = None,
-    ) -> list[Entry]:
-        """List the entries that count: of a label, an author, since a time, with a part of a text.
-
-        Labels are those that entries count as. The part may be in a word of ``about``, and in any
-        case; times are in UTC unless they say otherwise.
-        """
-        return listed(self._ledger.rows(), *selection_of(label, by, since, like))
-
-    def history(self, place: int) -> History:
-        """Tell what became of an entry: what it counts as, and what happened to it, in order.
-
-        Raises ``InputError`` if there is no such entry.
-        """
-        self._ledger.entry(place_of(place))  # refuses what is not there
-        return history(self._ledger.rows(), place_of(place))
 
     def written(self, lost: Unknown) -> range | None:
         """Return the places of entries of which it was not known whether they were written.
