@@ -306,7 +306,7 @@ class Desk:
         heads = [self.memory.head()] if head else []
         fault = verify(self.copy or self.memory.path, *heads)
         self.found = f"verify: {fault or 'all entries are as they were written'}"
-        self._marked = fault and fault.position + (fault.kind == "removed")
+        self._marked = fault and fault.position
         return fault
 
     # Displays

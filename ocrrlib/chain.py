@@ -98,8 +98,9 @@ def verify_entry(link: Link, place: int, previous: bytes) -> bool:
 class Fault(NamedTuple):
     """The first broken entry of a ledger.
 
-    ``kind`` is *changed*, *removed* (just before the entry), *inserted*, *reordered*, *truncated*
-    (shorter than a head says) or *forked* (another history than that of a head).
+    ``kind`` is *changed* (it does not follow the entries before), *inserted* (in memory: it has no
+    hash), *truncated* (shorter than its hashes or a head say) or *forked* (another history than
+    that of a head).
     """
 
     position: int

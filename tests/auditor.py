@@ -288,25 +288,22 @@ def edit(items, kind, rng, old=0):
     place, other = rng.sample(range(len(items) - old), 2)
     before = items[:place]
     after = items[place + 1 :]
-    left = len(after)
     new = forged(place, items[place][3], items[other][9])
     if kind == "overwrite":
-        if left == 0:  # the chain holds
+        if not after:  # the chain holds
             return [*before, new], Fault(0, "forked")
-        # Next to the last entry, only the head could say which of the two is another.
-        position = place + 1 if left == 1 else place
-        return [*before, new, *after], Fault(position, "changed")
+        return [*before, new, *after], Fault(place + 1, "changed")  # it does not follow the new one
     if kind == "swap":
         swapped = list(items)
         swapped[place] = items[other]
         swapped[other] = items[place]
-        return swapped, Fault(min(place, other), "reordered")
+        return swapped, Fault(min(place, other), "changed")
     if kind == "insert":
-        return [*before, new, items[place], *after], Fault(place, "inserted")
+        return [*before, new, items[place], *after], Fault(place + 1, "changed")
     if kind == "cut":
         return before, Fault(place, "truncated")
     kept = [list(item) for item in before + after]
-    return kept, Fault(place, "removed" if after else "truncated")
+    return kept, Fault(place, "changed" if after else "truncated")
 
 
 def tampering(n=10_000, each=250, seed=0, anchored=True):

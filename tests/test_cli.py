@@ -364,14 +364,10 @@ def test_a_file_too_large_for_a_head_is_refused(option):
     [
         (("verify", "a.sqlite", "--head", "head", "--head", "junk"), "no head"),
         (("verify", "a.sqlite", "--key", "me.pub", "--key", "junk"), "no Ed25519 key"),
-        (("verify", "a.sqlite", "--head", "head", "--policy", "junk"), "line 1 of the policy"),
         (("verify", "--proof", "junk"), "the proof shows nothing, it is not a proof"),
         (("head", "a.sqlite", "--key", "junk"), "no Ed25519 key"),
         (("prove", "a.sqlite", "--head", "junk"), "no head"),
         (("witness", "junk", "--state", "state", "--key", "her"), "no request"),
-        (("receipt", "junk", "a.sqlite"), "no receipt"),
-        (("receipt", "head", "--key", "junk"), "no Ed25519 key"),
-        (("forget", "a.sqlite", 0, "--key", "junk"), "no Ed25519 key"),
     ],
 )
 def test_a_file_that_is_none_of_what_it_is_given_for_is_named(arguments, clue):

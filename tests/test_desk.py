@@ -91,16 +91,13 @@ def test_every_system_can_sit_at_the_desk(tiny, system):
 
 
 @pytest.mark.parametrize(
-    "kind, said", [*zip(DAMAGES, ("entry 7: changed", "entry 7: removed", "forked"))]
+    "kind, said", [*zip(DAMAGES, ("entry 7: changed", "entry 7: changed", "forked"))]
 )
 def test_damage_to_a_copy_is_found_and_a_rewrite_by_the_head_only(desk, kind, said):
     desk.compare(["ncm"])  # the file is the desk's, whatever sits there
     desk.damage(kind, 7)
     assert (desk.verify(head=False) is None) == (kind == "rewrite") and said in str(desk.verify())
-    assert [mark in desk.chain().data for mark in ("▶ 7", "▶ 8")] == [
-        kind == "relabel",
-        kind == "remove",
-    ]
+    assert ("▶ 7" in desk.chain().data) == (kind == "relabel")  # one that is gone has no mark
     desk.restore()
     assert desk.verify() is None and "as they were written" in desk.chain().data
     desk.damage("remove", len(desk.memory) - 1)

@@ -104,16 +104,6 @@ class Encoder:
         self.encode = partial(counted, seed=seed, spread=spread)
 
 
-class Vocabulary:
-    """Counts of a few words: nothing at all of most texts."""
-
-    def __init__(self, *words):
-        self.words = words
-
-    def encode(self, texts):
-        return [[text.count(word) for word in self.words] for text in texts]
-
-
 OTHER_ENCODERS = {
     "objects": (lambda: Encoder(0), lambda: Encoder(7)),
     "functions": (lambda: lambda texts: counted(texts, 0), lambda: lambda texts: counted(texts, 7)),
@@ -123,8 +113,6 @@ OTHER_ENCODERS = {
         lambda: lambda texts: counted(texts, 0)[:, :5],
     ),
     "a little": (lambda: Encoder(0), lambda: Encoder(0, 0.1)),
-    "few words": (lambda: Vocabulary("zeta", "xi"), lambda: Vocabulary("xi", "zeta")),
-    "one word": (lambda: Vocabulary("card", "zeta", "xi"), lambda: Vocabulary("card", "xi", "pi")),
 }
 
 
@@ -148,22 +136,6 @@ def test_an_encoder_with_numbers_that_differ_in_rounding_is_the_same(path):
         assert memory.correct("a card", "lost") == 0
 
 
-@pytest.mark.parametrize("learnt", [True, False])
-def test_in_a_file_without_a_probe_the_first_text_tells_the_encoder(place, learnt):
-    CorrectionMemory.open(place, Encoder(0)).close()
-    about = json.dumps([1, "m-0123456789abcdef", "Encoder"])
-    sql(place, ["UPDATE about SET about = ?", [about]])
-    with CorrectionMemory.open(place, Encoder(0)) as memory:
-        memory.correct(X[0], "no text")
-        if learnt:
-            memory.correct("a card", "lost")
-    if learnt:
-        with refused("another encoder"):
-            CorrectionMemory.open(place, Encoder(7))
-    with CorrectionMemory.open(place, Encoder(0)) as memory:
-        assert memory.verify() is None
-
-
 @pytest.mark.parametrize("probe", ["", "AA", "!", 3, [], "AAAA" * 10])
 def test_a_probe_that_is_none_is_refused_in_one_line(place, probe):
     CorrectionMemory.open(place, Encoder(0)).close()
@@ -171,35 +143,6 @@ def test_a_probe_that_is_none_is_refused_in_one_line(place, probe):
     sql(place, ["UPDATE about SET about = ?", [about]])
     with refused("encoder"):
         CorrectionMemory.open(place, Encoder(0))
-
-
-LONG = "aaa " * 250 + "zzz " * 250
-
-
-def cut(length):
-    return lambda texts: counted([text[:length] for text in texts], 0)
-
-
-@pytest.mark.parametrize(
-    "one, other, texts",
-    [
-        (cut(2000), cut(1000), ["a pin", "a card", LONG, "a fee"]),
-        (cut(2000), cut(1000), ["a pin"] * 150 + [LONG]),
-        (
-            Vocabulary("hello", "pin", "fee").encode,
-            Vocabulary("hello", "fee", "pin").encode,
-            ["hello", "my pin", "a fee"],
-        ),
-    ],
-    ids=["longest", "newest", "words"],
-)
-def test_stored_texts_tell_an_encoder_that_the_probe_does_not(path, one, other, texts):
-    with CorrectionMemory.open(path, one) as memory:
-        memory.learn(texts, map(str, range(len(texts))))
-    with refused("another encoder"):
-        CorrectionMemory.open(path, other)
-    with CorrectionMemory.open(path, one) as memory:
-        assert memory.predict(texts[-1]).neighbours[0].cosine == pytest.approx(1)
 
 
 def sorting(texts):

@@ -1,4 +1,4 @@
-"""Signatures by ML-DSA-44, policies, and the front door of Agent Memory Integrity."""
+"""Signatures by ML-DSA-44, and the front door of Agent Memory Integrity."""
 
 import base64
 import itertools
@@ -20,7 +20,6 @@ from ocrrlib.memory import (
     SIGNATURE,
     Head,
     Key,
-    Quorum,
     proven,
     verify,
     witness,
@@ -127,134 +126,7 @@ def test_a_name_or_an_origin_that_cannot_be_signed_is_refused(tmp_path):
         Key.new("log", 5)
 
 
-# Policies
-
-NAMES = ("X1", "X2", "X3", "Y1", "Y2", "Y3")
-WITNESSES = {
-    name: Key.new(f"{name}.example", ML_DSA_44 if name[1] == "1" else COSIGNATURE) for name in NAMES
-}
-# The example of the specification
-POLICY = "\n".join(
-    [
-        f"log {LOG.public_text}",
-        "",
-        *(f"witness {name} {WITNESSES[name].public_text}" for name in NAMES[:3]),
-        "group X-witnesses 2 X1 X2 X3",
-        "  # of another organisation",
-        *(f"\twitness {name}  {WITNESSES[name].public_text} https://y" for name in NAMES[3:]),
-        "group Y-witnesses any Y1 Y2 Y3",
-        "group X-and-Y all X-witnesses Y-witnesses",
-        "quorum X-and-Y",
-    ]
-)
-
-
-@pytest.fixture(scope="module")
-def signatures():
-    """A head's signature line by each witness's name."""
-    head = HEAD.signed(LOG)
-    return {name: head.signed(key).signatures[1] for name, key in WITNESSES.items()}
-
-
-@pytest.mark.parametrize("count", range(7))
-def test_a_quorum_is_so_many_of_each_group(count, signatures):
-    head = HEAD.signed(LOG)
-    policy = Quorum.read(POLICY)
-    for cosigned in itertools.combinations(NAMES, count):
-        lines = [signatures[name] for name in cosigned]
-        shown = head._replace(signatures=(*head.signatures, *lines))
-        groups = "".join(name[0] for name in cosigned)
-        if groups.count("X") >= 2 and groups.count("Y") >= 1:
-            shown.check(policy)
-            continue
-        with pytest.raises(InputError, match="quorum"):
-            shown.check(policy)
-
-
-def test_any_log_of_the_policy_may_have_signed_but_only_its_own_ledger():
-    policy = f"log {LOG.public_text}\nlog {LOG_44.public_text} https://log\nquorum none"
-    for key in (LOG, LOG_44):
-        HEAD.signed(key).check(Quorum.read(policy))
-    for head in (HEAD, HEAD.signed(WITNESS), HEAD._replace(origin="other").signed(LOG)):
-        with pytest.raises(InputError, match="not signed by a log"):
-            head.check(Quorum.read(policy))
-    HEAD.check(Quorum.read("quorum none"))
-
-
-@pytest.mark.parametrize(
-    "line, clue",
-    [
-        ("", "no quorum"),
-        ("quorum w\nquorum none", "another quorum"),
-        ("quorum x", "no witness or group x"),
-        ("quorum", "no line"),
-        ("quorum w w", "no line"),
-        ("quorum none\nwitnesses w", "no line"),
-        ("log {log} a b\nquorum w", "no line"),
-        ("log {log}\nlog {log}\nquorum w", "already"),
-        ("log {witness}\nquorum w", "other kind"),
-        ("witness v {log}\nquorum w", "other kind"),
-        ("witness v {witness}\nquorum w", "already"),
-        ("log {both}\nwitness v {both}\nquorum w", "already"),
-        ("log {secret}\nquorum w", "secret"),
-        ("log log\nquorum w", "no Ed25519 key"),
-        ("witness w {both}\nquorum w", "taken"),
-        ("group none any w\nquorum w", "taken"),
-        ("group w any w\nquorum w", "taken"),
-        ("group g any\nquorum g", "no line"),
-        ("group g any none\nquorum g", "no witness or group none"),
-        ("group g any h\ngroup h any w\nquorum g", "no witness or group h"),
-        ("group g any w w\nquorum g", "count twice"),
-        ("group g any w\ngroup h any w\nquorum g", "count twice"),
-        ("group g 0 w\nquorum g", "cannot be"),
-        ("group g 2 w\nquorum g", "cannot be"),
-        ("group g ² w\nquorum g", "cannot be"),
-        ("group g\x0b any w\nquorum w", "control"),
-    ],
-)
-def test_a_policy_that_is_none_is_refused_in_one_line(line, clue):
-    keys = {"log": LOG.public_text, "witness": WITNESS.public_text, "both": LOG_44.public_text}
-    line = line.format(secret=LOG.private_text, **keys)
-    with pytest.raises(InputError, match=clue) as caught:
-        Quorum.read(f"\n\nwitness w {WITNESS.public_text}\n{line}")
-    assert "\n" not in str(caught.value)
-    assert LOG.private_text[-20:] not in str(caught.value)
-
-
-def test_the_line_that_is_wrong_is_told_by_its_number():
-    with pytest.raises(InputError, match="line 4 "):
-        Quorum.read("\ufeff\r\n# a policy\r\n\r\nquorum w\r\n")
-
-
-def test_a_policy_may_be_given_wherever_keys_are(tmp_path):
-    path = tmp_path / "log"
-    first = write(path, "abc", None)
-    log = Key.new(first.origin, ML_DSA_44)
-    with CorrectionMemory.open(path) as memory:
-        signed = memory.head(log)
-        cosigned = signed.signed(WITNESS_44)
-        proof = memory.prove_entry(1, head=cosigned)
-        unsigned = memory.prove_entry(1, head=signed)
-        policy = Quorum.read(
-            f"log {log.public_text}\nwitness w {WITNESS_44.public_text}\nquorum w\n"
-        )
-        assert memory.verify(cosigned, keys=policy) is None
-    assert verify(path, cosigned, keys=policy) is None
-    assert proven(proof, policy)[0]["label"] == "b"
-    assert proven(proof, [policy, log])[0]["label"] == "b"
-    asked = f"old 0\n\n{cosigned}"
-    assert isinstance(witness(asked, tmp_path / "state", WITNESS, policy), Head)
-    doors = [
-        lambda: verify(path, signed, keys=policy),
-        lambda: proven(unsigned, policy),
-        lambda: witness(f"old 0\n\n{signed}", tmp_path / "other", WITNESS, policy),
-    ]
-    for door in doors:
-        with pytest.raises(InputError, match="quorum w"):
-            door()
-
-
-def test_keys_of_both_kinds_and_a_policy_serve_in_the_shell(tmp_path, monkeypatch, capsys):
+def test_keys_of_both_kinds_serve_in_the_shell(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "a.sqlite", "abc", None)
 
@@ -276,17 +148,13 @@ def test_keys_of_both_kinds_and_a_policy_serve_in_the_shell(tmp_path, monkeypatc
     cosigned = said("witness", "asked", "--state", "state", *keys, *trust)
     assert len(Head.read(cosigned).signatures) == 4
     (tmp_path / "cosigned").write_text(cosigned)
-    lines = [f"log {(tmp_path / 'desk44.pub').read_text()}"]
-    lines += [
-        f"witness {name} {(tmp_path / f'{name}.pub').read_text()}" for name in ("her", "her44")
-    ]
-    (tmp_path / "policy").write_text("".join([*lines, "group both all her her44\nquorum both\n"]))
-    checked = ["--head", "cosigned", "--policy", "policy"]
-    assert "3 entries are covered" in said("verify", "a.sqlite", *checked)
+    checked = []
+    for name in ("desk", "desk44", "her", "her44"):
+        checked += ["--key", f"{name}.pub"]
+    assert "3 entries are covered" in said("verify", "a.sqlite", "--head", "cosigned", *checked)
     (tmp_path / "proof").write_text(said("prove", "a.sqlite", "--entry", 1, "--head", "cosigned"))
-    assert '"label": "b"' in said("verify", "--proof", "proof", "--policy", "policy")
-    assert ocrr("verify", "a.sqlite", "--head", "head", "--policy", "policy") == 2
-    assert ocrr("verify", "a.sqlite", "--policy", "policy") == 2
+    assert '"label": "b"' in said("verify", "--proof", "proof", *checked)
+    assert ocrr("verify", "a.sqlite", "--head", "head", *checked) == 2
     assert ocrr("key", "desk44") == 2
     assert ocrr("key", "other", "--kind", "rsa") == 2
     assert "ml-dsa-44" in capsys.readouterr().err

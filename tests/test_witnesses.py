@@ -1,7 +1,6 @@
 """Witnesses asked at once, killed or with a damaged state; texts that editors and mail changed."""
 
 import fcntl
-import json
 import os
 import subprocess
 import sys
@@ -27,7 +26,6 @@ from ocrrlib.memory import (
     witnesses,
 )
 from tests import races
-from tests.auditor import sql
 from tests.auditor import write as written
 
 LOG = races.LOG
@@ -321,34 +319,6 @@ def test_heads_of_a_memory_survive_whatever_its_file_name(tmp_path):
             asked = memory.prove_extension(str(head), LOG)
         cosigned = witness(asked, folder / "state", WITNESS, [LOG])
         assert verify(path, str(cosigned), keys=[LOG, WITNESS]) is None
-
-
-@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
-def test_older_heads_of_older_files_hold_whatever_the_file_name(tmp_path, name):
-    path = tmp_path / "m.sqlite"
-    origin = f"{name}-0011223344556677"
-    about = json.dumps([1, origin, None])
-    CorrectionMemory.open(path).close()
-    sql(path, ["UPDATE about SET about = ?", [about]])
-    with CorrectionMemory.open(path) as memory:
-        memory.learn(np.eye(3)[:2], ["a", "b"])
-        new = memory.head(LOG)
-        memory.correct(np.eye(3)[2], "c")
-        assert Head.read(str(new)) == new
-        assert memory.verify(str(new), keys=[LOG]) is None
-    if "\n" in name or "\udcff" in name:
-        return  # earlier releases could not read such a head
-    old = new._replace(origin=origin, signatures=())
-    assert verify(path, str(old)) is None
-    if "\ufeff" in name:
-        return  # it cannot be told from one that an editor added, which nobody signed
-    old = old.signed(LOG)
-    assert verify(path, str(old), keys=[LOG]) is None
-    with CorrectionMemory.open(path) as memory:
-        assert proven(memory.prove_entry(0, head=str(old)), [LOG])[0]["label"] == "a"
-        state = tmp_path / "state"
-        state.write_bytes(str(old).encode())
-        assert isinstance(witness(memory.prove_extension(str(old)), state, WITNESS), Head)
 
 
 def test_a_key_with_a_name_that_would_not_survive_is_refused():

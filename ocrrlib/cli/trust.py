@@ -30,20 +30,6 @@ Signers = Annotated[
         "--key", help="File of a key that signs; an Ed25519 one is made if there is none."
     ),
 ]
-Policy = Annotated[
-    Path | None,
-    typer.Option(help="Policy of logs and witnesses that must have signed (C2SP's tlog-policy)."),
-]
-
-
-def _keys(files, policy):
-    """Keys, and a policy among them, that must have signed heads."""
-    from ocrrlib.memory import Key, Quorum
-
-    keys = [read_from(file, Key.read) for file in files]
-    if policy is not None:
-        keys.append(read_from(policy, Quorum.read))
-    return keys
 
 
 def signer_in(file, kind, name=None):
@@ -124,7 +110,7 @@ def memory_key(
         str | None,
         typer.Option(
             callback=place_alone,
-            help="Memory that names it, as policies want of a log's key.",
+            help="Memory that names it, as C2SP wants of a log's key.",
         ),
     ] = None,
 ):
@@ -156,15 +142,12 @@ def memory_verify(
     key: Annotated[
         list[Path], typer.Option(help="Public key that must have signed the heads.")
     ] = [],
-    policy: Policy = None,
     name: Name = None,
 ):
     """Verify a memory or a proof; exit status 1 if a memory is not as it was written."""
-    from ocrrlib.memory import Head, verify
+    from ocrrlib.memory import Head, Key, verify
 
-    keys = _keys(key, policy)
-    if policy is not None and proof is None and not head:
-        raise InputError("there is no head that the policy is about: give --head, too")
+    keys = [read_from(one, Key.read) for one in key]
     heads = [read_from(one, Head.read) for one in head]
     if proof is not None and file is None:
         typer.echo(json.dumps(_proven(proof, heads, keys)))
@@ -245,6 +228,9 @@ def memory_prove(
         else:
             proof = memory.prove_entry(entry, head=known)  # as its reader has it
         print_text(proof)
+        told_by = None if entry is None else memory.told_by(entry)
+        if told_by is not None:
+            typer.echo(f"entry {entry} was erased: prove entry {told_by}, which says so", err=True)
 
 
 @trust.command("witness")
@@ -255,13 +241,12 @@ def memory_witness(
     trust: Annotated[
         list[Path], typer.Option(help="Public key that must have signed the head.")
     ] = [],
-    policy: Policy = None,
 ):
     """Cosign a head that extends the last one seen; exit status 1 if it is of another history."""
     from ocrrlib.chain import Fault
-    from ocrrlib.memory import COSIGNATURE, Head, witness
+    from ocrrlib.memory import COSIGNATURE, Head, Key, witness
 
-    keys = _keys(trust, policy)
+    keys = [read_from(one, Key.read) for one in trust]
     asked = text_of(request)
     first, *others = [signer_in(one, COSIGNATURE) for one in key]
     with blamed(request):

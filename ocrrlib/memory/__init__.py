@@ -5,16 +5,15 @@ into vectors, by an encoder that ``identity`` knows again, ``vectors`` are what 
 ledger, ``answers`` come from a system of ``readers``, ``confidence`` tells how sure they are,
 ``review`` what is worth a human's time, ``export`` writes files of others. Entries may change what
 others mean: ``acts`` are their form, ``changes`` what users may ask for, ``meaning`` the rule,
-``history`` what became of an entry, ``past`` the memory under an earlier head. ``erasure`` chooses
-what is erased, ``receipts`` show it. ``ledger`` is verified as it is read, ``verification`` that by
-whoever may only read; ``writers`` lets threads that write at once share a commit, ``damage`` has
-the names of a ledger's faults. ``store`` says what a ledger needs of a database, ``location`` finds
-it: ``sqlite`` keeps it in a file, with the tables of ``sqlite_tables``, ``postgres`` on a server,
-with ``postgres_tables``, ``postgres_connection`` and ``postgres_write``; ``copies`` go from one to
-another.
+``history`` what became of an entry, ``past`` what is asked, now or under an earlier head.
+``erasure`` chooses what is erased. ``ledger`` is verified as it is read, ``verification`` that by
+whoever may only read; ``writers`` lets threads that write at once share a commit. ``store`` says
+what a ledger needs of a database, ``location`` finds it: ``sqlite`` keeps it in a file, with the
+tables of ``sqlite_tables``, ``postgres`` on a server, with ``postgres_tables``,
+``postgres_connection`` and ``postgres_write``; ``copies`` go from one to another.
 ``service`` puts a memory behind HTTP, ``wire`` is what clients send it, ``desk`` a page for people.
 One module a format shows others what a file holds: ``tree``, ``keys``, ``notes``, ``heads``,
-``proofs``, ``witnesses``, ``quorum``; ``texts`` reads them after editors and mail.
+``proofs``, ``witnesses``; ``texts`` reads them after editors and mail.
 """
 
 from ocrrlib.memory.answers import Answer, Neighbour
@@ -25,8 +24,6 @@ from ocrrlib.memory.ledger import Broken
 from ocrrlib.memory.memory import CorrectionMemory
 from ocrrlib.memory.past import Past
 from ocrrlib.memory.proofs import proven
-from ocrrlib.memory.quorum import Quorum
-from ocrrlib.memory.receipts import Receipt
 from ocrrlib.memory.review import Change, Open, Preview, Suspect, suspects_of
 from ocrrlib.memory.store import Undone, Unknown
 from ocrrlib.memory.verification import verify
@@ -48,8 +45,6 @@ __all__ = [
     "Open",
     "Past",
     "Preview",
-    "Quorum",
-    "Receipt",
     "Suspect",
     "Undone",
     "Unknown",

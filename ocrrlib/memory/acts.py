@@ -10,8 +10,8 @@ An entry with a vector may have ``about`` and ``replaces``; one without does one
     retire     label
 
 An entry that tells of an erasure repeats what the one that it erased did to others: what was put
-right does not come back, and a label keeps its name. The text is canonical: keys sorted, no blanks,
-ASCII. What acts mean is in ``ocrrlib.memory.meaning``.
+right does not come back, and a label keeps its name. It may have ``about``, too: the reason. The
+text is canonical: keys sorted, no blanks, ASCII. What acts mean is in ``ocrrlib.memory.meaning``.
 """
 
 import json
@@ -77,12 +77,14 @@ def is_act(text: Any, x: bytes, words: str | None) -> bool:
     if not canonical or not isinstance(act, dict):
         return False
     if x:
-        known = act.keys() <= {"about", "replaces"}
-        return known and all(_is_right(name, value) for name, value in act.items())
-    if words is not None:  # it tells of an erasure
-        known = act.keys() <= {"replaces", *ALONE}
-        return known and len(act) == 1 and _is_right(*act.popitem())
-    return len(act) == 1 and act.keys() <= {*ALONE} and _is_right(*act.popitem())
+        known = {"about", "replaces"}
+    elif words is not None:  # it tells of an erasure
+        known = {"about", "replaces", *ALONE}
+    else:
+        known = {*ALONE}
+    if not act.keys() <= known or len(done_to_others(act)) > 1:
+        return False
+    return all(_is_right(name, value) for name, value in act.items())
 
 
 def _is_right(name, value):

@@ -2,24 +2,25 @@
 
 A tombstone is an entry without vector that has the place of an erased one as text. It repeats what
 that one did to others, see ``ocrrlib.memory.acts``, so that an erasure changes no other entry's
-meaning.
+meaning, and notes the reason, if one is given. A proof of it shows that the entry was erased.
 """
 
 from collections.abc import Iterable
 
 from ocrrlib.files import InputError
-from ocrrlib.memory.acts import act_text, done_to_others, read_act
+from ocrrlib.memory.acts import act_text, checked_about, done_to_others, read_act
 from ocrrlib.memory.history import Entry, composed, entry_of, matches
 from ocrrlib.memory.ledger import StoredLedger
 from ocrrlib.memory.rows import Content, Row
 
 
-def forget(ledger: StoredLedger, places: list[int], by: str) -> list[int]:
+def forget(ledger: StoredLedger, places: list[int], by: str, reason: str) -> list[int]:
     """Erase entries with a label by their places, and tell so by an author: all, or none.
 
     Returns the places of those that were not erased before. Raises ``InputError`` if one of them
-    has no label, or if all were erased before.
+    has no label, if all were erased before, or if the reason cannot be kept.
     """
+    note = _note(reason)
 
     def tombstones():
         left = []
@@ -30,7 +31,7 @@ def forget(ledger: StoredLedger, places: list[int], by: str) -> list[int]:
             if not entry["x"]:
                 what = "is an act, to be undone" if "act" in entry else "tells of an erasure"
                 raise InputError(f"entry {place} {what}: there is nothing to erase")
-            left.append(_tombstone(entry["place"], entry.get("act"), by))
+            left.append(_tombstone(entry["place"], entry.get("act"), by, note))
         return left
 
     erased = ledger.erase(tombstones)
@@ -41,16 +42,20 @@ def forget(ledger: StoredLedger, places: list[int], by: str) -> list[int]:
     return erased
 
 
-def forget_all(ledger: StoredLedger, author: str | None, like: str | None, by: str) -> list[int]:
+def forget_all(
+    ledger: StoredLedger, author: str | None, like: str | None, by: str, reason: str
+) -> list[int]:
     """Erase all entries by an author, with a part of their text, or both; return their places."""
     _check_selects(author, like)
+    note = _note(reason)
     if author is not None and composed(author) == composed(by):
         raise InputError(
             f"erased_by is {by!r}, too, and stays in the entries that tell of it: name a role"
         )
 
     def tombstones():
-        return [_tombstone(row.place, row.act, by) for row in _chosen(ledger.scan(), author, like)]
+        chosen = _chosen(ledger.scan(), author, like)
+        return [_tombstone(row.place, row.act, by, note) for row in chosen]
 
     return ledger.erase(tombstones)
 
@@ -88,8 +93,16 @@ def _chosen(rows: Iterable[Row], author, like):
             yield row
 
 
-def _tombstone(place, act, by):
-    return Content("", by, str(place), b"", act_text(done_to_others(read_act(act))))
+def _note(reason):
+    """What tombstones say about themselves."""
+    try:
+        return checked_about({"reason": reason} if reason else None)
+    except InputError as error:
+        raise InputError("the reason cannot be kept: give a short text") from error
+
+
+def _tombstone(place, act, by, note):
+    return Content("", by, str(place), b"", act_text(note | done_to_others(read_act(act))))
 
 
 def _named(places):

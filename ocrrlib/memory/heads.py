@@ -12,8 +12,7 @@ A head is a signed note. Its text, which is what keys sign, and its signature li
 ML-DSA-44 does not sign the extension line: a head that such a key is the first to sign has none,
 because the signature has a time of its own (c2sp.org/tlog-checkpoint: "which SHOULD be empty").
 
-An origin is one line of printable words, so that a head survives editors and mail. Older files may
-have another one, and older heads of these say it as it is.
+An origin is one line of printable words, so that a head survives editors and mail.
 
 Chain and tree prove nothing about a cut tail or a complete rewrite without a head that was kept
 elsewhere.
@@ -27,11 +26,10 @@ from typing import NamedTuple, Self
 from ocrrlib.files import InputError
 from ocrrlib.memory.keys import ML_DSA_44, Key
 from ocrrlib.memory.notes import from_base64, is_signed, signature_line, to_base64
-from ocrrlib.memory.quorum import Quorum
 from ocrrlib.memory.texts import one_line, plain
 
 _TEXT = re.compile(
-    r"(?P<line>.+)\n"
+    r"(?P<origin>.+)\n"
     r"[ \t]*(?P<size>0|[1-9][0-9]{0,18})\n"
     r"[ \t]*(?P<root>[A-Za-z0-9+/]{43}=)"
     r"(\n[ \t]*time (?P<time>\S+))?"
@@ -47,7 +45,6 @@ class Head(NamedTuple):
     root: bytes
     time: str  # empty without that line
     signatures: tuple[str, ...] = ()  # lines
-    line: str = ""  # the first one, if it is not the origin as ``one_line`` gives it
 
     @classmethod
     def read(cls, text: "str | Head") -> "Head":
@@ -60,21 +57,19 @@ class Head(NamedTuple):
                 "no head: give the text of one, with its lines of origin, size, root, time "
                 "and signatures"
             )
-        line = found["line"]
         signatures = [line.strip() for line in (found["signatures"] or "").split("\n")[1:]]
-        head = cls(
-            one_line(line),
+        return cls(
+            one_line(found["origin"]),
             int(found["size"]),
             from_base64(found["root"]),
             found["time"] or "",
             tuple(signatures),
         )
-        return head if line == head.origin else head._replace(line=line)
 
     @property
     def body(self) -> str:
         """The text that is signed."""
-        lines = [self.line or self.origin, str(self.size), to_base64(self.root)]
+        lines = [self.origin, str(self.size), to_base64(self.root)]
         if self.time:
             lines.append(f"time {self.time}")
         return "\n".join(lines) + "\n"
@@ -95,29 +90,18 @@ class Head(NamedTuple):
         line = signature_line(head.body, key, now)
         return head._replace(signatures=(*head.signatures, line))
 
-    def check(self, keys: Iterable[Key | Quorum]):
-        """Raise ``InputError`` unless every one of the keys, or a quorum, has signed this head."""
-        rules = tuple(keys)
-        if not all(isinstance(rule, (Key, Quorum)) for rule in rules):
+    def check(self, keys: Iterable[Key]):
+        """Raise ``InputError`` unless every one of the keys has signed this head."""
+        keys = tuple(keys)
+        if not all(isinstance(key, Key) for key in keys):
             raise InputError("not all keys are keys: give a list of what Key.read returns")
-        signers: set[Key] = set()
-        for rule in rules:
-            known = rule.keys if isinstance(rule, Quorum) else [rule]
-            signers.update(key for key in known if self._is_signed(key))
-        for rule in rules:
-            if isinstance(rule, Quorum):
-                rule.check(self.origin, signers)
-            elif rule not in signers:
+        for key in keys:
+            if not is_signed(self.body, self.signatures, key):
                 raise InputError(
-                    f"the head of {self.origin} is not signed by {rule.name}: do not trust it"
+                    f"the head of {self.origin} is not signed by {key.name}: do not trust it"
                 )
-        if self.time and signers and all(key.kind == ML_DSA_44 for key in signers):
+        if self.time and keys and all(key.kind == ML_DSA_44 for key in keys):
             raise InputError(
                 f"the time of the head of {self.origin} is not signed by any of these keys: give "
                 "the Ed25519 key that signed it, too"
             )
-
-    def _is_signed(self, key):
-        # Blanks in the first line are the writer's, or somebody added them.
-        bodies = {self.body, self._replace(line="").body}
-        return any(is_signed(body, self.signatures, key) for body in bodies)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from ocrrlib.memory.acts import ALONE, read_act
+from ocrrlib.memory.acts import ALONE, act_text, done_to_others, read_act
 from ocrrlib.memory.meaning import Meaning, acts_of
 from ocrrlib.memory.rows import Row
 
@@ -154,9 +154,10 @@ def _with_erased_acts(rows):
     """Rows with the acts that were erased where they stood, not where that is told."""
     rows = [*rows]
     for row in rows:
-        if not row.x and row.text is not None and read_act(row.act).keys() & {*ALONE}:
+        act = done_to_others(read_act(row.act))
+        if not row.x and row.text is not None and act.keys() & {*ALONE}:
             place = int(row.text)
-            rows[place] = rows[place]._replace(act=row.act)
+            rows[place] = rows[place]._replace(act=act_text(act))
             rows[row.place] = row._replace(act=None)
     return rows
 

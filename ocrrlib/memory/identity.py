@@ -1,7 +1,6 @@
 """What tells an encoder from another one of its name: the vectors of a few probe texts."""
 
 import base64
-from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -71,7 +70,8 @@ class TextEncoder:
         """Rows of ``PROBES``; asked for in two orders and one by one, they have to be the same."""
         rows = self._unit_rows(PROBES)
         in_reverse = self._unit_rows(PROBES[::-1])[::-1]
-        one_by_one = all(self.gives([text], rows[[i]]) for i, text in enumerate(PROBES))
+        alone = [self._unit_rows([text]) for text in PROBES]
+        one_by_one = all(_agree(rows[[i]], row) for i, row in enumerate(alone))
         if not one_by_one or not _agree(rows, in_reverse):
             raise InputError(
                 "the encoder gives a text other vectors each time, or in another order or batch: "
@@ -86,10 +86,6 @@ class TextEncoder:
         on anything but that text.
         """
         return _agree(read_probe(probe), self._probe_rows)
-
-    def gives(self, texts: Sequence[str], X: np.ndarray) -> bool:
-        """Whether this encoder gives texts (n,) the vectors X (n, d)."""
-        return not len(texts) or _agree(X, self._unit_rows(texts))
 
     def _unit_rows(self, texts):
         """Unit rows (n, d) float16; zero where the encoder knows nothing of a text."""

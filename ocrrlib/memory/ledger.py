@@ -12,7 +12,6 @@ from typing import Protocol
 
 from ocrrlib.chain import Fault, file_genesis, verify_entry
 from ocrrlib.files import InputError
-from ocrrlib.memory.damage import diagnose
 from ocrrlib.memory.heads import Head
 from ocrrlib.memory.keys import Key
 from ocrrlib.memory.proofs import proof_text
@@ -276,11 +275,6 @@ class StoredLedger(AbstractContextManager):
             path = self._tree.consistency_proof(old.size, newest.size)
         return request(old.size, path, newest)
 
-    def consistency(self, old: int, size: int) -> list[bytes]:
-        """Return the proof that the first ``size`` entries extend the first ``old`` ones."""
-        with self._locked():
-            return self._tree.consistency_proof(old, size)
-
     def known_size(self, head: Head | str) -> int:
         """Return the size of a head; ``InputError`` unless the file extends it."""
         with self._locked():
@@ -366,11 +360,8 @@ class StoredLedger(AbstractContextManager):
         """Raise ``Broken`` unless the rows follow those known."""
         previous = self._newest
         for place, row in enumerate(rows, len(self._tree)):
-            whole = is_whole(row)
-            if not whole or not verify_entry(row.link, place, previous):
-                links = self.store.links()
-                fault = diagnose(row.link, place, whole, self._genesis, links)
-                raise Broken(self.store, fault)
+            if not is_whole(row) or not verify_entry(row.link, place, previous):
+                raise Broken(self.store, Fault(place, "changed"))
             if row.salt is None:
                 self._erased.add(place)
             elif not row.x and row.text is not None:

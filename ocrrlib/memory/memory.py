@@ -1,8 +1,10 @@
-"""A correction memory for applications: it learns, answers, is corrected and forgets."""
+"""A correction memory for applications: it learns, answers, is corrected and forgets.
+
+How it answers and lists is in ``ocrrlib.memory.past``, for earlier heads as well.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from datetime import datetime
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -12,23 +14,20 @@ import numpy as np
 
 from ocrrlib.chain import Fault
 from ocrrlib.files import InputError
-from ocrrlib.memory import changes, erasure, receipts
+from ocrrlib.memory import changes, erasure
 from ocrrlib.memory.acts import act_text
-from ocrrlib.memory.answers import Answer, Answering
+from ocrrlib.memory.answers import Answering
 from ocrrlib.memory.encoding import LedgerEncoder
 from ocrrlib.memory.export import export, to_table
 from ocrrlib.memory.heads import Head
-from ocrrlib.memory.history import Entry, History, counting, history, listed
+from ocrrlib.memory.history import Entry, counting
 from ocrrlib.memory.identity import TextEncoder
 from ocrrlib.memory.inputs import (
-    is_single,
     labels_of,
     notes_of,
     number_of,
     place_of,
     places_of,
-    selection_of,
-    share_of,
     short_enough,
     some_texts_and_vectors,
     texts_and_vectors,
@@ -38,9 +37,7 @@ from ocrrlib.memory.keys import Key
 from ocrrlib.memory.ledger import StoredLedger
 from ocrrlib.memory.location import located
 from ocrrlib.memory.past import Past
-from ocrrlib.memory.quorum import Quorum
 from ocrrlib.memory.readers import check_search
-from ocrrlib.memory.receipts import Receipt
 from ocrrlib.memory.remote_vectors import RemoteVectors
 from ocrrlib.memory.review import (
     Change,
@@ -61,7 +58,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class CorrectionMemory(AbstractContextManager):
+class CorrectionMemory(Past, AbstractContextManager):
     """Texts or vectors with labels in a ledger, and a system that answers from them.
 
     Any thread may call the methods; what they wrote is on disk when they return. ``len`` counts all
@@ -86,11 +83,8 @@ class CorrectionMemory(AbstractContextManager):
         encoder: LedgerEncoder,
         answering: Answering,
     ):
+        super().__init__(None, ledger, vectors, encoder, answering)
         self._location = location
-        self._ledger = ledger
-        self._vectors = vectors
-        self._encoder = encoder
-        self._answering = answering
 
     @classmethod
     def open(
@@ -148,14 +142,11 @@ class CorrectionMemory(AbstractContextManager):
             if search is not None:
                 vectors = RemoteVectors(store.where, store.source(ef_search), ef_search)
             ledger = StoredLedger(store, vectors)
-            known = LedgerEncoder(given, ledger, vectors)
+            known = LedgerEncoder(given, ledger)
             if given is not None:
                 known.check()
             on_failure.pop_all()
         return cls(location, ledger, vectors, known, answering)
-
-    def __len__(self) -> int:
-        return len(self._ledger)
 
     def __exit__(self, *_):
         self.close()
@@ -183,12 +174,6 @@ class CorrectionMemory(AbstractContextManager):
     def unreached(self) -> str:
         """Where ``forget`` does not reach, beside copies; empty for a file."""
         return self._ledger.store.unreached
-
-    @property
-    def labels(self) -> list[str]:
-        """All labels that count, oldest first; a class id in ``counted`` is a position here."""
-        with self._ledger.snapshot():
-            return list(self._vectors.counted.labels)
 
     @property
     def counted(self) -> Entries:
@@ -277,32 +262,6 @@ class CorrectionMemory(AbstractContextManager):
 
         return self._ledger.write(contents)
 
-    def predict(
-        self, query: str | np.ndarray | Iterable, at_least: float | None = None
-    ) -> Answer | list[Answer]:
-        """Answer a text or vector (d,), or each of texts (m,) or vectors (m, d) in a list.
-
-        With ``at_least``, only what is so sure that this share of such answers is right; others
-        have no label, and a reason. Raises ``InputError`` if no entry counts, a row is no text, a
-        vector has another length, or ``at_least`` is no share.
-        """
-        single = is_single(query)
-        X = self._encoder.unit_rows(*texts_and_vectors([query] if single else query))
-        at_least = share_of(at_least)
-        with self._asked(X) as counted:
-            answers = self._answering.answers(X, counted, self._ledger.entry, at_least)
-        return answers[0] if single else answers
-
-    @contextmanager
-    def _asked(self, X):
-        """What counts, while rows X (m, d) are asked."""
-        with self._ledger.snapshot():
-            counted = self._vectors.counted
-            if not counted.written:
-                raise InputError(f"{self.path} has no entry that counts: learn first")
-            self._vectors.admit(0, X.shape[1])
-            yield counted
-
     def review(
         self,
         texts: Iterable[str | np.ndarray] | np.ndarray,
@@ -388,8 +347,8 @@ class CorrectionMemory(AbstractContextManager):
         Raises ``InputError`` if the file does not extend the head.
         """
         size = self._ledger.known_size(head)
-        reader = self._answering.name
-        return Past(size, self._ledger, self._vectors, self._encoder.unit_rows, reader)
+        answering = Answering(self._answering.name)
+        return Past(size, self._ledger, self._vectors, self._encoder, answering)
 
     # Entries that change what others mean, see ``ocrrlib.memory.meaning``
 
@@ -439,28 +398,6 @@ class CorrectionMemory(AbstractContextManager):
 
         return self._ledger.write(contents)[0]
 
-    def entries(
-        self,
-        label: str | float | None = None,
-        by: str | None = None,
-        since: datetime | str | None = None,
-        like: str | None = None,
-    ) -> list[Entry]:
-        """List the entries that count: of a label, an author, since a time, with a part of a text.
-
-        Labels are those that entries count as. The part may be in a word of ``about``, and in any
-        case; times are in UTC unless they say otherwise.
-        """
-        return listed(self._ledger.rows(), *selection_of(label, by, since, like))
-
-    def history(self, place: int) -> History:
-        """Tell what became of an entry: what it counts as, and what happened to it, in order.
-
-        Raises ``InputError`` if there is no such entry.
-        """
-        self._ledger.entry(place_of(place))  # refuses what is not there
-        return history(self._ledger.rows(), place_of(place))
-
     def written(self, lost: Unknown) -> range | None:
         """Return the places of entries of which it was not known whether they were written.
 
@@ -476,17 +413,23 @@ class CorrectionMemory(AbstractContextManager):
 
     # What the ledger does
 
-    def forget(self, places: int | Iterable[int], by: str = "") -> list[int]:
+    def forget(self, places: int | Iterable[int], by: str = "", reason: str = "") -> list[int]:
         """Erase text, label, author and vector of an entry, or of several: all, or none.
 
-        A tombstone for each says so; ``by`` is who erases. Hashes and all other proofs still hold.
+        A tombstone for each says so, see ``told_by``; ``by`` is who erases, and the ``reason``, of
+        at most 4,096 bytes, stays, too: name nobody there. Hashes and all other proofs still hold.
         Returns the places, without those erased before. Raises ``InputError`` if there is nothing
         to erase, or if the pages with the old content stay in the log because others read them.
         """
-        return erasure.forget(self._ledger, places_of(places), str(by))
+        return erasure.forget(self._ledger, places_of(places), str(by), str(reason))
 
     def forget_all(
-        self, *, author: str | None = None, like: str | None = None, erased_by: str = ""
+        self,
+        *,
+        author: str | None = None,
+        like: str | None = None,
+        erased_by: str = "",
+        reason: str = "",
     ) -> list[int]:
         """Erase all entries by an author, or with a part of their text: all, or none.
 
@@ -496,7 +439,8 @@ class CorrectionMemory(AbstractContextManager):
         is given or one is empty, the author is who erases, or as ``forget`` does if others read the
         log.
         """
-        return erasure.forget_all(self._ledger, word_of(author), word_of(like), str(erased_by))
+        author = word_of(author)
+        return erasure.forget_all(self._ledger, author, word_of(like), str(erased_by), str(reason))
 
     def would_forget(self, *, author: str | None = None, like: str | None = None) -> list[Entry]:
         """List what ``forget_all`` would erase, under the labels that were written.
@@ -505,22 +449,19 @@ class CorrectionMemory(AbstractContextManager):
         """
         return erasure.would_forget(self._ledger, word_of(author), word_of(like))
 
-    def receipt(
-        self, places: int | Iterable[int], reason: str = "", key: Key | None = None
-    ) -> Receipt:
-        """Tell when and by whom entries were erased, and nothing of what they held.
+    def told_by(self, place: int) -> int | None:
+        """Return the place of the tombstone of an erased entry; None if it was not erased.
 
-        ``reason`` is kept in it: name nobody there. A ``key`` signs. Raises ``InputError`` if one
-        was not erased, or they were erased by several.
+        A proof of the tombstone, by ``prove_entry``, shows which entry was erased, when, by whom
+        and why, and nothing of what it held.
         """
-        made = receipts.receipt(self._ledger, places_of(places), str(reason))
-        return made if key is None else made.signed(key)
+        return self._ledger.told_by(place_of(place))
 
     def entry(self, place: int) -> dict:
         """Return the fields of an entry, bytes in hexadecimal digits, without those erased."""
         return self._ledger.entry(place_of(place))
 
-    def verify(self, *heads: Head | str, keys: Iterable[Key | Quorum] = ()) -> Fault | None:
+    def verify(self, *heads: Head | str, keys: Iterable[Key] = ()) -> Fault | None:
         """Verify the memory from its first entry on, as ``ocrrlib.memory.verify`` does."""
         return verify(self._location, *heads, keys=keys)
 

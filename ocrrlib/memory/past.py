@@ -1,12 +1,14 @@
-"""A correction memory as it was under an earlier head."""
+"""What a correction memory answers and lists, as of now or of an earlier head."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 
 import numpy as np
 
 from ocrrlib.files import InputError
 from ocrrlib.memory.answers import Answer, Answering
+from ocrrlib.memory.encoding import LedgerEncoder
 from ocrrlib.memory.history import Entry, History, history, listed
 from ocrrlib.memory.inputs import (
     is_single,
@@ -20,50 +22,49 @@ from ocrrlib.memory.vectors import Counted, Vectors
 
 
 class Past:
-    """The first ``size`` entries of a memory: the same answers as then, bit for bit.
+    """The first ``size`` entries of a memory, or with None all of them as of now.
 
-    What was erased since is missing. It can be asked while the memory is open.
+    The same answers as then, bit for bit; what was erased since is missing. It can be asked while
+    the memory is open.
     """
 
     def __init__(
         self,
-        size: int,
+        size: int | None,
         ledger: StoredLedger,
         vectors: Vectors,
-        unit_rows: Callable[[list, np.ndarray | None], np.ndarray],
-        reader: str,
+        encoder: LedgerEncoder,
+        answering: Answering,
     ):
         self._size = size
         self._ledger = ledger
         self._vectors = vectors
-        self._unit_rows = unit_rows
-        self._answering = Answering(reader)
+        self._encoder = encoder
+        self._answering = answering
         self._held: Counted | None = None  # of which it was counted: another one after an erasure
 
     def __len__(self) -> int:
-        return self._size
+        return len(self._ledger) if self._size is None else self._size
 
     @property
     def labels(self) -> list[str]:
-        """All labels that counted then, oldest first."""
+        """All labels that count, oldest first; a class id in ``counted`` is a position here."""
         with self._ledger.snapshot():
             return list(self._current().labels)
 
     def predict(
         self, query: str | np.ndarray | Iterable, at_least: float | None = None
     ) -> Answer | list[Answer]:
-        """Answer as ``CorrectionMemory.predict`` did then; raises as that does."""
+        """Answer a text or vector (d,), or each of texts (m,) or vectors (m, d) in a list.
+
+        With ``at_least``, only what is so sure that this share of such answers is right; others
+        have no label, and a reason. Raises ``InputError`` if no entry counts, a row is no text, a
+        vector has another length, or ``at_least`` is no share.
+        """
         single = is_single(query)
-        X = self._unit_rows(*texts_and_vectors([query] if single else query))
+        X = self._encoder.unit_rows(*texts_and_vectors([query] if single else query))
         at_least = share_of(at_least)
-        with self._ledger.snapshot():
-            counted = self._current()
-            if not counted.written:
-                raise InputError(
-                    f"{self._ledger.where} had no entry that counts, of those not erased since: "
-                    "take a later head"
-                )
-            self._vectors.admit(0, X.shape[1])
+        with self._asked(X) as counted:
             answers = self._answering.answers(X, counted, self._ledger.entry, at_least)
         return answers[0] if single else answers
 
@@ -74,18 +75,45 @@ class Past:
         since: datetime | str | None = None,
         like: str | None = None,
     ) -> list[Entry]:
-        """List the entries that counted then, as ``CorrectionMemory.entries`` does."""
+        """List the entries that count: of a label, an author, since a time, with a part of a text.
+
+        Labels are those that entries count as. The part may be in a word of ``about``, and in any
+        case; times are in UTC unless they say otherwise.
+        """
         selection = selection_of(label, by, since, like)
         return listed(self._ledger.rows(), *selection, self._size)
 
     def history(self, place: int) -> History:
-        """What had become of an entry by then; raises ``InputError`` if there was none."""
+        """Tell what became of an entry: what it counts as, and what happened to it, in order.
+
+        Raises ``InputError`` if there is no such entry.
+        """
         place = place_of(place)
-        if not 0 <= place < self._size:
+        self._ledger.entry(place)  # refuses what is not there
+        if self._size is not None and place >= self._size:
             raise InputError(f"there was no entry {place} then: take a later head")
         return history(self._ledger.rows(), place, self._size)
 
-    def _current(self):
+    @contextmanager
+    def _asked(self, X: np.ndarray) -> Iterator[Counted]:
+        """What counts, while rows X (m, d) are asked."""
+        with self._ledger.snapshot():
+            counted = self._current()
+            if not counted.written:
+                where = self._ledger.where
+                if self._size is None:
+                    raise InputError(f"{where} has no entry that counts: learn first")
+                raise InputError(
+                    f"{where} had no entry that counts, of those not erased since: "
+                    "take a later head"
+                )
+            self._vectors.admit(0, X.shape[1])
+            yield counted
+
+    def _current(self) -> Counted:
+        """What counts, within a snapshot."""
+        if self._size is None:
+            return self._vectors.counted
         if self._held is not self._vectors.held:
             self._held = self._vectors.held
             self._counted = self._vectors.as_of(self._size)

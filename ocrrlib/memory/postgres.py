@@ -245,9 +245,6 @@ class PostgresStore:
             if len(found) < BLOCK:
                 return
 
-    def links(self) -> list[tuple[bytes, bytes]]:
-        return self._ask(self._link.statements.links)
-
     def insert(self, rows: list[Row]):
         if any("\0" in (row.text or "") for row in rows):
             raise InputError("a text has a zero byte, which PostgreSQL cannot hold: drop it")

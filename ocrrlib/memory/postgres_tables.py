@@ -130,7 +130,6 @@ class Statements:
             "SELECT {shown} FROM {schema}.entries WHERE place >= %s ORDER BY place LIMIT %s"
         )
         self.drop_index = of("DROP INDEX CONCURRENTLY IF EXISTS {schema}.nearest")
-        self.links = of("SELECT previous, hash FROM {schema}.entries ORDER BY place")
         self.insert = of(
             "INSERT INTO {schema}.entries ({fields}) VALUES "
             "(%b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b)"

@@ -20,7 +20,6 @@ from ocrrlib.files import InputError
 from ocrrlib.memory.heads import Head
 from ocrrlib.memory.keys import Key
 from ocrrlib.memory.notes import from_base64, to_base64
-from ocrrlib.memory.quorum import Quorum
 from ocrrlib.memory.rows import Row, is_whole
 from ocrrlib.memory.texts import plain
 from ocrrlib.memory.tree import root_from_inclusion_proof
@@ -44,12 +43,12 @@ def is_proof(start: str) -> bool:
     return plain(start).lstrip().startswith(PROOF)
 
 
-def proven(text: str, keys: Iterable[Key | Quorum] = ()) -> tuple[dict, Head]:
+def proven(text: str, keys: Iterable[Key] = ()) -> tuple[dict, Head]:
     """Verify a proof: the fields of the entry, and the head under which it is.
 
     Without content, the entry was erased, or whoever handed the proof on left it out. Raises
-    ``InputError`` that names the fault if the proof does not hold, or if not every one of the keys,
-    or a quorum, has signed the head.
+    ``InputError`` that names the fault if the proof does not hold, or if not every one of the keys
+    has signed the head.
     """
     text, _, note = plain(text).lstrip().partition("\n\n")
     lines = [line.strip() for line in text.split("\n")]

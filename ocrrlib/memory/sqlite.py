@@ -194,9 +194,6 @@ class SQLiteStore:
     def _fields(self):
         return FIELDS if self._acts else FIELDS_BEFORE
 
-    def links(self) -> list[tuple[bytes, bytes]]:
-        return self._base.execute("SELECT previous, hash FROM entries ORDER BY place").fetchall()
-
     def insert(self, rows: list[Row]):
         acts = self._acts
         if not acts and any(row.act for row in rows):

@@ -30,7 +30,7 @@ class About(NamedTuple):
     text: str
     origin: str
     encoder: str | None
-    probe: str | None
+    probe: str  # empty without encoder
 
 
 def new_about(name: str, encoder: Callable[[], tuple[str, str]] | None) -> str:
@@ -47,14 +47,12 @@ def read_about(rows: list[tuple]) -> About | None:
     """Read what a ledger says about itself from its rows; None if it is of another version."""
     try:
         ((about,),) = rows
-        version, origin, encoder, *rest = json.loads(about)
-        origin = one_line(origin)  # older files may have another one
-        (probe,) = rest or [None]  # those for vectors have none, nor have those of earlier releases
+        version, origin, *described = json.loads(about)
+        encoder, probe = (None, "") if described == [None] else described
+        is_known = version == FORMAT and isinstance(about, str) and origin == one_line(origin)
     except (ValueError, TypeError, RecursionError):
         return None
-    if version != FORMAT or not isinstance(about, str):
-        return None
-    return About(about, origin, encoder, probe)
+    return About(about, origin, encoder, probe) if is_known else None
 
 
 class Store(Protocol):
@@ -153,10 +151,6 @@ class Store(Protocol):
 
     def blocks(self, first: int | None = None) -> Iterator[list[Row]]:
         """Read entries in their order, from a place on or all there are, of one state of it."""
-        ...
-
-    def links(self) -> list[tuple[bytes, bytes]]:
-        """Return the hash before, and the hash, of each entry, in their order."""
         ...
 
     def insert(self, rows: list[Row]) -> None:

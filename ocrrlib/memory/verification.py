@@ -9,7 +9,6 @@ from ocrrlib.memory.heads import Head
 from ocrrlib.memory.keys import Key
 from ocrrlib.memory.ledger import Broken, StoredLedger
 from ocrrlib.memory.location import located
-from ocrrlib.memory.quorum import Quorum
 from ocrrlib.memory.store import Location
 
 ATTEMPTS = 10  # to verify a file that changes meanwhile
@@ -18,7 +17,7 @@ ATTEMPTS = 10  # to verify a file that changes meanwhile
 def verify(
     path: str | PathLike | Location,
     *heads: Head | str,
-    keys: Iterable[Key | Quorum] = (),
+    keys: Iterable[Key] = (),
     name: str | None = None,
 ) -> Fault | None:
     """Verify a memory from its first entry on: the first ``Fault``, or None if there is none.
@@ -26,8 +25,8 @@ def verify(
     ``path`` and ``name`` are as in ``CorrectionMemory.open``. ``heads`` are heads of the memory
     that were kept elsewhere; without one a cut tail or a complete rewrite goes unnoticed. A rewrite
     begins behind the newest head that still fits. The memory may be in use, or where nobody can
-    write; nothing is written. Raises ``InputError`` if it cannot be used, or not all ``keys``, or a
-    quorum among them, signed all heads.
+    write; nothing is written. Raises ``InputError`` if it cannot be used, or not all ``keys``
+    signed all heads.
     """
     keys = tuple(keys)
     known = sorted((Head.read(head) for head in heads), key=lambda head: head.size)

@@ -30,7 +30,6 @@ from ocrrlib.memory import store
 from ocrrlib.memory.heads import Head
 from ocrrlib.memory.keys import Key
 from ocrrlib.memory.notes import from_base64, to_base64
-from ocrrlib.memory.quorum import Quorum
 from ocrrlib.memory.texts import plain, read_file
 from ocrrlib.memory.tree import HASH, verify_consistency
 
@@ -43,20 +42,18 @@ def request(old: int, path: list[bytes], head: Head | str) -> str:
     return "\n".join([*lines, "", str(head)])
 
 
-def witness(
-    text: str, state: str | PathLike, key: Key, keys: Iterable[Key | Quorum] = ()
-) -> Head | Fault:
+def witness(text: str, state: str | PathLike, key: Key, keys: Iterable[Key] = ()) -> Head | Fault:
     """Cosign a head that extends the last one seen, which the file ``state`` holds, and note it.
 
     Without that file the head is the first one seen. Threads and processes with one state take
     turns. Returns the head with a cosignature by ``key``, or a ``Fault`` if it contradicts the last
     one: it has the same size and another root. Raises ``InputError`` if the proof does not fit,
     which may be damage, if the request starts from another head than the last one, is about another
-    ledger, or is not signed by ``keys`` or a quorum, if ``key`` is a verifier's or cannot sign such
-    a head, or if the state cannot be read or written.
+    ledger, or is not signed by all ``keys``, if ``key`` is a verifier's or cannot sign such a head,
+    or if the state cannot be read or written.
     """
     text, _, note = plain(text).lstrip().partition("\n\n")
-    head = Head.read(note)._replace(line="")  # what mail did to its origin is not signed
+    head = Head.read(note)
     head.check(keys)
     head.signed(key)  # refuses a key that cannot sign before the state changes
     with _locked(Path(state)) as file:
