@@ -61,7 +61,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("separator, suffix", [(",", "csv"), ("\t", "tsv"), (";", "csv")])
+@pytest.mark.parametrize("separator, suffix", [(",", "csv"), ("\t", "tsv")])
 @pytest.mark.parametrize("places, row", FAULTS.values(), ids=FAULTS)
 def test_a_quoting_fault_names_the_row_where_it_starts(places, row, separator, suffix, tmp_path):
     text = quoted(separator, places)
@@ -211,8 +211,7 @@ def test_the_first_sheet_of_a_workbook_is_read(tmp_path):
     with pd.ExcelWriter(path) as book:
         TABLE.assign(label=[1.0, 2.0] * 100).to_excel(book, sheet_name="one", index=False)
         TABLE.to_excel(book, sheet_name="two", index=False)
-    with pytest.warns(UserWarning, match="first of 2 sheets"):
-        assert [label for _, label in read(path)] == ["1", "2"] * 100
+    assert [label for _, label in read(path)] == ["1", "2"] * 100
 
 
 @pytest.mark.parametrize(
