@@ -149,6 +149,13 @@ def test_a_given_split_names_rows_on_both_sides_and_unknown_words(tmp_path):
 CSV = "text,label\n"
 
 
+def saved(**arrays):
+    """Bytes of an .npz file."""
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
 @pytest.mark.parametrize(
     "name, content, clue",
     [
@@ -158,6 +165,7 @@ CSV = "text,label\n"
         ("a.jsonl", "[1", "cannot be read"),
         ("a.parquet", b"PAR1 broken PAR1", "cannot be read"),
         ("a.npz", CSV + "a,b\n", "no .npz file of arrays: save these by np.savez"),
+        ("a.npz", saved(y=np.array(["a", None])), "Python objects.*astype"),
         ("a.sqlite", b"", "export its texts by `ocrr memory export .*a.sqlite a.jsonl`"),
     ],
 )
@@ -181,6 +189,13 @@ Y = np.array(list("abababab"))
         ({"X": X.astype(str), "y": Y}, {}, "do not fit"),
         ({"X": X}, {}, "array 'y'"),
         ({"X_train": X, "y_train": Y, "X_test": X[:, :2], "y_test": Y}, {}, "dimension"),
+        ({"X": X, "y": Y}, dict(label="z"), "no label 'z'"),
+        ({"X": X, "y": Y}, dict(sep=";"), "no sep"),
+        (
+            {"X_train": X, "y_train": Y, "X_test": -X, "y_test": Y},
+            dict(split="part"),
+            "leave out --split",
+        ),
         (TABLE, dict(test_share=1.0), "test_share"),
         (TABLE, dict(test_share=None), "test_share"),
         (TABLE.assign(part="train"), dict(split="part"), "one kind only: give both"),
@@ -229,23 +244,6 @@ def test_vectors_of_one_direction_are_one_row():
     lengths = np.arange(1, 41)[:, None]
     with pytest.raises(InputError, match="two different rows of each class"):
         read_data({"X": lengths * POINTS[:1], "y": np.arange(40) % 2})
-
-
-@pytest.mark.parametrize(
-    "arrays, options, clue",
-    [
-        ({"X": X, "y": Y}, dict(label="z"), "no label 'z'"),
-        ({"X": X, "y": Y}, dict(sep=";"), "no sep"),
-        (
-            {"X_train": X, "y_train": Y, "X_test": -X, "y_test": Y},
-            dict(split="part"),
-            "leave out --split",
-        ),
-    ],
-)
-def test_options_about_texts_or_a_second_split_are_refused_for_vectors(arrays, options, clue):
-    with pytest.raises(InputError, match=clue):
-        read_data(arrays, **options)
 
 
 def test_the_lexical_encoder_is_fitted_on_training_texts_and_its_vectors_are_kept(
@@ -383,12 +381,6 @@ def test_tensors_that_numpy_cannot_take_are_refused_in_one_line(kind, tmp_path):
         save_tensors({"X": tensor, "y": torch.arange(8)}, tmp_path / "a.safetensors")
         with pytest.raises(InputError, match="'X' is BF16: save it as float16 or float32"):
             read(tmp_path / "a.safetensors")
-
-
-def test_labels_that_are_python_objects_are_refused(tmp_path):
-    np.savez(tmp_path / "a.npz", X=X, y=Y.astype(object))
-    with pytest.raises(InputError, match="Python objects.*astype"):
-        read(tmp_path / "a.npz")
 
 
 class Planted:
