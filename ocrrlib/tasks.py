@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import signal
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -65,13 +66,14 @@ def run_tasks(
     cache: str | Path | None = CACHE,
     progress: bool = True,
     dask: str | None = None,
-    valid: Callable[[Any], bool] = lambda result: True,
+    note: str = "",
 ) -> list:
     """``function(*task.args)`` for every task, in order; tasks of one key are done once.
 
     ``function`` gives what JSON can hold, the same whenever it is called. ``jobs`` worker processes
     do the work, or the cluster whose scheduler has the address ``dask``. A finished result is kept
-    in the folder ``cache``, if there is one, and not computed again while it is ``valid``.
+    in the folder ``cache``, if there is one, and not computed again; how many were found there is
+    said on stderr if there is a ``note`` to end this line.
 
     Raises ``InputError`` if there are too few jobs, no scheduler answers, workers are lost or a
     task raises one, and ``RuntimeError`` if a task fails otherwise. An error of a task names it;
@@ -85,10 +87,12 @@ def run_tasks(
     groups: dict[Any, dict[str, Task]] = {}
     for key, task in dict(zip(keys, tasks)).items():
         try:
-            found[key] = _kept(cache, key, valid)
+            found[key] = _kept(cache, key)
         except (OSError, TypeError, ValueError):  # missing, no cache, or damaged
             group = key if task.group is None else task.group
             groups.setdefault(group, {})[key] = task
+    if note and found:
+        print(f"{len(found)} of {len({*keys})} runs are taken {note}", file=sys.stderr)
     longest_first = sorted(groups.values(), key=_total_cost, reverse=True)
 
     client: AbstractContextManager
@@ -185,15 +189,12 @@ def _keep(cache, key, result):
     write_text(Path(cache) / key, f"{_checksum(key, text)}\n{text}")
 
 
-def _kept(cache, key, valid):
-    """A finished result; ``ValueError`` if it is not as it was written, or not ``valid``."""
+def _kept(cache, key):
+    """A finished result; ``ValueError`` if it is not as it was written."""
     checksum, _, text = (Path(cache) / key).read_text(encoding="utf-8").partition("\n")
     if checksum != _checksum(key, text):
         raise ValueError("the checksum differs")
-    result = json.loads(text)
-    if not valid(result):
-        raise ValueError("it is out of date")
-    return result
+    return json.loads(text)
 
 
 def _checksum(key, text):

@@ -41,6 +41,14 @@ def here(tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text(MINE)
 
 
+@pytest.fixture
+def letters(monkeypatch):
+    """New memories encode texts by their letters."""
+    names = {}
+    exec(MINE, names)
+    monkeypatch.setattr("ocrrlib.memory.identity.load_encoder", lambda name: names["letters"])
+
+
 def ocrr(*arguments, encoding="utf-8"):
     """Exit status, stdout and stderr of a command."""
     out = io.TextIOWrapper(io.BytesIO(), encoding)
@@ -52,20 +60,7 @@ def ocrr(*arguments, encoding="utf-8"):
 
 
 def test_run_prints_a_summary_of_each_system_and_writes_rows_of_the_leaderboard(vectors):
-    options = (
-        "--seeds",
-        "0-1",
-        "-p",
-        "random50",
-        "--held-out",
-        "2",
-        "--every",
-        "5",
-        "--out",
-        "rows",
-        "--source",
-        "A",
-    )
+    options = "--seeds 0-1 -p random50 --held-out 2 --every 5 --out rows --source A".split()
     status, out, err = ocrr("run", "ncm", "mine:Mine", "--data", vectors, *options)
     assert (status, err) == (0, "") and "BernoulliNB on vectors" in out
     wanted = evaluate("ncm", vectors, "0-1", "random50", held_out=2, every=5, progress=False)
@@ -74,18 +69,30 @@ def test_run_prints_a_summary_of_each_system_and_writes_rows_of_the_leaderboard(
         in out
     )
     row = pd.read_csv("rows/BernoulliNB.csv").to_dict("records")[0]
-    assert (row["system"], row["source"], row["held_out"], row["every"]) == (
-        "BernoulliNB",
-        "A",
-        2,
-        5,
-    )
+    assert (row["system"], row["source"]) == ("BernoulliNB", "A")
+    assert (row["held_out"], row["every"]) == (2, 5)
 
 
 def test_run_tells_the_numbers_of_classes_and_test_rows(vectors):
     out = ocrr("run", "ncm", "--data", vectors, "--held-out", 2, "--seeds", "0-1")[1]
     assert "2 of 6 classes held out; test rows: 16 novel, 32 original" in out
     assert all(f" {metric} " in out for metric in ("hm", "starts at", "lost"))
+
+
+def test_runs_of_your_own_system_are_kept_in_the_folder_of_rows_by_their_version(vectors):
+    def run(*options):
+        command = ("run", "mine:Mine", "--data", vectors, "--held-out", 2, "--out", "rows")
+        status, out, err = ocrr(*command, *options)
+        assert status == 0, err
+        return out, err
+
+    first, said = run("--seeds", "0-1")
+    assert said == ""
+    again, said = run("--seeds", "0-1")
+    assert again == first
+    assert said.startswith("2 of 2 runs are taken from rows: ") and said.count("\n") == 1
+    assert run("--seeds", "0-2")[1].startswith("2 of 3 runs ")
+    assert run("--seeds", "0-1", "--system-version", "2")[1] == ""
 
 
 @pytest.mark.parametrize(
@@ -127,6 +134,7 @@ def test_rows_of_other_runs_stay_in_the_file_of_a_system(vectors):
     assert both["policy"].tolist() == 2 * ["oracle"] + 2 * ["random50"]
     pd.testing.assert_frame_equal(both.head(2), first)
     assert len(run("--seeds", "1-2")) == 5
+    assert not pathlib.Path("rows/runs").exists()  # names of the registry have a cache
     pathlib.Path("rows/ncm.csv").write_text("something else\n")
     status, _, err = ocrr("run", "ncm", "--data", vectors, "--seeds", "0", "--out", "rows")
     assert status == 2 and "rows/ncm.csv has no rows" in err
@@ -187,10 +195,7 @@ def said(*arguments, status=0):
     return out
 
 
-def test_a_memory_learns_answers_forgets_and_proves_in_the_shell(monkeypatch):
-    names = {}
-    exec(MINE, names)
-    monkeypatch.setattr("ocrrlib.memory.identity.load_encoder", lambda name: names["letters"])
+def test_a_memory_learns_answers_forgets_and_proves_in_the_shell(letters):
     pd.DataFrame({"text": ["abc", "def", "ghi"], "label": ["one", "two", "three"]}).to_csv(
         "rows.csv", index=False
     )
@@ -223,10 +228,7 @@ def test_a_memory_learns_answers_forgets_and_proves_in_the_shell(monkeypatch):
     assert said("verify", "a.sqlite", status=1) == "a.sqlite: entry 2: changed\n"
 
 
-def test_a_memory_leaves_out_empty_rows_of_texts_or_vectors_if_told(monkeypatch):
-    names = {}
-    exec(MINE, names)
-    monkeypatch.setattr("ocrrlib.memory.identity.load_encoder", lambda name: names["letters"])
+def test_a_memory_leaves_out_empty_rows_of_texts_or_vectors_if_told(letters):
     texts = ["abc", " ", "def", "ghi"]
     labels = ["one", "two", "", "three"]
     pd.DataFrame({"text": texts, "label": labels}).to_csv("rows.csv", index=False)
@@ -239,10 +241,7 @@ def test_a_memory_leaves_out_empty_rows_of_texts_or_vectors_if_told(monkeypatch)
         assert f"{n} entries added" in said("add", memory, data, "--drop-empty")
 
 
-def test_entries_are_replaced_undone_and_renamed_in_the_shell(monkeypatch):
-    names = {}
-    exec(MINE, names)
-    monkeypatch.setattr("ocrrlib.memory.identity.load_encoder", lambda name: names["letters"])
+def test_entries_are_replaced_undone_and_renamed_in_the_shell(letters):
     said("new", "a.sqlite")
     for text, label in (("aa", "one"), ("dd", "two"), ("gg", "three")):
         said("correct", "a.sqlite", text, label, "--by", "ana")
@@ -269,10 +268,7 @@ def test_entries_are_replaced_undone_and_renamed_in_the_shell(monkeypatch):
         assert (status, out) == (2, "") and err.count("\n") == 1
 
 
-def test_answers_are_kept_back_reviewed_and_previewed_in_the_shell(monkeypatch):
-    names = {}
-    exec(MINE, names)
-    monkeypatch.setattr("ocrrlib.memory.identity.load_encoder", lambda name: names["letters"])
+def test_answers_are_kept_back_reviewed_and_previewed_in_the_shell(letters):
     said("new", "a.sqlite")
     for text, label in (("aa", "one"), ("dd", "two"), ("aa", "three")):
         said("correct", "a.sqlite", text, label)
@@ -418,10 +414,7 @@ STRANGE = ["=1+1", "'=1", " @a", "-1", "a\x1b[2Jb", r"\x1b", '\'tis, "so"', "two
 
 
 @pytest.mark.parametrize("ending", [".csv", ".JSONL", ".parquet"])
-def test_an_export_can_be_added_to_another_memory_after_an_entry_was_forgotten(ending, monkeypatch):
-    names = {}
-    exec(MINE, names)
-    monkeypatch.setattr("ocrrlib.memory.identity.load_encoder", lambda name: names["letters"])
+def test_an_export_can_be_added_to_another_memory_after_an_entry_was_forgotten(ending, letters):
     with CorrectionMemory.open("a.sqlite", "all-MiniLM-L6-v2") as memory:
         memory.learn(["a secret", *STRANGE], ["mine", *STRANGE])
         memory.forget(0)
@@ -434,10 +427,7 @@ def test_an_export_can_be_added_to_another_memory_after_an_entry_was_forgotten(e
     assert added.to_numpy().tolist() == kept.to_numpy().tolist()
 
 
-def test_texts_of_strangers_do_not_control_the_terminal(monkeypatch):
-    names = {}
-    exec(MINE, names)
-    monkeypatch.setattr("ocrrlib.memory.identity.load_encoder", lambda name: names["letters"])
+def test_texts_of_strangers_do_not_control_the_terminal(letters):
     said("new", "a.sqlite")
     said("correct", "a.sqlite", "a\x1b[2J\nb\u202e", "c\x07\x9bd")
     out = said("ask", "a.sqlite", "a")
@@ -502,5 +492,6 @@ def test_who_stops_a_run_is_told_that_it_can_go_on(monkeypatch, capsys):
         main(["run", "ncm", "--seeds", "0"])
     assert ended.value.code == 130
     assert capsys.readouterr().err.splitlines() == [
-        "stopped: what is finished is kept, and the same command goes on from there"
+        "stopped: finished runs are kept, of your own systems with --out; "
+        "the same command goes on from there"
     ]

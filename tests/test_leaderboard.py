@@ -31,7 +31,7 @@ def test_the_committed_leaderboard_is_that_of_the_committed_rows(tmp_path):
 
 
 def test_a_contributed_system_stands_in_its_cell_with_its_source(ncm, tiny, tmp_path):
-    evaluate("ncm", tiny, [0], progress=False, resume=False).to_csv(
+    evaluate("ncm", tiny, [0], progress=False).to_csv(
         tmp_path / "tiny.csv", "https://example.org/a"
     )
     (tmp_path / ".ada.csv.killed.csv").write_text("half")

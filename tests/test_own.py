@@ -1,6 +1,6 @@
 """Your own system: as published for names, as expected for others, one line per mistake."""
 
-import importlib
+import functools
 import os
 import subprocess
 import sys
@@ -34,15 +34,14 @@ from sklearn.neural_network import MLPClassifier
 
 from ocrrlib.datasets import Texts
 from ocrrlib.files import ROOT, InputError
-from ocrrlib.own import code
-from ocrrlib.own.adapters import as_system
+from ocrrlib.own.adapters import as_system, settings_of
 from ocrrlib.own.evaluate import evaluate
 from ocrrlib.policies import Policy
 from ocrrlib.scenario import make_scenario
 from ocrrlib.systems import make
 from ocrrlib.systems.base import Storage, System, TextSystem
 
-QUIET = dict(progress=False, resume=False)
+QUIET = dict(progress=False)
 SKLEARN = {
     "sgd": SGDClassifier(),
     "bernoulli": BernoulliNB(),
@@ -71,6 +70,14 @@ ALL = (
     | RIVER
     | {"own": Means(), "registry": make("ncm"), "class": Means, "lambda": lambda: Means()}
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory):
+    """An empty cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OCRR_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -120,11 +127,6 @@ def test_compared_ranks_it_beside_its_published_twin_over_shared_seeds(banking, 
     assert set(some["seeds"]) == {1}
 
 
-def test_compared_refuses_what_is_not_published(banking):
-    with pytest.raises(InputError, match="nothing is published for .*seeds 0 to 19"):
-        evaluate("ncm", banking, [0], every=300, **QUIET).compared()
-
-
 def test_against_a_published_name_takes_its_published_runs(ncm):
     rerun = evaluate("slda", "banking77", [0, 3], **QUIET)
     pd.testing.assert_frame_equal(ncm.against("slda"), ncm.against(rerun))
@@ -138,21 +140,19 @@ def test_against_a_published_name_takes_its_published_runs(ncm):
         (dict(held_out=9), "held_out 9"),
         (dict(policy=Policy("half", 0.5)), "policy half"),
         (dict(seeds=[20]), "these seeds"),
+        (dict(fewer=True), "other rows"),
     ],
 )
-def test_against_a_published_name_says_why_nothing_fits(options, clue, banking):
-    result = evaluate(**dict(system="ncm", dataset=banking, seeds=[0]) | options, **QUIET)
-    with pytest.raises(InputError, match=f"nothing is published for .*{clue}") as caught:
-        result.against("ledger_lda")
-    assert "\n" not in str(caught.value)
-
-
-def test_other_rows_under_a_published_name_are_not_compared(banking):
+def test_comparisons_with_published_runs_say_why_none_fits(options, clue, banking):
     fewer = replace(banking, X_test=banking.X_test[::4], y_test=banking.y_test[::4])
-    result = evaluate("ncm", fewer, [0], **QUIET)
-    for compare in (result.compared, lambda: result.against("slda")):
-        with pytest.raises(InputError, match="other rows"):
+    options = dict(dataset=banking, seeds=[0]) | options
+    if options.pop("fewer", False):
+        options["dataset"] = fewer
+    result = evaluate("ncm", **options, **QUIET)
+    for compare in (result.compared, lambda: result.against("ledger_lda")):
+        with pytest.raises(InputError, match=f"nothing is published for .*{clue}") as caught:
             compare()
+        assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -180,20 +180,16 @@ def never(texts):
     raise AssertionError("nothing is to be encoded")
 
 
-@pytest.mark.parametrize("kind", ["file", "frame", "published"])
+@pytest.mark.parametrize("kind", ["file", "frame", "published", "vectors"])
 def test_too_many_held_out_classes_are_refused_before_encoding(kind, tmp_path, monkeypatch):
     texts = Texts(["a", "b", "c"], [*"abc"], ["a", "b", "c"], [*"abc"])
     monkeypatch.setattr("ocrrlib.own.evaluate.load_texts", lambda name: texts)
     frame = pd.DataFrame({"text": [f"text {n}" for n in range(12)], "label": [*"abc"] * 4})
     frame.to_csv(tmp_path / "rows.csv", index=False)
-    dataset = {"file": tmp_path / "rows.csv", "frame": frame, "published": "banking77"}[kind]
+    dataset = {"file": tmp_path / "rows.csv", "frame": frame, "published": "banking77"}
+    dataset["vectors"] = {"X": np.random.default_rng(0).normal(size=(12, 3)), "y": frame["label"]}
     with pytest.raises(InputError, match="3 classes cannot be held out of 3"):
-        evaluate("ncm", dataset, [0], encoder=never, held_out=3, **QUIET)
-
-
-def test_too_many_held_out_classes_of_vectors_are_refused_in_the_same_words(tiny):
-    with pytest.raises(InputError, match="12 classes cannot be held out of 12"):
-        evaluate("ncm", tiny, [0], held_out=12, **QUIET)
+        evaluate("ncm", dataset[kind], [0], encoder=never, held_out=3, **QUIET)
 
 
 def test_against_pairs_by_seed(tiny):
@@ -515,13 +511,6 @@ def test_an_error_in_an_encoder_is_none_of_the_data(encoder):
         evaluate("ncm", frame, [0], encoder=encoder, **QUIET)
 
 
-def test_an_exit_in_a_system_is_an_error_of_it(tiny):
-    leaving = type("Leaving", (Means,), {"correct": lambda self, x, y: sys.exit(0)})
-    for given in (leaving, lambda: open("/nonexistent"), lambda: sys.exit(0)):
-        with pytest.raises(RuntimeError, match="failed"):
-            evaluate(given, tiny, [0], **QUIET)
-
-
 FOREST = forest.ARFClassifier(n_models=2, seed=1)
 
 
@@ -653,11 +642,24 @@ def test_probabilities_that_are_none_are_refused(answers, tiny):
         evaluate(odd(), tiny, [4], **QUIET)
 
 
-def test_an_error_in_a_system_names_the_seed(tiny):
-    failing = type("Failing", (Means,), {"correct": lambda self, x, y: {}["no such thing"]})
-    with pytest.raises(RuntimeError, match="Failing on tiny, seed 0.*no such thing") as caught:
+@pytest.mark.parametrize(
+    "correct, cause",
+    [
+        (lambda self, x, y: {}["no such thing"], KeyError),
+        (lambda self, x, y: sys.exit(0), SystemExit),
+    ],
+)
+def test_an_error_or_exit_in_a_system_names_the_seed(correct, cause, tiny):
+    failing = type("Failing", (Means,), {"correct": correct})
+    with pytest.raises(RuntimeError, match="Failing on tiny, seed 0") as caught:
         evaluate(failing, tiny, [0], **QUIET)
-    assert isinstance(caught.value.__cause__, KeyError)
+    assert isinstance(caught.value.__cause__, cause)
+
+
+@pytest.mark.parametrize("maker", [lambda: open("/nonexistent"), lambda: sys.exit(0)])
+def test_an_error_or_exit_in_a_function_that_makes_a_system_is_one_of_it(maker, tiny):
+    with pytest.raises(RuntimeError, match="own_system failed"):
+        evaluate(maker, tiny, [0], **QUIET)
 
 
 def test_any_number_of_jobs_gives_the_same(tiny):
@@ -671,102 +673,112 @@ def test_any_number_of_jobs_gives_the_same(tiny):
 
 MINE = """
 import os
-import sys
 import numpy as np
 
 class Mine:
-    fitted = 0
+    def __init__(self, step=1):
+        self.step = step
 
     def fit(self, X, y, classes):
-        if str(Mine.fitted) == os.environ["STOP"]:
-            os._exit(9)
-        Mine.fitted += 1
-        print("fitted", file=sys.stderr)
+        with open("fitted", "a") as file:
+            print("once", file=file)
+        with open("fitted") as file:
+            if str(len(file.readlines())) == os.environ["STOP"]:
+                os._exit(9)
         self.sums = np.eye(len(classes))[y].T @ X
 
     def predict(self, X):
         return (X @ self.sums.T).argmax(axis=1)
 
     def correct(self, x, y):
-        self.sums[y] += {step} * x
+        self.sums[y] += self.step * x
 """
 KILLED = """
 import mine, ocrrlib
-print(ocrrlib.evaluate(mine.Mine(), {path!r}, [0, 1, 2], every=5, progress=False).curve.to_csv())
+run = ocrrlib.evaluate(mine.Mine(), {path!r}, [0, 1, 2], every=5, progress=False, out="out")
+print(run.curve.to_csv())
 """
 
 
-def test_resume_after_a_kill_equals_an_uninterrupted_run_and_an_edit_starts_anew(tmp_path, vectors):
-    (tmp_path / "mine.py").write_text(MINE.format(step=1))
+def test_resume_after_a_kill_equals_an_uninterrupted_run(tmp_path, vectors):
+    (tmp_path / "mine.py").write_text(MINE)
 
-    def run(stop, cache, hash_seed="0"):
-        more = {"STOP": stop, "OCRR_CACHE_DIR": str(tmp_path / cache), "PYTHONHASHSEED": hash_seed}
-        more |= {"PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
+    def run(folder, stop=""):
+        where = tmp_path / folder
+        where.mkdir(exist_ok=True)
+        more = {"STOP": stop, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
         command = [sys.executable, "-c", KILLED.format(path=str(vectors))]
-        return subprocess.run(command, env=os.environ | more, capture_output=True, text=True)
+        kept = dict(env=os.environ | more, capture_output=True, text=True, cwd=where)
+        done = subprocess.run(command, **kept)
+        return done, (where / "fitted").read_text().count("once")
 
-    killed = run("2", "one")
-    resumed = run("", "one", "1")
-    whole = run("", "other")
-    assert killed.returncode == 9 and killed.stdout == ""
+    killed, fits = run("one", stop="3")
+    assert (killed.returncode, killed.stdout, fits) == (9, "", 3)
+    resumed, fits = run("one")
+    whole, _ = run("other")
     assert resumed.stdout == whole.stdout and resumed.stdout.count("\n") > 9
-    assert (resumed.stderr, whole.stderr) == ("fitted\n", "fitted\n" * 3)
-    (tmp_path / "mine.py").write_text(MINE.format(step=9))
-    edited = run("", "one")
-    assert edited.stderr == whole.stderr and edited.stdout != whole.stdout
+    assert (fits, whole.stderr) == (4, "")
+    assert resumed.stderr.startswith("2 of 3 runs are taken from out: a changed system wants ")
 
 
-PARTS = """
-import sys
-import numpy as np
-SIGN = 1
+class Counted(Means):
+    n_fits = 0
 
-class Mine:
-    sign = 1
+    def __init__(self, k=1):
+        super().__init__()
+        self.k = k
 
     def fit(self, X, y, classes):
-        from parts_later import step
-        print("fitted", file=sys.stderr)
-        self.step = step
-        self.sums = np.eye(len(classes))[y].T @ X
-
-    def predict(self, X):
-        return (SIGN * self.sign * X @ self.sums.T).argmax(axis=1)
-
-    def correct(self, x, y):
-        self.sums[y] += self.step * x
-"""
+        super().fit(X, y, classes)
+        Counted.n_fits += 1
 
 
-@pytest.fixture
-def parts(tmp_path, monkeypatch):
-    """A module of one's own, whose system imports another one as it is fitted."""
-    (tmp_path / "parts.py").write_text(PARTS)
-    (tmp_path / "parts_later.py").write_text("step = 1")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    monkeypatch.setenv("OCRR_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(code, "STARTED", np.inf)
-    yield importlib.import_module("parts")
-    for name in ("parts", "parts_later"):
-        sys.modules.pop(name, None)
+def test_runs_of_your_own_are_taken_from_the_folder_by_all_that_is_declared(tiny, tmp_path, capsys):
+    def fits(system=Counted(), dataset=tiny, seeds=(0, 1), out=tmp_path, **options):
+        before = Counted.n_fits
+        evaluate(system, dataset, seeds, out=out, **options, **QUIET)
+        said = capsys.readouterr().err
+        assert said.count("\n") == (Counted.n_fits - before < len(seeds))
+        return Counted.n_fits - before
+
+    other = replace(tiny, X_test=tiny.X_test[::-1])
+    assert fits() == 2
+    for options in (
+        {},
+        {"version": "2"},
+        {"system": Counted(k=2)},
+        {"name": "another"},
+        {"dataset": other},
+        {"policy": "random50"},
+        {"every": 10},
+        {"held_out": 4},
+        {"out": tmp_path / "other"},
+    ):
+        assert (options, fits(**options)) == (options, 2 if options else 0)
+    assert (fits(), fits(seeds=(1, 2, 3)), fits(out=None), fits(out=None)) == (0, 2, 2, 2)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("where", ["class", "module"])
-def test_what_is_set_at_run_time_counts_in_the_cache_and_in_worker_processes(where, parts, tiny):
-    def run(**options):
-        return evaluate(parts.Mine, tiny, [0, 1], progress=False, **options).curve
+@pytest.mark.parametrize(
+    "system, settings",
+    [
+        (Seeded(k=3), "'k': 3"),
+        (Seeded, "()"),
+        (functools.partial(Seeded, k=3), "'k': 3"),
+        (SGDClassifier(alpha=0.5), "'alpha': 0.5"),
+        (OneVsRestClassifier(SGDClassifier(alpha=0.5)), "'estimator__alpha': 0.5"),
+        (neighbors.KNNClassifier(n_neighbors=3), "'n_neighbors': 3"),
+        (preprocessing.StandardScaler() | neighbors.KNNClassifier(4), "'n_neighbors': 4"),
+    ],
+)
+def test_settings_of_a_system_are_in_what_its_runs_are_known_by(system, settings):
+    found = settings_of(system)
+    assert settings in found and found == settings_of(system) and " at 0x" not in found
 
-    first = run()
-    if where == "class":
-        parts.Mine.sign = -1
-    else:
-        parts.SIGN = -1
-    there = run()
-    assert not there.equals(first)
-    pd.testing.assert_frame_equal(run(resume=False), there)
-    pd.testing.assert_frame_equal(run(resume=False, jobs=2), there)
+
+def test_a_folder_that_cannot_be_written_is_refused(tiny, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="cannot write into .*file"):
+        evaluate(Means(), tiny, [0], out=tmp_path / "file", **QUIET)
 
 
 def test_a_system_that_cannot_be_sent_to_other_processes_is_one_line(tiny):
@@ -775,40 +787,8 @@ def test_a_system_that_cannot_be_sent_to_other_processes_is_one_line(tiny):
         evaluate(lambda: Means() if lock else None, tiny, [0, 1], jobs=2, **QUIET)
 
 
-@pytest.mark.slow
-def test_seeds_are_run_again_after_a_change_of_any_code_that_was_there(tmp_path, vectors):
-    (tmp_path / "ocrrlib").symlink_to(ROOT / "ocrrlib")
-    mine = tmp_path / "ocrrlib_mine.py"  # its path starts as the package's does
-    later = tmp_path / "parts_later.py"
-    installed = tmp_path / "other-1.0.dist-info/RECORD"
-    installed.parent.mkdir()
-    (installed.parent / "METADATA").write_text("Name: other\nVersion: 1.0\n")
-    mine.write_text(PARTS)
-    later.write_text("step = 1")
-    installed.write_text("other.py,sha256=a,1\n")
-    more = {"PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
-    more |= {"OCRR_CACHE_DIR": str(tmp_path / "cache")}
-    command = KILLED.format(path=str(vectors)).replace("mine", "ocrrlib_mine")
-
-    def fits():
-        ran = [sys.executable, "-c", command]
-        ended = subprocess.run(ran, env=os.environ | more, capture_output=True, text=True)
-        assert ended.returncode == 0, ended.stderr
-        return ended.stderr.count("fitted")
-
-    assert (fits(), fits()) == (3, 0)
-    for file, text in (
-        (mine, PARTS + "#"),
-        (later, "step = 9"),
-        (installed, "other.py,sha256=b,1"),
-    ):
-        file.write_text(text)
-        assert (file.name, fits(), fits()) == (file.name, 3, 0)
-
-
-def test_finished_seeds_are_kept_by_all_that_decides_them(tiny, tmp_path, monkeypatch):
+def test_finished_seeds_of_a_name_are_cached_by_all_that_decides_them(tiny, tmp_path, monkeypatch):
     monkeypatch.setenv("OCRR_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(code, "STARTED", np.inf)  # other tests wrote modules and imported them
     counts = []
     for options in (
         {},
@@ -821,5 +801,5 @@ def test_finished_seeds_are_kept_by_all_that_decides_them(tiny, tmp_path, monkey
         evaluate(**dict(system="ncm", dataset=tiny, seeds=[0, 1], progress=False) | options)
         counts.append(sum(path.is_file() for path in tmp_path.rglob("*")))
     assert counts == [2, 2, 4, 6, 8, 10]
-    evaluate("ncm", tiny, [2], **QUIET)
+    evaluate(Means(), tiny, [2], **QUIET)
     assert sum(path.is_file() for path in tmp_path.rglob("*")) == 10

@@ -19,8 +19,7 @@ from ocrrlib.cli import main
 from ocrrlib.embeddings import halve, widen
 from ocrrlib.encoders import load_encoder
 from ocrrlib.files import InputError
-from ocrrlib.memory import CorrectionMemory
-from ocrrlib.own import encoding
+from ocrrlib.own import vector_cache
 from ocrrlib.own.data import check_held_out, read_data
 
 WORDS = ("invoice paid twice", "router is off", "parcel never came", "password expired")
@@ -103,16 +102,6 @@ def test_all_formats_of_vectors_give_the_rows_of_the_table(tmp_path):
     np.testing.assert_array_equal(numbers.X_train, wanted.X_train)
 
 
-def test_a_memory_gives_its_vectors_without_erased_ones_and_labels_of_one(tmp_path):
-    X = letters(TABLE["text"])
-    y = TABLE["label"].to_numpy(str)
-    with CorrectionMemory.open(tmp_path / "tickets.sqlite", letters) as memory:
-        memory.learn(TABLE["text"].tolist(), y)
-        memory.correct("router stolen", "theft")
-        memory.forget(3)
-    same(read(memory.path), read({"X": np.delete(X, 3, 0), "y": np.delete(y, 3)}))
-
-
 def test_columns_have_any_names_and_labels_are_plain_text(tmp_path):
     table = pd.DataFrame({"body": TABLE["text"], "other": 1, "queue": TABLE["label"] + " "})
     same(
@@ -160,6 +149,13 @@ def test_a_given_split_names_rows_on_both_sides_and_unknown_words(tmp_path):
 CSV = "text,label\n"
 
 
+def saved(**arrays):
+    """Bytes of an .npz file."""
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
 @pytest.mark.parametrize(
     "name, content, clue",
     [
@@ -169,6 +165,8 @@ CSV = "text,label\n"
         ("a.jsonl", "[1", "cannot be read"),
         ("a.parquet", b"PAR1 broken PAR1", "cannot be read"),
         ("a.npz", CSV + "a,b\n", "no .npz file of arrays: save these by np.savez"),
+        ("a.npz", saved(y=np.array(["a", None])), "Python objects.*astype"),
+        ("a.sqlite", b"", "export its texts by `ocrr memory export .*a.sqlite a.jsonl`"),
     ],
 )
 def test_files_that_cannot_be_used_are_named_in_one_line(name, content, clue, tmp_path):
@@ -191,6 +189,13 @@ Y = np.array(list("abababab"))
         ({"X": X.astype(str), "y": Y}, {}, "do not fit"),
         ({"X": X}, {}, "array 'y'"),
         ({"X_train": X, "y_train": Y, "X_test": X[:, :2], "y_test": Y}, {}, "dimension"),
+        ({"X": X, "y": Y}, dict(label="z"), "no label 'z'"),
+        ({"X": X, "y": Y}, dict(sep=";"), "no sep"),
+        (
+            {"X_train": X, "y_train": Y, "X_test": -X, "y_test": Y},
+            dict(split="part"),
+            "leave out --split",
+        ),
         (TABLE, dict(test_share=1.0), "test_share"),
         (TABLE, dict(test_share=None), "test_share"),
         (TABLE.assign(part="train"), dict(split="part"), "one kind only: give both"),
@@ -241,31 +246,6 @@ def test_vectors_of_one_direction_are_one_row():
         read_data({"X": lengths * POINTS[:1], "y": np.arange(40) % 2})
 
 
-@pytest.mark.parametrize(
-    "arrays, options, clue",
-    [
-        ({"X": X, "y": Y}, dict(label="z"), "no label 'z'"),
-        ({"X": X, "y": Y}, dict(sep=";"), "no sep"),
-        (
-            {"X_train": X, "y_train": Y, "X_test": -X, "y_test": Y},
-            dict(split="part"),
-            "leave out --split",
-        ),
-    ],
-)
-def test_options_about_texts_or_a_second_split_are_refused_for_vectors(arrays, options, clue):
-    with pytest.raises(InputError, match=clue):
-        read_data(arrays, **options)
-
-
-def test_a_file_that_is_no_memory_stays_as_it_is(tmp_path):
-    path = tmp_path / "a.sqlite"
-    path.touch()
-    with pytest.raises(InputError, match="it is empty"):
-        read_data(path)
-    assert path.read_bytes() == b""
-
-
 def test_the_lexical_encoder_is_fitted_on_training_texts_and_its_vectors_are_kept(
     tmp_path, monkeypatch
 ):
@@ -281,7 +261,7 @@ def test_the_lexical_encoder_is_fitted_on_training_texts_and_its_vectors_are_kep
     for few in (TABLE, without_words):
         with pytest.raises(InputError, match="own_data: .* too few .* in 24 training texts: give"):
             read(few, encoder="tfidf-svd")
-    monkeypatch.setattr(encoding, "load_encoder", None)
+    monkeypatch.setattr(vector_cache, "load_encoder", None)
     same(read(table, encoder="tfidf-svd"), data)
     with pytest.raises(TypeError):
         read(table, encoder="tfidf-svd", seed=1)
@@ -374,7 +354,7 @@ def test_texts_of_two_classes_that_an_encoder_does_not_tell_apart_are_said():
 @pytest.mark.parametrize("named", [True, False])
 def test_texts_without_a_vector_are_named_together_by_their_rows(named, tmp_path, monkeypatch):
     monkeypatch.setenv("OCRR_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(encoding, "load_encoder", lambda *_: lambda texts: letters(texts) - 0.1)
+    monkeypatch.setattr(vector_cache, "load_encoder", lambda *_: lambda texts: letters(texts) - 0.1)
     empty = pd.DataFrame({"text": ["", "?", "!"], "label": ["invoice", "invoice", "router"]})
     table = pd.concat([empty, TABLE], ignore_index=True)
     with pytest.raises(InputError, match=r"row 1 \('\?'\), 2 \('!'\) is zero"):
@@ -388,33 +368,19 @@ def test_too_many_held_out_classes_are_refused_before_texts_are_encoded(held_out
     check_held_out(("a", "b"), 1)
 
 
-def test_bfloat16_vectors_are_read_and_smaller_floats_refused(tmp_path):
+@pytest.mark.parametrize("kind", ["bfloat16", "requires_grad"])
+def test_tensors_that_numpy_cannot_take_are_refused_in_one_line(kind, tmp_path):
     torch = pytest.importorskip("torch")
     from safetensors.torch import save_file as save_tensors
 
-    X = torch.tensor(letters(TABLE["text"]), dtype=torch.bfloat16)
-    y = torch.arange(32) // 8
-    path = tmp_path / "a.safetensors"
-    save_tensors({"X": X, "y": y}, path)
-    same(read(path), read({"X": X.float().numpy(), "y": y.numpy()}))
-    save_tensors({"X": X.to(torch.float8_e4m3fn), "y": y}, path)
-    with pytest.raises(InputError, match="'X' is F8_E4M3: save it as"):
-        read(path)
-
-
-@pytest.mark.parametrize("kind", ["bfloat16", "requires_grad"])
-def test_tensors_that_numpy_cannot_take_are_refused_in_one_line(kind):
-    torch = pytest.importorskip("torch")
     tensor = torch.tensor(X)
     tensor = tensor.bfloat16() if kind == "bfloat16" else tensor.requires_grad_()
     with pytest.raises(InputError, match="X cannot be made a NumPy array.*numpy()"):
         read_data({"X": tensor, "y": Y})
-
-
-def test_labels_that_are_python_objects_are_refused(tmp_path):
-    np.savez(tmp_path / "a.npz", X=X, y=Y.astype(object))
-    with pytest.raises(InputError, match="Python objects.*astype"):
-        read(tmp_path / "a.npz")
+    if kind == "bfloat16":
+        save_tensors({"X": tensor, "y": torch.arange(8)}, tmp_path / "a.safetensors")
+        with pytest.raises(InputError, match="'X' is BF16: save it as float16 or float32"):
+            read(tmp_path / "a.safetensors")
 
 
 class Planted:
@@ -455,7 +421,7 @@ def test_kept_vectors_run_no_code_and_are_made_again_when_damaged(model, monkeyp
         path.write_bytes(content)
         same(read(table, encoder=folder, progress=False), wanted)
         assert path.read_bytes() == whole and not planted.exists()
-    monkeypatch.setattr(encoding, "load_encoder", None)
+    monkeypatch.setattr(vector_cache, "load_encoder", None)
     same(read(table, encoder=folder, progress=False), wanted)
     path.rename(path.with_name("0" * 64 + path.suffix))
     with pytest.raises(TypeError):
@@ -481,7 +447,7 @@ def test_what_was_encoded_before_a_stop_is_not_encoded_again(model, monkeypatch)
 
         return encode
 
-    monkeypatch.setattr(encoding, "load_encoder", stopping)
+    monkeypatch.setattr(vector_cache, "load_encoder", stopping)
     with pytest.raises(KeyboardInterrupt):
         read(table, encoder=folder, progress=False)
     same(read(table, encoder=folder, progress=False), wanted)
@@ -506,7 +472,7 @@ def test_a_log_has_lines_of_how_far_encoding_is(model, monkeypatch):
     folder, table, _ = model
     log = io.StringIO()
     monkeypatch.setattr(sys, "stderr", log)
-    monkeypatch.setattr(encoding, "PAUSE", 0)
+    monkeypatch.setattr(vector_cache, "PAUSE", 0)
     read(table, encoder=folder)
     assert [line.split(",")[0] for line in log.getvalue().splitlines() if "texts" in line] == [
         "encoding: 256 of 400 texts"
@@ -518,7 +484,7 @@ def test_a_log_has_few_lines():
     log = io.StringIO()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stderr", log)
-        assert len(list(encoding.starts(25_600, True, lambda: next(seconds)))) == 100
+        assert len(list(vector_cache.starts(25_600, True, lambda: next(seconds)))) == 100
     assert len(log.getvalue().splitlines()) == 25 and " min left" in log.getvalue()
 
 

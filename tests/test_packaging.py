@@ -20,7 +20,7 @@ EVALUATION = """if True:
     from ocrrlib import files
 
     for name in ("substrate", "ncm", "slda"):
-        result = ocrrlib.evaluate(name, seeds=[0], policy="random10", progress=False, resume=False)
+        result = ocrrlib.evaluate(name, seeds=[0], policy="random10", progress=False)
         print(result, len(result.compared()))
     print(ocrrlib.__file__, files.installed(), files.data_folder())
 """
@@ -80,10 +80,13 @@ def test_the_wheel_has_the_code_and_of_the_data_only_banking77_and_the_compariso
 def test_an_installed_core_evaluates_from_an_empty_folder_as_the_checkout_does(
     core, site, tmp_path
 ):
-    *figures, where = run(core, EVALUATION, tmp_path).splitlines()
+    caches = [{"OCRR_CACHE_DIR": str(tmp_path / name)} for name in ("one", "two")]
+    (tmp_path / "empty").mkdir()
+    *figures, where = run(core | caches[0], EVALUATION, tmp_path / "empty").splitlines()
     assert where == f"{site / 'ocrrlib/__init__.py'} True {site / 'ocrrlib/data'}"
-    assert figures == run({"PYTHONPATH": str(ROOT)}, EVALUATION).splitlines()[:-1]
-    assert len(figures) == 3 and list(tmp_path.iterdir()) == []
+    checkout = {"PYTHONPATH": str(ROOT)} | caches[1]
+    assert figures == run(checkout, EVALUATION).splitlines()[:-1]
+    assert len(figures) == 3 and list((tmp_path / "empty").iterdir()) == []
 
 
 def test_the_core_reads_data_of_ones_own_runs_a_grid_and_has_the_command_line(core, tmp_path):

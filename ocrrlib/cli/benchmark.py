@@ -20,7 +20,7 @@ from ocrrlib.cli.options import (
     TextColumn,
 )
 from ocrrlib.encoders import DEFAULT_ENCODER
-from ocrrlib.files import InputError, check_name, pick, writable
+from ocrrlib.files import InputError, check_name, pick
 
 # Everything else is imported where it is used, so that `ocrr --help` is quick.
 app = typer.Typer(**PLAIN)
@@ -86,6 +86,7 @@ def _check_before(systems, data, seeds, policy, out, source):
     """Refuse what no run can use before texts are encoded, which may take hours."""
     from ocrrlib.experiments import parse_seeds
     from ocrrlib.own.adapters import as_system
+    from ocrrlib.own.evaluation import check_folder
     from ocrrlib.policies import POLICIES
     from ocrrlib.systems.base import TextSystem
 
@@ -96,23 +97,24 @@ def _check_before(systems, data, seeds, policy, out, source):
     pick("policy", policy, POLICIES)
     if out is not None:
         check_name("source", source)
-        if not writable(out):
-            raise InputError(f"cannot write into {out}: choose a folder that can be written")
+        check_folder(out)
 
 
 @contextmanager
 def _told_when_stopped():
-    """Say after Ctrl-C that nothing is lost."""
+    """Say after Ctrl-C what is kept."""
     try:
         yield
     except KeyboardInterrupt:
         typer.echo(
-            "stopped: what is finished is kept, and the same command goes on from there", err=True
+            "stopped: finished runs are kept, of your own systems with --out; "
+            "the same command goes on from there",
+            err=True,
         )
         raise
 
 
-@app.command("run", help="Evaluate systems; after a stop, the same command goes on where it was.")
+@app.command("run", help="Evaluate systems; with --out, finished runs of your own are kept, too.")
 @app.command(
     "compare", help="Differences of the first system to each other one, on the same streams."
 )
@@ -164,8 +166,12 @@ def run(
     ] = 1,
     name: Annotated[str | None, typer.Option(help="Name of the system in results.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for one CSV of leaderboard rows per system.")
+        Path | None,
+        typer.Option(help="Folder for a CSV of leaderboard rows per system, and finished runs."),
     ] = None,
+    system_version: Annotated[
+        str, typer.Option(help="Version of your system: another one after a change of it.")
+    ] = "",
     source: Annotated[
         str, typer.Option(help="In these rows, whose result it is: a name or a link.")
     ] = "own run",
@@ -211,6 +217,8 @@ def run(
                 name=name,
                 jobs=jobs,
                 progress=progress,
+                out=out,
+                version=system_version,
             )
             results.append(found)
             if out is not None:

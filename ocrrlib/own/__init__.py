@@ -1,1 +1,1 @@
-"""The benchmark with a classifier, an encoder or data of your own."""
+"""Evaluate a classifier, an encoder or data of your own."""

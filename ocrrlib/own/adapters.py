@@ -1,8 +1,9 @@
-"""Objects of your own, of scikit-learn and of river as systems of the benchmark."""
+"""Wrap objects of your own, of scikit-learn and of river as systems of the benchmark."""
 
 import copy
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -31,6 +32,20 @@ def title_of(thing: Any) -> str:
     else:
         name = getattr(thing, "__name__", type(thing).__name__)
     return name if name.isidentifier() else "own_system"
+
+
+def settings_of(thing: Any) -> str:
+    """Parameters or attributes of an object, or arguments of a partial one, as text.
+
+    Addresses in memory, which differ from process to process, are left out.
+    """
+    settings: Any = ()
+    if isinstance(thing, functools.partial):
+        settings = (thing.args, thing.keywords)
+    elif not (inspect.isclass(thing) or inspect.isroutine(thing)):
+        parameters = getattr(thing, "get_params", None) or getattr(thing, "_get_params", None)
+        settings = parameters() if parameters else getattr(thing, "__dict__", {})
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(settings))
 
 
 def as_system(thing: Any, seed: int = 0, encoder: str | None = None) -> "System | Own":

@@ -1,19 +1,15 @@
-"""Files of vectors with labels, as arrays by name: NumPy, safetensors, a correction memory."""
+"""Read vectors with labels from NumPy and safetensors files, as arrays by name."""
 
-import sqlite3
 import zipfile
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import safetensors
+from safetensors import safe_open
 
 from ocrrlib.embeddings import halve
 from ocrrlib.files import InputError, pick
-from ocrrlib.memory import CorrectionMemory
-from ocrrlib.own.splits import hash_alike
 
 # Types of safetensors that NumPy has, too.
 READABLE = {f"{kind}{bits}" for kind in "UI" for bits in (8, 16, 32, 64)}
@@ -36,41 +32,17 @@ def _read_npz(path):
 
 
 def _read_safetensors(path):
-    with safetensors.safe_open(path, "numpy") as tensors:
-        kinds = {name: tensors.get_slice(name).get_dtype() for name in tensors.keys()}
-        for name, kind in kinds.items():
-            if kind not in READABLE | {"BF16"}:
+    with safe_open(path, "numpy") as tensors:
+        for name in tensors.keys():
+            kind = tensors.get_slice(name).get_dtype()
+            if kind not in READABLE:
                 raise InputError(f"tensor {name!r} is {kind}: save it as float16 or float32")
-        arrays = {name: tensors.get_tensor(name) for name in kinds if kinds[name] in READABLE}
-    if "BF16" in kinds.values():
-        for name, tensor in safetensors.deserialize(path.read_bytes()):
-            if kinds[name] == "BF16":  # the upper half of a float32
-                halves = np.frombuffer(tensor["data"], "<u2").astype(np.uint32)
-                arrays[name] = (halves << 16).view(np.float32).reshape(tensor["shape"])
-    return arrays
-
-
-def _read_memory(path):
-    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as file:
-        tables = file.execute("SELECT name FROM sqlite_master").fetchall()
-    if not tables:  # opening it would make a memory of it
-        raise InputError("it is empty: give the file of a correction memory")
-    with CorrectionMemory.open(path) as memory:
-        labels = np.array(memory.labels, object)  # before the entries, which then are as old
-        entries = memory.counted
-    X = entries.X
-    y = labels[entries.y]
-    # A split would have to add or take out rows, but a memory's entries are as they are.
-    several = pd.Series(hash_alike(halve(X))).groupby(y).transform("nunique").to_numpy() > 1
-    if not several.any():
-        raise InputError("no label has two different vectors: learn more entries first")
-    return {"X": X[several], "y": y[several]}
+        return {name: tensors.get_tensor(name) for name in tensors.keys()}
 
 
 ARRAYS: dict[str, Callable[[Path], dict]] = {
     ".npz": _read_npz,
     ".safetensors": _read_safetensors,
-    ".sqlite": _read_memory,
 }
 
 
@@ -107,7 +79,7 @@ def _array(name, arrays):
     given = pick("array", name, arrays)
     try:
         return np.asarray(given)
-    except (RuntimeError, TypeError) as error:  # tensors with gradients, or of bfloat16
+    except (RuntimeError, TypeError) as error:  # tensors with gradients, or bfloat16
         raise InputError(
             f"{name} cannot be made a NumPy array ({error}): give {name}.detach().float().numpy()"
         ) from error

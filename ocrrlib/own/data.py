@@ -1,4 +1,4 @@
-"""Your data: texts or vectors with labels, from a file or from memory."""
+"""Read your data: texts or vectors with labels, from a file, a DataFrame or arrays."""
 
 import textwrap
 import warnings
@@ -17,9 +17,8 @@ from ocrrlib.encoders import DEFAULT_ENCODER, name_of
 from ocrrlib.files import InputError, pick
 from ocrrlib.labels import label_of
 from ocrrlib.own.arrays import ARRAYS, unit_rows, vectors
-from ocrrlib.own.encoding import Encoded, encoded
+from ocrrlib.own.csv_files import Layout
 from ocrrlib.own.findings import Findings, listed
-from ocrrlib.own.separated import Layout
 from ocrrlib.own.splits import (
     Choice,
     Split,
@@ -31,6 +30,7 @@ from ocrrlib.own.splits import (
     text_of,
 )
 from ocrrlib.own.tables import TABLES, column_name, columns, read_table
+from ocrrlib.own.vector_cache import Encoded, encoded
 
 WITH_HEADER = (".csv", ".tsv", ".xlsx")
 
@@ -63,8 +63,7 @@ def read_data(
     data : path, DataFrame or dict of arrays
         Texts in ``.csv``, ``.tsv``, ``.json``, ``.jsonl``, ``.xlsx`` (first sheet), ``.parquet`` or
         a DataFrame; or vectors in ``.npz``, ``.safetensors`` or a dict: X (n, d) and y (n,), or
-        X_train, y_train, X_test and y_test; or the ``.sqlite`` file of a ``CorrectionMemory``:
-        vectors of those labels that have two different ones at least.
+        X_train, y_train, X_test and y_test.
     text, label : str
         Columns of texts and classes; none for vectors. Nested JSON has names with dots.
     split : str, optional
@@ -213,6 +212,11 @@ def _read(path, layout, findings):
     """A table, or arrays by name."""
     suffix = path.suffix.lower()
     known = suffix in TABLES | ARRAYS
+    if suffix == ".sqlite":
+        raise InputError(
+            "a correction memory is no dataset: export its texts by `ocrr memory export "
+            f"{path} {path.stem}.jsonl`, and give that file"
+        )
     if known and not path.exists():
         raise InputError("there is no such file: give the path of one")
     if not known or not path.is_file():

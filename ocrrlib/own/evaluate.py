@@ -1,11 +1,14 @@
-"""Evaluate your system: an object of your own, of scikit-learn or river, or a registry name."""
+"""Evaluate a system: an object of yours, of scikit-learn or river, or a name in the registry."""
 
+import hashlib
 import inspect
+import json
 import operator
 import random
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from pickle import PicklingError
 from typing import Any
 
 import numpy as np
@@ -16,10 +19,9 @@ from ocrrlib.embeddings import Embedded, load, load_sentences, path_of
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.experiments import parse_seeds
 from ocrrlib.files import InputError, cache_folder, check_name, pick
-from ocrrlib.own.adapters import as_system, title_of
-from ocrrlib.own.code import Sent, own_code_digest, own_code_hashes, unchanged
+from ocrrlib.own.adapters import as_system, settings_of, title_of
 from ocrrlib.own.data import check_held_out, read_data
-from ocrrlib.own.evaluation import HELD_OUT, Evaluation, finals
+from ocrrlib.own.evaluation import HELD_OUT, Evaluation, check_folder, finals
 from ocrrlib.policies import POLICIES, Policy
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import EVERY, run_stream
@@ -39,7 +41,8 @@ def evaluate(
     jobs: int = 1,
     dask: str | None = None,
     progress: bool = True,
-    resume: bool = True,
+    out: str | Path | None = None,
+    version: str = "",
 ) -> Evaluation:
     """Stream a dataset through a system once per seed, as in the published comparison.
 
@@ -68,18 +71,21 @@ def evaluate(
         Name of the system in results.
     jobs, dask : int, str, optional
         Worker processes, or the address of a Dask scheduler; results are the same.
-    resume : bool
-        Whether to read seeds that an earlier, stopped call finished from the cache: those with the
-        same data, options, installed packages, own modules, and attributes and globals that are set
-        at the call. Not known are data files that a system reads.
+    out : str or path, optional
+        Folder in which finished runs of a system of your own are kept, in its folder ``runs``, and
+        from which a later call takes them. A run is known there by the name and the settings of the
+        system, ``version``, data, encoder, policy, ``held_out``, ``every`` and seed, and by this
+        package and the libraries. Runs of names in the registry are kept in the cache.
+    version : str
+        Version of a system of your own: give another one when its code has changed.
 
     Raises
     ------
     InputError
-        If a name is unknown, an option out of range, or the system or data cannot be used. Of an
-        answer or score that cannot be used, seed and step are named.
+        If a name is unknown, an option out of range, the system or data cannot be used, or ``out``
+        cannot be written. Of an answer or score that cannot be used, seed and step are named.
     RuntimeError
-        If the system raises an error; the seeds that were finished are kept.
+        If the system raises an error.
 
     Examples
     --------
@@ -93,6 +99,8 @@ def evaluate(
     every = _count("every", every)
     jobs = _count("jobs", jobs)
     _check_encoder(encoder)
+    if out is not None:
+        check_folder(out)
     reads_text = isinstance(as_system(system), TextSystem)
     if held_out is not None:
         held_out = _count("held_out", held_out)
@@ -102,29 +110,42 @@ def evaluate(
     check_held_out(data.classes, held_out)
     encoder_name = encoder if isinstance(encoder, str) else None
     options = (system, encoder_name, rule, held_out, every)
-    sent = Sent(options)
-    if jobs > 1 or dask:
-        sent.check()
     tasks = [
-        Task({"run": f"{title} on {data.dataset}, seed {seed}"}, (data, seed, sent))
+        Task({"run": f"{title} on {data.dataset}, seed {seed}"}, (data, seed, options))
         for seed in seeds
     ]
-    digest = own_code_digest(data.fingerprint, options) if resume else None
-    cache = cache_folder() / "own" / digest[:32] if digest else None
-    runs = run_tasks(_run, tasks, jobs, cache, progress, dask, lambda run: unchanged(run["code"]))
+    cell = (title, data.fingerprint, vars(rule), held_out, every)
+    cache = None
+    note = ""
+    if isinstance(system, str):
+        cache = cache_folder() / "own" / _digest([system, *cell])
+    elif out is not None:
+        cache = Path(out).absolute() / "runs" / _digest([settings_of(system), version, *cell])
+        note = f"from {out}: a changed system wants another version or folder"
+    try:
+        runs = run_tasks(_run, tasks, jobs, cache, progress, dask, note)
+    except PicklingError as error:
+        raise InputError(
+            f"{title} cannot be sent to other processes ({error.__cause__ or error}): "
+            "evaluate with jobs=1"
+        ) from error
 
-    cell = {"dataset": data.dataset, "encoder": data.encoder, "policy": rule.name}
+    named = {"dataset": data.dataset, "encoder": data.encoder, "policy": rule.name}
     rows = []
     sizes = []
-    for seed, found in zip(seeds, runs):
-        run = cell | {"seed": seed, "system": title}
-        rows += [run | checkpoint for checkpoint in found["checkpoints"]]
-        sizes.append(found["rows"])
+    for seed, finished in zip(seeds, runs):
+        run = named | {"seed": seed, "system": title}
+        rows += [run | checkpoint for checkpoint in finished["checkpoints"]]
+        sizes.append(finished["rows"])
     curve = pd.DataFrame(rows)
     reached = finals(curve).assign(fingerprint=data.fingerprint, held_out=held_out, every=every)
     tested = pd.DataFrame(sizes, columns=["novel_rows", "original_rows"])
     reached = reached.assign(classes=len(data.classes)).join(tested)
     return Evaluation(title, curve, reached)
+
+
+def _digest(value):
+    return hashlib.sha256(json.dumps(value, default=str).encode()).hexdigest()[:32]
 
 
 def _count(name, value):
@@ -181,12 +202,9 @@ def _load(dataset, encoder, reads_text, held_out):
     return read_data(dataset, encoder=encoder, held_out=held_out)
 
 
-def _run(data, seed, sent):
-    """Checkpoints of one seed, as dicts, and the numbers of novel and original test rows.
-
-    With the SHA-256 of your own modules that are loaded now: a system may import some as it runs.
-    """
-    system, encoder, policy, held_out, every = sent.value
+def _run(data, seed, options):
+    """Checkpoints of one seed, as dicts, and the numbers of novel and original test rows."""
+    system, encoder, policy, held_out, every = options
     scenario = make_scenario(data, seed, cap=None, held_out=held_out)
     random.seed(seed)
     np.random.seed(seed)
@@ -196,5 +214,4 @@ def _run(data, seed, sent):
     return {
         "checkpoints": [checkpoint.scalars for checkpoint in checkpoints],
         "rows": [len(scenario.y_novel), len(scenario.y_original)],
-        "code": own_code_hashes(),
     }

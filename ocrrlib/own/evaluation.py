@@ -1,22 +1,20 @@
 """Results of a system, and its rank among all published systems."""
 
-import fcntl
 import functools
 import io
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from filelock import FileLock
 from scipy.special import stdtrit
 
 from ocrrlib import __version__
 from ocrrlib.datasets import DATASETS
 from ocrrlib.embeddings import load
-from ocrrlib.files import InputError, check_name, data_folder, pick, write_text
+from ocrrlib.files import InputError, check_name, data_folder, pick, writable, write_text
 from ocrrlib.metrics import RUN, final
 from ocrrlib.stream import EVERY
 
@@ -238,7 +236,8 @@ class Evaluation:
         rows = self.runs.assign(source=source, version=__version__, date=date)
         text = rows[COLUMNS].round(6).to_csv(index=False, lineterminator="\n")
         path = Path(path)
-        with _locked(path):
+        check_folder(path.parent)
+        with FileLock(path.with_name(f".{path.name}.lock")):  # other processes add rows, too
             there = _as_text(path) if path.exists() else None  # another kind of file is refused
             if keep and there is not None:
                 both = pd.concat([there, _as_text(io.StringIO(text))])
@@ -268,19 +267,10 @@ class Evaluation:
         return f"<{self.title}: {shown}, {means['corrections']:.0f} corrections>"
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Wait until no other process adds rows to a file; a hidden file beside it is the lock."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock = open(path.with_name(f".{path.name}.lock"), "w")
-    except OSError as error:
-        raise InputError(
-            f"cannot write {path}: {error.strerror}; choose a folder that can be written"
-        ) from error
-    with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+def check_folder(folder: str | Path) -> None:
+    """Raise ``InputError`` unless files can be written in a folder, or it can be made."""
+    if not writable(Path(folder)):
+        raise InputError(f"cannot write into {folder}: choose a folder that can be written")
 
 
 def _as_text(file):

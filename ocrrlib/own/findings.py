@@ -1,4 +1,4 @@
-"""All faults of a file in one line, each with its count, first rows and way out."""
+"""Collect the faults of a file for one error line, each with its rows and its remedy."""
 
 from collections.abc import Iterable
 

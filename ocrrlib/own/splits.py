@@ -1,4 +1,4 @@
-"""Rows of a dataset: texts and labels checked, rows left out, training and test rows."""
+"""Check texts and labels, leave rows out, and split the rest into training and test rows."""
 
 import hashlib
 import shlex

@@ -1,7 +1,6 @@
-"""Files of texts as tables: CSV, JSON, Excel and parquet, read by explicit settings."""
+"""Read files of texts as tables: CSV, JSON, Excel and parquet."""
 
 import json
-import warnings
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from pathlib import Path
@@ -9,9 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from ocrrlib.files import InputError
-from ocrrlib.own.decoding import decoded
+from ocrrlib.own.csv_files import Layout, decoded, read_csv
 from ocrrlib.own.findings import Findings, listed
-from ocrrlib.own.separated import Layout, read_csv
 
 
 def read_table(path: Path, layout: Layout, findings: Findings) -> pd.DataFrame:
@@ -64,25 +62,8 @@ def _json_lines(text):
 
 def _read_excel(path, layout, findings):
     """The first sheet of a workbook."""
-    try:
-        import openpyxl  # noqa: F401  optional
-    except ImportError as error:
-        raise InputError(
-            "the package openpyxl is not installed: run `pip install 'ocrrlib[excel]'`"
-        ) from error
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module="openpyxl")  # about styles and the like
-        with pd.ExcelFile(path, engine="openpyxl") as book:
-            first, *others = book.sheet_names
-            sheet = pd.read_excel(book, first, header=None, dtype=object, na_filter=False)
-    if others:
-        warnings.warn(f"{path}: only the first of {len(others) + 1} sheets is read, {first!r}")
-    if sheet.empty:
-        raise InputError("it is empty: give a file with rows")
-    if layout.no_header:
-        return _named(sheet)
-    names = [str(name).strip() for name in sheet.iloc[0]]
-    return sheet[1:].reset_index(drop=True).set_axis(names, axis=1)
+    header = None if layout.no_header else 0
+    return _named(pd.read_excel(path, header=header, dtype=object, na_filter=False))
 
 
 def _read_parquet(path, layout, findings):

@@ -1,4 +1,4 @@
-"""Vectors of your texts: encoded with progress, and kept in the cache."""
+"""Encode texts, showing progress, and keep their vectors in the cache."""
 
 import hashlib
 import itertools
