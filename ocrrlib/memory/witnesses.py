@@ -26,12 +26,13 @@ from filelock import FileLock, Timeout
 
 from ocrrlib.chain import Fault
 from ocrrlib.files import InputError, write_text
-from ocrrlib.memory import store
 from ocrrlib.memory.heads import Head
 from ocrrlib.memory.keys import Key
 from ocrrlib.memory.notes import from_base64, to_base64
 from ocrrlib.memory.texts import plain, read_file
 from ocrrlib.memory.tree import HASH, verify_consistency
+
+LOCK_TIMEOUT = 60  # seconds to wait for another witness of the same state
 
 CHECKSUM = "— sha256 "
 
@@ -74,7 +75,7 @@ def _locked(state: Path) -> Iterator[str]:
     """
     file = os.path.realpath(state)
     # A soft lock would outlive a killed process.
-    lock = FileLock(f"{file}.lock", store.PATIENCE, poll_interval=0.01, fallback_to_soft=False)
+    lock = FileLock(f"{file}.lock", LOCK_TIMEOUT, poll_interval=0.01, fallback_to_soft=False)
     try:
         state.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
