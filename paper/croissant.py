@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import numpy as np
 import yaml
 
 from ocrrlib.datasets import DATASETS
@@ -9,7 +10,8 @@ from ocrrlib.embeddings import load
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.files import ROOT, sha256
 from ocrrlib.memory.review import suspects
-from ocrrlib.memory.vectors import Counted, Written
+from ocrrlib.memory.vectors import LiveVectors
+from ocrrlib.search import Entries
 from paper.sources import Vectors, cited, embeddings, latest_date, spdx
 
 FACTS = yaml.safe_load((ROOT / "paper/datasets.yml").read_text(encoding="utf-8"))
@@ -58,11 +60,11 @@ def path_of(dataset: str) -> str:
 def check_labels(dataset: str) -> LabelCheck:
     """Judge the training labels of a dataset as a correction memory judges its entries."""
     data = load(dataset, DEFAULT_ENCODER)
-    names = [data.classes[label] for label in data.y_train]
-    written = [Written(place, 0, name) for place, name in enumerate(names)]
-    found = suspects(Counted(data.X_train, written), len(names))
+    n = len(data.y_train)
+    entries = Entries.sharing(data.X_train, data.y_train)
+    found = suspects(LiveVectors(entries, times=np.zeros(n), labels=data.classes), n)
     sure = [confidence for _, _, confidence in found if confidence >= SURE]
-    return LabelCheck(len(names), len(found), len(sure))
+    return LabelCheck(n, len(found), len(sure))
 
 
 def describe(dataset: str, check: LabelCheck, version: str, maintainer: str) -> dict:

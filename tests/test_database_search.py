@@ -11,7 +11,7 @@ import pytest
 
 from ocrrlib import CorrectionMemory
 from ocrrlib.files import InputError
-from ocrrlib.memory import remote
+from ocrrlib.memory import database_search
 from ocrrlib.memory.location import located
 from studies import database_scale
 
@@ -64,7 +64,7 @@ def pair(base, tmp_path):
 @pytest.mark.parametrize("many", [5, 1000])
 @pytest.mark.parametrize("d", [8, 48])
 def test_the_database_answers_as_memory_does_whatever_was_changed(pair, d, many, monkeypatch):
-    monkeypatch.setattr(remote, "MANY", many)
+    monkeypatch.setattr(database_search, "MANY", many)
     near, far, both = pair
     X, labels, Q = rows(d, 1500)
     if many > 5:

@@ -14,7 +14,7 @@ from ocrrlib.memory.confidence import (
     unknown_share,
 )
 from ocrrlib.memory.readers import Reader, make_reader
-from ocrrlib.memory.vectors import Counted
+from ocrrlib.memory.vectors import LiveVectors
 from ocrrlib.search import Entries
 
 NEIGHBOURS = 5  # shown beside an answer
@@ -57,7 +57,7 @@ class Answering:
     def answers(
         self,
         X: np.ndarray,
-        counted: Counted,
+        counted: LiveVectors,
         entry: Callable[[int], dict],
         at_least: float | None = None,
     ) -> list[Answer]:
@@ -93,7 +93,7 @@ class Answering:
             self._calibrated = counted.entries, size
         return self._known
 
-    def reader(self, counted: Counted) -> Reader:
+    def reader(self, counted: LiveVectors) -> Reader:
         """The reader of what counts; made anew for other entries, or if it lacks classes."""
         reader = self._reader
         n_classes = len(counted.labels)
@@ -111,9 +111,9 @@ class Answering:
 
 
 def _neighbour(counted, slot, cosine, entry):
-    found = entry(counted.written[slot].place)
+    found = entry(counted.origin(slot).place)
     when = datetime.fromtimestamp(found["time"] / 1e6, UTC)
-    return Neighbour(found["place"], counted.written[slot].label, found.get("text"), cosine, when)
+    return Neighbour(found["place"], counted.origin(slot).label, found.get("text"), cosine, when)
 
 
 def _reason(confidence, least, share):

@@ -66,13 +66,13 @@ class LedgerEncoder:
         Of those in the first and the newest entries: the first, the newest and the two longest.
         """
         with self._ledger.snapshot():
-            held = self._vectors.held
-            slots = range(len(held.written))
+            written = self._vectors.written
+            slots = range(len(written))
             texts = {}
             for slot in sorted({*slots[:SOME], *slots[-SOME:]}):
-                text = self._ledger.entry(held.written[slot].place).get("text")
+                text = self._ledger.entry(written.origin(slot).place).get("text")
                 if text is not None:
                     texts[slot] = text
             longest = sorted(texts, key=lambda slot: len(texts[slot]))[-2:]
             telling = sorted({*list(texts)[:1], *list(texts)[-1:], *longest})
-            return [texts[slot] for slot in telling], held.entries.X[telling]
+            return [texts[slot] for slot in telling], written.entries.X[telling]

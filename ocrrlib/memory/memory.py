@@ -41,7 +41,6 @@ from ocrrlib.memory.past import Past
 from ocrrlib.memory.quorum import Quorum
 from ocrrlib.memory.readers import check_search
 from ocrrlib.memory.receipts import Receipt
-from ocrrlib.memory.remote_vectors import RemoteVectors
 from ocrrlib.memory.review import (
     Change,
     Open,
@@ -144,9 +143,8 @@ class CorrectionMemory(AbstractContextManager):
         with ExitStack() as on_failure:
             store = location.open(partial(new_about, location.name, described))
             on_failure.callback(store.close)
-            vectors = Vectors(store.where, store.room)
-            if search is not None:
-                vectors = RemoteVectors(store.where, store.source(ef_search), ef_search)
+            source = None if search is None else store.source(ef_search)
+            vectors = Vectors(store.where, store.room, source, ef_search)
             ledger = StoredLedger(store, vectors)
             known = LedgerEncoder(given, ledger, vectors)
             if given is not None:
@@ -193,7 +191,7 @@ class CorrectionMemory(AbstractContextManager):
     @property
     def counted(self) -> Entries:
         """Vectors and class ids of the entries that count, as of the last call."""
-        if not self._vectors.held.written:  # dropped by an erasure or a failed write
+        if not self._vectors.written:  # dropped by an erasure or a failed write
             with self._ledger.snapshot():
                 return self._vectors.counted.entries
         return self._vectors.counted.entries
@@ -206,7 +204,7 @@ class CorrectionMemory(AbstractContextManager):
         memory is a file, or has no vectors.
         """
         with self._ledger.snapshot():
-            dim = self._vectors.held.entries.X.shape[1]
+            dim = self._vectors.written.entries.X.shape[1]
         self._ledger.make_index(dim)
 
     # Learning and answering
@@ -261,7 +259,7 @@ class CorrectionMemory(AbstractContextManager):
         author = str(by)
 
         def contents():
-            if not self._vectors.held.written:
+            if not self._vectors.written:
                 self._encoder.check_length(X.shape[1])
             self._vectors.admit(*X.shape)
             meaning = self._vectors.meaning
@@ -298,7 +296,7 @@ class CorrectionMemory(AbstractContextManager):
         """What counts, while rows X (m, d) are asked."""
         with self._ledger.snapshot():
             counted = self._vectors.counted
-            if not counted.written:
+            if not counted:
                 raise InputError(f"{self.path} has no entry that counts: learn first")
             self._vectors.admit(0, X.shape[1])
             yield counted
@@ -329,11 +327,11 @@ class CorrectionMemory(AbstractContextManager):
         """
         with self._ledger.snapshot():
             counted = self._vectors.counted
-            found = suspects(counted, number_of(n)) if counted.written else []
+            found = suspects(counted, number_of(n)) if counted else []
             return [
                 Suspect(
-                    counted.written[slot].place,
-                    counted.written[slot].label,
+                    counted.origin(slot).place,
+                    counted.origin(slot).label,
                     self._text(counted, slot),
                     instead,
                     confidence,
@@ -369,14 +367,14 @@ class CorrectionMemory(AbstractContextManager):
             around, others = changed_answers(self._answering, counted, x[0], label, X, without)
             return Preview(
                 [
-                    Change(counted.written[slot].place, None, self._text(counted, slot), *labels)
+                    Change(counted.origin(slot).place, None, self._text(counted, slot), *labels)
                     for slot, *labels in around
                 ],
                 [Change(None, row, texts[row], *labels) for row, *labels in others],
             )
 
     def _text(self, counted, slot):
-        return self._ledger.entry(counted.written[slot].place).get("text")
+        return self._ledger.entry(counted.origin(slot).place).get("text")
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """Encode texts (n,) as ``correct`` and ``predict`` do: unit rows (n, d) float32."""

@@ -16,7 +16,7 @@ from ocrrlib.memory.inputs import (
     texts_and_vectors,
 )
 from ocrrlib.memory.ledger import StoredLedger
-from ocrrlib.memory.vectors import Counted, Vectors
+from ocrrlib.memory.vectors import LiveVectors, Vectors
 
 
 class Past:
@@ -38,7 +38,7 @@ class Past:
         self._vectors = vectors
         self._unit_rows = unit_rows
         self._answering = Answering(reader)
-        self._held: Counted | None = None  # of which it was counted: another one after an erasure
+        self._written: LiveVectors | None = None  # of which it was counted
 
     def __len__(self) -> int:
         return self._size
@@ -58,7 +58,7 @@ class Past:
         at_least = share_of(at_least)
         with self._ledger.snapshot():
             counted = self._current()
-            if not counted.written:
+            if not counted:
                 raise InputError(
                     f"{self._ledger.where} had no entry that counts, of those not erased since: "
                     "take a later head"
@@ -86,7 +86,7 @@ class Past:
         return history(self._ledger.rows(), place, self._size)
 
     def _current(self):
-        if self._held is not self._vectors.held:
-            self._held = self._vectors.held
+        if self._written is not self._vectors.written:
+            self._written = self._vectors.written
             self._counted = self._vectors.as_of(self._size)
         return self._counted

@@ -8,7 +8,7 @@ import numpy as np
 
 from ocrrlib.memory.answers import Answer, Answering
 from ocrrlib.memory.confidence import Sureness, calibrated, unknown_share
-from ocrrlib.memory.vectors import Counted
+from ocrrlib.memory.vectors import LiveVectors
 from ocrrlib.voting import vote
 
 ALIKE = 0.95  # cosine from which two texts are near-duplicates
@@ -65,7 +65,7 @@ def least_sure(texts: Sequence, X: np.ndarray, answers: Sequence[Answer], n: int
     return [Open(row, texts[row], answers[row]) for row in chosen]
 
 
-def suspects(counted: Counted, n: int) -> list[tuple[int, str, float]]:
+def suspects(counted: LiveVectors, n: int) -> list[tuple[int, str, float]]:
     """The ``n`` entries that others contradict most: slots, their labels instead, confidence.
 
     Each is left out, and the nearest others vote as in ``substrate``, if its label has any. A
@@ -123,7 +123,7 @@ def _nearest_others(entries, judged):
 
 def changed_answers(
     answering: Answering,
-    counted: Counted,
+    counted: LiveVectors,
     x: np.ndarray,
     label: str,
     X: np.ndarray,
@@ -137,7 +137,7 @@ def changed_answers(
     reader = answering.reader(counted)
     entries = counted.entries
     labels = counted.labels if label in counted.labels else [*counted.labels, label]
-    more, n_first = counted.supposing(x, labels.index(label), without)
+    more, n_first = counted.with_extra(x, labels.index(label), without)
     if without is None and len(labels) <= reader.n_classes:
         after = copy.deepcopy(reader, {id(entries): more})
     else:

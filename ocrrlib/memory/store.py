@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
 
 from ocrrlib.files import InputError
-from ocrrlib.memory.remote import Source
+from ocrrlib.memory.database_search import Source
 from ocrrlib.memory.rows import Row
 from ocrrlib.memory.texts import one_line
 

@@ -38,18 +38,18 @@ class Source(Protocol):
         ...
 
 
-class Column:
+class Numbers:
     """Whole numbers in one growing array."""
 
     def __init__(self, values: Sequence[int] | np.ndarray = ()):
-        self._room = np.array(values, np.int64)
+        self._room = np.asarray(values, np.int64)
         self._size = len(self._room)
 
     @property
     def values(self) -> np.ndarray:
         return self._room[: self._size]
 
-    def extend(self, values: Sequence[int]) -> None:
+    def extend(self, values: Sequence[int] | np.ndarray) -> None:
         """Append numbers; amortised constant time for each."""
         size = self._size + len(values)
         if size > len(self._room):
@@ -60,10 +60,10 @@ class Column:
         self._size = size
 
 
-class RemoteRows:
+class StoredRows:
     """Vectors (n, d) that are fetched when they are indexed, by slots."""
 
-    def __init__(self, source: Source, places: Column, dim: int):
+    def __init__(self, source: Source, places: Numbers, dim: int):
         self._source = source
         self._places = places
         self.shape = len(places.values), dim
@@ -75,26 +75,32 @@ class RemoteRows:
         return self._source.vectors(places)
 
 
-class RemoteEntries(Entries):
-    """Labelled vectors in a database; ``y`` are class ids, ``places`` those of the entries.
+class DatabaseEntries(Entries):
+    """Labelled vectors (n, d) in a database; ``y`` are class ids, ``places`` those of the entries.
 
     Entries at places ``without`` are not found. A search is exact, or takes an effort ``ef_search``
-    by an index.
+    by an index. ``places`` may be shared with whoever appends to it.
     """
 
     def __init__(
-        self, source: Source, ef_search: int | None, dim: int, places=(), y=(), without=()
+        self,
+        source: Source,
+        ef_search: int | None,
+        dim: int,
+        places: Numbers,
+        y: np.ndarray,
+        without: np.ndarray,
     ):
         self.source = source
         self.ef_search = ef_search
         self.dim = dim
-        self._places = Column(places)
-        self._labels = Column(y)
-        self._without = Column(without)
+        self._places = places
+        self._ids = Numbers(y)
+        self._without = without
 
     @property
     def size(self) -> int:  # type: ignore[override]
-        return len(self._places.values)
+        return len(self.y)
 
     @property
     def places(self) -> np.ndarray:
@@ -102,17 +108,18 @@ class RemoteEntries(Entries):
 
     @property
     def y(self) -> np.ndarray:
-        return self._labels.values
+        return self._ids.values
 
     @property
     def X(self) -> Any:
-        return RemoteRows(self.source, self._places, self.dim)
+        return StoredRows(self.source, self._places, self.dim)
 
-    def add(self, places: list[int], y: list[int], without: list[int]) -> None:
-        """Take entries that were written since, and places of those that do not count."""
-        self._places.extend(places)
-        self._labels.extend(y)
-        self._without.extend(without)
+    def make_room(self, room: int) -> None:
+        """The database makes it."""
+
+    def extend(self, X: np.ndarray, y: np.ndarray) -> None:
+        """Take the class ids y (n,) of vectors X that the database has, with those ``places``."""
+        self._ids.extend(y)
 
     def nearest(self, Q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Cosines and slots (m, k) of neighbours, as ``ocrrlib.search.top_k`` finds them."""
@@ -145,7 +152,7 @@ class RemoteEntries(Entries):
     def _asked(self, q, n, ef_search):
         """Exact cosines and slots of the ``n`` nearest, in any order."""
         end = int(self.places[-1]) + 1
-        places, X = self.source.nearest(q, n, end, self._without.values, ef_search)
+        places, X = self.source.nearest(q, n, end, self._without, ef_search)
         sims = X.astype(np.float64) @ q.astype(np.float64)
         return sims, np.searchsorted(self.places, places)
 
@@ -165,10 +172,10 @@ class RemoteEntries(Entries):
         return sims, slots
 
 
-class Supposed(Entries):
+class WithExtra(Entries):
     """Entries in a database with one more, x (d,) of class id ``y``, and without a place."""
 
-    def __init__(self, entries: RemoteEntries, x: np.ndarray, y: int, without: int | None):
+    def __init__(self, entries: DatabaseEntries, x: np.ndarray, y: int, without: int | None):
         self._entries = entries
         self._x = x
         self._gone = np.flatnonzero(entries.places == without)
@@ -180,7 +187,7 @@ class Supposed(Entries):
         return self._entries.X
 
     def nearest(self, Q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """As ``RemoteEntries.nearest``."""
+        """As ``DatabaseEntries.nearest``."""
         sims, slots = self._entries.nearest(Q, k + 1)
         gone = np.isin(slots, self._gone)
         sims[gone] = -np.inf
