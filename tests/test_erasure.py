@@ -203,7 +203,7 @@ import ocrrlib.memory.sqlite
 from ocrrlib import CorrectionMemory
 
 memory = CorrectionMemory.open(sys.argv[1])
-ocrrlib.memory.sqlite.NAME = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+ocrrlib.memory.sqlite.SQLiteStore.NAME = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 memory.forget_all(like="secret")
 """
 
@@ -220,7 +220,7 @@ def many(tmp_path):
     return path
 
 
-@pytest.mark.parametrize("name, erased", [("erase", 0), ("emptied_log", 1000)])
+@pytest.mark.parametrize("name, erased", [("erase", 0), ("cleaned", 1000)])
 def test_an_erasure_of_many_that_was_killed_is_done_or_undone_as_a_whole(many, name, erased):
     assert script(KILLED.replace("NAME", name), many).wait() < 0
     with CorrectionMemory.open(many) as memory:

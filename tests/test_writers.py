@@ -155,8 +155,8 @@ def watched(monkeypatch, failing):
         base.set_trace_callback(note)
         return base
 
-    def insert(base, new, acts):
-        inserted(base, new, acts)
+    def insert(store, new):
+        inserted(store, new)
         if failing and any(row.label == "class 1" for row in new):
             raise sqlite3.OperationalError("the disk is full")
 
@@ -169,10 +169,10 @@ def watched(monkeypatch, failing):
             raise psycopg.errors.DiskFull("the disk is full")
         sent(self)
 
-    connected, inserted = sqlite.connect, sqlite.insert
+    connected, inserted = sqlite.connected, sqlite.SQLiteStore.insert
     committed, sent = postgres_write.Write.commit, postgres_write.Write._send
-    monkeypatch.setattr(sqlite, "connect", connect)
-    monkeypatch.setattr(sqlite, "insert", insert)
+    monkeypatch.setattr(sqlite, "connected", connect)
+    monkeypatch.setattr(sqlite.SQLiteStore, "insert", insert)
     monkeypatch.setattr(postgres_write.Write, "commit", commit)
     monkeypatch.setattr(postgres_write.Write, "_send", send)
     return commits

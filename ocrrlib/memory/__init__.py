@@ -9,7 +9,7 @@ others mean: ``acts`` are their form, ``changes`` what users may ask for, ``mean
 what is erased, ``receipts`` show it. ``ledger`` is verified as it is read, ``verification`` that by
 whoever may only read; ``writers`` lets threads that write at once share a commit, ``damage`` has
 the names of a ledger's faults. ``store`` says what a ledger needs of a database, ``location`` finds
-it: ``sqlite`` keeps it in a file, with the tables of ``sqlite_tables``, ``postgres`` on a server,
+it: ``sqlite`` keeps it in a file, ``postgres`` on a server,
 with ``postgres_tables``, ``postgres_connection`` and ``postgres_write``; ``copies`` go from one to
 another.
 ``service`` puts a memory behind HTTP, ``wire`` is what clients send it, ``desk`` a page for people.

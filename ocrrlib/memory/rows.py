@@ -43,7 +43,7 @@ class Row(NamedTuple):
     author: str | None
     text: str | None
     x: bytes | None  # float32 each, little-endian
-    act: str | None = None  # files without acts have no such column
+    act: str | None = None
 
     @property
     def link(self) -> Link:
@@ -59,7 +59,6 @@ class Row(NamedTuple):
 
 
 FIELDS = ", ".join(Row._fields)
-FIELDS_BEFORE = ", ".join(Row._fields[:-1])  # of a file without acts
 
 
 def new_rows(contents: Iterable[Content], place: int, previous: bytes, time: int) -> Iterator[Row]:
