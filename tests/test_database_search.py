@@ -168,7 +168,7 @@ def test_an_index_that_several_make_at_once_is_made_once(base):
 def test_forgetting_waits_for_no_index_that_is_being_made(indexed, monkeypatch):
     memory, where = indexed
     with psycopg.connect(where["path"]) as other, monkeypatch.context() as patch:
-        patch.setattr("ocrrlib.memory.store.PATIENCE", 0)
+        patch.setattr("ocrrlib.memory.waiting.LOCK_TIMEOUT", 0)
         # As CREATE INDEX CONCURRENTLY does, and PostgreSQL's own VACUUM
         other.execute(f'LOCK TABLE "{where["name"]}".entries IN SHARE UPDATE EXCLUSIVE MODE')
         with pytest.raises(InputError, match="dead rows hold the content"):

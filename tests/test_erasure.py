@@ -264,7 +264,7 @@ def test_an_erasure_of_many_that_a_reader_delayed_is_finished_when_it_is_asked_f
 ):
     with CorrectionMemory.open(many) as memory:
         with monkeypatch.context() as patch, being_read(many):
-            patch.setattr("ocrrlib.memory.store.PATIENCE", 0)
+            patch.setattr("ocrrlib.memory.waiting.LOCK_TIMEOUT", 0)
             with refused("others still read"):
                 memory.forget_all(like="secret")
         assert legible(many, "a secret 999")

@@ -71,7 +71,7 @@ FINISH = {
 
 @pytest.mark.parametrize("finish", FINISH.values(), ids=FINISH)
 def test_an_erasure_that_a_reader_delayed_is_finished_later(secrets, monkeypatch, finish):
-    monkeypatch.setattr("ocrrlib.memory.store.PATIENCE", 0)
+    monkeypatch.setattr("ocrrlib.memory.waiting.LOCK_TIMEOUT", 0)
     with CorrectionMemory.open(secrets, letters) as memory:
         with being_read(secrets):
             for _ in range(2):
@@ -88,7 +88,7 @@ def test_an_erasure_that_a_reader_delayed_is_finished_later(secrets, monkeypatch
 def test_an_erasure_is_finished_by_a_memory_that_was_opened_beside_a_reader(
     secrets, monkeypatch, use
 ):
-    monkeypatch.setattr("ocrrlib.memory.store.PATIENCE", 0)
+    monkeypatch.setattr("ocrrlib.memory.waiting.LOCK_TIMEOUT", 0)
     with being_read(secrets):
         with CorrectionMemory.open(secrets) as memory, pytest.raises(InputError):
             memory.forget(7)
@@ -339,7 +339,7 @@ with CorrectionMemory.open(sys.argv[1]):
 
 
 def test_a_memory_that_was_opened_during_a_verification_can_be_written(secrets, monkeypatch):
-    from ocrrlib.memory.sqlite import check_tables
+    from ocrrlib.memory.sqlite import check_schema
 
     begun, go_on = threading.Event(), threading.Event()
 
@@ -347,9 +347,9 @@ def test_a_memory_that_was_opened_during_a_verification_can_be_written(secrets, 
         if not begun.is_set():
             begun.set()
             go_on.wait()
-        check_tables(base)
+        check_schema(base)
 
-    monkeypatch.setattr("ocrrlib.memory.sqlite.check_tables", wait_once)
+    monkeypatch.setattr("ocrrlib.memory.sqlite.check_schema", wait_once)
     opened = []
     other = script(HOLD, secrets, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     other.stdout.readline()

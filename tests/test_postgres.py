@@ -194,7 +194,7 @@ def test_a_write_of_unknown_outcome_is_found_by_its_commitment(
             self._link.connection.execute("COMMIT")
         self._link.connection.close()
         with monkeypatch.context() as patch:
-            patch.setattr("ocrrlib.memory.store.PATIENCE", 0.1)
+            patch.setattr("ocrrlib.memory.waiting.LOCK_TIMEOUT", 0.1)
             patch.setattr("ocrrlib.memory.postgres_connection.connected", unreachable)
             committed(self)
 
@@ -209,7 +209,7 @@ def test_a_write_of_unknown_outcome_is_found_by_its_commitment(
 
 
 def test_a_connection_lost_for_too_long_is_told_and_nothing_was_written(memory, place, monkeypatch):
-    monkeypatch.setattr("ocrrlib.memory.store.PATIENCE", 0)
+    monkeypatch.setattr("ocrrlib.memory.waiting.LOCK_TIMEOUT", 0)
     with lost(monkeypatch, place, "insert", times=2), pytest.raises(Undone):
         memory.correct(X[0], "new")
     assert len(memory) == len(X)
@@ -231,7 +231,7 @@ def test_an_erasure_that_another_transaction_delays_is_named(memory, place, monk
         reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         reader.execute("SELECT count(*) FROM entries")
         with monkeypatch.context() as patch, refused("whose dead rows hold the content"):
-            patch.setattr("ocrrlib.memory.store.PATIENCE", 0)
+            patch.setattr("ocrrlib.memory.waiting.LOCK_TIMEOUT", 0)
             memory.forget(3)
     with refused("erased before"):
         memory.forget(3)

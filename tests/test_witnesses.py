@@ -21,8 +21,8 @@ from ocrrlib.memory import (
     Key,
     proven,
     request,
-    store,
     verify,
+    waiting,
     witness,
     witnesses,
 )
@@ -128,7 +128,7 @@ def test_a_cosignature_holds_for_the_clean_text_of_a_head_that_mail_changed(tmp_
 
 def test_a_process_that_was_forked_meanwhile_keeps_nobody_waiting(tmp_path, monkeypatch):
     _, ((head, text), _) = races.forked(0)
-    monkeypatch.setattr(store, "PATIENCE", 1)
+    monkeypatch.setattr(waiting, "LOCK_TIMEOUT", 1)
     reading, writing = os.pipe()
     children = []
 
@@ -154,7 +154,7 @@ def test_a_process_that_was_forked_meanwhile_keeps_nobody_waiting(tmp_path, monk
 
 def test_a_witness_whose_state_stays_locked_gives_up_and_says_so(tmp_path, monkeypatch):
     _, ((_, text), _) = races.forked(0)
-    monkeypatch.setattr(store, "PATIENCE", 0.05)
+    monkeypatch.setattr(waiting, "LOCK_TIMEOUT", 0.05)
     with open(tmp_path / "state.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(InputError, match="state.lock"):

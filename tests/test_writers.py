@@ -98,7 +98,7 @@ def being_written(path):
 
 
 def test_others_write_while_a_writer_reads_all_entries_again(memory, place, monkeypatch):
-    monkeypatch.setattr("ocrrlib.memory.store.PATIENCE", 0)
+    monkeypatch.setattr("ocrrlib.memory.waiting.LOCK_TIMEOUT", 0)
     X = rows(300, 8, seed=1)
     texts = ["short"] * 299 + ["long" * 2**20]
     with pytest.raises(InputError, match="shorten it"):  # after 256 rows: all are read again
@@ -213,7 +213,7 @@ def test_other_threads_are_answered_while_a_correction_waits_for_another_program
 
 
 def test_a_correction_that_gave_up_is_not_stored_later(desk, monkeypatch):
-    monkeypatch.setattr("ocrrlib.memory.store.PATIENCE", 0)
+    monkeypatch.setattr("ocrrlib.memory.waiting.LOCK_TIMEOUT", 0)
     with CorrectionMemory.open(desk) as memory:
         with being_written(desk), pytest.raises(InputError, match="locked"):
             memory.correct(X[2], "given up")

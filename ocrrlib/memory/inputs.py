@@ -12,7 +12,7 @@ from ocrrlib.files import InputError
 from ocrrlib.labels import label_of
 from ocrrlib.memory.acts import checked_about
 from ocrrlib.memory.rows import Content
-from ocrrlib.memory.store import LONGEST
+from ocrrlib.memory.store import MAX_VALUE
 
 HASHES = 2**8  # bytes of a row beside its content, at most: hashes, salt, place, time, sizes
 WANTED = "give texts, none of them empty, or vectors, numbers (n, d)"
@@ -67,10 +67,10 @@ def short_enough(contents: Iterable[Content]) -> Iterator[Content]:
     for place, content in enumerate(contents):
         words = (word for word in content if isinstance(word, str))
         size = len(content.x) + sum(len(word.encode(errors="replace")) for word in words)
-        if size > LONGEST - HASHES:
+        if size > MAX_VALUE - HASHES:
             raise InputError(
                 f"row {place} has {size} bytes of text, label, author and vector, more than "
-                f"{LONGEST - HASHES}: shorten it"
+                f"{MAX_VALUE - HASHES}: shorten it"
             )
         yield content
 

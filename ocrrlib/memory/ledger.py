@@ -17,8 +17,9 @@ from ocrrlib.memory.heads import Head
 from ocrrlib.memory.keys import Key
 from ocrrlib.memory.proofs import proof_text
 from ocrrlib.memory.rows import Content, Row, is_whole, new_rows
-from ocrrlib.memory.store import BLOCK, Store, deadline, repeated, tries, usable
+from ocrrlib.memory.store import ROWS_AT_ONCE, Store
 from ocrrlib.memory.tree import Tree
+from ocrrlib.memory.waiting import as_input_error, deadline, polling, retry_undone
 from ocrrlib.memory.witnesses import request
 from ocrrlib.memory.writers import Writers
 
@@ -69,9 +70,9 @@ class StoredLedger(AbstractContextManager):
                 self._restart()
                 self._catch_up()
                 self._holds_erased = bool(self._erased)
-                store.ready()
+                store.prepare_writes()
             except BaseException:
-                store.refuse()
+                store.close_untouched()
                 raise
             self._finish_erasure()
 
@@ -115,7 +116,7 @@ class StoredLedger(AbstractContextManager):
     def transaction(self, until: float | None = None) -> Iterator[None]:
         """Read all new entries and exclude other writers; an exception undoes all writes.
 
-        Waits for other programs until a time of ``time.monotonic``, by default ``PATIENCE``.
+        Waits for other programs until a time of ``time.monotonic``, by default ``LOCK_TIMEOUT``.
         """
         with self._locked():
             if not self._tree:  # all would be read while others wait to write
@@ -142,7 +143,7 @@ class StoredLedger(AbstractContextManager):
         now = max(time.time_ns() // 1000, self._time + 1)  # times increase, whatever the clock
         new = new_rows(contents, start, self._newest, now)
         while True:
-            rows = list(islice(new, BLOCK))
+            rows = list(islice(new, ROWS_AT_ONCE))
             if not rows:
                 break
             self.store.insert(rows)
@@ -164,13 +165,13 @@ class StoredLedger(AbstractContextManager):
         whomever, are finished as well. Raises ``InputError`` if old content stays in the store
         because others read it.
         """
-        places = repeated(lambda: self._erase(tombstones), deadline())
+        places = retry_undone(lambda: self._erase(tombstones), deadline())
         self._holds_erased = True
         if not self._is_cleaned():
             which = ", ".join(map(str, places[:9])) + ", ..." * (len(places) > 9)
             raise InputError(
                 f"erased ({which or 'before'}), but others still read {self.where}, "
-                f"{self.store.leftover}: close them, then erase it again"
+                f"{self.store.residue}: close them, then erase it again"
             )
         return places
 
@@ -187,7 +188,7 @@ class StoredLedger(AbstractContextManager):
 
     def _is_cleaned(self):
         """Remove what is left, as soon as nobody reads it; False if somebody does for too long."""
-        for _ in tries():
+        for _ in polling():
             with self._locked():  # not while it waits: other threads go on
                 if self.store.cleaned():
                     self._holds_erased = False
@@ -222,7 +223,7 @@ class StoredLedger(AbstractContextManager):
 
     def make_index(self, dim: int) -> None:
         """Let the store index its vectors (d,); others may read and write meanwhile."""
-        with usable(self.where, self.store.errors, self.store.remedy):
+        with as_input_error(self.where, self.store.errors, self.store.remedy):
             self.store.make_index(dim)
 
     def told_by(self, place: int) -> int | None:
@@ -300,7 +301,7 @@ class StoredLedger(AbstractContextManager):
 
     def _exclude_others(self, until):
         """Begin a transaction that excludes other writers; threads go on while it waits."""
-        while not self.store.begun():
+        while not self.store.try_begin():
             if time.monotonic() > until:
                 raise TimeoutError("database is locked by another program that writes")
             self._lock.wait(uniform(0, LONGEST_WAIT))
@@ -308,7 +309,7 @@ class StoredLedger(AbstractContextManager):
     @contextmanager
     def _locked(self):
         """Keep other threads out, and turn errors of the store into ``InputError``."""
-        with usable(self.where, self.store.errors, self.store.remedy), self._lock:
+        with as_input_error(self.where, self.store.errors, self.store.remedy), self._lock:
             yield
 
     def _restart(self):
@@ -326,7 +327,7 @@ class StoredLedger(AbstractContextManager):
         size = len(self._tree)
         if not self.store.has_changed(size, self._newest):
             return
-        self.store.look_again()
+        self.store.check_tables()
         if size:
             self._check_newest(size - 1)
         unmatched = self._read()
@@ -337,7 +338,7 @@ class StoredLedger(AbstractContextManager):
         if unmatched:
             self._restart()  # it is read again at the next call
             raise Broken(self.store, Fault(min(unmatched), "changed"))
-        self.store.caught_up()
+        self.store.mark_read()
 
     def _check_newest(self, place):
         """Raise ``Broken`` unless the newest entry known is still there."""

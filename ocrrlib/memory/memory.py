@@ -180,7 +180,7 @@ class CorrectionMemory(AbstractContextManager):
     @property
     def unreached(self) -> str:
         """Where ``forget`` does not reach, beside copies; empty for a file."""
-        return self._ledger.store.unreached
+        return self._ledger.store.beyond_erasure
 
     @property
     def labels(self) -> list[str]:

@@ -21,7 +21,8 @@ from ocrrlib.memory.postgres_tables import (
 from ocrrlib.memory.postgres_vectors import PostgresVectors
 from ocrrlib.memory.postgres_write import Write
 from ocrrlib.memory.rows import Row
-from ocrrlib.memory.store import BLOCK, usable
+from ocrrlib.memory.store import ROWS_AT_ONCE
+from ocrrlib.memory.waiting import as_input_error
 
 ERRORS = (psycopg.Error,)
 READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -58,13 +59,19 @@ class Server:
         return self._where
 
     def is_there(self) -> bool:
-        with usable(self, ERRORS, remedy), closing(connected(self.address, True)) as connection:
+        with (
+            as_input_error(self, ERRORS, remedy),
+            closing(connected(self.address, True)) as connection,
+        ):
             return schema_of(connection, self.name) is not None
 
     holds_memory = is_there
 
     def check_search(self, ef_search: int | None):
-        with usable(self, ERRORS, remedy), closing(connected(self.address, True)) as connection:
+        with (
+            as_input_error(self, ERRORS, remedy),
+            closing(connected(self.address, True)) as connection,
+        ):
             if schema_of(connection, self.name) is not None:
                 return
             if statements_for(connection, self.name).vector is None:
@@ -92,9 +99,9 @@ class PostgresStore:
     """A ledger's tables on a server; without ``about`` of a new one, nothing is written."""
 
     errors = ERRORS
-    leftover = "whose dead rows hold the content"
+    residue = "whose dead rows hold the content"
     cleans_itself = True  # by autovacuum
-    unreached = (
+    beyond_erasure = (
         "the write-ahead log and its archive, replicas, backups, and the free space in pages of "
         "the table until it is used again"
     )
@@ -102,7 +109,7 @@ class PostgresStore:
     def __init__(self, server: Server, about: Callable[[], str] | None = None):
         self.where = str(server)
         self._server = server
-        with usable(self.where, ERRORS, remedy):
+        with as_input_error(self.where, ERRORS, remedy):
             self._link = Link(server.address, server.name, self.where, about)
         self.about = self._link.about
         self._shown: tuple | None = None  # the newest entry, while one state is shown
@@ -117,10 +124,10 @@ class PostgresStore:
     def room(self) -> int:
         return self._ask(self._link.statements.room)[0][0]
 
-    def ready(self):
+    def prepare_writes(self):
         pass
 
-    def refuse(self):
+    def close_untouched(self):
         self.close()
 
     def close(self):
@@ -187,7 +194,7 @@ class PostgresStore:
         finally:
             self._write = None
 
-    def begun(self) -> bool:
+    def try_begin(self) -> bool:
         write = Write(self._link)
         if not self._link.done(write.begun):
             return False
@@ -216,10 +223,10 @@ class PostgresStore:
             return size > 0
         return (place + 1, hash) != (size, newest)
 
-    def look_again(self):
+    def check_tables(self):
         pass  # tables are compared whenever a connection is made
 
-    def caught_up(self):
+    def mark_read(self):
         pass  # the newest entry tells
 
     def hash_at(self, place: int) -> bytes | None:
@@ -237,12 +244,12 @@ class PostgresStore:
             return
         start = -(2**63) if first is None else first  # not 0: no place below is overlooked
         while True:
-            found = self._ask(self._link.statements.block, [start, BLOCK])
+            found = self._ask(self._link.statements.block, [start, ROWS_AT_ONCE])
             if found:
                 rows = [*map(self._link.statements.received, found)]
                 yield rows
                 start = rows[-1].place + 1
-            if len(found) < BLOCK:
+            if len(found) < ROWS_AT_ONCE:
                 return
 
     def links(self) -> list[tuple[bytes, bytes]]:
@@ -265,7 +272,7 @@ class PostgresStore:
                 f"{self.where} cannot be searched in its base, which had no pgvector when it was "
                 "made: run CREATE EXTENSION vector there, and copy it to another name"
             )
-        with usable(self.where, ERRORS, remedy):
+        with as_input_error(self.where, ERRORS, remedy):
             if ef_search is not None and not has_index(self._link.connection, self._server.name):
                 raise _no_index(self.where)
         return PostgresVectors(self._ask, self._server.name, vector)

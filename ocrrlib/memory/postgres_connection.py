@@ -9,7 +9,8 @@ from psycopg.errors import _WaitTimeout
 
 from ocrrlib.files import InputError
 from ocrrlib.memory.postgres_tables import about_of, create, schema_of, statements_for
-from ocrrlib.memory.store import About, deadline
+from ocrrlib.memory.store import About
+from ocrrlib.memory.waiting import deadline
 
 REPLY = 30  # seconds that a statement may take
 IDLE = 10  # seconds that a transaction may wait for its program, which others wait for

@@ -11,8 +11,9 @@ from ocrrlib.files import InputError
 from ocrrlib.memory.postgres_connection import IDLE, NOTHING, Link
 from ocrrlib.memory.postgres_tables import LOCK
 from ocrrlib.memory.rows import Row
-from ocrrlib.memory.store import Undone, Unknown, deadline
+from ocrrlib.memory.store import Undone, Unknown
 from ocrrlib.memory.tree import HASH
+from ocrrlib.memory.waiting import deadline
 
 MOMENT = "50ms"  # that a writer waits for others before threads that read get their turn
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"

@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import NoReturn
 
 from ocrrlib.files import InputError, sync_to_disk
-from ocrrlib.memory import store
+from ocrrlib.memory import waiting
 from ocrrlib.memory.rows import Row
-from ocrrlib.memory.store import BLOCK, LONGEST, read_about, tries, usable
+from ocrrlib.memory.store import MAX_VALUE, ROWS_AT_ONCE, read_about
+from ocrrlib.memory.waiting import as_input_error, polling
 
 # What one path's file is verified with cannot write: no other connection here may share it.
 VERIFIED: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
@@ -97,17 +98,17 @@ class SQLiteStore:
     """A ledger's tables in a file; without ``about`` of a new one, nothing is written to disk."""
 
     errors = ERRORS
-    leftover = "whose log may hold the content"
+    residue = "whose log may hold the content"
     cleans_itself = False
     has_failed = False  # a statement that fails undoes itself alone
-    unreached = ""
+    beyond_erasure = ""
 
     def __init__(self, path: Path, about: Callable[[], str] | None = None):
         self.where = path
         self._reads_only = about is None
         self._seen: tuple | None = None  # SQLite's data version when all was read
         self._latest: tuple | None = None
-        with usable(path, ERRORS, self.remedy):
+        with as_input_error(path, ERRORS, self.remedy):
             if about is None:
                 self._base = _opened_to_read(path)
             else:
@@ -122,7 +123,7 @@ class SQLiteStore:
                     )
                 self.about = found
             except BaseException:
-                self.refuse()
+                self.close_untouched()
                 raise
 
     def remedy(self, error: Exception) -> str:
@@ -138,7 +139,7 @@ class SQLiteStore:
     def room(self) -> int:
         return _size(self.where) + _size(_beside(self.where)[0])
 
-    def ready(self):
+    def prepare_writes(self):
         if self._reads_only:
             return
         with suppress(sqlite3.OperationalError):  # if the disk is full, it can be read
@@ -155,7 +156,7 @@ class SQLiteStore:
                 if _tables(self._base) == SCHEMA_BEFORE_ACTS:  # no other program just did
                     self._base.execute("ALTER TABLE entries ADD COLUMN act TEXT")
 
-    def refuse(self):
+    def close_untouched(self):
         _close_untouched(self._base, self.where)
 
     def close(self):
@@ -170,7 +171,7 @@ class SQLiteStore:
     def writing(self) -> AbstractContextManager[object]:
         return self._base
 
-    def begun(self) -> bool:
+    def try_begin(self) -> bool:
         try:
             self._base.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
@@ -189,10 +190,10 @@ class SQLiteStore:
         self._latest = _patiently(lambda: self._base.execute(version).fetchone())
         return self._latest != self._seen or not size
 
-    def look_again(self):
-        check_tables(self._base)
+    def check_tables(self):
+        check_schema(self._base)
 
-    def caught_up(self):
+    def mark_read(self):
         self._seen = self._latest
 
     def hash_at(self, place: int) -> bytes | None:
@@ -211,7 +212,7 @@ class SQLiteStore:
         cursor = self._base.execute(select, [first])
         room = self.room()
         while True:
-            rows = [Row(*values) for values in cursor.fetchmany(BLOCK)]
+            rows = [Row(*values) for values in cursor.fetchmany(ROWS_AT_ONCE)]
             if not rows:
                 return
             yield rows
@@ -257,7 +258,7 @@ def _opened(path, about):
             _keep_log(base)
             _create(base, said)
             sync_to_disk(path.parent)
-        check_tables(base)
+        check_schema(base)
     except BaseException:
         _close_untouched(base, path)
         raise
@@ -273,7 +274,7 @@ def _opened_to_read(path):
     if not _size(path):
         raise sqlite3.DatabaseError("it is empty")
     failure: Exception
-    for _ in tries(MOMENT):
+    for _ in polling(MOMENT):
         try:
             return _connected_to_read(path)
         except (sqlite3.OperationalError, OSError) as error:  # others may just open or close it
@@ -290,7 +291,7 @@ def _connected_to_read(path):
     else:
         base = connected(path, "immutable=1")
     try:
-        check_tables(base)
+        check_schema(base)
     except BaseException:
         base.close()
         raise
@@ -326,13 +327,13 @@ def connected(path: Path, how: str) -> sqlite3.Connection:
     """A connection with our pragmas; ``how`` are parameters of its URI."""
     base = sqlite3.connect(
         f"{path.as_uri()}?{how}",
-        store.PATIENCE,
+        waiting.LOCK_TIMEOUT,
         isolation_level=None,
         check_same_thread=False,
         uri=True,
     )
     try:
-        base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
+        base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE)
         for pragma in PRAGMAS:
             base.execute(f"PRAGMA {pragma}")
     except BaseException:
@@ -369,7 +370,7 @@ def _keep_log(base):
 
 def _patiently(do):
     """Do what others may prevent for some time."""
-    for _ in tries():
+    for _ in polling():
         try:
             return do()
         except sqlite3.OperationalError as error:
@@ -399,7 +400,7 @@ def _tables(base):
     return [sql for (sql,) in found]
 
 
-def check_tables(base: sqlite3.Connection) -> None:
+def check_schema(base: sqlite3.Connection) -> None:
     """Raise ``sqlite3.DatabaseError`` unless the tables are those of a ledger, and no more."""
     if _tables(base) not in (SCHEMA, SCHEMA_BEFORE_ACTS):  # a trigger would change what is written
         raise sqlite3.DatabaseError(

@@ -29,9 +29,9 @@ from ocrrlib.memory.heads import Head
 from ocrrlib.memory.keys import Key
 from ocrrlib.memory.notes import from_base64, to_base64
 from ocrrlib.memory.quorum import Quorum
-from ocrrlib.memory.store import tries
 from ocrrlib.memory.texts import plain, read_file
 from ocrrlib.memory.tree import HASH, verify_consistency
+from ocrrlib.memory.waiting import polling
 
 CHECKSUM = "— sha256 "
 
@@ -92,7 +92,7 @@ def _locked(state: Path) -> Iterator[str]:
 def _locked_file(path):
     """Open and lock a file as soon as nobody else has it locked."""
     lock = open(path, "a")
-    for _ in tries():
+    for _ in polling():
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return lock

@@ -8,7 +8,8 @@ from typing import Protocol
 
 from ocrrlib.files import InputError
 from ocrrlib.memory.rows import Content
-from ocrrlib.memory.store import Undone, Unknown, deadline, repeated
+from ocrrlib.memory.store import Undone, Unknown
+from ocrrlib.memory.waiting import deadline, retry_undone
 
 
 class Writable(Protocol):
@@ -79,7 +80,7 @@ class Writers:
                     return own.result()
                 with suppress(ValueError):  # it was taken, and undone
                     self._waiting.remove(own)
-                return repeated(lambda: self._write_alone(contents, own.until), own.until)
+                return retry_undone(lambda: self._write_alone(contents, own.until), own.until)
             finally:
                 with self._changed:
                     self._is_busy = False
