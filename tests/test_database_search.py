@@ -240,24 +240,6 @@ def test_vectors_in_a_file_or_without_pgvector_are_not_searched_there(postgres, 
         CorrectionMemory.open(plain, name="m", search="database")
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        "CREATE INDEX more ON {}.entries (time)",
-        "DROP INDEX {0}.nearest; CREATE INDEX nearest ON {0}.entries (time)",
-        "ALTER TABLE {}.entries ALTER x TYPE halfvec",
-    ],
-)
-def test_other_indexes_and_types_are_refused(indexed, change):
-    memory, where = indexed
-    memory.close()
-    with psycopg.connect(where["path"], autocommit=True) as connection:
-        for statement in change.format(f'"{where["name"]}"').split("; "):
-            connection.execute(statement)
-    with pytest.raises(InputError, match="tables were changed"):
-        CorrectionMemory.open(**where)
-
-
 @pytest.mark.slow
 def test_the_study_of_scale_measures_a_memory_from_a_client_of_its_own(postgres):
     address = postgres.address(postgres.new_base())

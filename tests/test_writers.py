@@ -17,10 +17,11 @@ from conftest import rows
 
 from ocrrlib import CorrectionMemory
 from ocrrlib.files import ROOT, InputError
-from ocrrlib.memory import postgres_write, sqlite
+from ocrrlib.memory import sqlite
 from ocrrlib.memory.location import is_address
+from ocrrlib.memory.postgres_connection import ServerTransaction
 from ocrrlib.memory.postgres_tables import LOCK
-from ocrrlib.memory.writers import Write, Writers
+from ocrrlib.memory.writers import PendingWrite, Writers
 from tests.servers import connection
 
 THREADS = 24
@@ -74,7 +75,7 @@ def test_a_write_that_fails_half_way_is_told_to_its_own_writer_alone(ahead):
     kept = Kept()
     writers = Writers(kept)
     for name in ahead:
-        one = Write(fails_half_way if name == "bad" else lambda name=name: [name])
+        one = PendingWrite(fails_half_way if name == "bad" else lambda name=name: [name])
         writers._waiting.append(one)
     assert writers.write(lambda: ["ana"]) == range(0, 1)
     writers.write(lambda: ["later"])
@@ -170,11 +171,14 @@ def watched(monkeypatch, failing):
         sent(self)
 
     connected, inserted = sqlite.connected, sqlite.SQLiteStore.insert
-    committed, sent = postgres_write.Write.commit, postgres_write.Write._send
+    committed, sent = (
+        ServerTransaction.commit,
+        ServerTransaction._send,
+    )
     monkeypatch.setattr(sqlite, "connected", connect)
     monkeypatch.setattr(sqlite.SQLiteStore, "insert", insert)
-    monkeypatch.setattr(postgres_write.Write, "commit", commit)
-    monkeypatch.setattr(postgres_write.Write, "_send", send)
+    monkeypatch.setattr(ServerTransaction, "commit", commit)
+    monkeypatch.setattr(ServerTransaction, "_send", send)
     return commits
 
 

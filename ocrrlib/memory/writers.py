@@ -29,7 +29,7 @@ class Writable(Protocol):
     def append(self, contents: Iterable[Content]) -> range: ...
 
 
-class Write:
+class PendingWrite:
     """Entries that a thread writes until a time, and what came of it: their places, or an error."""
 
     def __init__(self, contents: Callable[[], Iterable[Content]]):
@@ -54,7 +54,7 @@ class Writers:
 
     def __init__(self, ledger: Writable):
         self._ledger = ledger
-        self._waiting: deque[Write] = deque()
+        self._waiting: deque[PendingWrite] = deque()
         self._is_busy = False  # whether one of them writes
         self._changed = threading.Condition()
 
@@ -64,7 +64,7 @@ class Writers:
         ``contents`` is called within the transaction, by any of the threads, and again if that was
         undone. Raises what it raises, and as ``StoredLedger.transaction`` and ``append`` do.
         """
-        own = Write(contents)
+        own = PendingWrite(contents)
         self._waiting.append(own)
         try:
             with self._changed:
@@ -96,7 +96,7 @@ class Writers:
 
     def _write_all(self, own):
         """Write all that waits and tell each; nobody if all was undone for one of the others."""
-        batch: list[Write] = []
+        batch: list[PendingWrite] = []
         outcomes: list[range | BaseException] = []
         is_whole = False
         try:
