@@ -10,7 +10,7 @@ from ocrrlib.embeddings import load
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.files import ROOT, sha256
 from ocrrlib.memory.review import suspects
-from ocrrlib.memory.vectors import LiveVectors
+from ocrrlib.memory.vectors import LiveVectors, Origin
 from ocrrlib.search import Entries
 from paper.sources import Vectors, cited, embeddings, latest_date, spdx
 
@@ -60,9 +60,11 @@ def path_of(dataset: str) -> str:
 def check_labels(dataset: str) -> LabelCheck:
     """Judge the training labels of a dataset as a correction memory judges its entries."""
     data = load(dataset, DEFAULT_ENCODER)
-    n = len(data.y_train)
-    entries = Entries.sharing(data.X_train, data.y_train)
-    found = suspects(LiveVectors(entries, times=np.zeros(n), labels=data.classes), n)
+    n, d = data.X_train.shape
+    stored = LiveVectors(Entries(np.empty((0, d), np.float32), np.empty(0, np.int64)))
+    names = [data.classes[label] for label in data.y_train]
+    stored.extend(data.X_train, [Origin(place, 0, name) for place, name in enumerate(names)])
+    found = suspects(stored, n)
     sure = [confidence for _, _, confidence in found if confidence >= SURE]
     return LabelCheck(n, len(found), len(sure))
 
