@@ -5,7 +5,7 @@ vectors that come back, exactly as in ``ocrrlib.search``, so that an exact searc
 has the very answers of one in memory.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
@@ -38,38 +38,16 @@ class Source(Protocol):
         ...
 
 
-class Numbers:
-    """Whole numbers in one growing array."""
-
-    def __init__(self, values: Sequence[int] | np.ndarray = ()):
-        self._room = np.asarray(values, np.int64)
-        self._size = len(self._room)
-
-    @property
-    def values(self) -> np.ndarray:
-        return self._room[: self._size]
-
-    def extend(self, values: Sequence[int] | np.ndarray) -> None:
-        """Append numbers; amortised constant time for each."""
-        size = self._size + len(values)
-        if size > len(self._room):
-            room = np.empty(size + size // 8 + 64, np.int64)
-            room[: self._size] = self.values
-            self._room = room
-        self._room[self._size : size] = values
-        self._size = size
-
-
 class StoredRows:
     """Vectors (n, d) that are fetched when they are indexed, by slots."""
 
-    def __init__(self, source: Source, places: Numbers, dim: int):
+    def __init__(self, source: Source, places: np.ndarray, dim: int):
         self._source = source
         self._places = places
-        self.shape = len(places.values), dim
+        self.shape = len(places), dim
 
     def __getitem__(self, slots: Any) -> np.ndarray:
-        places = self._places.values[slots]
+        places = self._places[slots]
         if places.ndim == 0:
             return self._source.vectors(places[None])[0]
         return self._source.vectors(places)
@@ -79,7 +57,7 @@ class DatabaseEntries(Entries):
     """Labelled vectors (n, d) in a database; ``y`` are class ids, ``places`` those of the entries.
 
     Entries at places ``without`` are not found. A search is exact, or takes an effort ``ef_search``
-    by an index. ``places`` may be shared with whoever appends to it.
+    by an index. ``places`` are told by who appends to them.
     """
 
     def __init__(
@@ -87,39 +65,28 @@ class DatabaseEntries(Entries):
         source: Source,
         ef_search: int | None,
         dim: int,
-        places: Numbers,
+        places: Callable[[], np.ndarray],
         y: np.ndarray,
         without: np.ndarray,
     ):
+        super().__init__(np.empty((len(y), 0), np.float32), y)
         self.source = source
         self.ef_search = ef_search
         self.dim = dim
         self._places = places
-        self._ids = Numbers(y)
         self._without = without
 
     @property
-    def size(self) -> int:  # type: ignore[override]
-        return len(self.y)
-
-    @property
     def places(self) -> np.ndarray:
-        return self._places.values
-
-    @property
-    def y(self) -> np.ndarray:
-        return self._ids.values
+        return self._places()
 
     @property
     def X(self) -> Any:
-        return StoredRows(self.source, self._places, self.dim)
-
-    def make_room(self, room: int) -> None:
-        """The database makes it."""
+        return StoredRows(self.source, self.places, self.dim)
 
     def extend(self, X: np.ndarray, y: np.ndarray) -> None:
-        """Take the class ids y (n,) of vectors X that the database has, with those ``places``."""
-        self._ids.extend(y)
+        """Take the class ids y (n,) of vectors X (n, d) that are in the database."""
+        super().extend(X[:, :0], y)
 
     def nearest(self, Q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Cosines and slots (m, k) of neighbours, as ``ocrrlib.search.top_k`` finds them."""

@@ -9,7 +9,7 @@ import numpy as np
 from ocrrlib.embeddings import encode, halve, raw_rows, widen
 from ocrrlib.encoders import load_encoder, name_of
 from ocrrlib.files import InputError
-from ocrrlib.memory.store import MAX_VALUE
+from ocrrlib.memory.rows import MAX_VALUE
 
 # Few letters and many, of both cases, digits, another script; the last one has 300 tokens, so that
 # a model that reads fewer is another encoder.

@@ -49,7 +49,8 @@ class StoredLedger(AbstractContextManager):
 
     Any thread may call the methods; what they wrote is durable when they return. ``observer`` is
     handed every row once it is verified. ``len`` counts all entries; erased ones and tombstones
-    count.
+    count;
+    ``size`` those known as of the last call.
 
     Raises ``InputError`` if the store cannot be used, ``Broken`` if it is not as it was written.
     """
@@ -79,12 +80,7 @@ class StoredLedger(AbstractContextManager):
     def __len__(self) -> int:
         with self._locked():
             self._catch_up()
-            return len(self._tree)
-
-    @property
-    def size(self) -> int:
-        """Number of entries known, as of the last call."""
-        return len(self._tree)
+            return self.size
 
     @property
     def has_failed(self) -> bool:
@@ -119,17 +115,17 @@ class StoredLedger(AbstractContextManager):
         Waits for other programs until a time of ``time.monotonic``, by default ``LOCK_TIMEOUT``.
         """
         with self._locked():
-            if not self._tree:  # all would be read while others wait to write
+            if not self.size:  # all would be read while others wait to write
                 self._catch_up()
-            start = len(self._tree)
+            start = self.size
             try:
                 with self.store.writing():
                     self._exclude_others(deadline() if until is None else until)
                     self._catch_up()
-                    start = len(self._tree)
+                    start = self.size
                     yield
             except BaseException:
-                if len(self._tree) > start:  # it has rows that were not written
+                if self.size > start:  # it has rows that were not written
                     self._restart()
                 raise
             self._finish_erasure()
@@ -139,7 +135,7 @@ class StoredLedger(AbstractContextManager):
 
         Raises ``InputError`` if a label or an author has a zero byte, or a word is no Unicode text.
         """
-        start = len(self._tree)
+        start = self.size
         now = max(time.time_ns() // 1000, self._time + 1)  # times increase, whatever the clock
         new = new_rows(contents, start, self._newest, now)
         while True:
@@ -148,7 +144,7 @@ class StoredLedger(AbstractContextManager):
                 break
             self.store.insert(rows)
             self._take(rows)
-        return range(start, len(self._tree))
+        return range(start, self.size)
 
     def adopt(self, blocks: Iterable[list[Row]]) -> None:
         """Append the entries of a ledger that this is a copy of, within a ``transaction``."""
@@ -204,12 +200,17 @@ class StoredLedger(AbstractContextManager):
 
     def entry(self, place: int) -> dict:
         """Return the fields of an entry, bytes in hexadecimal digits, without those erased."""
+        return self.entries([place])[index(place)]
+
+    def entries(self, places: Iterable[int]) -> dict[int, dict]:
+        """Return the fields of entries, as ``entry`` does, by their places."""
         with self._locked():
             self._catch_up()
-            found = self.store.row(index(place))
-        if found is None:
-            raise InputError(f"there is no entry {place!r} in {self.where}")
-        return found.fields()
+            rows = {place: self.store.row(place) for place in map(index, places)}
+        for place, row in rows.items():
+            if row is None:
+                raise InputError(f"there is no entry {place!r} in {self.where}")
+        return {place: row.fields() for place, row in rows.items() if row is not None}
 
     def rows(self) -> list[Row]:
         """Return all entries."""
@@ -315,6 +316,7 @@ class StoredLedger(AbstractContextManager):
     def _restart(self):
         """Forget all rows."""
         self._tree = Tree()
+        self.size = 0
         self._newest = self._genesis  # hash of the newest entry
         self._time = 0  # of the newest entry
         self._erased = set()  # places
@@ -324,7 +326,7 @@ class StoredLedger(AbstractContextManager):
 
     def _catch_up(self):
         """Verify and take what was written since, by whichever process."""
-        size = len(self._tree)
+        size = self.size
         if not self.store.has_changed(size, self._newest):
             return
         self.store.check_tables()
@@ -353,7 +355,7 @@ class StoredLedger(AbstractContextManager):
 
         Returns the places of erasures without a tombstone, and of tombstones without an erasure.
         """
-        first = len(self._tree) or None  # not 0: no place below is overlooked
+        first = self.size or None  # not 0: no place below is overlooked
         try:
             for rows in self.store.blocks(first):
                 self._verify_rows(rows)
@@ -366,7 +368,7 @@ class StoredLedger(AbstractContextManager):
     def _verify_rows(self, rows):
         """Raise ``Broken`` unless the rows follow those known."""
         previous = self._newest
-        for place, row in enumerate(rows, len(self._tree)):
+        for place, row in enumerate(rows, self.size):
             whole = is_whole(row)
             if not whole or not verify_entry(row.link, place, previous):
                 links = self.store.links()
@@ -380,6 +382,7 @@ class StoredLedger(AbstractContextManager):
 
     def _take(self, rows):
         self._tree.extend([row.hash for row in rows])
+        self.size += len(rows)
         self._newest = rows[-1].hash
         self._time = rows[-1].time
         if self._observer is not None:

@@ -21,6 +21,7 @@ from ocrrlib.memory.heads import Head
 from ocrrlib.memory.history import Entry, History, counting, history, listed
 from ocrrlib.memory.identity import TextEncoder
 from ocrrlib.memory.inputs import (
+    check_numbers,
     is_single,
     labels_of,
     notes_of,
@@ -29,7 +30,6 @@ from ocrrlib.memory.inputs import (
     places_of,
     selection_of,
     share_of,
-    short_enough,
     some_texts_and_vectors,
     texts_and_vectors,
     word_of,
@@ -204,7 +204,7 @@ class CorrectionMemory(AbstractContextManager):
         memory is a file, or has no vectors.
         """
         with self._ledger.snapshot():
-            dim = self._vectors.written.entries.X.shape[1]
+            dim = self._vectors.dim
         self._ledger.make_index(dim)
 
     # Learning and answering
@@ -243,36 +243,33 @@ class CorrectionMemory(AbstractContextManager):
         does, and if there is no such entry, or it did not count before.
         """
         vectors = None if vector is None else [vector]
-        return self._learn([text], [label], by, vectors, [about], replaces)[0]
+        notes = None if about is None else [about]
+        return self._learn([text], [label], by, vectors, notes, replaces)[0]
 
     def _learn(self, texts, labels, by, vectors, about, replaces=None):
         texts, X = texts_and_vectors(texts, vectors)
         labels = labels_of(labels)
         notes = [{}] * len(texts) if about is None else notes_of(about)
-        n_vectors = len(texts) if X is None else len(X)
-        if not len(labels) == len(texts) == n_vectors == len(notes):
-            raise InputError(
-                f"there are {len(texts)} rows, {len(labels)} labels, {n_vectors} vectors and "
-                f"{len(notes)} notes: give one of each"
-            )
+        check_numbers(texts, labels, X, notes)
         X = self._encoder.unit_rows(texts, X)
         author = str(by)
 
-        def contents():
+        def contents():  # others are excluded, and what they wrote is read
             if not self._vectors.written:
                 self._encoder.check_length(X.shape[1])
             self._vectors.admit(*X.shape)
             meaning = self._vectors.meaning
             changes.check_not_retired(dict.fromkeys(labels), meaning)
-            act = {}
+            acts = notes
             if replaces is not None:
-                act = changes.replace(self._ledger.entry(place_of(replaces)), meaning)
-            rows = zip(labels, texts, X, notes)
-            return short_enough(
-                Content(label, author, text, x.tobytes(), act_text(note | act))
-                for label, text, x, note in rows
-            )
+                (note,) = notes
+                acts = [note | changes.replace(self._ledger.entry(place_of(replaces)), meaning)]
+            rows = zip(labels, texts, X, acts)
+            return [
+                Content(label, author, text, x.data, act_text(act)) for label, text, x, act in rows
+            ]
 
+        # Begins, reads what is new, asks for contents, lays out rows, appends, and flushes.
         return self._ledger.write(contents)
 
     def predict(
@@ -288,7 +285,7 @@ class CorrectionMemory(AbstractContextManager):
         X = self._encoder.unit_rows(*texts_and_vectors([query] if single else query))
         at_least = share_of(at_least)
         with self._asked(X) as counted:
-            answers = self._answering.answers(X, counted, self._ledger.entry, at_least)
+            answers = self._answering.answers(X, counted, self._ledger.entries, at_least)
         return answers[0] if single else answers
 
     @contextmanager
@@ -316,7 +313,7 @@ class CorrectionMemory(AbstractContextManager):
         texts, X = texts_and_vectors(texts, vectors)
         X = self._encoder.unit_rows(texts, X)
         with self._asked(X) as counted:
-            answers = self._answering.answers(X, counted, self._ledger.entry)
+            answers = self._answering.answers(X, counted, self._ledger.entries)
         return least_sure(texts, X, answers, n)
 
     def suspects(self, n: int = 20) -> list[Suspect]:
@@ -433,7 +430,7 @@ class CorrectionMemory(AbstractContextManager):
         """Append an act, made when all entries are read."""
 
         def contents():
-            return short_enough([Content("", str(by), None, b"", act_text(change()))])
+            return [Content("", str(by), None, b"", act_text(change()))]
 
         return self._ledger.write(contents)[0]
 

@@ -64,7 +64,7 @@ class Past:
                     "take a later head"
                 )
             self._vectors.admit(0, X.shape[1])
-            answers = self._answering.answers(X, counted, self._ledger.entry, at_least)
+            answers = self._answering.answers(X, counted, self._ledger.entries, at_least)
         return answers[0] if single else answers
 
     def entries(

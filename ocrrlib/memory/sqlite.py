@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import tempfile
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
@@ -19,8 +20,8 @@ from typing import NoReturn
 
 from ocrrlib.files import InputError, sync_to_disk
 from ocrrlib.memory import waiting
-from ocrrlib.memory.rows import Row
-from ocrrlib.memory.store import MAX_VALUE, ROWS_AT_ONCE, read_about
+from ocrrlib.memory.rows import MAX_VALUE, Row
+from ocrrlib.memory.store import ROWS_AT_ONCE, read_about
 from ocrrlib.memory.waiting import as_input_error, polling
 
 # What one path's file is verified with cannot write: no other connection here may share it.
@@ -186,8 +187,7 @@ class SQLiteStore:
 
     def has_changed(self, size: int, newest: bytes) -> bool:
         # It changes with what others write, who may just mend the log's index.
-        version = "PRAGMA data_version"
-        self._latest = _patiently(lambda: self._base.execute(version).fetchone())
+        self._latest = _patiently(self._base, "PRAGMA data_version")
         return self._latest != self._seen or not size
 
     def check_tables(self):
@@ -365,19 +365,19 @@ def _check_names(path):
 
 def _keep_log(base):
     """Let changes go to a log first, so that readers need not wait for writers."""
-    _patiently(lambda: base.execute("PRAGMA journal_mode = WAL"))
+    _patiently(base, "PRAGMA journal_mode = WAL")
 
 
-def _patiently(do):
-    """Do what others may prevent for some time."""
-    for _ in polling():
+def _patiently(base, statement):
+    """The row of a statement that others may prevent for some time."""
+    end = time.monotonic() + waiting.LOCK_TIMEOUT
+    while True:
         try:
-            return do()
+            return base.execute(statement).fetchone()
         except sqlite3.OperationalError as error:
-            if not _is_busy(error):
+            if not _is_busy(error) or time.monotonic() > end:
                 raise
-            busy = error
-    raise busy
+        time.sleep(0.01)
 
 
 def _is_busy(error):

@@ -13,7 +13,6 @@ from ocrrlib.memory.rows import Row
 from ocrrlib.memory.texts import one_line
 
 FORMAT = 1
-MAX_VALUE = 2**20  # bytes of a value at most
 ROWS_AT_ONCE = 256  # rows read or written at once
 
 

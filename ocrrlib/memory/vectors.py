@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ocrrlib.files import InputError
-from ocrrlib.memory.database_search import DatabaseEntries, Numbers, Source, WithExtra
+from ocrrlib.memory.database_search import DatabaseEntries, Source, WithExtra
 from ocrrlib.memory.meaning import Meaning, acts_of
 from ocrrlib.memory.rows import VALUE, Row
 from ocrrlib.search import Entries
@@ -18,6 +18,28 @@ class Origin(NamedTuple):
     place: int
     time: int
     label: str
+
+
+class Numbers:
+    """Whole numbers in one growing array."""
+
+    def __init__(self, values: Sequence[int] | np.ndarray = ()):
+        self._room = np.asarray(values, np.int64)
+        self._size = len(self._room)
+
+    @property
+    def values(self) -> np.ndarray:
+        return self._room[: self._size]
+
+    def extend(self, values: Sequence[int] | np.ndarray) -> None:
+        """Append numbers; amortised constant time for each."""
+        size = self._size + len(values)
+        if size > len(self._room):
+            room = np.empty(size + size // 8 + 64, np.int64)
+            room[: self._size] = self.values
+            self._room = room
+        self._room[self._size : size] = values
+        self._size = size
 
 
 class LiveVectors:
@@ -67,7 +89,8 @@ class LiveVectors:
                 self.labels.append(one.label)
         self._places.extend([one.place for one in origins])
         self._times.extend([one.time for one in origins])
-        self.n_first += sum(one.time == self.times[0] for one in origins)
+        first = self.times[0]
+        self.n_first += sum(one.time == first for one in origins)
         self.entries.extend(X, np.array([self._ids[one.label] for one in origins], np.int64))
 
     def with_extra(self, x: np.ndarray, y: int, without: int | None) -> tuple[Entries, int]:
@@ -111,6 +134,7 @@ class Vectors:
 
     def clear(self):
         """Drop all rows."""
+        self.dim = 0  # of the vectors, as far as it is known
         self.written = self._no_vectors(0)
         self._acts: list[tuple[int, dict]] = []  # places, and what is said there of other entries
         # Made when they are asked for
@@ -123,7 +147,7 @@ class Vectors:
         y = np.empty(0, np.int64)
         if self._source is None:
             return LiveVectors(Entries(np.empty((0, dim), np.float32), y), places)
-        entries = DatabaseEntries(self._source, self._ef_search, dim, places, y, y)
+        entries = DatabaseEntries(self._source, self._ef_search, dim, lambda: places.values, y, y)
         return LiveVectors(entries, places)
 
     @property
@@ -160,9 +184,9 @@ class Vectors:
             X = written.entries.X[:n]
             entries = Entries.sharing(X if counts.all() else X[counts], y)
         else:
-            dim = written.entries.X.shape[1]
-            gone = places[~counts]
-            entries = DatabaseEntries(self._source, self._ef_search, dim, live, y, gone)
+            entries = DatabaseEntries(
+                self._source, self._ef_search, self.dim, lambda: live.values, y, places[~counts]
+            )
         return LiveVectors(entries, live, written.times[:n][counts], labels)
 
     def add(self, rows: list[Row]):
@@ -171,7 +195,7 @@ class Vectors:
         Raises ``InputError`` if a vector has another length than those before it, or is not a unit
         vector.
         """
-        acts = acts_of(rows)
+        acts = acts_of(rows) if any(row.act for row in rows) else []
         if acts:
             self._acts += acts
             self._meaning = None
@@ -196,19 +220,20 @@ class Vectors:
 
     def admit(self, n: int, dim: int):
         """Make room for ``n`` more vectors; ``InputError`` if they differ from others in length."""
-        length = self.written.entries.X.shape[1]
-        if dim != length:
+        if dim != self.dim:
             if self.written:
-                raise InputError(f"the vectors have {dim} values, those in {self._where} {length}")
+                raise InputError(
+                    f"the vectors have {dim} values, those in {self._where} {self.dim}"
+                )
+            self.dim = dim
             self.written = self._no_vectors(dim)
             self._counted = None
         self.written.entries.make_room(len(self.written) + n)
 
     def _unit_vectors(self, vectors):
         """Rows (n, d) from their bytes; ``InputError`` if these are no unit vectors of length d."""
-        dim = self.written.entries.X.shape[1]
-        if {*map(len, vectors)} == {VALUE * dim}:
-            X = np.frombuffer(b"".join(vectors), "<f4").reshape(-1, dim)
+        if {*map(len, vectors)} == {VALUE * self.dim}:
+            X = np.frombuffer(b"".join(vectors), "<f4").reshape(-1, self.dim)
             squares = np.einsum("nd,nd->n", X, X)
             if 0.99 < squares.min() and squares.max() < 1.01:  # false of NaN
                 return X
