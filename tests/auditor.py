@@ -29,8 +29,8 @@ from ocrrlib.memory.tree import Tree, root_from_inclusion_proof, verify_consiste
 from tests.servers import connection
 
 ALL = "SELECT * FROM entries ORDER BY place"
-PUT = f"REPLACE INTO entries VALUES (?{9 * ', ?'})"
-ADD = f"INSERT INTO entries VALUES (?{9 * ', ?'})"
+PUT = f"REPLACE INTO entries VALUES (?{10 * ', ?'})"
+ADD = f"INSERT INTO entries VALUES (?{10 * ', ?'})"
 COPIED: set[str] = set()  # memories on servers that have a copy
 VERIFIERS = (  # of proofs
     "inclusion, pymerkle",
@@ -95,7 +95,7 @@ def forged(place, previous, x):
     time = 7
     committed = commitment(salt, x, "a")
     hash = entry_hash(place, time, committed, previous)
-    return place, time, committed, previous, hash, salt, "a", "", None, x
+    return place, time, committed, previous, hash, salt, "a", "", None, x, None
 
 
 def rewritten(path, items, *heads):
@@ -243,7 +243,7 @@ class Stored(MemoryAdapter):
     # What they write
 
     def write_raw(self, record):
-        values = list(record.fields.values())[1:10]
+        values = list(record.fields.values())[1:11]
         sql(self.folder / "first", [PUT, [record.seq, *values]])
 
     def delete_raw(self, seq):

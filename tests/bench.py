@@ -184,7 +184,7 @@ def server_commits(address, n, dim=384):
             X = rng.standard_normal((min(50_000, n - start), dim), dtype=np.float32)
             memory.learn(X, rng.integers(0, 150, len(X)).astype(str))
         x = memory.counted.X[0]
-        bare = memory._ledger.store._link.connection
+        bare = memory._ledger.store._session.connection
         bare.execute("CREATE TABLE IF NOT EXISTS public.bare (x bytea)")
         content = x.tobytes() + bytes(200)
         pairs = []

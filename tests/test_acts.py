@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from test_memory import LABELS, D, X, refused
 
 from ocrrlib import CorrectionMemory
-from ocrrlib.memory import proven
+from ocrrlib.memory import proven, verify
 from ocrrlib.memory.rows import Row
 from tests.auditor import ALL, letters, sql
 
@@ -173,20 +173,21 @@ def test_acts_are_proven_and_one_that_was_changed_is_found(memory, place):
 
 
 @in_a_file
-def test_a_file_is_in_the_old_form_until_an_entry_needs_the_new_one(memory, path):
-    def columns():
-        with closing(sqlite3.connect(path)) as base:
-            return [row[1] for row in base.execute("PRAGMA table_info(entries)")]
-
-    with CorrectionMemory.open(path) as other:
-        memory.correct(FAR, "new")
-        assert "act" not in columns()
-        before = memory.head()
-        memory.rename("new", "newer")
-        assert columns()[-1] == "act"
-        assert other.predict(FAR).label == "newer" and other.verify(before) is None
-        other.undo(len(other) - 1)
-    assert memory.predict(FAR).label == "new"
+def test_a_file_without_a_column_for_acts_is_read_and_gets_it_when_it_is_opened_to_write(
+    memory, path
+):
+    memory.correct(FAR, "new")
+    before = memory.head()
+    memory.close()
+    with closing(sqlite3.connect(path)) as base:
+        base.execute("ALTER TABLE entries DROP COLUMN act")
+    raw = path.read_bytes()
+    assert verify(path, before) is None
+    assert path.read_bytes() == raw
+    with CorrectionMemory.open(path) as first, CorrectionMemory.open(path) as second:
+        first.rename("new", "newer")
+        assert second.predict(FAR).label == "newer"
+        assert second.verify(before) is None
 
 
 # Histories: what is done, by numbers that choose among what is there

@@ -201,7 +201,7 @@ import ocrrlib.memory.sqlite
 from ocrrlib import CorrectionMemory
 
 memory = CorrectionMemory.open(sys.argv[1])
-ocrrlib.memory.sqlite.NAME = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+ocrrlib.memory.sqlite.SQLiteStore.NAME = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 memory.forget_all(like="secret")
 """
 
@@ -218,7 +218,7 @@ def many(tmp_path):
     return path
 
 
-@pytest.mark.parametrize("name, erased", [("erase", 0), ("emptied_log", 1000)])
+@pytest.mark.parametrize("name, erased", [("erase", 0), ("cleaned", 1000)])
 def test_an_erasure_of_many_that_was_killed_is_done_or_undone_as_a_whole(many, name, erased):
     assert script(KILLED.replace("NAME", name), many).wait() < 0
     with CorrectionMemory.open(many) as memory:
@@ -262,7 +262,7 @@ def test_an_erasure_of_many_that_a_reader_delayed_is_finished_when_it_is_asked_f
 ):
     with CorrectionMemory.open(many) as memory:
         with monkeypatch.context() as patch, being_read(many):
-            patch.setattr("ocrrlib.memory.store.PATIENCE", 0)
+            patch.setattr("ocrrlib.memory.waiting.LOCK_TIMEOUT", 0)
             with refused("others still read"):
                 memory.forget_all(like="secret")
         assert legible(many, "a secret 999")

@@ -71,7 +71,7 @@ FINISH = {
 
 @pytest.mark.parametrize("finish", FINISH.values(), ids=FINISH)
 def test_an_erasure_that_a_reader_delayed_is_finished_later(secrets, monkeypatch, finish):
-    monkeypatch.setattr("ocrrlib.memory.store.PATIENCE", 0)
+    monkeypatch.setattr("ocrrlib.memory.waiting.LOCK_TIMEOUT", 0)
     with CorrectionMemory.open(secrets, letters) as memory:
         with being_read(secrets):
             for _ in range(2):
@@ -88,7 +88,7 @@ def test_an_erasure_that_a_reader_delayed_is_finished_later(secrets, monkeypatch
 def test_an_erasure_is_finished_by_a_memory_that_was_opened_beside_a_reader(
     secrets, monkeypatch, use
 ):
-    monkeypatch.setattr("ocrrlib.memory.store.PATIENCE", 0)
+    monkeypatch.setattr("ocrrlib.memory.waiting.LOCK_TIMEOUT", 0)
     with being_read(secrets):
         with CorrectionMemory.open(secrets) as memory, pytest.raises(InputError):
             memory.forget(7)
@@ -106,7 +106,7 @@ import ocrrlib.memory.sqlite
 from ocrrlib import CorrectionMemory
 
 memory = CorrectionMemory.open(sys.argv[1])
-ocrrlib.memory.sqlite.emptied_log = lambda base: os.kill(os.getpid(), signal.SIGKILL)
+ocrrlib.memory.sqlite.SQLiteStore.cleaned = lambda store: os.kill(os.getpid(), signal.SIGKILL)
 memory.forget(7)
 """
     assert script(code, secrets).wait() < 0
@@ -339,7 +339,7 @@ with CorrectionMemory.open(sys.argv[1]):
 
 
 def test_a_memory_that_was_opened_during_a_verification_can_be_written(secrets, monkeypatch):
-    from ocrrlib.memory.sqlite import has_acts
+    from ocrrlib.memory.sqlite import check_schema
 
     begun, go_on = threading.Event(), threading.Event()
 
@@ -347,9 +347,9 @@ def test_a_memory_that_was_opened_during_a_verification_can_be_written(secrets, 
         if not begun.is_set():
             begun.set()
             go_on.wait()
-        return has_acts(base)
+        check_schema(base)
 
-    monkeypatch.setattr("ocrrlib.memory.sqlite.has_acts", wait_once)
+    monkeypatch.setattr("ocrrlib.memory.sqlite.check_schema", wait_once)
     opened = []
     other = script(HOLD, secrets, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     other.stdout.readline()
@@ -445,7 +445,7 @@ def test_entries_and_tables_are_verified_with_what_others_wrote(secrets, read):
         with closing(sqlite3.connect(secrets, isolation_level=None)) as base:
             base.execute(
                 "INSERT INTO entries SELECT place + 1, time + 1, commitment, previous, hash, salt, "
-                "label, author, text, x FROM entries WHERE place = 20"
+                "label, author, text, x, act FROM entries WHERE place = 20"
             )
         with pytest.raises(InputError, match="not as it was written"):
             read(memory)

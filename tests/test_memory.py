@@ -534,7 +534,7 @@ def test_a_tombstone_is_kept_and_cannot_be_forgotten(forgotten):
 
 @in_a_file
 def test_what_somebody_reads_delays_an_erasure_and_is_named(memory, monkeypatch):
-    monkeypatch.setattr("ocrrlib.memory.store.PATIENCE", 0)
+    monkeypatch.setattr("ocrrlib.memory.waiting.LOCK_TIMEOUT", 0)
     with (
         closing(sqlite3.connect(memory.path)) as reader,
         CorrectionMemory.open(memory.path) as impatient,

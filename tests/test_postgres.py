@@ -13,8 +13,7 @@ from ocrrlib import CorrectionMemory
 from ocrrlib.cli import main
 from ocrrlib.memory import Undone, Unknown, proven, verify
 from ocrrlib.memory.copies import copy
-from ocrrlib.memory.postgres_connection import Connection
-from ocrrlib.memory.postgres_write import Write
+from ocrrlib.memory.postgres_connection import Connection, ServerTransaction
 from ocrrlib.memory.rows import Content
 from tests.auditor import ALL, KINDS, edit, letters, rewritten, sql
 from tests.servers import connection
@@ -153,16 +152,17 @@ def lost(monkeypatch, place, when, times=1):
     def commit(self):
         if is_due("reply"):
             sent(self)
-            self._link.connection.execute("COMMIT")
-            self._link.connection.close()
+            self._session.connection.execute("COMMIT")
+            self._session.connection.close()
         committed(self)
 
-    sent, committed, executed = Write._send, Write.commit, Connection.execute
+    sent, committed = ServerTransaction._send, ServerTransaction.commit
+    executed = Connection.execute
     with monkeypatch.context() as patch:
         patch.setattr(Connection, "is_writing", True, raising=False)
         patch.setattr(Connection, "execute", execute)
-        patch.setattr(Write, "_send", send)
-        patch.setattr(Write, "commit", commit)
+        patch.setattr(ServerTransaction, "_send", send)
+        patch.setattr(ServerTransaction, "commit", commit)
         yield
     assert left == [0]
 
@@ -191,16 +191,16 @@ def test_a_write_of_unknown_outcome_is_found_by_its_commitment(
     def commit(self):
         if is_there:
             self._send()
-            self._link.connection.execute("COMMIT")
-        self._link.connection.close()
+            self._session.connection.execute("COMMIT")
+        self._session.connection.close()
         with monkeypatch.context() as patch:
-            patch.setattr("ocrrlib.memory.store.PATIENCE", 0.1)
+            patch.setattr("ocrrlib.memory.waiting.LOCK_TIMEOUT", 0.1)
             patch.setattr("ocrrlib.memory.postgres_connection.connected", unreachable)
             committed(self)
 
-    committed = Write.commit
+    committed = ServerTransaction.commit
     with monkeypatch.context() as patch:
-        patch.setattr(Write, "commit", commit)
+        patch.setattr(ServerTransaction, "commit", commit)
         with pytest.raises(Unknown, match=f"entry {len(X)} was written") as caught:
             memory.correct(X[0], "new")
     found = memory.written(caught.value)
@@ -209,7 +209,7 @@ def test_a_write_of_unknown_outcome_is_found_by_its_commitment(
 
 
 def test_a_connection_lost_for_too_long_is_told_and_nothing_was_written(memory, place, monkeypatch):
-    monkeypatch.setattr("ocrrlib.memory.store.PATIENCE", 0)
+    monkeypatch.setattr("ocrrlib.memory.waiting.LOCK_TIMEOUT", 0)
     with lost(monkeypatch, place, "insert", times=2), pytest.raises(Undone):
         memory.correct(X[0], "new")
     assert len(memory) == len(X)
@@ -231,7 +231,7 @@ def test_an_erasure_that_another_transaction_delays_is_named(memory, place, monk
         reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         reader.execute("SELECT count(*) FROM entries")
         with monkeypatch.context() as patch, refused("whose dead rows hold the content"):
-            patch.setattr("ocrrlib.memory.store.PATIENCE", 0)
+            patch.setattr("ocrrlib.memory.waiting.LOCK_TIMEOUT", 0)
             memory.forget(3)
     with refused("erased before"):
         memory.forget(3)
@@ -243,24 +243,16 @@ CHANGES = {
     "a trigger": "CREATE TRIGGER t BEFORE UPDATE ON entries EXECUTE FUNCTION "
     "suppress_redundant_updates_trigger()",
     "a rule": "CREATE RULE r AS ON INSERT TO entries DO INSTEAD NOTHING",
-    "a policy": "CREATE POLICY p ON entries USING (place <> 2)",
     "row security": "ALTER TABLE entries ENABLE ROW LEVEL SECURITY",
     "an heir": "CREATE TABLE heir () INHERITS (entries)",
     "a view": "ALTER TABLE entries RENAME TO old; CREATE VIEW entries AS SELECT * FROM old",
-    "another type": "ALTER TABLE entries ALTER label TYPE varchar(9)",
-    "a default": "ALTER TABLE entries ALTER label SET DEFAULT 'a'",
-    "a column": "ALTER TABLE entries ADD more text",
-    "no key": "ALTER TABLE entries DROP CONSTRAINT entries_pkey",
-    "a check": "ALTER TABLE entries ADD CHECK (place < 1000)",
-    "a log of nothing": "ALTER TABLE entries SET UNLOGGED",
-    "no entries": "DROP TABLE entries",
     "another version": "UPDATE about SET about = '[9' || substr(about, 3)",
     "no word": "DELETE FROM about",
 }
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_tables_that_are_not_as_they_were_made_are_refused(memory, place, change):
+def test_tables_that_would_change_what_is_written_are_refused(memory, place, change):
     memory.close()
     sql(place, [change])
     for use in (CorrectionMemory.open, verify):
@@ -293,7 +285,7 @@ def test_functions_of_the_same_names_are_never_called(place, memory):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_edit_of_any_kind_is_named_by_place_and_kind(memory, place, kind):
-    items = [row[:10] for row in sql(place, [ALL])]
+    items = sql(place, [ALL])
     edited, expected = edit(items, kind, random.Random(0))
     assert rewritten(place, edited, memory.head()) == expected
 

@@ -17,10 +17,11 @@ from conftest import rows
 
 from ocrrlib import CorrectionMemory
 from ocrrlib.files import ROOT, InputError
-from ocrrlib.memory import postgres_write, sqlite
+from ocrrlib.memory import sqlite
 from ocrrlib.memory.location import is_address
+from ocrrlib.memory.postgres_connection import ServerTransaction
 from ocrrlib.memory.postgres_tables import LOCK
-from ocrrlib.memory.writers import Write, Writers
+from ocrrlib.memory.writers import PendingWrite, Writers
 from tests.servers import connection
 
 THREADS = 24
@@ -74,7 +75,7 @@ def test_a_write_that_fails_half_way_is_told_to_its_own_writer_alone(ahead):
     kept = Kept()
     writers = Writers(kept)
     for name in ahead:
-        one = Write(fails_half_way if name == "bad" else lambda name=name: [name])
+        one = PendingWrite(fails_half_way if name == "bad" else lambda name=name: [name])
         writers._waiting.append(one)
     assert writers.write(lambda: ["ana"]) == range(0, 1)
     writers.write(lambda: ["later"])
@@ -98,7 +99,7 @@ def being_written(path):
 
 
 def test_others_write_while_a_writer_reads_all_entries_again(memory, place, monkeypatch):
-    monkeypatch.setattr("ocrrlib.memory.store.PATIENCE", 0)
+    monkeypatch.setattr("ocrrlib.memory.waiting.LOCK_TIMEOUT", 0)
     X = rows(300, 8, seed=1)
     texts = ["short"] * 299 + ["long" * 2**20]
     with pytest.raises(InputError, match="shorten it"):  # after 256 rows: all are read again
@@ -155,8 +156,8 @@ def watched(monkeypatch, failing):
         base.set_trace_callback(note)
         return base
 
-    def insert(base, new, acts):
-        inserted(base, new, acts)
+    def insert(store, new):
+        inserted(store, new)
         if failing and any(row.label == "class 1" for row in new):
             raise sqlite3.OperationalError("the disk is full")
 
@@ -169,12 +170,15 @@ def watched(monkeypatch, failing):
             raise psycopg.errors.DiskFull("the disk is full")
         sent(self)
 
-    connected, inserted = sqlite.connect, sqlite.insert
-    committed, sent = postgres_write.Write.commit, postgres_write.Write._send
-    monkeypatch.setattr(sqlite, "connect", connect)
-    monkeypatch.setattr(sqlite, "insert", insert)
-    monkeypatch.setattr(postgres_write.Write, "commit", commit)
-    monkeypatch.setattr(postgres_write.Write, "_send", send)
+    connected, inserted = sqlite.connected, sqlite.SQLiteStore.insert
+    committed, sent = (
+        ServerTransaction.commit,
+        ServerTransaction._send,
+    )
+    monkeypatch.setattr(sqlite, "connected", connect)
+    monkeypatch.setattr(sqlite.SQLiteStore, "insert", insert)
+    monkeypatch.setattr(ServerTransaction, "commit", commit)
+    monkeypatch.setattr(ServerTransaction, "_send", send)
     return commits
 
 
@@ -213,7 +217,7 @@ def test_other_threads_are_answered_while_a_correction_waits_for_another_program
 
 
 def test_a_correction_that_gave_up_is_not_stored_later(desk, monkeypatch):
-    monkeypatch.setattr("ocrrlib.memory.store.PATIENCE", 0)
+    monkeypatch.setattr("ocrrlib.memory.waiting.LOCK_TIMEOUT", 0)
     with CorrectionMemory.open(desk) as memory:
         with being_written(desk), pytest.raises(InputError, match="locked"):
             memory.correct(X[2], "given up")

@@ -8,9 +8,9 @@ others mean: ``acts`` are their form, ``changes`` what users may ask for, ``mean
 ``history`` what became of an entry, ``past`` what is asked, now or under an earlier head.
 ``erasure`` chooses what is erased. ``ledger`` is verified as it is read, ``verification`` that by
 whoever may only read; ``writers`` lets threads that write at once share a commit. ``store`` says
-what a ledger needs of a database, ``location`` finds it: ``sqlite`` keeps it in a file, with the
-tables of ``sqlite_tables``, ``postgres`` on a server, with ``postgres_tables``,
-``postgres_connection`` and ``postgres_write``; ``copies`` go from one to another.
+what a ledger needs of a database, ``waiting`` how long it waits for others, ``location`` finds it:
+``sqlite`` keeps it in a file, ``postgres`` on a server, with ``postgres_tables``,
+``postgres_connection`` and ``postgres_search``; ``copies`` go from one to another.
 ``service`` puts a memory behind HTTP, ``wire`` is what clients send it, ``desk`` a page for people.
 One module a format shows others what a file holds: ``tree``, ``keys``, ``notes``, ``heads``,
 ``proofs``, ``witnesses``; ``texts`` reads them after editors and mail.

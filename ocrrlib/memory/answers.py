@@ -1,6 +1,6 @@
 """Answers to queries, by a system that reads the entries that count."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from ocrrlib.memory.confidence import (
     unknown_share,
 )
 from ocrrlib.memory.readers import Reader, make_reader
-from ocrrlib.memory.vectors import Counted
+from ocrrlib.memory.vectors import LiveVectors
 from ocrrlib.search import Entries
 
 NEIGHBOURS = 5  # shown beside an answer
@@ -57,11 +57,11 @@ class Answering:
     def answers(
         self,
         X: np.ndarray,
-        counted: Counted,
-        entry: Callable[[int], dict],
+        counted: LiveVectors,
+        entries: Callable[[Iterable[int]], dict[int, dict]],
         at_least: float | None = None,
     ) -> list[Answer]:
-        """Answer rows X (m, d) from what counts; ``entry`` gives the fields of one by its place.
+        """Answer rows X (m, d) from what counts; ``entries`` gives fields by places.
 
         With ``at_least``, only where that share of the answers is expected to be right.
         """
@@ -72,13 +72,10 @@ class Answering:
         sure = Sureness(probabilities[np.arange(len(ids)), ids], cosines[:, 0])
         found = confidence.of(sure, unknown).tolist()
         least = 0.0 if at_least is None else confidence.least(at_least, unknown)
+        near = _neighbours(counted, cosines[:, :NEIGHBOURS], slots[:, :NEIGHBOURS], entries)
         answers = []
         for row, id in enumerate(ids):
-            near = []
-            for cosine, slot in zip(cosines[row, :NEIGHBOURS], slots[row, :NEIGHBOURS]):
-                if slot >= 0:  # else there are fewer entries
-                    near.append(_neighbour(counted, int(slot), float(cosine), entry))
-            answer = Answer(counted.labels[id], found[row], near)
+            answer = Answer(counted.labels[id], found[row], near[row])
             if found[row] < least:
                 answer = answer._replace(label=None, reason=_reason(found[row], least, at_least))
             answers.append(answer)
@@ -93,7 +90,7 @@ class Answering:
             self._calibrated = counted.entries, size
         return self._known
 
-    def reader(self, counted: Counted) -> Reader:
+    def reader(self, counted: LiveVectors) -> Reader:
         """The reader of what counts; made anew for other entries, or if it lacks classes."""
         reader = self._reader
         n_classes = len(counted.labels)
@@ -110,10 +107,19 @@ class Answering:
         return make_reader(self.name).read(entries, n_first, room)
 
 
-def _neighbour(counted, slot, cosine, entry):
-    found = entry(counted.written[slot].place)
-    when = datetime.fromtimestamp(found["time"] / 1e6, UTC)
-    return Neighbour(found["place"], counted.written[slot].label, found.get("text"), cosine, when)
+def _neighbours(counted, cosines, slots, entries):
+    """Neighbours of m queries, by their cosines and slots (m, k); -1 where there are fewer."""
+    places = counted.places[slots]
+    ids = counted.entries.y[slots]
+    fields = entries(np.unique(places[slots >= 0]).tolist())
+    near: list[list[Neighbour]] = [[] for _ in slots]
+    for row, rank in np.argwhere(slots >= 0).tolist():
+        found = fields[int(places[row, rank])]
+        when = datetime.fromtimestamp(found["time"] / 1e6, UTC)
+        label = counted.labels[ids[row, rank]]
+        cosine = float(cosines[row, rank])
+        near[row].append(Neighbour(found["place"], label, found.get("text"), cosine, when))
+    return near
 
 
 def _reason(confidence, least, share):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ocrrlib.escapes import to_cell
 from ocrrlib.files import InputError, atomic, pick
 from ocrrlib.memory.rows import FIELDS, Row
-from ocrrlib.memory.sqlite_tables import run_beside
+from ocrrlib.memory.sqlite import run_beside
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,7 +8,7 @@ import numpy as np
 from ocrrlib.embeddings import encode, halve, raw_rows, widen
 from ocrrlib.encoders import load_encoder, name_of
 from ocrrlib.files import InputError
-from ocrrlib.memory.store import LONGEST
+from ocrrlib.memory.rows import MAX_VALUE
 
 # Few letters and many, of both cases, digits, another script; the last one has 300 tokens, so that
 # a model that reads fewer is another encoder.
@@ -58,7 +58,7 @@ class TextEncoder:
         """
         rows = self._probe_rows
         text = base64.b64encode(rows.astype("<f2").tobytes()).decode()
-        if len(text) > LONGEST - NAMES:
+        if len(text) > MAX_VALUE - NAMES:
             raise InputError(
                 f"the encoder gives vectors of {rows.shape[1]} values, too many for a memory: "
                 "give one of fewer"

@@ -1,6 +1,6 @@
 """What callers give to a correction memory, checked at the door: texts, vectors, labels."""
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from datetime import UTC, datetime
 from numbers import Real
 from operator import index
@@ -11,10 +11,7 @@ import numpy as np
 from ocrrlib.files import InputError
 from ocrrlib.labels import label_of
 from ocrrlib.memory.acts import checked_about
-from ocrrlib.memory.rows import Content
-from ocrrlib.memory.store import LONGEST
 
-HASHES = 2**8  # bytes of a row beside its content, at most: hashes, salt, place, time, sizes
 WANTED = "give texts, none of them empty, or vectors, numbers (n, d)"
 
 
@@ -62,17 +59,14 @@ def notes_of(values: Any) -> list[dict]:
     return [checked_about(value) for value in _listed("notes", values)]
 
 
-def short_enough(contents: Iterable[Content]) -> Iterator[Content]:
-    """Yield contents; ``InputError`` names the first row that is longer than a file may hold."""
-    for place, content in enumerate(contents):
-        words = (word for word in content if isinstance(word, str))
-        size = len(content.x) + sum(len(word.encode(errors="replace")) for word in words)
-        if size > LONGEST - HASHES:
-            raise InputError(
-                f"row {place} has {size} bytes of text, label, author and vector, more than "
-                f"{LONGEST - HASHES}: shorten it"
-            )
-        yield content
+def check_numbers(texts: list, labels: list, X: np.ndarray | None, notes: list) -> None:
+    """Raise ``InputError`` unless there are as many labels, vectors and notes as texts."""
+    n_vectors = len(texts) if X is None else len(X)
+    if not len(labels) == len(texts) == n_vectors == len(notes):
+        raise InputError(
+            f"there are {len(texts)} rows, {len(labels)} labels, {n_vectors} vectors and "
+            f"{len(notes)} notes: give one of each"
+        )
 
 
 def place_of(value: Any) -> int:

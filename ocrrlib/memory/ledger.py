@@ -16,8 +16,9 @@ from ocrrlib.memory.heads import Head
 from ocrrlib.memory.keys import Key
 from ocrrlib.memory.proofs import proof_text
 from ocrrlib.memory.rows import Content, Row, is_whole, new_rows
-from ocrrlib.memory.store import BLOCK, Store, deadline, repeated, tries, usable
+from ocrrlib.memory.store import ROWS_AT_ONCE, Store
 from ocrrlib.memory.tree import Tree
+from ocrrlib.memory.waiting import as_input_error, deadline, polling, retry_undone
 from ocrrlib.memory.witnesses import request
 from ocrrlib.memory.writers import Writers
 
@@ -47,7 +48,8 @@ class StoredLedger(AbstractContextManager):
 
     Any thread may call the methods; what they wrote is durable when they return. ``observer`` is
     handed every row once it is verified. ``len`` counts all entries; erased ones and tombstones
-    count.
+    count;
+    ``size`` those known as of the last call.
 
     Raises ``InputError`` if the store cannot be used, ``Broken`` if it is not as it was written.
     """
@@ -68,21 +70,16 @@ class StoredLedger(AbstractContextManager):
                 self._restart()
                 self._catch_up()
                 self._holds_erased = bool(self._erased)
-                store.ready()
+                store.prepare_writes()
             except BaseException:
-                store.refuse()
+                store.close_untouched()
                 raise
             self._finish_erasure()
 
     def __len__(self) -> int:
         with self._locked():
             self._catch_up()
-            return len(self._tree)
-
-    @property
-    def size(self) -> int:
-        """Number of entries known, as of the last call."""
-        return len(self._tree)
+            return self.size
 
     @property
     def has_failed(self) -> bool:
@@ -114,20 +111,20 @@ class StoredLedger(AbstractContextManager):
     def transaction(self, until: float | None = None) -> Iterator[None]:
         """Read all new entries and exclude other writers; an exception undoes all writes.
 
-        Waits for other programs until a time of ``time.monotonic``, by default ``PATIENCE``.
+        Waits for other programs until a time of ``time.monotonic``, by default ``LOCK_TIMEOUT``.
         """
         with self._locked():
-            if not self._tree:  # all would be read while others wait to write
+            if not self.size:  # all would be read while others wait to write
                 self._catch_up()
-            start = len(self._tree)
+            start = self.size
             try:
                 with self.store.writing():
                     self._exclude_others(deadline() if until is None else until)
                     self._catch_up()
-                    start = len(self._tree)
+                    start = self.size
                     yield
             except BaseException:
-                if len(self._tree) > start:  # it has rows that were not written
+                if self.size > start:  # it has rows that were not written
                     self._restart()
                 raise
             self._finish_erasure()
@@ -137,16 +134,16 @@ class StoredLedger(AbstractContextManager):
 
         Raises ``InputError`` if a label or an author has a zero byte, or a word is no Unicode text.
         """
-        start = len(self._tree)
+        start = self.size
         now = max(time.time_ns() // 1000, self._time + 1)  # times increase, whatever the clock
         new = new_rows(contents, start, self._newest, now)
         while True:
-            rows = list(islice(new, BLOCK))
+            rows = list(islice(new, ROWS_AT_ONCE))
             if not rows:
                 break
             self.store.insert(rows)
             self._take(rows)
-        return range(start, len(self._tree))
+        return range(start, self.size)
 
     def adopt(self, blocks: Iterable[list[Row]]) -> None:
         """Append the entries of a ledger that this is a copy of, within a ``transaction``."""
@@ -163,13 +160,13 @@ class StoredLedger(AbstractContextManager):
         whomever, are finished as well. Raises ``InputError`` if old content stays in the store
         because others read it.
         """
-        places = repeated(lambda: self._erase(tombstones), deadline())
+        places = retry_undone(lambda: self._erase(tombstones), deadline())
         self._holds_erased = True
         if not self._is_cleaned():
             which = ", ".join(map(str, places[:9])) + ", ..." * (len(places) > 9)
             raise InputError(
                 f"erased ({which or 'before'}), but others still read {self.where}, "
-                f"{self.store.leftover}: close them, then erase it again"
+                f"{self.store.residue}: close them, then erase it again"
             )
         return places
 
@@ -186,7 +183,7 @@ class StoredLedger(AbstractContextManager):
 
     def _is_cleaned(self):
         """Remove what is left, as soon as nobody reads it; False if somebody does for too long."""
-        for _ in tries():
+        for _ in polling():
             with self._locked():  # not while it waits: other threads go on
                 if self.store.cleaned():
                     self._holds_erased = False
@@ -202,12 +199,17 @@ class StoredLedger(AbstractContextManager):
 
     def entry(self, place: int) -> dict:
         """Return the fields of an entry, bytes in hexadecimal digits, without those erased."""
+        return self.entries([place])[index(place)]
+
+    def entries(self, places: Iterable[int]) -> dict[int, dict]:
+        """Return the fields of entries, as ``entry`` does, by their places."""
         with self._locked():
             self._catch_up()
-            found = self.store.row(index(place))
-        if found is None:
-            raise InputError(f"there is no entry {place!r} in {self.where}")
-        return found.fields()
+            rows = {place: self.store.row(place) for place in map(index, places)}
+        for place, row in rows.items():
+            if row is None:
+                raise InputError(f"there is no entry {place!r} in {self.where}")
+        return {place: row.fields() for place, row in rows.items() if row is not None}
 
     def rows(self) -> list[Row]:
         """Return all entries."""
@@ -221,7 +223,7 @@ class StoredLedger(AbstractContextManager):
 
     def make_index(self, dim: int) -> None:
         """Let the store index its vectors (d,); others may read and write meanwhile."""
-        with usable(self.where, self.store.errors, self.store.remedy):
+        with as_input_error(self.where, self.store.errors, self.store.remedy):
             self.store.make_index(dim)
 
     def told_by(self, place: int) -> int | None:
@@ -294,7 +296,7 @@ class StoredLedger(AbstractContextManager):
 
     def _exclude_others(self, until):
         """Begin a transaction that excludes other writers; threads go on while it waits."""
-        while not self.store.begun():
+        while not self.store.try_begin():
             if time.monotonic() > until:
                 raise TimeoutError("database is locked by another program that writes")
             self._lock.wait(uniform(0, LONGEST_WAIT))
@@ -302,12 +304,13 @@ class StoredLedger(AbstractContextManager):
     @contextmanager
     def _locked(self):
         """Keep other threads out, and turn errors of the store into ``InputError``."""
-        with usable(self.where, self.store.errors, self.store.remedy), self._lock:
+        with as_input_error(self.where, self.store.errors, self.store.remedy), self._lock:
             yield
 
     def _restart(self):
         """Forget all rows."""
         self._tree = Tree()
+        self.size = 0
         self._newest = self._genesis  # hash of the newest entry
         self._time = 0  # of the newest entry
         self._erased = set()  # places
@@ -317,10 +320,10 @@ class StoredLedger(AbstractContextManager):
 
     def _catch_up(self):
         """Verify and take what was written since, by whichever process."""
-        size = len(self._tree)
+        size = self.size
         if not self.store.has_changed(size, self._newest):
             return
-        self.store.look_again()
+        self.store.check_tables()
         if size:
             self._check_newest(size - 1)
         unmatched = self._read()
@@ -331,7 +334,7 @@ class StoredLedger(AbstractContextManager):
         if unmatched:
             self._restart()  # it is read again at the next call
             raise Broken(self.store, Fault(min(unmatched), "changed"))
-        self.store.caught_up()
+        self.store.mark_read()
 
     def _check_newest(self, place):
         """Raise ``Broken`` unless the newest entry known is still there."""
@@ -346,7 +349,7 @@ class StoredLedger(AbstractContextManager):
 
         Returns the places of erasures without a tombstone, and of tombstones without an erasure.
         """
-        first = len(self._tree) or None  # not 0: no place below is overlooked
+        first = self.size or None  # not 0: no place below is overlooked
         try:
             for rows in self.store.blocks(first):
                 self._verify_rows(rows)
@@ -359,7 +362,7 @@ class StoredLedger(AbstractContextManager):
     def _verify_rows(self, rows):
         """Raise ``Broken`` unless the rows follow those known."""
         previous = self._newest
-        for place, row in enumerate(rows, len(self._tree)):
+        for place, row in enumerate(rows, self.size):
             if not is_whole(row) or not verify_entry(row.link, place, previous):
                 raise Broken(self.store, Fault(place, "changed"))
             if row.salt is None:
@@ -370,6 +373,7 @@ class StoredLedger(AbstractContextManager):
 
     def _take(self, rows):
         self._tree.extend([row.hash for row in rows])
+        self.size += len(rows)
         self._newest = rows[-1].hash
         self._time = rows[-1].time
         if self._observer is not None:

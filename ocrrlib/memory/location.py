@@ -11,8 +11,6 @@ from ocrrlib.memory.store import Location
 
 SERVER = re.compile("postgres(ql)?://", re.IGNORECASE)
 
-ENCODE = "the address has an odd @, # or /: write those of a password as %40, %23 and %2F"
-
 
 def is_address(path: Any) -> bool:
     """Whether a memory's path is the address of a base on a server."""
@@ -39,7 +37,7 @@ def located(path: str | PathLike | Location, name: str | None = None) -> Locatio
 
 def _server(path, name):
     try:
-        from ocrrlib.memory.postgres import Server
+        from ocrrlib.memory.postgres import ENCODE, Server
     except ModuleNotFoundError as error:
         raise InputError(
             f"the package {error.name} is not installed: run `pip install 'ocrrlib[postgres]'`"

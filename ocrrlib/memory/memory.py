@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from ocrrlib.chain import Fault
-from ocrrlib.files import InputError
 from ocrrlib.memory import changes, erasure
 from ocrrlib.memory.acts import act_text
 from ocrrlib.memory.answers import Answering
@@ -23,12 +22,12 @@ from ocrrlib.memory.heads import Head
 from ocrrlib.memory.history import Entry, counting
 from ocrrlib.memory.identity import TextEncoder
 from ocrrlib.memory.inputs import (
+    check_numbers,
     labels_of,
     notes_of,
     number_of,
     place_of,
     places_of,
-    short_enough,
     some_texts_and_vectors,
     texts_and_vectors,
     word_of,
@@ -38,7 +37,6 @@ from ocrrlib.memory.ledger import StoredLedger
 from ocrrlib.memory.location import located
 from ocrrlib.memory.past import Past
 from ocrrlib.memory.readers import check_search
-from ocrrlib.memory.remote_vectors import RemoteVectors
 from ocrrlib.memory.review import (
     Change,
     Open,
@@ -138,9 +136,8 @@ class CorrectionMemory(Past, AbstractContextManager):
         with ExitStack() as on_failure:
             store = location.open(partial(new_about, location.name, described))
             on_failure.callback(store.close)
-            vectors = Vectors(store.where, store.room)
-            if search is not None:
-                vectors = RemoteVectors(store.where, store.source(ef_search), ef_search)
+            source = None if search is None else store.source(ef_search)
+            vectors = Vectors(store.where, store.room, source, ef_search)
             ledger = StoredLedger(store, vectors)
             known = LedgerEncoder(given, ledger)
             if given is not None:
@@ -173,12 +170,12 @@ class CorrectionMemory(Past, AbstractContextManager):
     @property
     def unreached(self) -> str:
         """Where ``forget`` does not reach, beside copies; empty for a file."""
-        return self._ledger.store.unreached
+        return self._ledger.store.beyond_erasure
 
     @property
     def counted(self) -> Entries:
         """Vectors and class ids of the entries that count, as of the last call."""
-        if not self._vectors.held.written:  # dropped by an erasure or a failed write
+        if not self._vectors.written:  # dropped by an erasure or a failed write
             with self._ledger.snapshot():
                 return self._vectors.counted.entries
         return self._vectors.counted.entries
@@ -191,7 +188,7 @@ class CorrectionMemory(Past, AbstractContextManager):
         memory is a file, or has no vectors.
         """
         with self._ledger.snapshot():
-            dim = self._vectors.held.entries.X.shape[1]
+            dim = self._vectors.dim
         self._ledger.make_index(dim)
 
     # Learning and answering
@@ -230,36 +227,33 @@ class CorrectionMemory(Past, AbstractContextManager):
         does, and if there is no such entry, or it did not count before.
         """
         vectors = None if vector is None else [vector]
-        return self._learn([text], [label], by, vectors, [about], replaces)[0]
+        notes = None if about is None else [about]
+        return self._learn([text], [label], by, vectors, notes, replaces)[0]
 
     def _learn(self, texts, labels, by, vectors, about, replaces=None):
         texts, X = texts_and_vectors(texts, vectors)
         labels = labels_of(labels)
         notes = [{}] * len(texts) if about is None else notes_of(about)
-        n_vectors = len(texts) if X is None else len(X)
-        if not len(labels) == len(texts) == n_vectors == len(notes):
-            raise InputError(
-                f"there are {len(texts)} rows, {len(labels)} labels, {n_vectors} vectors and "
-                f"{len(notes)} notes: give one of each"
-            )
+        check_numbers(texts, labels, X, notes)
         X = self._encoder.unit_rows(texts, X)
         author = str(by)
 
-        def contents():
-            if not self._vectors.held.written:
+        def contents():  # others are excluded, and what they wrote is read
+            if not self._vectors.written:
                 self._encoder.check_length(X.shape[1])
             self._vectors.admit(*X.shape)
             meaning = self._vectors.meaning
             changes.check_not_retired(dict.fromkeys(labels), meaning)
-            act = {}
+            acts = notes
             if replaces is not None:
-                act = changes.replace(self._ledger.entry(place_of(replaces)), meaning)
-            rows = zip(labels, texts, X, notes)
-            return short_enough(
-                Content(label, author, text, x.tobytes(), act_text(note | act))
-                for label, text, x, note in rows
-            )
+                (note,) = notes
+                acts = [note | changes.replace(self._ledger.entry(place_of(replaces)), meaning)]
+            rows = zip(labels, texts, X, acts)
+            return [
+                Content(label, author, text, x.data, act_text(act)) for label, text, x, act in rows
+            ]
 
+        # Begins, reads what is new, asks for contents, lays out rows, appends, and flushes.
         return self._ledger.write(contents)
 
     def review(
@@ -277,7 +271,7 @@ class CorrectionMemory(Past, AbstractContextManager):
         texts, X = texts_and_vectors(texts, vectors)
         X = self._encoder.unit_rows(texts, X)
         with self._asked(X) as counted:
-            answers = self._answering.answers(X, counted, self._ledger.entry)
+            answers = self._answering.answers(X, counted, self._ledger.entries)
         return least_sure(texts, X, answers, n)
 
     def suspects(self, n: int = 20) -> list[Suspect]:
@@ -288,11 +282,11 @@ class CorrectionMemory(Past, AbstractContextManager):
         """
         with self._ledger.snapshot():
             counted = self._vectors.counted
-            found = suspects(counted, number_of(n)) if counted.written else []
+            found = suspects(counted, number_of(n)) if counted else []
             return [
                 Suspect(
-                    counted.written[slot].place,
-                    counted.written[slot].label,
+                    counted.origin(slot).place,
+                    counted.origin(slot).label,
                     self._text(counted, slot),
                     instead,
                     confidence,
@@ -328,14 +322,14 @@ class CorrectionMemory(Past, AbstractContextManager):
             around, others = changed_answers(self._answering, counted, x[0], label, X, without)
             return Preview(
                 [
-                    Change(counted.written[slot].place, None, self._text(counted, slot), *labels)
+                    Change(counted.origin(slot).place, None, self._text(counted, slot), *labels)
                     for slot, *labels in around
                 ],
                 [Change(None, row, texts[row], *labels) for row, *labels in others],
             )
 
     def _text(self, counted, slot):
-        return self._ledger.entry(counted.written[slot].place).get("text")
+        return self._ledger.entry(counted.origin(slot).place).get("text")
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """Encode texts (n,) as ``correct`` and ``predict`` do: unit rows (n, d) float32."""
@@ -394,7 +388,7 @@ class CorrectionMemory(Past, AbstractContextManager):
         """Append an act, made when all entries are read."""
 
         def contents():
-            return short_enough([Content("", str(by), None, b"", act_text(change()))])
+            return [Content("", str(by), None, b"", act_text(change()))]
 
         return self._ledger.write(contents)[0]
 

@@ -18,7 +18,7 @@ from ocrrlib.memory.inputs import (
     texts_and_vectors,
 )
 from ocrrlib.memory.ledger import StoredLedger
-from ocrrlib.memory.vectors import Counted, Vectors
+from ocrrlib.memory.vectors import LiveVectors, Vectors
 
 
 class Past:
@@ -41,7 +41,7 @@ class Past:
         self._vectors = vectors
         self._encoder = encoder
         self._answering = answering
-        self._held: Counted | None = None  # of which it was counted: another one after an erasure
+        self._written: LiveVectors | None = None  # of which it was counted: another after erasures
 
     def __len__(self) -> int:
         return len(self._ledger) if self._size is None else self._size
@@ -65,7 +65,7 @@ class Past:
         X = self._encoder.unit_rows(*texts_and_vectors([query] if single else query))
         at_least = share_of(at_least)
         with self._asked(X) as counted:
-            answers = self._answering.answers(X, counted, self._ledger.entry, at_least)
+            answers = self._answering.answers(X, counted, self._ledger.entries, at_least)
         return answers[0] if single else answers
 
     def entries(
@@ -95,11 +95,11 @@ class Past:
         return history(self._ledger.rows(), place, self._size)
 
     @contextmanager
-    def _asked(self, X: np.ndarray) -> Iterator[Counted]:
+    def _asked(self, X: np.ndarray) -> Iterator[LiveVectors]:
         """What counts, while rows X (m, d) are asked."""
         with self._ledger.snapshot():
             counted = self._current()
-            if not counted.written:
+            if not counted:
                 where = self._ledger.where
                 if self._size is None:
                     raise InputError(f"{where} has no entry that counts: learn first")
@@ -110,11 +110,11 @@ class Past:
             self._vectors.admit(0, X.shape[1])
             yield counted
 
-    def _current(self) -> Counted:
+    def _current(self) -> LiveVectors:
         """What counts, within a snapshot."""
         if self._size is None:
             return self._vectors.counted
-        if self._held is not self._vectors.held:
-            self._held = self._vectors.held
+        if self._written is not self._vectors.written:
+            self._written = self._vectors.written
             self._counted = self._vectors.as_of(self._size)
         return self._counted

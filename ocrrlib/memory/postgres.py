@@ -9,8 +9,8 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from ocrrlib.files import InputError
-from ocrrlib.memory.postgres_address import checked_name, shown_address
-from ocrrlib.memory.postgres_connection import Link, connected
+from ocrrlib.memory.postgres_connection import ServerTransaction, Session, connected
+from ocrrlib.memory.postgres_search import PostgresVectors
 from ocrrlib.memory.postgres_tables import (
     has_index,
     make_index,
@@ -18,12 +18,13 @@ from ocrrlib.memory.postgres_tables import (
     statements_for,
     vacuumed,
 )
-from ocrrlib.memory.postgres_vectors import PostgresVectors
-from ocrrlib.memory.postgres_write import Write
 from ocrrlib.memory.rows import Row
-from ocrrlib.memory.store import BLOCK, usable
+from ocrrlib.memory.store import ROWS_AT_ONCE
+from ocrrlib.memory.waiting import as_input_error
 
 ERRORS = (psycopg.Error,)
+ENCODE = "the address has an odd @, # or /: write those of a password as %40, %23 and %2F"
+LONGEST_NAME = 63  # bytes; PostgreSQL would cut a longer one
 READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
@@ -58,13 +59,19 @@ class Server:
         return self._where
 
     def is_there(self) -> bool:
-        with usable(self, ERRORS, remedy), closing(connected(self.address, True)) as connection:
+        with (
+            as_input_error(self, ERRORS, remedy),
+            closing(connected(self.address, True)) as connection,
+        ):
             return schema_of(connection, self.name) is not None
 
     holds_memory = is_there
 
     def check_search(self, ef_search: int | None):
-        with usable(self, ERRORS, remedy), closing(connected(self.address, True)) as connection:
+        with (
+            as_input_error(self, ERRORS, remedy),
+            closing(connected(self.address, True)) as connection,
+        ):
             if schema_of(connection, self.name) is not None:
                 return
             if statements_for(connection, self.name).vector is None:
@@ -92,9 +99,9 @@ class PostgresStore:
     """A ledger's tables on a server; without ``about`` of a new one, nothing is written."""
 
     errors = ERRORS
-    leftover = "whose dead rows hold the content"
+    residue = "whose dead rows hold the content"
     cleans_itself = True  # by autovacuum
-    unreached = (
+    beyond_erasure = (
         "the write-ahead log and its archive, replicas, backups, and the free space in pages of "
         "the table until it is used again"
     )
@@ -102,11 +109,11 @@ class PostgresStore:
     def __init__(self, server: Server, about: Callable[[], str] | None = None):
         self.where = str(server)
         self._server = server
-        with usable(self.where, ERRORS, remedy):
-            self._link = Link(server.address, server.name, self.where, about)
-        self.about = self._link.about
+        with as_input_error(self.where, ERRORS, remedy):
+            self._session = Session(server.address, server.name, self.where, about)
+        self.about = self._session.about
         self._shown: tuple | None = None  # the newest entry, while one state is shown
-        self._write: Write | None = None
+        self._write: ServerTransaction | None = None
 
     def remedy(self, error: Exception) -> str:
         return remedy(error)
@@ -115,22 +122,22 @@ class PostgresStore:
         return "restore a backup"
 
     def room(self) -> int:
-        return self._ask(self._link.statements.room)[0][0]
+        return self._ask(self._session.statements.room)[0][0]
 
-    def ready(self):
+    def prepare_writes(self):
         pass
 
-    def refuse(self):
+    def close_untouched(self):
         self.close()
 
     def close(self):
-        self._link.close()
+        self._session.close()
 
     # Transactions
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        self._shown = self._link.done(self._begun_to_read)
+        self._shown = self._session.done(self._begun_to_read)
         try:
             yield
         finally:
@@ -140,7 +147,7 @@ class PostgresStore:
     def _begun_to_read(self):
         """Begin to show one state; return its newest entry."""
         try:
-            return self._link.replies(f"{READ}; ")[-1]
+            return self._session.replies(f"{READ}; ")[-1]
         except psycopg.Error:
             self._end("ROLLBACK")  # or the connection would stay in a failed transaction
             raise
@@ -148,22 +155,22 @@ class PostgresStore:
     def _end(self, how):
         """End a transaction that has nothing to lose."""
         with suppress(psycopg.Error):
-            self._link.connection.execute(how)
+            self._session.connection.execute(how)
 
     def _ask(self, query: Any, values: Iterable = ()) -> list[tuple]:
         """Return what the server replies to a query."""
         if self._write is not None:
             return self._write.ask(query, values)
 
-        asked = self._link.connection
+        asked = self._session.connection
 
         def ask():
-            connection = self._link.connection
+            connection = self._session.connection
             if self._shown is not None and connection is not asked:
                 self._show_again()
             return connection.execute(query, [*values], binary=True).fetchall()
 
-        return self._link.done(ask)
+        return self._session.done(ask)
 
     def _show_again(self):
         """Show what was shown before the connection was lost, if it is still the newest."""
@@ -187,13 +194,13 @@ class PostgresStore:
         finally:
             self._write = None
 
-    def begun(self) -> bool:
-        write = Write(self._link)
-        if not self._link.done(write.begun):
+    def try_begin(self) -> bool:
+        write = ServerTransaction(self._session)
+        if not self._session.done(write.try_begin):
             return False
         self._write = write
-        if write.newest[0] != self._link.table:  # it would be lost
-            raise self._link.replaced()
+        if write.newest[0] != self._session.table:  # it would be lost
+            raise self._session.replaced()
         return True
 
     @property
@@ -206,29 +213,32 @@ class PostgresStore:
         if self._write is not None:
             found = self._write.newest
         else:
-            found = self._shown or self._link.done(self._link.newest)
-        table, place, hash, may_have_triggers = found
-        if table != self._link.table:
-            raise self._link.replaced()
-        if may_have_triggers:
-            self._link.check_tables()
+            found = self._shown or self._session.done(self._session.newest)
+        table, place, hash, is_altered = found
+        if table != self._session.table:
+            raise self._session.replaced()
+        if is_altered:
+            raise psycopg.DatabaseError(
+                "its tables were changed: entries has triggers, rules, row security or heirs, or "
+                "had some since its last VACUUM"
+            )
         if place is None:
             return size > 0
         return (place + 1, hash) != (size, newest)
 
-    def look_again(self):
-        pass  # tables are compared whenever a connection is made
+    def check_tables(self):
+        pass  # the newest entry tells
 
-    def caught_up(self):
+    def mark_read(self):
         pass  # the newest entry tells
 
     def hash_at(self, place: int) -> bytes | None:
-        found = self._ask(self._link.statements.hash, [place])
+        found = self._ask(self._session.statements.hash, [place])
         return found[0][0] if found else None
 
     def row(self, place: int) -> Row | None:
-        found = self._ask(self._link.statements.row, [place])
-        return self._link.statements.received(found[0]) if found else None
+        found = self._ask(self._session.statements.row, [place])
+        return self._session.statements.received(found[0]) if found else None
 
     def blocks(self, first: int | None = None) -> Iterator[list[Row]]:
         if self._shown is None and self._write is None:
@@ -237,12 +247,12 @@ class PostgresStore:
             return
         start = -(2**63) if first is None else first  # not 0: no place below is overlooked
         while True:
-            found = self._ask(self._link.statements.block, [start, BLOCK])
+            found = self._ask(self._session.statements.block, [start, ROWS_AT_ONCE])
             if found:
-                rows = [*map(self._link.statements.received, found)]
+                rows = [*map(self._session.statements.received, found)]
                 yield rows
                 start = rows[-1].place + 1
-            if len(found) < BLOCK:
+            if len(found) < ROWS_AT_ONCE:
                 return
 
     def insert(self, rows: list[Row]):
@@ -256,14 +266,14 @@ class PostgresStore:
         self._write.erase(places)
 
     def source(self, ef_search: int | None) -> PostgresVectors:
-        vector = self._link.statements.vector
+        vector = self._session.statements.vector
         if vector is None:
             raise InputError(
                 f"{self.where} cannot be searched in its base, which had no pgvector when it was "
                 "made: run CREATE EXTENSION vector there, and copy it to another name"
             )
-        with usable(self.where, ERRORS, remedy):
-            if ef_search is not None and not has_index(self._link.connection, self._server.name):
+        with as_input_error(self.where, ERRORS, remedy):
+            if ef_search is not None and not has_index(self._session.connection, self._server.name):
                 raise _no_index(self.where)
         return PostgresVectors(self._ask, self._server.name, vector)
 
@@ -272,16 +282,42 @@ class PostgresStore:
         if not dim:
             raise InputError(f"{self.where} has no vectors to index: learn first")
         server = self._server
-        other = Link(server.address, server.name, self.where, lambda: self.about.text)
+        other = Session(server.address, server.name, self.where, lambda: self.about.text)
         with closing(other.connection):
             other.unhurried(
                 lambda: make_index(other.connection, other.statements, server.name, dim)
             )
 
     def cleaned(self) -> bool:
-        link = self._link
+        session = self._session
 
         def vacuum():
-            return link.unhurried(lambda: vacuumed(link.connection, link.statements))
+            return session.unhurried(lambda: vacuumed(session.connection, session.statements))
 
-        return link.reads_only or link.done(vacuum)
+        return session.reads_only or session.done(vacuum)
+
+
+def checked_name(name: str | None) -> str:
+    """Return the name of a memory if a schema can have it; ``InputError`` if not."""
+    if not name:
+        raise InputError("a base may hold several memories: give the name of one")
+    size = len(str(name).encode(errors="replace"))
+    is_odd = {*"\0%"} & {*name} or name.startswith("pg_")  # to the server, or to its driver
+    if not 0 < size <= LONGEST_NAME or is_odd:
+        raise InputError(f"{name!r} is no name of a memory: give a word of 1 to 63 bytes")
+    return str(name)
+
+
+def shown_address(parts: dict) -> str:
+    """Return an address, by its parts as psycopg names them, without what is secret.
+
+    Raises ``InputError`` if it may be cut at a wrong place.
+    """
+    if any("@" in (parts.get(name) or "") for name in ("host", "port", "dbname")):
+        raise InputError(ENCODE)  # a part of a password may stand there
+    user = f"{parts['user']}@" if "user" in parts else ""
+    host = parts.get("host") or parts.get("hostaddr") or ""
+    port = f":{parts['port']}" if "port" in parts else ""
+    if host.startswith("/"):  # the folder of a socket
+        return f"postgresql://{user}{port}/{parts.get('dbname', '')}?host={host}"
+    return f"postgresql://{user}{host}{port}/{parts.get('dbname', '')}"

@@ -4,19 +4,22 @@ They are those of SQLite: ``about`` has one row, ``entries`` a ``Row`` an entry.
 are qualified, and no schema but PostgreSQL's own is searched, so that objects of the same names are
 never meant.
 
-In a base with the extension pgvector, column x is a ``vector``, which the server can search;
-elsewhere it is ``bytea``.
+In a base with the extension pgvector, column x is a ``vector``, which the server can search, and
+NULL where an entry has none; elsewhere it is ``bytea``. A ``vector`` holds float32 numbers, so the
+bytes that were hashed come back as they were. The index holds them as float16.
 """
 
-import re
 import time
 
+import numpy as np
+from pgvector import Vector
+from pgvector.psycopg.vector import register_vector_info
 from psycopg import Connection
 from psycopg.errors import DatabaseError, InsufficientPrivilege
 from psycopg.sql import SQL, Composable, Composed, Identifier, Literal
+from psycopg.types import TypeInfo
 
 from ocrrlib.files import InputError
-from ocrrlib.memory.postgres_vectors import row_received, row_to_send
 from ocrrlib.memory.rows import FIELDS, Row
 from ocrrlib.memory.store import About, read_about
 
@@ -36,53 +39,8 @@ ALTER TABLE {schema}.entries ALTER x SET STORAGE EXTERNAL;
 INLINE = "ALTER TABLE {schema}.entries SET (toast_tuple_target = 8160)"
 INDEX = "nearest"  # name of the index of vectors
 BUILDING = "2GB"  # memory for making it, as far as it is needed
-# What the tables have: kind and persistence of relations, columns with types, defaults and the
-# like, keys; and nothing of what would change or hide what is written or read.
-SHAPE = """
-WITH every AS (SELECT * FROM pg_class WHERE relnamespace = %s
-    AND (relkind <> 'i' OR relname !~ '_cc(new|old)[0-9]*$')),
-ours AS (SELECT * FROM every WHERE relkind <> 'i' OR relname <> 'nearest')
-SELECT pg_get_indexdef(oid) FROM every WHERE relkind = 'i' AND relname = 'nearest'
-UNION ALL SELECT concat_ws(' ', 'relation', relname, relkind, relpersistence, amname,
-    relrowsecurity, relforcerowsecurity, relispartition)
-    FROM ours LEFT JOIN pg_am ON pg_am.oid = relam
-UNION ALL SELECT concat_ws(' ', 'column', relname, attnum, attname,
-    format_type(atttypid, atttypmod), attnotnull, atthasdef, nullif(attidentity::text, ''),
-    nullif(attgenerated::text, ''), nullif(attcollation, 0)::regcollation)
-    FROM ours JOIN pg_attribute ON attrelid = ours.oid WHERE attnum > 0
-UNION ALL SELECT concat_ws(' ', 'index', relname,
-    indisunique, indisvalid, indkey, indpred, indexprs)
-    FROM ours JOIN pg_index ON indexrelid = ours.oid
-UNION ALL SELECT concat_ws(' ', 'constraint', conname, contype, conkey)
-    FROM ours JOIN pg_constraint ON ours.oid IN (conrelid, confrelid) WHERE contype <> 'n'
-UNION ALL SELECT concat_ws(' ', 'trigger', tgname) FROM ours JOIN pg_trigger ON tgrelid = ours.oid
-UNION ALL SELECT concat_ws(' ', 'rule', rulename) FROM ours JOIN pg_rewrite ON ev_class = ours.oid
-UNION ALL SELECT concat_ws(' ', 'policy', polname) FROM ours JOIN pg_policy ON polrelid = ours.oid
-UNION ALL SELECT concat_ws(' ', 'heir', inhrelid, inhparent)
-    FROM ours JOIN pg_inherits ON ours.oid IN (inhrelid, inhparent)
-"""
-OWN_SHAPE = {
-    "relation about r p heap f f f",
-    "relation entries r p heap f f f",
-    "relation entries_pkey i p btree f f f",
-    'column about 1 about text t f "default"',
-    "column entries 1 place bigint t f",
-    "column entries 2 time bigint t f",
-    "column entries 3 commitment bytea t f",
-    "column entries 4 previous bytea t f",
-    "column entries 5 hash bytea t f",
-    "column entries 6 salt bytea f f",
-    'column entries 7 label text f f "default"',
-    'column entries 8 author text f f "default"',
-    'column entries 9 text text f f "default"',
-    'column entries 11 act text f f "default"',
-    "column entries_pkey 1 place bigint f f",
-    "index entries_pkey t t 1",
-    "constraint entries_pkey p {1}",
-}
-OWN_X = "column entries 10 x {} f f"
-OWN_INDEX = (
-    "CREATE INDEX nearest ON {schema}.entries "
+MAKE_INDEX = (
+    "CREATE INDEX CONCURRENTLY nearest ON {schema}.entries "
     "USING hnsw (((x)::{vector}.halfvec({dim})) {vector}.halfvec_ip_ops)"
 )
 
@@ -93,10 +51,8 @@ class Statements:
     def __init__(self, name: str, vector: str | None):
         self.vector = vector
         self._schema = Identifier(name)
-        shown = FIELDS
         x: Composable = SQL("bytea")
         if vector is not None:
-            shown = FIELDS.replace("x,", "{vector}.vector_send(x),")
             x = SQL("{}.vector").format(Identifier(vector))
 
         def of(text: str) -> bytes:
@@ -106,7 +62,7 @@ class Statements:
                 "x": x,
                 "table": Literal(Identifier(name, "entries").as_string()),
             }
-            text = text.replace("{shown}", shown).replace("{fields}", FIELDS)
+            text = text.replace("{fields}", FIELDS)
             query = SQL(text).format(**names)  # type: ignore[arg-type]
             return query.as_bytes()  # once, not at each call
 
@@ -125,9 +81,9 @@ class Statements:
         )
         self.hash = of("SELECT hash FROM {schema}.entries WHERE place = %s")
         self.commitment = of("SELECT commitment FROM {schema}.entries WHERE place = %s")
-        self.row = of("SELECT {shown} FROM {schema}.entries WHERE place = %s")
+        self.row = of("SELECT {fields} FROM {schema}.entries WHERE place = %s")
         self.block = of(
-            "SELECT {shown} FROM {schema}.entries WHERE place >= %s ORDER BY place LIMIT %s"
+            "SELECT {fields} FROM {schema}.entries WHERE place >= %s ORDER BY place LIMIT %s"
         )
         self.drop_index = of("DROP INDEX CONCURRENTLY IF EXISTS {schema}.nearest")
         self.insert = of(
@@ -148,17 +104,23 @@ class Statements:
 
     def index(self, dim: int) -> Composed:
         """Make the index of vectors of a length."""
-        text = OWN_INDEX.replace("INDEX", "INDEX CONCURRENTLY", 1).replace("{dim}", str(dim))
-        names = {"schema": self._schema, "vector": Identifier(self.vector or "")}
-        return SQL(text).format(**names)  # type: ignore[arg-type]
+        extension = Identifier(self.vector or "")
+        return SQL(MAKE_INDEX).format(schema=self._schema, vector=extension, dim=Literal(dim))
 
     def to_send(self, row: Row) -> Row:
         """Return an entry as it is inserted."""
-        return row if self.vector is None else row_to_send(row)
+        if self.vector is None:
+            return row
+        x = Vector(np.frombuffer(row.x, "<f4")) if row.x else None
+        return row._replace(x=x)  # type: ignore[arg-type]
 
     def received(self, values: tuple) -> Row:
         """Return an entry from what was selected."""
-        return Row(*values) if self.vector is None else row_received(values)
+        row = Row(*values)
+        if isinstance(row.x, Vector):
+            return row._replace(x=row.x.to_numpy().astype("<f4").tobytes())
+        is_erased = row.salt is None
+        return row if self.vector is None or is_erased else row._replace(x=b"")
 
 
 def schema_of(connection: Connection, name: str) -> int | None:
@@ -220,27 +182,22 @@ def create(connection: Connection, statements: Statements, name: str, about: str
             connection.execute(statements.say, [about])
 
 
-def about_of(connection: Connection, statements: Statements, name: str) -> About:
+def about_of(connection: Connection, statements: Statements) -> About:
     """Return what a memory says about itself.
 
-    Raises ``psycopg.DatabaseError`` if that is of another version or damaged, or the tables in the
-    schema are not those of a memory, and no more.
+    Raises ``psycopg.DatabaseError`` if that is of another version or damaged.
     """
-    found = {line for (line,) in connection.execute(SHAPE, [schema_of(connection, name)])}
-    vector = statements.vector
-    quoted = connection.execute("SELECT quote_ident(%s), quote_ident(%s)", [name, vector or ""])
-    ((schema, extension),) = quoted.fetchall()
-    x = OWN_X.format("bytea" if vector is None else f"{extension}.vector")
-    index = OWN_INDEX.format(schema=schema, vector=extension, dim="DIM")
-    is_index = re.compile(re.escape(index).replace("DIM", "[0-9]+")).fullmatch
-    more = found - OWN_SHAPE - {x}
-    if not OWN_SHAPE | {x} <= found or not all(map(is_index, more)):
-        # A trigger would change what is written.
-        raise DatabaseError("it is something else, of a later release, or its tables were changed")
     about = read_about(connection.execute(statements.about).fetchall())
     if about is None:
         raise DatabaseError("its table about was changed, or is of another version")
     return about
+
+
+def register_vectors(connection: Connection, statements: Statements) -> None:
+    """Let a connection send and receive vectors of pgvector, if the memory has them."""
+    if statements.vector is not None:
+        kind = Identifier(statements.vector, "vector")
+        register_vector_info(connection, TypeInfo.fetch(connection, kind))
 
 
 def vacuumed(connection: Connection, statements: Statements) -> bool:

@@ -8,7 +8,8 @@ import numpy as np
 
 from ocrrlib.memory.answers import Answer, Answering
 from ocrrlib.memory.confidence import Sureness, calibrated, unknown_share
-from ocrrlib.memory.vectors import Counted, Written
+from ocrrlib.memory.vectors import LiveVectors
+from ocrrlib.search import Entries
 from ocrrlib.voting import vote
 
 ALIKE = 0.95  # cosine from which two texts are near-duplicates
@@ -65,7 +66,7 @@ def least_sure(texts: Sequence, X: np.ndarray, answers: Sequence[Answer], n: int
     return [Open(row, texts[row], answers[row]) for row in chosen]
 
 
-def suspects(counted: Counted, n: int) -> list[tuple[int, str, float]]:
+def suspects(counted: LiveVectors, n: int) -> list[tuple[int, str, float]]:
     """The ``n`` entries that others contradict most: slots, their labels instead, confidence.
 
     Each is left out, and the nearest others vote as in ``substrate``, if its label has any. A
@@ -95,7 +96,9 @@ def suspects_of(X: np.ndarray, labels: Sequence[str], n: int) -> list[Suspect]:
 
     They are judged as a memory judges entries that were written at once.
     """
-    counted = Counted(X, [Written(row, 0, label) for row, label in enumerate(labels)])
+    ids = {label: id for id, label in enumerate(dict.fromkeys(labels))}
+    y = np.array([ids[label] for label in labels], np.int64)
+    counted = LiveVectors(Entries.sharing(X, y), times=np.zeros(len(y), np.int64), labels=[*ids])
     return [
         Suspect(row, labels[row], None, instead, confidence)
         for row, instead, confidence in suspects(counted, n)
@@ -135,7 +138,7 @@ def _nearest_others(entries, judged):
 
 def changed_answers(
     answering: Answering,
-    counted: Counted,
+    counted: LiveVectors,
     x: np.ndarray,
     label: str,
     X: np.ndarray,
@@ -149,7 +152,7 @@ def changed_answers(
     reader = answering.reader(counted)
     entries = counted.entries
     labels = counted.labels if label in counted.labels else [*counted.labels, label]
-    more, n_first = counted.supposing(x, labels.index(label), without)
+    more, n_first = counted.with_extra(x, labels.index(label), without)
     if without is None and len(labels) <= reader.n_classes:
         after = copy.deepcopy(reader, {id(entries): more})
     else:

@@ -12,16 +12,18 @@ from ocrrlib.memory.tree import HASH
 # Bytes
 SALT = 16
 VALUE = 4  # of a vector
+MAX_VALUE = 2**20  # of a value, and of all content of an entry with its hashes
+HASHES = 2**8  # of a row beside its content, at most: hashes, salt, place, time, sizes
 LATEST = 2**53  # microseconds since 1970: in 2255; pandas has no dates after 2262
 
 
 class Content(NamedTuple):
-    """What is told of a new entry; ``x`` are the bytes of its vector."""
+    """What is told of a new entry; ``x`` are the bytes of its vector, float32 little-endian."""
 
     label: str
     author: str
     text: str | None
-    x: bytes
+    x: bytes | memoryview
     act: str | None = None
 
 
@@ -43,7 +45,7 @@ class Row(NamedTuple):
     author: str | None
     text: str | None
     x: bytes | None  # float32 each, little-endian
-    act: str | None = None  # files without acts have no such column
+    act: str | None = None
 
     @property
     def link(self) -> Link:
@@ -59,21 +61,23 @@ class Row(NamedTuple):
 
 
 FIELDS = ", ".join(Row._fields)
-FIELDS_BEFORE = ", ".join(Row._fields[:-1])  # of a file without acts
 
 
 def new_rows(contents: Iterable[Content], place: int, previous: bytes, time: int) -> Iterator[Row]:
     """Yield the rows of new entries from ``place`` on; ``previous`` is the hash before them.
 
-    Raises ``InputError`` if a label or an author has a zero byte, a word is no Unicode text, or
-    ``time`` is later than an entry's may be.
+    Raises ``InputError``, which names the first such row, if it is longer than a store may hold, a
+    label or an author has a zero byte, or a word is no Unicode text; and if ``time`` is later than
+    an entry's may be.
     """
     if time >= LATEST:
         raise InputError(
             "an entry would be written later than 2255: set the clock, or, if it is right and the "
             "newest entry is as late, choose a new file"
         )
-    for label, author, text, x, act in contents:
+    for n, (label, author, text, vector, act) in enumerate(contents):
+        x = bytes(vector)
+        _check_size(n, x, [label, author, text or "", act or ""])
         if "\0" in label + author:
             raise InputError(f"{label!r} by {author!r} has a zero byte: give words")
         salt = token_bytes(SALT)
@@ -85,6 +89,16 @@ def new_rows(contents: Iterable[Content], place: int, previous: bytes, time: int
         yield Row(place, time, committed, previous, hash, salt, label, author, text, x, act)
         place += 1
         previous = hash
+
+
+def _check_size(n, x, words):
+    """Raise ``InputError`` if the content of row ``n`` is longer than a store may hold."""
+    size = len(x) + sum([len(word.encode(errors="replace")) for word in words])
+    if size > MAX_VALUE - HASHES:
+        raise InputError(
+            f"row {n} has {size} bytes of text, label, author and vector, more than "
+            f"{MAX_VALUE - HASHES}: shorten it"
+        )
 
 
 def is_whole(row: Any) -> bool:

@@ -1,27 +1,19 @@
-"""Where a ledger is kept: what it needs of any database, and what all of them share."""
+"""The interface ``Store``: what a ledger needs of any database that keeps it."""
 
 import json
 import secrets
-import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
 from ocrrlib.files import InputError
-from ocrrlib.memory.remote import Source
+from ocrrlib.memory.database_search import Source
 from ocrrlib.memory.rows import Row
 from ocrrlib.memory.texts import one_line
 
 FORMAT = 1
-LONGEST = 2**20  # bytes of a value at most
-PATIENCE = 60  # seconds to wait for other programs
-BLOCK = 256  # rows read or written at once
-
-# Of the disk, and of what a file may hold
-ERRORS: tuple[type[Exception], ...] = OSError, OverflowError, UnicodeDecodeError, MemoryError
-
-_T = TypeVar("_T")
+ROWS_AT_ONCE = 256  # rows read or written at once
 
 
 class About(NamedTuple):
@@ -73,7 +65,7 @@ class Store(Protocol):
     def errors(self) -> tuple[type[Exception], ...]: ...
 
     @property
-    def leftover(self) -> str:
+    def residue(self) -> str:
         """How a message tells where erased content may still be."""
         ...
 
@@ -83,7 +75,7 @@ class Store(Protocol):
         ...
 
     @property
-    def unreached(self) -> str:
+    def beyond_erasure(self) -> str:
         """Where erased content may be for longer, beside copies of a file; empty if nowhere."""
         ...
 
@@ -99,11 +91,11 @@ class Store(Protocol):
         """Return its size in bytes: more content cannot be in it."""
         ...
 
-    def ready(self) -> None:
+    def prepare_writes(self) -> None:
         """Prepare to write, once all entries are verified."""
         ...
 
-    def refuse(self) -> None:
+    def close_untouched(self) -> None:
         """Close it as it is."""
         ...
 
@@ -114,7 +106,7 @@ class Store(Protocol):
         ...
 
     def writing(self) -> AbstractContextManager[object]:
-        """Write all or nothing by the end, once it has ``begun``.
+        """Write all or nothing by the end, once ``try_begin`` was true.
 
         Raises ``Undone`` or ``Unknown`` if the connection was lost.
         """
@@ -125,7 +117,7 @@ class Store(Protocol):
         """Whether nothing more can be written, nor what was, while ``writing``."""
         ...
 
-    def begun(self) -> bool:
+    def try_begin(self) -> bool:
         """Exclude other writers; False, soon, if there is one."""
         ...
 
@@ -133,11 +125,11 @@ class Store(Protocol):
         """Whether others may have written since ``size`` entries up to a hash were read."""
         ...
 
-    def look_again(self) -> None:
+    def check_tables(self) -> None:
         """Raise an error unless its tables are as they were made; called if it has changed."""
         ...
 
-    def caught_up(self) -> None:
+    def mark_read(self) -> None:
         """Note that all entries that made it change were read."""
         ...
 
@@ -233,39 +225,3 @@ class Unknown(InputError):
     def only(self, places: range) -> "Unknown":
         """Return the same of some of the entries."""
         return Unknown(self.where, {place: self.commitments[place] for place in places})
-
-
-def repeated(write: Callable[[], _T], until: float) -> _T:
-    """Return what a write returns; it is done again, until a time, as long as it is undone."""
-    while True:
-        try:
-            return write()
-        except Undone:
-            if time.monotonic() > until:
-                raise
-
-
-@contextmanager
-def usable(where: object, errors: tuple[type[Exception], ...], remedy: Callable) -> Iterator[None]:
-    """Turn errors of a database and the disk into ``InputError``."""
-    try:
-        yield
-    except errors + ERRORS as error:
-        why = " ".join(str(error).split()) or "no memory is left"  # it may quote the file
-        raise InputError(
-            f"cannot use {where} as a correction memory ({why}): {remedy(error)}"
-        ) from error
-
-
-def tries(seconds: float | None = None) -> Iterator[None]:
-    """Yield at once, and every hundredth of a second for so long, by default ``PATIENCE``."""
-    end = time.monotonic() + (PATIENCE if seconds is None else seconds)
-    yield
-    while time.monotonic() < end:
-        time.sleep(0.01)
-        yield
-
-
-def deadline() -> float:
-    """Return the time of ``time.monotonic`` until which to wait for other programs."""
-    return time.monotonic() + PATIENCE

@@ -8,7 +8,8 @@ from typing import Protocol
 
 from ocrrlib.files import InputError
 from ocrrlib.memory.rows import Content
-from ocrrlib.memory.store import Undone, Unknown, deadline, repeated
+from ocrrlib.memory.store import Undone, Unknown
+from ocrrlib.memory.waiting import deadline, retry_undone
 
 
 class Writable(Protocol):
@@ -28,7 +29,7 @@ class Writable(Protocol):
     def append(self, contents: Iterable[Content]) -> range: ...
 
 
-class Write:
+class PendingWrite:
     """Entries that a thread writes until a time, and what came of it: their places, or an error."""
 
     def __init__(self, contents: Callable[[], Iterable[Content]]):
@@ -53,7 +54,7 @@ class Writers:
 
     def __init__(self, ledger: Writable):
         self._ledger = ledger
-        self._waiting: deque[Write] = deque()
+        self._waiting: deque[PendingWrite] = deque()
         self._is_busy = False  # whether one of them writes
         self._changed = threading.Condition()
 
@@ -63,7 +64,7 @@ class Writers:
         ``contents`` is called within the transaction, by any of the threads, and again if that was
         undone. Raises what it raises, and as ``StoredLedger.transaction`` and ``append`` do.
         """
-        own = Write(contents)
+        own = PendingWrite(contents)
         self._waiting.append(own)
         try:
             with self._changed:
@@ -79,7 +80,7 @@ class Writers:
                     return own.result()
                 with suppress(ValueError):  # it was taken, and undone
                     self._waiting.remove(own)
-                return repeated(lambda: self._write_alone(contents, own.until), own.until)
+                return retry_undone(lambda: self._write_alone(contents, own.until), own.until)
             finally:
                 with self._changed:
                     self._is_busy = False
@@ -95,7 +96,7 @@ class Writers:
 
     def _write_all(self, own):
         """Write all that waits and tell each; nobody if all was undone for one of the others."""
-        batch: list[Write] = []
+        batch: list[PendingWrite] = []
         outcomes: list[range | BaseException] = []
         is_whole = False
         try:

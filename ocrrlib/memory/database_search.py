@@ -5,7 +5,7 @@ vectors that come back, exactly as in ``ocrrlib.search``, so that an exact searc
 has the very answers of one in memory.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
@@ -38,81 +38,55 @@ class Source(Protocol):
         ...
 
 
-class Column:
-    """Whole numbers in one growing array."""
-
-    def __init__(self, values: Sequence[int] | np.ndarray = ()):
-        self._room = np.array(values, np.int64)
-        self._size = len(self._room)
-
-    @property
-    def values(self) -> np.ndarray:
-        return self._room[: self._size]
-
-    def extend(self, values: Sequence[int]) -> None:
-        """Append numbers; amortised constant time for each."""
-        size = self._size + len(values)
-        if size > len(self._room):
-            room = np.empty(size + size // 8 + 64, np.int64)
-            room[: self._size] = self.values
-            self._room = room
-        self._room[self._size : size] = values
-        self._size = size
-
-
-class RemoteRows:
+class StoredRows:
     """Vectors (n, d) that are fetched when they are indexed, by slots."""
 
-    def __init__(self, source: Source, places: Column, dim: int):
+    def __init__(self, source: Source, places: np.ndarray, dim: int):
         self._source = source
         self._places = places
-        self.shape = len(places.values), dim
+        self.shape = len(places), dim
 
     def __getitem__(self, slots: Any) -> np.ndarray:
-        places = self._places.values[slots]
+        places = self._places[slots]
         if places.ndim == 0:
             return self._source.vectors(places[None])[0]
         return self._source.vectors(places)
 
 
-class RemoteEntries(Entries):
-    """Labelled vectors in a database; ``y`` are class ids, ``places`` those of the entries.
+class DatabaseEntries(Entries):
+    """Labelled vectors (n, d) in a database; ``y`` are class ids, ``places`` those of the entries.
 
     Entries at places ``without`` are not found. A search is exact, or takes an effort ``ef_search``
-    by an index.
+    by an index. ``places`` are told by who appends to them.
     """
 
     def __init__(
-        self, source: Source, ef_search: int | None, dim: int, places=(), y=(), without=()
+        self,
+        source: Source,
+        ef_search: int | None,
+        dim: int,
+        places: Callable[[], np.ndarray],
+        y: np.ndarray,
+        without: np.ndarray,
     ):
+        super().__init__(np.empty((len(y), 0), np.float32), y)
         self.source = source
         self.ef_search = ef_search
         self.dim = dim
-        self._places = Column(places)
-        self._labels = Column(y)
-        self._without = Column(without)
-
-    @property
-    def size(self) -> int:  # type: ignore[override]
-        return len(self._places.values)
+        self._places = places
+        self._without = without
 
     @property
     def places(self) -> np.ndarray:
-        return self._places.values
-
-    @property
-    def y(self) -> np.ndarray:
-        return self._labels.values
+        return self._places()
 
     @property
     def X(self) -> Any:
-        return RemoteRows(self.source, self._places, self.dim)
+        return StoredRows(self.source, self.places, self.dim)
 
-    def add(self, places: list[int], y: list[int], without: list[int]) -> None:
-        """Take entries that were written since, and places of those that do not count."""
-        self._places.extend(places)
-        self._labels.extend(y)
-        self._without.extend(without)
+    def extend(self, X: np.ndarray, y: np.ndarray) -> None:
+        """Take the class ids y (n,) of vectors X (n, d) that are in the database."""
+        super().extend(X[:, :0], y)
 
     def nearest(self, Q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Cosines and slots (m, k) of neighbours, as ``ocrrlib.search.top_k`` finds them."""
@@ -145,7 +119,7 @@ class RemoteEntries(Entries):
     def _asked(self, q, n, ef_search):
         """Exact cosines and slots of the ``n`` nearest, in any order."""
         end = int(self.places[-1]) + 1
-        places, X = self.source.nearest(q, n, end, self._without.values, ef_search)
+        places, X = self.source.nearest(q, n, end, self._without, ef_search)
         sims = X.astype(np.float64) @ q.astype(np.float64)
         return sims, np.searchsorted(self.places, places)
 
@@ -165,10 +139,10 @@ class RemoteEntries(Entries):
         return sims, slots
 
 
-class Supposed(Entries):
+class WithExtra(Entries):
     """Entries in a database with one more, x (d,) of class id ``y``, and without a place."""
 
-    def __init__(self, entries: RemoteEntries, x: np.ndarray, y: int, without: int | None):
+    def __init__(self, entries: DatabaseEntries, x: np.ndarray, y: int, without: int | None):
         self._entries = entries
         self._x = x
         self._gone = np.flatnonzero(entries.places == without)
@@ -180,7 +154,7 @@ class Supposed(Entries):
         return self._entries.X
 
     def nearest(self, Q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """As ``RemoteEntries.nearest``."""
+        """As ``DatabaseEntries.nearest``."""
         sims, slots = self._entries.nearest(Q, k + 1)
         gone = np.isin(slots, self._gone)
         sims[gone] = -np.inf
