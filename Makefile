@@ -206,13 +206,13 @@ lab: $(READY)  ## open the notebooks in JupyterLab, at the correction desk
 	PYTHONPATH="$$PWD" $(PY) -m jupyterlab --ServerApp.root_dir="$$PWD" notebooks/00_tour.ipynb
 
 bench: $(READY)  ## measure speed and memory; writes build/bench.json
-	@$(PY) -m tests.bench
+	@$(PY) -m bench
 
 torture: $(READY)  ## kill, cut off and edit correction memories, and publish how they stand it (30 minutes)
-	@$(PY) -m tests.torture
+	@$(PY) -m trials.torture
 
 database: $(READY)  ## search a million vectors in PostgreSQL, and publish what it takes (ADDRESS=postgresql://..., half an hour)
-	@$(PY) -m studies.database_scale $(ADDRESS)
+	@$(PY) -m trials.database_scale $(ADDRESS)
 
 embed: settings  ## encode the raw texts again (OCRR_DATA_DIR or a network)
 	@$(PY) -m notebooks.run embed $(call quote,ENCODER=$(ENCODER))

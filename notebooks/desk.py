@@ -19,6 +19,7 @@ from IPython.core.pylabtools import print_figure
 from IPython.display import HTML
 from matplotlib.figure import Figure
 
+from corrigible import CorrectionMemory, verify
 from ocrrlib.chain import Fault
 from ocrrlib.datasets import Texts, load_texts
 from ocrrlib.embeddings import Embedded, encode, load, widen
@@ -26,7 +27,6 @@ from ocrrlib.encoders import DEFAULT_ENCODER, load_encoder
 from ocrrlib.experiments import EXPERIMENTS
 from ocrrlib.files import InputError
 from ocrrlib.labels import label_of
-from ocrrlib.memory import CorrectionMemory, verify
 from ocrrlib.scenario import make_scenario
 from ocrrlib.search import top_k
 from ocrrlib.systems import make

@@ -10,13 +10,13 @@ Numbers are little-endian, words UTF-8, hashes SHA-256. The content of an entry 
         0x00  text            only if the entry has a text
     )
 
-An entry of a file may have an act, see ``ocrrlib.memory.acts``. It is hashed before the words, and
+An entry of a file may have an act, see ``corrigible.proofs.acts``. It is hashed before the words, and
 the highest bit of the length of x tells so::
 
     commitment = SHA-256(salt, length of x + 2**31, x, length of act as uint32, act, words as above)
 
 Then the entry, in the form of an RFC 6962 leaf, so that entry hashes are also the leaves of a
-Merkle tree (see ``ocrrlib.memory.tree``)::
+Merkle tree (see ``corrigible.proofs.tree``)::
 
     entry hash = SHA-256(
         0x00  "OCRR2 "        7 bytes

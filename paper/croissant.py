@@ -5,11 +5,11 @@ from typing import NamedTuple
 import mlcroissant as mlc
 import yaml
 
+from corrigible import suspects_of
 from ocrrlib.datasets import DATASETS
 from ocrrlib.embeddings import load
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.files import ROOT, sha256
-from ocrrlib.memory import suspects_of
 from paper.sources import Vectors, cited, embeddings, latest_date, spdx
 
 FACTS = yaml.safe_load((ROOT / "paper/datasets.yml").read_text(encoding="utf-8"))

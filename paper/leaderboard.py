@@ -7,9 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ocrrlib.embeddings import load
-from ocrrlib.files import ROOT, InputError, check_name, write_text
-from ocrrlib.own.evaluation import (
+from ocrr.evaluation import (
     CELL,
     COLUMNS,
     MEASURED,
@@ -19,6 +17,8 @@ from ocrrlib.own.evaluation import (
     published_runs,
     ranking,
 )
+from ocrrlib.embeddings import load
+from ocrrlib.files import ROOT, InputError, check_name, write_text
 from ocrrlib.stream import EVERY
 from paper.style import cell_title
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from corrigible import CorrectionMemory
 from ocrrlib.embeddings import Embedded, load
 from ocrrlib.experiments import THREE
-from ocrrlib.memory import CorrectionMemory
 from ocrrlib.runs import declared
 from ocrrlib.scenario import Scenario, make_scenario
 from studies.results import Study

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pandas as pd
 
+from ocrr.data.read import read_data
 from ocrrlib.embeddings import FOLDER, Embedded, halve, keep, path_of, read
 from ocrrlib.encoders import DEFAULT_ENCODER, revision
 from ocrrlib.experiments import EXPERIMENTS
 from ocrrlib.files import sha256
 from ocrrlib.metrics import AXES
-from ocrrlib.own.data import read_data
 from ocrrlib.policies import POLICIES
 from ocrrlib.runs import declared
 from ocrrlib.scenario import make_scenario

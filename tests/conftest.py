@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from ocrrlib import CorrectionMemory
+from corrigible import CorrectionMemory
 from ocrrlib.datasets import Texts
 from ocrrlib.embeddings import Embedded, halve, path_of, read, widen
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.tasks import CACHE  # noqa: F401  found once, here: it must not be that of one test
 from tests.browser import browser, find
-from tests.servers import connection, serving
+from trials.servers import connection, serving
 
 TEXTS = Texts(
     train=["lost card", "no pin", "card gone", "where is my card"],

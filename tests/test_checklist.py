@@ -5,7 +5,7 @@ import re
 import pytest
 from typer.main import get_command
 
-from ocrrlib.cli import app
+from ocrr.cli import app
 from ocrrlib.files import ROOT
 from paper.makefile import Makefile
 

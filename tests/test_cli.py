@@ -15,11 +15,11 @@ import pandas as pd
 import pytest
 
 import ocrrlib
-from ocrrlib import CorrectionMemory
-from ocrrlib.cli import main
+from corrigible import CorrectionMemory
+from ocrr.cli import main
+from ocrr.evaluator import evaluate
 from ocrrlib.datasets import DATASETS
 from ocrrlib.files import ROOT
-from ocrrlib.own.evaluate import evaluate
 from ocrrlib.systems import SYSTEMS
 
 MINE = """
@@ -46,7 +46,7 @@ def letters(monkeypatch):
     """New memories encode texts by their letters."""
     names = {}
     exec(MINE, names)
-    monkeypatch.setattr("ocrrlib.memory.identity.load_encoder", lambda name: names["letters"])
+    monkeypatch.setattr("corrigible.encoder_probe.load_encoder", lambda name: names["letters"])
 
 
 def ocrr(*arguments, encoding="utf-8"):
@@ -160,7 +160,7 @@ def test_systems_and_datasets_are_listed():
 
 
 def test_help_imports_nothing_slow():
-    code = "import sys; from ocrrlib.cli import main\n"
+    code = "import sys; from ocrr.cli import main\n"
     code += "try: main(['--help'])\nfinally: print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert "Usage" in done.stdout and not {"numpy", "pandas", "torch", "joblib", "rich"} & set(
@@ -188,7 +188,7 @@ def test_what_cannot_be_used_is_one_line_and_status_2(arguments, clue):
 
 
 def said(*arguments, status=0):
-    """What a command of ``ocrr memory`` prints, kept in a file of its name."""
+    """What a command of ``corrigible`` prints, kept in a file of its name."""
     found, out, err = ocrr("memory", *arguments)
     assert found == status, err
     pathlib.Path(arguments[0]).write_text(out)
@@ -473,7 +473,7 @@ def test_no_export_overwrites_a_memory_or_another_database(target):
     } == before
 
 
-@pytest.mark.parametrize("module", ["ocrrlib", "ocrrlib.cli"])
+@pytest.mark.parametrize("module", ["ocrrlib", "ocrr.cli"])
 def test_the_module_runs_as_a_command_in_several_processes(module, vectors):
     options = ["--data", str(vectors), "--seeds", "0-1", "-j", "2"]
     command = [sys.executable, "-m", module, "run", "mine:Mine", *options]
@@ -487,7 +487,7 @@ def test_who_stops_a_run_is_told_that_it_can_go_on(monkeypatch, capsys):
     def stopped(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ocrrlib.own.evaluate.evaluate", stopped)
+    monkeypatch.setattr("ocrr.evaluator.evaluate", stopped)
     with pytest.raises(SystemExit) as ended:
         main(["run", "ncm", "--seeds", "0"])
     assert ended.value.code == 130

@@ -3,10 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import clusters
 
 from ocrrlib.rivals.covariance import discriminant_basis, ledoit_wolf_shrinkage, oas_shrinkage
 from ocrrlib.systems.base import class_means, class_sums
+from tests.samples import clusters
 
 KNOWN = 6
 CLASSES = 9

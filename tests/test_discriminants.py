@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from conftest import clusters, rows
 from scipy.spatial.distance import cdist
 from scipy.stats import multivariate_normal
 from test_covariance import scatter
@@ -12,6 +11,7 @@ from ocrrlib.rivals.discriminants import BLOCK, GROWTH, KLDA, NCM, SLDA, Average
 from ocrrlib.rivals.features import lift
 from ocrrlib.rivals.ridge import RLS
 from ocrrlib.systems.base import softmax
+from tests.samples import clusters, rows
 
 KNOWN = 5
 CLASSES = 8

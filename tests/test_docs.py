@@ -12,7 +12,7 @@ import sys
 import pytest
 import yaml
 
-from ocrrlib.cli import main
+from ocrr.cli import main
 from ocrrlib.files import ROOT
 
 # What Sphinx fills in.
@@ -23,7 +23,7 @@ BASE = "postgresql://desk@db.example/base"  # which is that of the tests, when t
 # What needs a network, a cluster or another machine; whoever adds to it says so here.
 NOT_EXECUTED = {
     "service": [
-        "$ ocrr memory new tickets.sqlite",
+        "$ corrigible new tickets.sqlite",
         '$ curl localhost:8000/predict -d \'{"text": "my PIN is gone"}\'',
     ],
     "getting-started": ["pip install ."],

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from conftest import TEXTS
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -40,6 +39,7 @@ from ocrrlib.encoders import (
 )
 from ocrrlib.files import InputError
 from ocrrlib.scenario import make_scenario
+from tests.samples import TEXTS
 
 # The committed files, and the beginning of their fingerprints.
 COMMITTED = {

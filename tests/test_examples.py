@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from ocrrlib.memory import CorrectionMemory
-from ocrrlib.own.evaluate import evaluate
+from corrigible import CorrectionMemory
+from ocrr.evaluator import evaluate
 from ocrrlib.policies import Policy
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from conftest import rows
 from scipy.spatial.distance import cdist
 
 from ocrrlib.rivals.features import (
@@ -12,6 +11,7 @@ from ocrrlib.rivals.features import (
     median_distance,
     orthogonal_frequencies,
 )
+from tests.samples import rows
 
 D = 12
 BANDWIDTH = 0.8

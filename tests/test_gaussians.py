@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from conftest import clusters, rows
 from scipy.stats import multivariate_normal, norm
 from test_covariance import within
 
 from ocrrlib.rivals.gaussians import PLDA, KernelLDA
+from tests.samples import clusters, rows
 
 KNOWN = 6
 CLASSES = 9

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from conftest import clusters, rows
 
 from ocrrlib.systems.heads import AGEM, EWC, LinearHead, LwF, StaticLinear, train
+from tests.samples import clusters, rows
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional

@@ -3,9 +3,9 @@
 import pandas as pd
 import pytest
 
+from ocrr.evaluation import PUBLISHED, Evaluation, finals
+from ocrr.evaluator import evaluate
 from ocrrlib.files import ROOT, InputError
-from ocrrlib.own.evaluate import evaluate
-from ocrrlib.own.evaluation import PUBLISHED, Evaluation, finals
 from paper.leaderboard import contributed, leaderboard, main, markdown
 
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import clusters, rows
 from scipy.optimize import minimize
 
 from ocrrlib.rivals.covariance import ledoit_wolf_shrinkage
@@ -15,6 +14,7 @@ from ocrrlib.scenario import make_scenario
 from ocrrlib.systems import make
 from ocrrlib.systems.base import softmax
 from ocrrlib.systems.heads import train, with_bias
+from tests.samples import clusters, rows
 
 HEAD = dict(epochs=30, fit_lr=1e-2, weight_decay=1e-4, batch=256)
 

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from conftest import rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ocrrlib.search import top_k
 from ocrrlib.systems import make
 from ocrrlib.systems.neighbours import EVICTIONS, KNNLM, Bounded, SubstrateHNSW
+from tests.samples import rows
 
 
 def algorithm_r(budget, seed, writes):

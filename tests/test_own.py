@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
-from conftest import Means
 from river import (
     base,
     cluster,
@@ -32,14 +31,15 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import BernoulliNB, GaussianNB
 from sklearn.neural_network import MLPClassifier
 
+from ocrr.adapters import as_system, settings_of
+from ocrr.evaluator import evaluate
 from ocrrlib.datasets import Texts
 from ocrrlib.files import ROOT, InputError
-from ocrrlib.own.adapters import as_system, settings_of
-from ocrrlib.own.evaluate import evaluate
 from ocrrlib.policies import Policy
 from ocrrlib.scenario import make_scenario
 from ocrrlib.systems import make
 from ocrrlib.systems.base import Storage, System, TextSystem
+from tests.samples import Means
 
 QUIET = dict(progress=False)
 SKLEARN = {
@@ -183,7 +183,7 @@ def never(texts):
 @pytest.mark.parametrize("kind", ["file", "frame", "published", "vectors"])
 def test_too_many_held_out_classes_are_refused_before_encoding(kind, tmp_path, monkeypatch):
     texts = Texts(["a", "b", "c"], [*"abc"], ["a", "b", "c"], [*"abc"])
-    monkeypatch.setattr("ocrrlib.own.evaluate.load_texts", lambda name: texts)
+    monkeypatch.setattr("ocrr.evaluator.load_texts", lambda name: texts)
     frame = pd.DataFrame({"text": [f"text {n}" for n in range(12)], "label": [*"abc"] * 4})
     frame.to_csv(tmp_path / "rows.csv", index=False)
     dataset = {"file": tmp_path / "rows.csv", "frame": frame, "published": "banking77"}
@@ -695,7 +695,7 @@ class Mine:
 """
 KILLED = """
 import mine, ocrrlib
-run = ocrrlib.evaluate(mine.Mine(), {path!r}, [0, 1, 2], every=5, progress=False, out="out")
+run = ocrr.evaluate(mine.Mine(), {path!r}, [0, 1, 2], every=5, progress=False, out="out")
 print(run.curve.to_csv())
 """
 

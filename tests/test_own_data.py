@@ -15,12 +15,12 @@ import pandas as pd
 import pytest
 from safetensors.numpy import save_file
 
-from ocrrlib.cli import main
+from ocrr.cli import main
+from ocrr.data import vector_cache
+from ocrr.data.read import check_held_out, read_data
 from ocrrlib.embeddings import halve, widen
 from ocrrlib.encoders import load_encoder
 from ocrrlib.files import InputError
-from ocrrlib.own import vector_cache
-from ocrrlib.own.data import check_held_out, read_data
 
 WORDS = ("invoice paid twice", "router is off", "parcel never came", "password expired")
 TABLE = pd.DataFrame(
@@ -166,7 +166,7 @@ def saved(**arrays):
         ("a.parquet", b"PAR1 broken PAR1", "cannot be read"),
         ("a.npz", CSV + "a,b\n", "no .npz file of arrays: save these by np.savez"),
         ("a.npz", saved(y=np.array(["a", None])), "Python objects.*astype"),
-        ("a.sqlite", b"", "export its texts by `ocrr memory export .*a.sqlite a.jsonl`"),
+        ("a.sqlite", b"", "export its texts by `corrigible export .*a.sqlite a.jsonl`"),
     ],
 )
 def test_files_that_cannot_be_used_are_named_in_one_line(name, content, clue, tmp_path):

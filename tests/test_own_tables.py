@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ocrr.data.read import read_data, read_rows
 from ocrrlib.files import InputError
-from ocrrlib.own.data import read_data, read_rows
 
 ROWS = [
     (f"{word} {n} hélp", queue)

@@ -16,11 +16,11 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CORE = closure(PROJECT["dependencies"])
 BOUND = 450e6  # bytes that the core may take
 EVALUATION = """if True:
-    import ocrrlib
+    import ocrr
     from ocrrlib import files
 
     for name in ("substrate", "ncm", "slda"):
-        result = ocrrlib.evaluate(name, seeds=[0], policy="random10", progress=False)
+        result = ocrr.evaluate(name, seeds=[0], policy="random10", progress=False)
         print(result, len(result.compared()))
     print(ocrrlib.__file__, files.installed(), files.data_folder())
 """
@@ -68,7 +68,7 @@ def test_the_core_is_small_and_without_what_the_extras_bring():
 def test_the_wheel_has_the_code_and_of_the_data_only_banking77_and_the_comparison(site):
     packaged = {str(path.relative_to(site)) for path in site.rglob("*") if path.is_file()}
     code = {str(path.relative_to(ROOT)) for path in (ROOT / "ocrrlib").rglob("*.py")}
-    code |= {"ocrrlib/py.typed", "ocrrlib/memory/desk.html", "ocrrlib/memory/desk.json"}
+    code |= {"ocrrlib/py.typed", "memory/corrigible/desk.html", "memory/corrigible/desk.json"}
     others = {name for name in packaged - code if ".dist-info/" not in name}
     embeddings = "ocrrlib/data/embeddings/banking77.all-MiniLM-L6-v2.safetensors"
     assert code <= packaged and others == {embeddings, "ocrrlib/data/results/beyond.parquet"}
@@ -92,8 +92,9 @@ def test_an_installed_core_evaluates_from_an_empty_folder_as_the_checkout_does(
 def test_the_core_reads_data_of_ones_own_runs_a_grid_and_has_the_command_line(core, tmp_path):
     program = """if True:
         import numpy as np
-        from ocrrlib import cli, embeddings, experiments, runs
-        from ocrrlib.own import data as own_data
+        from ocrr import cli
+        from ocrrlib import embeddings, experiments, runs
+        from ocrr.data import read as own_data
 
         with open("tickets.csv", "w") as file:
             file.write("text,label\\n" + "".join(f"number {i},{'ab'[i % 2]}\\n" for i in range(20)))

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from conftest import clusters, rows
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +9,7 @@ from ocrrlib.rivals import tuned
 from ocrrlib.rivals.replay import DERPP, ER, ERACE, MIR, BalancedReservoir, GDumb
 from ocrrlib.rivals.tuned import HELD_OUT, TESTED, OnlineLinearTuned, rehearse
 from ocrrlib.systems.heads import train, with_bias
+from tests.samples import clusters, rows
 
 torch = pytest.importorskip("torch")
 KNOWN = 5

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from conftest import clusters, rows
 
 from ocrrlib.rivals.features import rectified
 from ocrrlib.rivals.ridge import RIDGES, RLS, RanPAC
+from tests.samples import clusters, rows
 
 KNOWN = 5
 CLASSES = 8

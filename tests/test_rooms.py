@@ -11,7 +11,7 @@ from ocrrlib.files import ROOT
 from tests.density import COLUMNS, FOLDERS, density, files
 
 SCRIPTS = Path(sys.executable).parent
-MEMORY = "import sys, ocrrlib.memory; print(*sys.modules)"
+MEMORY = "import sys, corrigible; print(*sys.modules)"
 
 
 def run(*command, **options):

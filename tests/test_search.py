@@ -4,7 +4,6 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from conftest import clusters, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +20,7 @@ from ocrrlib.search import (
     nearest_cosines,
     top_k,
 )
+from tests.samples import clusters, rows
 
 UNIT = 2.0**-24
 

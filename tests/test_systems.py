@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import rows
 
 from ocrrlib.files import InputError
 from ocrrlib.scenario import make_scenario
 from ocrrlib.systems import SYSTEMS, make
 from ocrrlib.systems.base import Storage
+from tests.samples import rows
 
 # Systems and variants whose rows have small settings.
 TESTED = [name for name, row in SYSTEMS.items() if row.small is not None]

@@ -1,0 +1,198 @@
+"""What became of entries: which count by now, and what happened to one."""
+
+import json
+import unicodedata
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from corrigible.ledger.meaning import Meaning, acts_of
+from corrigible.proofs.acts import ALONE, act_text, done_to_others, read_act
+from corrigible.proofs.rows import Row
+
+
+class Entry(NamedTuple):
+    """An entry that counts, under the label that it counts as."""
+
+    place: int
+    label: str
+    text: str | None
+    author: str
+    when: datetime
+    about: dict
+
+
+class Event(NamedTuple):
+    """What an entry did to another one."""
+
+    place: int
+    what: str
+    author: str | None  # None if it was erased
+    when: datetime
+
+
+class History(NamedTuple):
+    """What an entry counts as by now, None if it does not count, and what happened to it."""
+
+    label: str | None
+    events: list[Event]
+
+
+def time_of(row: Row) -> datetime:
+    """When an entry was written."""
+    return datetime.fromtimestamp(row.time / 1e6, UTC)
+
+
+def counting(rows: list[Row], size: int | None = None) -> Iterator[tuple[Row, str]]:
+    """Those of all rows of a ledger that count, each with the label that it counts as.
+
+    With ``size``, those that counted when there were so many. Later rows are needed all the same:
+    they repeat what acts said that were erased since.
+    """
+    size = len(rows) if size is None else size
+    meaning = _meaning(rows, size)
+    for row in rows[:size]:
+        if row.x:
+            label = meaning.counts_as(row.place, row.label or "")
+            if label is not None:
+                yield row, label
+
+
+def _meaning(rows, size):
+    return Meaning(act for act in acts_of(rows) if act[0] < size)
+
+
+def listed(
+    rows: list[Row],
+    label: str | None,
+    by: str | None,
+    since: datetime | None,
+    like: str | None,
+    size: int | None = None,
+) -> list[Entry]:
+    """Entries that count, of a label, an author, since a time, with a part of their text.
+
+    With ``size``, as when there were so many.
+    """
+    found = []
+    for row, own in counting(rows, size):
+        wanted = label in (None, own) and matches(row, by, like)
+        if since is not None and time_of(row) < since:
+            wanted = False
+        if wanted:
+            found.append(entry_of(row, own))
+    return found
+
+
+def entry_of(row: Row, label: str) -> Entry:
+    """An entry as it is listed, under a label."""
+    about = read_act(row.act).get("about", {})
+    return Entry(row.place, label, row.text, row.author or "", time_of(row), about)
+
+
+def matches(row: Row, author: str | None, like: str | None) -> bool:
+    """Whether an entry is by an author, and a part is in its text or in what is noted about it.
+
+    None is any. Texts are compared in any case, with any blanks between words, and letters and
+    their accents in one piece or apart.
+    """
+    if author is not None and composed(author) != composed(row.author or ""):
+        return False
+    if like is None:
+        return True
+    about = read_act(row.act).get("about", {})
+    return any(_folded(like) in _folded(words) for words in (row.text or "", *_words(about)))
+
+
+def composed(words: str) -> str:
+    """Words with letters and their accents in one piece."""
+    return unicodedata.normalize("NFC", words)
+
+
+def _folded(words):
+    """Words without case (Unicode, section 3.13, D146), invisible marks, and kinds of blanks."""
+    words = unicodedata.normalize("NFKD", unicodedata.normalize("NFD", words).casefold())
+    words = unicodedata.normalize("NFKD", words.casefold())
+    seen = "".join(letter for letter in words if unicodedata.category(letter) != "Cf")
+    return " ".join(seen.split())
+
+
+def _words(value: Any) -> Iterator[str]:
+    """All names, words and numbers in a JSON value."""
+    if isinstance(value, dict):
+        value = [*value, *value.values()]
+    if isinstance(value, list):
+        for one in value:
+            yield from _words(one)
+    else:
+        yield value if isinstance(value, str) else json.dumps(value)
+
+
+def history(rows: list[Row], place: int, size: int | None = None) -> History:
+    """What became of the entry at ``place``, of all rows of a ledger.
+
+    With ``size``, as when there were so many; what was erased since is missing.
+    """
+    size = len(rows) if size is None else size
+    meaning = _meaning(rows, size)
+    rows = _with_erased_acts(rows)
+    row = rows[place]
+    events = [Event(place, _written(row), row.author, time_of(row))]
+    told = {place}  # places of all events, and of replacements that were erased since
+    for later in rows:
+        if not later.x and read_act(later.act).get("replaces") == place:
+            told.add(int(later.text or ""))
+    for later in rows[place + 1 : size]:
+        what = _done(row, later, rows, told)
+        if what:
+            told.add(later.place)
+            events.append(Event(later.place, what, later.author, time_of(later)))
+    return History(meaning.counts_as(place, row.label or "") if row.x else None, events)
+
+
+def _with_erased_acts(rows):
+    """Rows with the acts that were erased where they stood, not where that is told."""
+    rows = [*rows]
+    for row in rows:
+        act = done_to_others(read_act(row.act))
+        if not row.x and row.text is not None and act.keys() & {*ALONE}:
+            place = int(row.text)
+            rows[place] = rows[place]._replace(act=act_text(act))
+            rows[row.place] = row._replace(act=None)
+    return rows
+
+
+def _written(row):
+    """What an entry was written as."""
+    act = read_act(row.act)
+    if "replaces" in act and row.x:
+        return f"written as {row.label}, in place of entry {act['replaces']}"
+    if row.x:
+        return f"written as {row.label}"
+    if row.salt is None and not act:
+        return "written, and erased"
+    if row.text is not None:
+        return f"tells that entry {row.text} was erased"
+    ((what, value),) = act.items()
+    return f"{what} {value}"
+
+
+def _done(row, later, rows, told):
+    """What a later entry did to one; None if nothing."""
+    act = read_act(later.act)
+    if later.text == str(row.place) and not later.x and later.salt is not None:
+        return "erased"
+    if act.get("replaces") == row.place:
+        return "replaced" if later.x else f"replaced by entry {later.text}, which was erased"
+    if act.get("undo") == row.place:
+        return "undone"
+    if act.get("undo") in told:
+        return f"entry {act['undo']} undone"
+    if not row.x or not act.keys() & {"rename", "merge", "retire"}:
+        return None
+    label = Meaning(acts_of(rows[: later.place])).label(row.place, row.label)
+    if "retire" in act:
+        return f"label {label} retired" if act["retire"] == label else None
+    old, new = act.get("merge") or act["rename"]
+    olds = [old] if "rename" in act else old
+    return f"label {label} became {new}" if label in olds and label != new else None

@@ -1,0 +1,266 @@
+"""The vectors and labels of a ledger, as a system reads them, now or as they were."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from corrigible.ledger.meaning import Meaning, acts_of
+from corrigible.proofs.rows import VALUE, Row
+from corrigible.stores.database_search import DatabaseEntries, Source, WithExtra
+from ocrrlib.files import InputError
+from ocrrlib.search import Entries
+
+
+class Origin(NamedTuple):
+    """Place and time of the entry that a vector is from, and its label."""
+
+    place: int
+    time: int
+    label: str
+
+
+class Numbers:
+    """Whole numbers in one growing array."""
+
+    def __init__(self, values: Sequence[int] | np.ndarray = ()):
+        self._room = np.asarray(values, np.int64)
+        self._size = len(self._room)
+
+    @property
+    def values(self) -> np.ndarray:
+        return self._room[: self._size]
+
+    def extend(self, values: Sequence[int] | np.ndarray) -> None:
+        """Append numbers; amortised constant time for each."""
+        size = self._size + len(values)
+        if size > len(self._room):
+            room = np.empty(size + size // 8 + 64, np.int64)
+            room[: self._size] = self.values
+            self._room = room
+        self._room[self._size : size] = values
+        self._size = size
+
+
+class LiveVectors:
+    """Vectors that count, in their order: what a system reads. ``len`` counts them.
+
+    ``entries`` has vectors and class ids, ``labels`` the label of each class id, in the order in
+    which they came first. The first ``n_first`` were written at once.
+    """
+
+    def __init__(
+        self,
+        entries: Entries,
+        places: Numbers | None = None,
+        times: np.ndarray | None = None,
+        labels: Sequence[str] = (),
+    ):
+        self.entries = entries
+        self.labels = [*labels]
+        self._ids = {label: id for id, label in enumerate(labels)}
+        self._places = Numbers() if places is None else places
+        self._times = Numbers(() if times is None else times)
+        self.n_first = int((self.times == self.times[:1]).sum())
+
+    def __len__(self) -> int:
+        return self.entries.size
+
+    @property
+    def places(self) -> np.ndarray:
+        """Places (n,) of the vectors' entries, in order."""
+        return self._places.values
+
+    @property
+    def times(self) -> np.ndarray:
+        """Times (n,) of the vectors' entries."""
+        return self._times.values
+
+    def origin(self, slot: int) -> Origin:
+        """Where the vector in a slot is from."""
+        label = self.labels[self.entries.y[slot]]
+        return Origin(int(self.places[slot]), int(self.times[slot]), label)
+
+    def extend(self, X: np.ndarray, origins: list[Origin]) -> None:
+        """Take vectors X (n, d) that were written since."""
+        for one in origins:
+            if one.label not in self._ids:
+                self._ids[one.label] = len(self.labels)
+                self.labels.append(one.label)
+        self._places.extend([one.place for one in origins])
+        self._times.extend([one.time for one in origins])
+        first = self.times[0]
+        self.n_first += sum(one.time == first for one in origins)
+        self.entries.extend(X, np.array([self._ids[one.label] for one in origins], np.int64))
+
+    def with_extra(self, x: np.ndarray, y: int, without: int | None) -> tuple[Entries, int]:
+        """Entries as they would be with one more, and how many of them were written at once.
+
+        It is x (d,) of class id ``y``; the one at place ``without`` is left out.
+        """
+        if isinstance(self.entries, DatabaseEntries):
+            return WithExtra(self.entries, x, y, without), self.n_first
+        if without is None:
+            more = Entries.sharing(self.entries.X, self.entries.y)
+            n_first = self.n_first
+        else:
+            stays = self.places != without
+            more = Entries.sharing(self.entries.X[stays], self.entries.y[stays])
+            n_first = max(1, int(stays[: self.n_first].sum()))
+        more.append(x, y)
+        return more, n_first
+
+
+class Vectors:
+    """All vectors of a ledger, and all acts; an ``Observer`` of a ``StoredLedger``.
+
+    ``written`` has the vectors with the labels that they were written with, whether they count or
+    not. They are held here, or stay in a database: the ``source``, see ``DatabaseEntries``.
+    """
+
+    def __init__(
+        self,
+        where: object,
+        room: Callable[[], int],
+        source: Source | None = None,
+        ef_search: int | None = None,
+    ):
+        """Hold what is read from ``where``, as messages name it, which has ``room`` in bytes."""
+        self._where = where
+        self._room = room
+        self._source = source
+        self._ef_search = ef_search
+        self.clear()
+
+    def clear(self):
+        """Drop all rows."""
+        self.dim = 0  # of the vectors, as far as it is known
+        self.written = self._no_vectors(0)
+        self._acts: list[tuple[int, dict]] = []  # places, and what is said there of other entries
+        # Made when they are asked for
+        self._meaning: Meaning | None = None
+        self._counted: LiveVectors | None = None
+
+    def _no_vectors(self, dim):
+        """No vectors of a length."""
+        places = Numbers()
+        y = np.empty(0, np.int64)
+        if self._source is None:
+            return LiveVectors(Entries(np.empty((0, dim), np.float32), y), places)
+        entries = DatabaseEntries(self._source, self._ef_search, dim, lambda: places.values, y, y)
+        return LiveVectors(entries, places)
+
+    @property
+    def meaning(self) -> Meaning:
+        """What the acts mean by now."""
+        if self._meaning is None:
+            self._meaning = Meaning(self._acts)
+        return self._meaning
+
+    @property
+    def counted(self) -> LiveVectors:
+        """The vectors that count by now; another object after an act."""
+        if not self._acts:
+            return self.written
+        if self._counted is None:
+            self._counted = self._count(self.meaning, len(self.written))
+        return self._counted
+
+    def as_of(self, size: int) -> LiveVectors:
+        """The vectors that counted when there were ``size`` entries, without those erased since.
+
+        They are not copied, unless some had been taken out.
+        """
+        meaning = Meaning(act for act in self._acts if act[0] < size)
+        return self._count(meaning, int(np.searchsorted(self.written.places, size)))
+
+    def _count(self, meaning, n):
+        """Those of the first ``n`` vectors that count."""
+        written = self.written
+        places = written.places[:n]
+        counts, y, labels = what_counts(meaning, places, written.entries.y[:n], written.labels)
+        live = Numbers(places[counts])
+        if self._source is None:
+            X = written.entries.X[:n]
+            entries = Entries.sharing(X if counts.all() else X[counts], y)
+        else:
+            entries = DatabaseEntries(
+                self._source, self._ef_search, self.dim, lambda: live.values, y, places[~counts]
+            )
+        return LiveVectors(entries, live, written.times[:n][counts], labels)
+
+    def add(self, rows: list[Row]):
+        """Take rows: vectors, and what acts say of other entries; nothing of those erased.
+
+        Raises ``InputError`` if a vector has another length than those before it, or is not a unit
+        vector.
+        """
+        acts = acts_of(rows) if any(row.act for row in rows) else []
+        if acts:
+            self._acts += acts
+            self._meaning = None
+            self._counted = None
+        rows = [row for row in rows if row.x]
+        if rows:
+            self._add_vectors(rows)
+
+    def _add_vectors(self, rows):
+        if not self.written:
+            length = len(rows[0].x)
+            self.admit(self._room() // length, length // VALUE)
+        X = self._unit_vectors([row.x for row in rows])
+        origins = [Origin(row.place, row.time, row.label) for row in rows]
+        self.written.extend(X, origins)
+        if self._counted is not None:
+            means = [self.meaning.counts_as(one.place, one.label) for one in origins]
+            if means == [one.label for one in origins]:
+                self._counted.extend(X, origins)
+            else:  # an act was written before what it speaks of: by another program
+                self._counted = None
+
+    def admit(self, n: int, dim: int):
+        """Make room for ``n`` more vectors; ``InputError`` if they differ from others in length."""
+        if dim != self.dim:
+            if self.written:
+                raise InputError(
+                    f"the vectors have {dim} values, those in {self._where} {self.dim}"
+                )
+            self.dim = dim
+            self.written = self._no_vectors(dim)
+            self._counted = None
+        self.written.entries.make_room(len(self.written) + n)
+
+    def _unit_vectors(self, vectors):
+        """Rows (n, d) from their bytes; ``InputError`` if these are no unit vectors of length d."""
+        if {*map(len, vectors)} == {VALUE * self.dim}:
+            X = np.frombuffer(b"".join(vectors), "<f4").reshape(-1, self.dim)
+            squares = np.einsum("nd,nd->n", X, X)
+            if 0.99 < squares.min() and squares.max() < 1.01:  # false of NaN
+                return X
+        raise InputError(
+            f"{self._where} holds vectors of other lengths: its writer was another program"
+        )
+
+
+def what_counts(
+    meaning: Meaning, places: np.ndarray, y: np.ndarray, labels: Sequence[str]
+) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Which vectors count, and under which label, by the rule of ``corrigible.ledger.meaning``.
+
+    ``places`` (n,) and ``y`` (n,) are places and class ids as written, positions in ``labels``.
+    Returns which count (n,) bool, class ids (m,) of those, and their labels as these came first.
+    """
+    ids = y.copy()
+    number = {label: id for id, label in enumerate(labels)}
+    for naming in meaning.namings:
+        old = [number[label] for label in naming.labels if label in number]
+        new = number.setdefault(naming.new, len(number))
+        ids[(places < naming.place) & np.isin(ids, old)] = new
+    retired = [number[label] for label in meaning.retired_by if label in number]
+    gone = [*meaning.undone_by, *meaning.replaced_by]
+    counts = ~np.isin(places, gone) & ~np.isin(ids, retired)
+    # Class ids follow the order in which labels came first.
+    found, first, ranks = np.unique(ids[counts], return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    names = [*number]
+    return counts, np.argsort(order)[ranks], [names[id] for id in found[order]]

@@ -1,0 +1,137 @@
+"""The entries of a ledger's file as rows: how they are made, and whether they are whole."""
+
+from collections.abc import Iterable, Iterator
+from secrets import token_bytes
+from typing import Any, NamedTuple
+
+from corrigible.proofs.acts import is_act
+from corrigible.proofs.tree import HASH
+from ocrrlib.chain import Link, commitment, entry_hash
+from ocrrlib.files import InputError
+
+# Bytes
+SALT = 16
+VALUE = 4  # of a vector
+MAX_VALUE = 2**20  # of a value, and of all content of an entry with its hashes
+HASHES = 2**8  # of a row beside its content, at most: hashes, salt, place, time, sizes
+LATEST = 2**53  # microseconds since 1970: in 2255; pandas has no dates after 2262
+
+
+class Content(NamedTuple):
+    """What is told of a new entry; ``x`` are the bytes of its vector, float32 little-endian."""
+
+    label: str
+    author: str
+    text: str | None
+    x: bytes | memoryview
+    act: str | None = None
+
+
+class Row(NamedTuple):
+    """An entry as it is stored; see ``ocrrlib.chain`` for what is hashed.
+
+    Salt and content are None once they are erased. A tombstone, which is appended when an entry is
+    erased, has the place of that entry as text, an empty label and an empty ``x``. An entry without
+    vector and text is an act alone, see ``corrigible.proofs.acts``.
+    """
+
+    place: int
+    time: int  # microseconds since 1970, UTC
+    commitment: bytes
+    previous: bytes
+    hash: bytes
+    salt: bytes | None
+    label: str | None
+    author: str | None
+    text: str | None
+    x: bytes | None  # float32 each, little-endian
+    act: str | None = None
+
+    @property
+    def link(self) -> Link:
+        return Link(self.place, self.time, self.commitment, self.previous, self.hash)
+
+    def fields(self) -> dict:
+        """Return the values by name, bytes as hexadecimal digits, without those erased."""
+        fields = {}
+        for name, value in self._asdict().items():
+            if value is not None:
+                fields[name] = value.hex() if isinstance(value, bytes) else value
+        return fields
+
+
+FIELDS = ", ".join(Row._fields)
+
+
+def new_rows(contents: Iterable[Content], place: int, previous: bytes, time: int) -> Iterator[Row]:
+    """Yield the rows of new entries from ``place`` on; ``previous`` is the hash before them.
+
+    Raises ``InputError``, which names the first such row, if it is longer than a store may hold, a
+    label or an author has a zero byte, or a word is no Unicode text; and if ``time`` is later than
+    an entry's may be.
+    """
+    if time >= LATEST:
+        raise InputError(
+            "an entry would be written later than 2255: set the clock, or, if it is right and the "
+            "newest entry is as late, choose a new file"
+        )
+    for n, (label, author, text, vector, act) in enumerate(contents):
+        x = bytes(vector)
+        _check_size(n, x, [label, author, text or "", act or ""])
+        if "\0" in label + author:
+            raise InputError(f"{label!r} by {author!r} has a zero byte: give words")
+        salt = token_bytes(SALT)
+        try:
+            committed = commitment(salt, x, label, author, text, act)
+        except UnicodeEncodeError as error:
+            raise InputError(f"{error.object!r} is no Unicode text: mend or drop it") from error
+        hash = entry_hash(place, time, committed, previous)
+        yield Row(place, time, committed, previous, hash, salt, label, author, text, x, act)
+        place += 1
+        previous = hash
+
+
+def _check_size(n, x, words):
+    """Raise ``InputError`` if the content of row ``n`` is longer than a store may hold."""
+    size = len(x) + sum([len(word.encode(errors="replace")) for word in words])
+    if size > MAX_VALUE - HASHES:
+        raise InputError(
+            f"row {n} has {size} bytes of text, label, author and vector, more than "
+            f"{MAX_VALUE - HASHES}: shorten it"
+        )
+
+
+def is_whole(row: Any) -> bool:
+    """Whether an entry has the content that it commits to, or none, and all values their type.
+
+    ``row`` is a ``Row``, but a file or a proof may hold values of any type. Types and sizes are
+    exact, so that no other content has the same commitment.
+    """
+    if _types(row.place, row.time, row.commitment, row.previous) != [int, int, bytes, bytes]:
+        return False
+    if not 0 <= row.time < LATEST or not len(row.commitment) == len(row.previous) == HASH:
+        return False
+    if row.salt is None:
+        return row[6:] == (None,) * 5
+    if _types(row.salt, row.label, row.author, row.x) != [bytes, str, str, bytes]:
+        return False
+    if len(row.salt) != SALT or len(row.x) % VALUE:
+        return False
+    if "\0" in row.label or "\0" in row.author:  # this would blur where they end
+        return False
+    if row.text is not None and type(row.text) is not str:
+        return False
+    if row.act is not None and not is_act(row.act, row.x, row.text):
+        return False
+    try:
+        if not row.x and (row.text is not None or row.act is None):
+            int(row.text or "")  # a tombstone names a place
+        committed = commitment(row.salt, row.x, row.label, row.author, row.text, row.act)
+    except ValueError:  # no place, or half a character
+        return False
+    return committed == row.commitment
+
+
+def _types(*values):
+    """Types as they are: True is no number here."""
+    return [type(value) for value in values]

@@ -1,0 +1,1 @@
+"""A memory behind HTTP, with a desk for people in the browser."""

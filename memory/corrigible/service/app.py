@@ -1,0 +1,179 @@
+"""A correction memory behind HTTP, ``corrigible serve``: anybody asks, who has a key corrects."""
+
+import asyncio
+import hmac
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import Depends, FastAPI, HTTPException, Path, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, PlainTextResponse
+from pydantic import ValidationError
+
+from corrigible.memory import CorrectionMemory
+from corrigible.proofs.keys import Key
+from corrigible.service.desk import Asked, make_desk
+from corrigible.service.wire import Correction, Query, check_parameters, fault, refusal, shown
+from ocrrlib.files import InputError
+
+WAITING = 512  # texts of all requests
+TOGETHER = 32  # texts encoded at once: more are no faster on CPUs
+REMEMBERED = 1000  # texts that were asked last
+CHALLENGE = {"WWW-Authenticate": "Bearer"}
+
+
+class Together:
+    """A function of a list, called in a thread for all items that wait, the shortest first."""
+
+    def __init__(self, function: Callable[[Any], Iterable]):
+        self._function = function
+        self._thread = ThreadPoolExecutor(1)  # each thread would have OpenMP threads of its own
+        self._waiting: list[tuple[Any, asyncio.Future]] = []
+        self._n_waiting = 0  # with those that are worked on
+        self._work: asyncio.Task | None = None
+
+    async def __call__(self, items: Sequence) -> list:
+        """Results of items (n,); status 503 if too many wait."""
+        if self._n_waiting + len(items) > WAITING:
+            raise HTTPException(503, "too many texts wait: try again", {"Retry-After": "2"})
+        futures: list[asyncio.Future] = [asyncio.Future() for _ in items]
+        self._waiting += zip(items, futures)
+        self._n_waiting += len(futures)
+        if self._work is None or self._work.done():
+            self._work = asyncio.create_task(self._run())
+        return await asyncio.gather(*futures)
+
+    async def _run(self):
+        while self._waiting:
+            todo = sorted(self._waiting, key=lambda pair: len(pair[0]))  # of a length: no padding
+            self._waiting = []
+            for start in range(0, len(todo), TOGETHER):
+                items, futures = zip(*todo[start : start + TOGETHER])
+                outcomes = await asyncio.wrap_future(self._thread.submit(self._outcomes, items))
+                self._n_waiting -= len(items)
+                for future, outcome in zip(futures, outcomes):
+                    failed = isinstance(outcome, Exception)
+                    settle = future.set_exception if failed else future.set_result
+                    if not future.cancelled():  # as when the service ends
+                        settle(outcome)
+
+    def _outcomes(self, items):  # result or error of each; an error is that of one item alone
+        try:
+            return list(self._function(list(items)))
+        except Exception as error:  # an encoder may raise anything
+            if len(items) == 1:
+                return [error]
+        return [outcome for item in items for outcome in self._outcomes([item])]
+
+
+class Service(FastAPI):
+    """FastAPI, but an error inside is one line in the log, and what is cancelled gets 503."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        except asyncio.CancelledError:  # the service ends
+            with suppress(RuntimeError):  # a part of the answer has gone
+                await refusal(503, "the service ends: ask again")(scope, receive, send)
+        except Exception as error:  # the client has its status 500
+            logging.error("%r failed: %r", scope.get("path"), error)
+
+
+def _answers(memory, queries):
+    """Answers to vectors, each with the share of such answers that must be right, or None."""
+    found = {}
+    for share in {share for _, share in queries}:
+        rows = [row for row, query in enumerate(queries) if query[1] == share]
+        found |= zip(rows, memory.predict([queries[row][0] for row in rows], share))
+    return [found[row] for row in range(len(queries))]
+
+
+def make_app(
+    memory: CorrectionMemory,
+    keys: dict[str, str],
+    signer: Key | None,
+    remembered: int = REMEMBERED,
+) -> FastAPI:
+    """Make a memory's service, with a desk for owners of keys.
+
+    ``keys`` are secrets by owner's name, ``signer`` signs heads. Of the texts asked, so many as
+    ``remembered`` are kept in RAM for the owners of keys to review.
+    """
+    if not all(keys.values()):
+        raise InputError("a key is empty: give each owner a long secret")
+    checked = [Depends(check_parameters)]
+    app = Service(openapi_url=None, redirect_slashes=False, dependencies=checked)
+    encoded = Together(memory.embed)
+    answered = Together(partial(_answers, memory))
+
+    @app.exception_handler(RequestValidationError)
+    @app.exception_handler(ValidationError)
+    async def invalid(_, error):
+        return refusal(422, fault(error))
+
+    @app.exception_handler(InputError)
+    async def refused(request, error):
+        if str(memory.path) not in str(error):  # it is about what was sent
+            return refusal(422, str(error))
+        logging.error("%r refused: %s", request.url.path, error)
+        return refusal(503, str(error).replace(str(memory.path), "the memory"))
+
+    async def owner(request: Request):
+        sent = request.headers.get("authorization", "").encode("latin-1")
+        for name, secret in keys.items():
+            if hmac.compare_digest(f"Bearer {secret}".encode(), sent):
+                return name
+        if sent:
+            raise HTTPException(401, "the key is unknown", CHALLENGE)
+
+    async def author(name: Annotated[str | None, Depends(owner)]) -> str:
+        if name is None:
+            raise HTTPException(401 if keys else 403, "this needs a key", CHALLENGE)
+        return name
+
+    asked = Asked(remembered if keys else 0)
+    app.include_router(make_desk(memory, asked, encoded, author))
+
+    @app.post("/predict")
+    async def predict(
+        name: Annotated[str | None, Depends(owner)], sent: Annotated[Query, Depends(Query.read)]
+    ):
+        if (sent.text is None) == (sent.texts is None):
+            raise HTTPException(422, "give text or texts")
+        texts = sent.texts or [sent.text or ""]
+        vectors = await encoded(texts)
+        asked.note(texts, vectors)
+        queries = [(vector, sent.at_least) for vector in vectors]
+        answers = [shown(answer, name) for answer in await answered(queries)]
+        return JSONResponse(answers[0] if sent.texts is None else {"answers": answers})
+
+    @app.post("/correct")
+    async def correct(
+        name: Annotated[str, Depends(author)], sent: Annotated[Correction, Depends(Correction.read)]
+    ):
+        replaces = sent.replaces
+        if replaces is not None and replaces >= len(memory):
+            raise HTTPException(404, f"there is no entry {replaces}")
+        (vector,) = await encoded([sent.text])
+        put = partial(memory.correct, sent.text, sent.label, name, vector, replaces)
+        return {"entry": await asyncio.to_thread(put)}
+
+    @app.get("/head", response_class=PlainTextResponse)
+    def head():
+        return str(memory.head(signer))
+
+    @app.get("/proof/{entry}", response_class=PlainTextResponse, dependencies=[Depends(author)])
+    def proof(entry: Annotated[int, Path(ge=0)]):
+        if entry >= len(memory):
+            raise HTTPException(404, f"there is no entry {entry}")
+        return memory.prove_entry(entry, signer)
+
+    @app.get("/health")
+    def health():
+        return {"entries": len(memory)}
+
+    return app

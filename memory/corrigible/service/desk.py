@@ -1,0 +1,174 @@
+"""The desk: one page for those who correct a memory, and what it asks of the service.
+
+The page is ``desk.html``, its words in each language ``desk.json``.
+"""
+
+import asyncio
+import base64
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from hashlib import sha256
+from pathlib import Path as FilePath
+from typing import Annotated, Any
+
+import numpy as np
+from fastapi import APIRouter, Depends, HTTPException, Path
+from fastapi.responses import FileResponse, HTMLResponse
+
+from corrigible.memory import CorrectionMemory
+from corrigible.proofs.heads import Head
+from corrigible.proofs.keys import Key
+from corrigible.service.wire import (
+    TEXTS,
+    Correction,
+    Known,
+    Merge,
+    Rename,
+    Review,
+    Undo,
+    shown,
+    timed,
+)
+
+LISTED = 100  # entries in a reply at most
+NO_ANSWER: dict[str, Any] = {"label": None, "confidence": 0, "neighbours": []}
+PAGE = FilePath(__file__).with_name("desk.html")
+WORDS = FilePath(__file__).with_name("desk.json")
+
+
+class Asked:
+    """Texts that were asked last and their vectors, each once, in RAM alone."""
+
+    def __init__(self, room: int):
+        self._room = room
+        self.vectors: dict[str, np.ndarray] = {}  # by text, the newest last
+
+    def note(self, texts: Sequence[str], X: Sequence[np.ndarray]) -> None:
+        """Take texts (n,) and their vectors (n, d), in the place of the oldest."""
+        for text, x in zip(texts, X):
+            self.vectors.pop(text, None)
+            self.vectors[text] = np.array(x)  # not a view of all that were encoded together
+        for text in list(self.vectors)[: max(0, len(self.vectors) - self._room)]:
+            del self.vectors[text]
+
+
+def page() -> tuple[str, dict[str, str]]:
+    """The page, and headers by which it loads and runs nothing but what is in it."""
+    html = PAGE.read_text(encoding="utf-8")
+    hashes = {}
+    for part in ("script", "style"):
+        (content,) = re.findall(f"<{part}[^>]*>(.*?)</{part}>", html, re.DOTALL)
+        hashes[part] = base64.b64encode(sha256(content.encode()).digest()).decode()
+    policy = [
+        "default-src 'none'",
+        *(f"{part}-src 'sha256-{hash}'" for part, hash in hashes.items()),
+        "connect-src 'self'",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    ]
+    return html, {
+        "Content-Security-Policy": "; ".join(policy),
+        "Referrer-Policy": "no-referrer",
+        "X-Content-Type-Options": "nosniff",
+        "Cache-Control": "no-cache",
+    }
+
+
+def make_desk(
+    memory: CorrectionMemory,
+    asked: Asked,
+    encoded: Callable[[list[str]], Awaitable[list]],
+    author: Callable,
+) -> APIRouter:
+    """Make the desk's addresses: ``encoded`` gives vectors, ``author`` who owns a request's key."""
+    desk = APIRouter()
+    html, headers = page()
+    Author = Annotated[str, Depends(author)]
+
+    def known(entry):
+        if entry >= len(memory):
+            raise HTTPException(404, f"there is no entry {entry}")
+        return entry
+
+    @desk.get("/", response_class=HTMLResponse)
+    async def serve_page():
+        return HTMLResponse(html, headers=headers)
+
+    @desk.get("/desk.json")
+    async def words():
+        return FileResponse(WORDS, headers={"Cache-Control": "no-cache"})
+
+    @desk.post("/review")
+    async def review(name: Author, sent: Annotated[Review, Depends(Review.read)]):
+        texts = list(asked.vectors if sent.texts is None else dict.fromkeys(sent.texts))
+        vectors = {text: asked.vectors[text] for text in texts if text in asked.vectors}
+        new = [text for text in texts if text not in vectors]
+        for start in range(0, len(new), TEXTS):
+            part = new[start : start + TEXTS]
+            vectors.update(zip(part, await encoded(part)))
+        if not memory.labels or not texts:
+            listed = texts[: sent.n]  # in their order
+            return {"texts": [{"text": text, **NO_ANSWER} for text in listed]}
+        X = [vectors[text] for text in texts]
+        found = await asyncio.to_thread(memory.review, texts, sent.n, X)
+        return {"texts": [{"text": texts[one.row]} | shown(one.answer, name) for one in found]}
+
+    @desk.post("/preview", dependencies=[Depends(author)])
+    async def preview(sent: Annotated[Correction, Depends(Correction.read)]):
+        if sent.replaces is not None:
+            known(sent.replaces)
+        (vector,) = await encoded([sent.text])
+        texts = list(asked.vectors)
+        X = list(asked.vectors.values())
+        given = sent.text, sent.label, X, vector, sent.replaces
+        change = await asyncio.to_thread(memory.preview, *given)
+        queries = [one._asdict() for one in change.queries]
+        for one in queries:
+            one["text"] = texts[one["row"]]
+        return {"entries": [one._asdict() for one in change.entries], "queries": queries}
+
+    @desk.get("/labels")
+    def labels(name: Author):
+        return {"author": name, "labels": memory.labels}
+
+    @desk.get("/entries", dependencies=[Depends(author)])
+    def entries(
+        label: str | None = None,
+        by: str | None = None,
+        since: str | None = None,
+        like: str | None = None,
+    ):
+        found = memory.entries(label, by, since, like)
+        newest = [timed(entry) for entry in reversed(found[-LISTED:])]
+        return {"found": len(found), "entries": newest}
+
+    @desk.get("/history/{entry}", dependencies=[Depends(author)])
+    def history(entry: Annotated[int, Path(ge=0)]):
+        told = memory.history(known(entry))
+        text = memory.entry(entry).get("text")
+        events = [timed(one) for one in told.events]
+        return {"entry": entry, "text": text, "label": told.label, "events": events}
+
+    @desk.post("/undo")
+    def undo(name: Author, sent: Annotated[Undo, Depends(Undo.read)]):
+        return {"entry": memory.undo(known(sent.entry), name)}
+
+    @desk.post("/rename")
+    def rename(name: Author, sent: Annotated[Rename, Depends(Rename.read)]):
+        return {"entry": memory.rename(sent.old, sent.new, name)}
+
+    @desk.post("/merge")
+    def merge(name: Author, sent: Annotated[Merge, Depends(Merge.read)]):
+        return {"entry": memory.merge(sent.labels, sent.into, name)}
+
+    @desk.post("/verify", dependencies=[Depends(author)])
+    def verify(sent: Annotated[Known, Depends(Known.read)]):
+        head = Head.read(sent.head)
+        fault = memory.verify(head, keys=[Key.read(key) for key in sent.keys])
+        return {"fault": fault and str(fault), "covered": head.size}
+
+    return desk

@@ -1,0 +1,156 @@
+"""What clients may send to a memory's service, within limits, and how it shows answers."""
+
+import asyncio
+from typing import Annotated, Any, Self
+
+from fastapi import HTTPException, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError
+from starlette.requests import ClientDisconnect
+
+from corrigible.answers import Answer
+from ocrrlib.labels import label_of
+
+LONGEST = 2**20  # bytes of a request
+TEXT = 10_000  # characters
+TEXTS = 64  # of a request
+REVIEWED = 1000  # texts to be ranked at once
+PATIENCE = 10  # seconds for a body to arrive
+CLOSE = {"Connection": "close"}
+
+
+def _word(text):  # pydantic refuses lone surrogates
+    if text.strip() and "\0" not in text:
+        return text
+    raise ValueError("it is empty or has a zero byte")
+
+
+def _number_as_words(value):
+    """A number as the label that it is; ``InputError``, a ``ValueError``, if it is none."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return label_of(value) if is_number else value
+
+
+Text = Annotated[str, Field(max_length=TEXT), AfterValidator(_word)]
+Label = Annotated[Text, Field(max_length=200), BeforeValidator(_number_as_words)]
+Place = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
+
+
+class Sent(BaseModel, extra="forbid"):
+    """JSON of a request."""
+
+    @classmethod
+    async def read(cls, request: Request) -> Self:
+        """Read a body; it is refused with status 408, 413 or 422."""
+        return cls.model_validate_json(await _body(request))
+
+
+class Query(Sent):
+    """A text, or several, to be answered if that share of such answers is right."""
+
+    text: Text | None = None
+    texts: Annotated[list[Text], Field(min_length=1, max_length=TEXTS)] | None = None
+    at_least: Annotated[float, Field(gt=0, lt=1)] | None = None
+
+
+class Correction(Sent):
+    """A text with its right label; its author is the owner of the key."""
+
+    text: Text
+    label: Label
+    replaces: Place | None = None
+
+
+class Review(Sent):
+    """Texts to be ranked; without them, those that were asked last."""
+
+    texts: Annotated[list[Text], Field(max_length=REVIEWED)] | None = None
+    n: Annotated[int, Field(ge=1, le=TEXTS)] = 20
+
+
+class Undo(Sent):
+    """An entry to be undone."""
+
+    entry: Place
+
+
+class Rename(Sent):
+    """A label and its new name."""
+
+    old: Label
+    new: Label
+
+
+class Merge(Sent):
+    """Labels that become one."""
+
+    labels: Annotated[list[Label], Field(min_length=1, max_length=TEXTS)]
+    into: Label
+
+
+class Known(Sent):
+    """A head that was kept elsewhere, and public keys that must have signed it."""
+
+    head: Text
+    keys: Annotated[list[Text], Field(max_length=TEXTS)] = []
+
+
+async def _body(request):
+    body = bytearray()
+    n_read = 0
+    try:
+        async with asyncio.timeout(PATIENCE):
+            async for part in request.stream():
+                n_read += len(part)
+                body += part[: LONGEST + 1 - len(body)]
+                if n_read > 16 * LONGEST:  # some is read, else its client sees no answer
+                    break
+    except (TimeoutError, ClientDisconnect) as error:
+        raise HTTPException(408, f"the body took over {PATIENCE} seconds", CLOSE) from error
+    if len(body) <= LONGEST:
+        return body
+    raise HTTPException(413, f"a request has at most {LONGEST} bytes", CLOSE)
+
+
+def refusal(status: int, why: str) -> JSONResponse:
+    """A refusal in one line."""
+    return JSONResponse({"detail": " ".join(why.split())[:300]}, status)
+
+
+def fault(error: ValidationError | RequestValidationError) -> str:
+    """The first thing that is wrong in a request, after its name if it has one."""
+    first = error.errors()[0]
+    name = ".".join(map(str, first["loc"]))
+    what = first["msg"].removeprefix("Value error, ").replace(" after validation", "")
+    return f"{name}: {what}" if name else what
+
+
+async def check_parameters(request: Request) -> None:
+    """Refuse, with status 422, parameters that a route which reads some would not read.
+
+    A filter with a wrong name would let all through; elsewhere, as in links to the desk, they do no
+    harm.
+    """
+    known = [parameter.alias for parameter in request.scope["route"].dependant.query_params]
+    for name in request.query_params:
+        if known and name not in known:
+            there = ", ".join(known)
+            raise HTTPException(422, f"unknown parameter {name!r:.80}; there are: {there}")
+
+
+def shown(answer: Answer, name: str | None) -> dict:
+    """An answer as the owner of a key sees it, or a stranger, who has no ``name``."""
+    # Strangers see no neighbours: these are stored texts, and many cosines tell a vector.
+    near = [timed(one) for one in answer.neighbours if name]
+    # Confidence rises with the cosine: strangers see tenths.
+    confidence = answer.confidence if name else round(answer.confidence, 1)
+    found = {"label": answer.label, "confidence": confidence, "neighbours": near}
+    if answer.label is None:
+        found["reason"] = answer.reason if name else "it is not sure enough"
+    return found
+
+
+def timed(one: Any) -> dict:
+    """The fields of a tuple that has a time ``when``."""
+    return one._asdict() | {"when": one.when.isoformat()}

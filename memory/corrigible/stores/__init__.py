@@ -1,0 +1,1 @@
+"""Where a ledger is kept: the interface of a store, SQLite, PostgreSQL."""

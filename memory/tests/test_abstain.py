@@ -1,0 +1,167 @@
+"""A memory that knows when not to answer, and what is worth a human's time."""
+
+import numpy as np
+import pytest
+
+from corrigible import CorrectionMemory
+from ocrrlib.files import InputError
+
+READERS = ["substrate", "ledger_lda"]
+N_CLASSES = 30
+
+
+def clusters(seed, n, spread=0.1, dim=32, classes=range(N_CLASSES)):
+    """Unit vectors (n, dim) around the centres of classes, and their labels."""
+    centres = np.random.default_rng(0).standard_normal((2 * N_CLASSES, dim))
+    centres /= np.linalg.norm(centres, axis=1, keepdims=True)
+    rng = np.random.default_rng(seed)
+    y = rng.choice(list(classes), n)
+    X = centres[y] + spread * rng.standard_normal((n, dim))
+    return X / np.linalg.norm(X, axis=1, keepdims=True), np.array([f"class {c}" for c in y])
+
+
+@pytest.fixture(params=READERS)
+def memory(request, tmp_path):
+    with CorrectionMemory.open(tmp_path / "made.sqlite", reader=request.param) as memory:
+        memory.learn(*clusters(1, 1200))
+        yield memory
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_confidence_is_the_share_of_right_answers(reader, tmp_path):
+    known, labels = clusters(2, 400, spread=0.25)
+    unknown, _ = clusters(3, 100, spread=0.25, classes=range(N_CLASSES, 2 * N_CLASSES))
+    with CorrectionMemory.open(tmp_path / "vague.sqlite", reader=reader) as memory:
+        memory.learn(*clusters(4, 1800, spread=0.25))
+        answers = memory.predict(np.concatenate([known, unknown]))
+    right = np.array([one.label for one in answers]) == [*labels, *[""] * len(unknown)]
+    confidence = np.array([one.confidence for one in answers])
+    assert (confidence >= 0).all() and (confidence <= 1).all()
+    for part in np.array_split(np.argsort(confidence), 4):
+        assert abs(confidence[part].mean() - right[part].mean()) < 0.15
+
+
+def test_answers_that_are_given_are_right_as_often_as_asked(memory):
+    X, labels = clusters(2, 400)
+    unknown, _ = clusters(3, 100, classes=range(N_CLASSES, 2 * N_CLASSES))
+    labels = [*labels, *["unknown"] * len(unknown)]
+    answers = memory.predict(np.concatenate([X, unknown]), at_least=0.97)
+    given = [(answer.label, label) for answer, label in zip(answers, labels) if answer.label]
+    assert len(given) > 200
+    assert np.mean([own == label for own, label in given]) > 0.96
+
+
+def test_an_answer_that_is_not_given_has_a_reason_and_neighbours(memory):
+    unknown, _ = clusters(3, 1, classes=[N_CLASSES])
+    answer = memory.predict(unknown[0], at_least=0.99)
+    assert answer.label is None and answer.neighbours
+    assert f"{answer.confidence:.2f}" in answer.reason
+    assert memory.predict(unknown[0]).reason is None
+
+
+def test_few_entries_promise_nothing(tmp_path):
+    with CorrectionMemory.open(tmp_path / "few.sqlite") as memory:
+        memory.learn(np.eye(3), ["a", "b", "c"])
+        answer = memory.predict(np.eye(3)[0], at_least=0.5)
+        assert answer.label is None and "0.5" in answer.reason
+        assert memory.predict(np.eye(3)[0]).label == "a"
+
+
+@pytest.mark.parametrize("share", [0, 1, -1, 95, "0.9", True, np.nan])
+def test_a_share_that_is_none_is_refused(memory, share):
+    with pytest.raises(InputError, match="share"):
+        memory.predict(np.eye(32)[0], at_least=share)
+
+
+def test_confidence_stays_what_it_was_under_a_head(memory):
+    X, _ = clusters(5, 20)
+    then = memory.predict(X, at_least=0.9)
+    head = memory.head()
+    memory.learn(*clusters(6, 1300))
+    memory.rename("class 1", "first")
+    assert memory.predict(X, at_least=0.9) != then
+    assert memory.at(head).predict(X, at_least=0.9) == then
+
+
+def test_review_brings_the_least_sure_and_no_near_duplicates(memory):
+    X, _ = clusters(2, 50, spread=0.3)
+    found = memory.review(np.concatenate([X, X]), n=10)
+    assert len({one.row % 50 for one in found}) == 10
+    confidence = [one.answer.confidence for one in found]
+    assert confidence == sorted(confidence)
+    rest = [a.confidence for a in memory.predict(np.delete(X, [one.row % 50 for one in found], 0))]
+    assert max(confidence) <= min(rest)
+
+
+def test_suspects_are_entries_with_a_wrong_label(memory):
+    clean = {one.place for one in memory.suspects()}
+    assert len(clean) < 5
+    X, labels = clusters(7, 3, classes=[0, 1, 2])
+    wrong = [memory.correct(x, "class 11", by="bo") for x in X]
+    found = memory.suspects(3)
+    assert {one.place for one in found} == set(wrong)
+    assert {one.instead for one in found} == set(labels)
+    assert all(one.label == "class 11" for one in found)
+
+
+def test_a_text_under_two_labels_is_a_suspect(tmp_path):
+    with CorrectionMemory.open(tmp_path / "twice.sqlite") as memory:
+        memory.learn(np.eye(4)[[0, 1, 1]], ["a", "b", "c"])
+        assert {(one.label, one.instead) for one in memory.suspects()} == {("b", "c"), ("c", "b")}
+
+
+@pytest.mark.parametrize("label", ["class 3", "a new one"])
+def test_a_preview_is_what_happens(memory, label):
+    queries, _ = clusters(8, 200, spread=0.3)
+    x = queries[0]
+    size = len(memory)
+    before = [answer.label for answer in memory.predict(queries)]
+    shown = memory.preview(x, label, queries)
+    assert len(memory) == size and [a.label for a in memory.predict(queries)] == before
+    stored = {one.place: one.after for one in shown.entries}
+    memory.correct(x, label)
+    after = [answer.label for answer in memory.predict(queries)]
+    changed = {row: (a, b) for row, (a, b) in enumerate(zip(before, after)) if a != b}
+    assert {one.row: (one.before, one.after) for one in shown.queries} == changed
+    assert 0 in changed
+    for place, new in stored.items():
+        x = np.frombuffer(bytes.fromhex(memory.entry(place)["x"]), "<f4")
+        assert memory.predict(x).label == new
+
+
+def test_a_preview_of_a_replacement_is_what_happens(memory):
+    queries, _ = clusters(8, 200, spread=0.3)
+    wrong = memory.correct(queries[0], "wrong")
+    before = [answer.label for answer in memory.predict(queries)]
+    shown = memory.preview(queries[0], "class 3", queries, replaces=wrong)
+    memory.correct(queries[0], "class 3", replaces=wrong)
+    after = [answer.label for answer in memory.predict(queries)]
+    changed = {row: (a, b) for row, (a, b) in enumerate(zip(before, after)) if a != b}
+    assert {one.row: (one.before, one.after) for one in shown.queries} == changed
+    assert changed[0] == ("wrong", "class 3")
+    with pytest.raises(InputError, match="replaced"):
+        memory.preview(queries[0], "class 3", replaces=wrong)
+
+
+def test_a_query_is_as_sure_alone_as_beside_others(memory):
+    X, _ = clusters(8, 40, spread=0.3)
+    assert memory.predict(X) == [memory.predict(x) for x in X]
+
+
+@pytest.mark.parametrize("n", [-1, 2.5, "3", None])
+def test_a_number_of_results_that_is_none_is_refused(memory, n):
+    for ask in (lambda: memory.review(np.eye(32), n), lambda: memory.suspects(n)):
+        with pytest.raises(InputError, match="number of results"):
+            ask()
+
+
+@pytest.mark.parametrize("queries", ["a word", 3, None])
+def test_queries_that_are_no_list_are_refused(memory, queries):
+    with pytest.raises(InputError, match="list"):
+        memory.preview(np.eye(32)[0], "class 3", queries)
+
+
+def test_a_preview_of_a_retired_label_is_refused(memory):
+    memory.retire("class 3")
+    with pytest.raises(InputError, match="retired"):
+        memory.preview(np.eye(32)[0], "class 3")

@@ -1,0 +1,5 @@
+"""``python -m ocrr``: the command ``ocrr``."""
+
+from ocrr.cli import main
+
+main()

@@ -1,0 +1,3 @@
+from ocrr.cli import main
+
+main()

@@ -1,0 +1,1 @@
+"""Readers of files of your own: texts or vectors, with labels."""

@@ -1,5 +1,0 @@
-"""``python -m ocrrlib``: the command ``ocrr``."""
-
-from ocrrlib.cli import main
-
-main()

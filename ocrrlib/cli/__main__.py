@@ -1,3 +1,0 @@
-from ocrrlib.cli import main
-
-main()
