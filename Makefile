@@ -36,13 +36,14 @@ PY := python
 READY := active
 else
 PY := .venv/bin/python
-READY := .venv/ready-$(shell cksum requirements.lock pyproject.toml | cksum | cut -d ' ' -f 1)
+READY := .venv/ready-$(shell cksum requirements.lock pyproject.toml memory/pyproject.toml | cksum | cut -d ' ' -f 1)
 endif
 quote = '$(subst ','\'',$1)'
 GIVEN = $(foreach name,$(OUTCOME) $(OTHER),$(if $(filter-out $(d.$(name)),$($(name))),$(call quote,$(name)=$($(name)))))
 # Published files change by make alone; a notebook that runs without this variable writes to build/lab.
 RUN = $(strip OCRR_BY_MAKE=1 $(PY) -m notebooks.run JOBS=$(JOBS) $(GIVEN) OUT=$(call quote,$(O)))
-LIBRARY := $(wildcard ocrrlib/*.py ocrrlib/*/*.py studies/*.py) \
+LIBRARY := $(wildcard ocrrlib/*.py ocrrlib/*/*.py ocrr/*.py ocrr/*/*.py memory/corrigible/*.py memory/corrigible/*/*.py \
+	studies/*.py) \
 	$(addprefix paper/,style.py figures.py tables.py values.py claims.py beyond.py streams.py products.py)
 NOTEBOOKS := $(filter-out %.nbconvert,$(basename $(notdir $(wildcard notebooks/[0-9]*.ipynb))))
 FIRST := 02_full_sweep  # others wait for it
@@ -209,10 +210,10 @@ bench: $(READY)  ## measure speed and memory; writes build/bench.json
 	@$(PY) -m bench
 
 torture: $(READY)  ## kill, cut off and edit correction memories, and publish how they stand it (30 minutes)
-	@$(PY) -m trials.torture
+	@PYTHONPATH=memory $(PY) -m trials.torture
 
 database: $(READY)  ## search a million vectors in PostgreSQL, and publish what it takes (ADDRESS=postgresql://..., half an hour)
-	@$(PY) -m trials.database_scale $(ADDRESS)
+	@PYTHONPATH=memory $(PY) -m trials.database_scale $(ADDRESS)
 
 embed: settings  ## encode the raw texts again (OCRR_DATA_DIR or a network)
 	@$(PY) -m notebooks.run embed $(call quote,ENCODER=$(ENCODER))
@@ -221,15 +222,15 @@ clean:  ## remove build files; published artefacts stay
 	rm -rf build
 
 active:
-	@$(PY) -c 'import ocrrlib, papermill' || \
+	@$(PY) -c 'import ocrrlib, corrigible, papermill' || \
 	{ echo 'error: the active environment lacks the packages: conda env create -f environment.yml; conda activate ocrr' >&2; exit 1; }
 
-.venv/ready-%:  # named by the content of the lock and of pyproject.toml
+.venv/ready-%:  # named by the content of the lock and of both pyproject.toml
 	@for python in python3 python3.12 python3.11; do \
 		$$python -c 'import sys; sys.exit(sys.version_info[:2] not in [(3, 11), (3, 12)])' 2>/dev/null && exec $$python -m venv .venv; \
 	done; echo "error: Python 3.11 or 3.12 is needed, not $$(python3 --version 2>&1): the lock's packages have no wheels for others" >&2; exit 1
 	.venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
-	.venv/bin/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
+	.venv/bin/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e . -e memory
 	@.venv/bin/python -c 'import os, site; open(site.getsitepackages()[0] + "/checkout.pth", "w").write(os.getcwd() + "\n")'
 	@rm -f .venv/ready-*
 	@touch $@

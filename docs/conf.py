@@ -12,7 +12,7 @@ import pandas as pd
 
 DOCS = Path(__file__).absolute().parent
 ROOT = DOCS.parent
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "memory")]
 
 from ocrrlib.files import write_text  # noqa: E402  found through the path above
 from paper import gallery, live, pages, values  # noqa: E402  found through the path above
@@ -40,7 +40,7 @@ project = "OCRR compendium"
 author = "The OCRR compendium's maintainers"
 language = "en"
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinxcontrib.bibtex"]
-exclude_patterns = ["examples", "made"]
+exclude_patterns = ["examples", "made", "memory/examples"]
 bibtex_bibfiles = ["../paper/references.bib"]
 html_theme = "sphinx_book_theme"
 html_title = project
@@ -86,6 +86,15 @@ def copy_notebooks():
     )
 
 
+def copy_memory():
+    """Copy the memory's pages beside those of the compendium, with links as they are here."""
+    shutil.rmtree(DOCS / "memory", ignore_errors=True)
+    shutil.copytree(ROOT / "memory/docs", DOCS / "memory")
+    for page in (DOCS / "memory").glob("*.md"):
+        text = page.read_text(encoding="utf-8").replace("](../../docs/", "](../")
+        write_text(page, text.replace("](../../README.md)", "](../index.md)"))
+
+
 def write_gallery(cards):
     """Write the gallery of notebooks, for their page to include, and its thumbnails."""
     for card in cards:
@@ -108,10 +117,32 @@ def write_tables():
 
 
 def fill(app, page, text):
-    """Put published values in place of their keys on the pages that quote some."""
+    """Lead links to the memory's pages, and put published values in place of their keys."""
+    text[0] = text[0].replace("](../memory/docs/", "](memory/")
+    text[0] = list_modules(text[0])
     if page in ("index", "products"):
         entries = values.read()
         text[0] = re.sub(r"{{([\w.]+)}}", lambda key: values.show(key[1], entries), text[0])
+
+
+def list_modules(text):
+    """Replace each block ``{modules} package`` by a section for each of its modules.
+
+    What the page shows by itself is left out there.
+    """
+    shown = re.findall(r"auto(?:class|function):: (\S+)", text)
+
+    def sections(block):
+        package, names = block.groups()
+        for name in names.split():
+            module = f"{package}.{name}"
+            apart = [one.rpartition(".")[2] for one in shown if one.rpartition(".")[0] == module]
+            left_out = f"   :exclude-members: {', '.join(apart)}\n" if apart else ""
+            yield f"### {name}\n\n```{{eval-rst}}\n.. automodule:: {module}\n{left_out}```\n"
+
+    pattern = r"^```{modules} (\S+)\n(.*?)^```$"
+    expand = re.compile(pattern, re.MULTILINE | re.DOTALL)
+    return expand.sub(lambda block: "\n".join(sections(block)), text)
 
 
 def add_buttons(app, page, template, context, doctree):
@@ -123,6 +154,7 @@ def add_buttons(app, page, template, context, doctree):
 
 def setup(app):
     copy_notebooks()
+    copy_memory()
     write_tables()
     live.write(DOCS / "made/static/live-data.js")
     app.connect("source-read", fill)

@@ -2,35 +2,20 @@
 
 Numbers are little-endian, words UTF-8, hashes SHA-256. The content of an entry is hashed first::
 
-    commitment = SHA-256(
-        salt                  16 bytes in a file, none in memory
-        length of x           uint32, in bytes
-        x                     the embedding, float32 a value
-        label  0x00  author
-        0x00  text            only if the entry has a text
-    )
+    commitment = SHA-256(length of x as uint32, in bytes; x, float32 a value; label 0x00 author)
 
-An entry of a file may have an act, see ``corrigible.proofs.acts``. It is hashed before the words, and
-the highest bit of the length of x tells so::
-
-    commitment = SHA-256(salt, length of x + 2**31, x, length of act as uint32, act, words as above)
-
-Then the entry, in the form of an RFC 6962 leaf, so that entry hashes are also the leaves of a
-Merkle tree (see ``corrigible.proofs.tree``)::
+then the entry, in the form of an RFC 6962 leaf::
 
     entry hash = SHA-256(
         0x00  "OCRR2 "        7 bytes
         place                 uint64: 0, 1, 2 ...
-        time                  int64, microseconds since 1970, UTC; 0 in memory
+        time                  int64; 0 here
         commitment            32 bytes
-        hash of the entry before, at place 0 the genesis      32 bytes
+        hash of the entry before, at place 0 the genesis: 32 zero bytes
     )
 
-    genesis = 32 zero bytes, in memory
-              SHA-256("OCRR2 " about), in a file that says ``about`` about itself
-
-Once salt and content are erased, the commitment reveals nothing about them, and the chain can still
-be verified.
+The ledger of a run has no authors. ``commitment`` takes what a ledger in a file has besides: a salt
+before all else, the time in microseconds since 1970, a text and an act.
 """
 
 import struct

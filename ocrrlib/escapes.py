@@ -1,6 +1,10 @@
-"""Texts of strangers, shown: control characters on terminals, formulas in spreadsheets."""
+"""Escape untrusted text for terminals and spreadsheets."""
 
 import re
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 # What moves a terminal's cursor or turns writing round, and half characters.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -38,3 +42,15 @@ def from_cell(cell: str) -> str:
     if cell.startswith("'") and _FORMULA.match(cell[1:]):
         cell = cell[1:]
     return _ESCAPE.sub(lambda found: chr(int(found[1] or found[2], 16)), cell)
+
+
+@contextmanager
+def warnings_in_one_line() -> Iterator[None]:
+    """Show each warning as one line on stderr."""
+    with warnings.catch_warnings():
+        warnings.showwarning = _say
+        yield
+
+
+def _say(message, category, filename, lineno, file=None, line=None):
+    print("warning: " + visible(" ".join(str(message).split())), file=sys.stderr)

@@ -3,7 +3,6 @@
 import gc
 import os
 import socket
-from secrets import token_hex
 
 # Before NumPy is there: on a machine with other work, waiting BLAS threads make small products ten
 # times slower.
@@ -14,102 +13,16 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from corrigible import CorrectionMemory
-from ocrrlib.datasets import Texts
-from ocrrlib.embeddings import Embedded, halve, path_of, read, widen
+from ocrrlib.embeddings import Embedded, path_of, read
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.tasks import CACHE  # noqa: F401  found once, here: it must not be that of one test
 from tests.browser import browser, find
-from trials.servers import connection, serving
-
-TEXTS = Texts(
-    train=["lost card", "no pin", "card gone", "where is my card"],
-    train_labels=["lost", "pin", "lost", "arrival"],
-    test=["new pin", "card is late"],
-    test_labels=["pin", "arrival"],
-)
+from tests.samples import clusters
 
 settings.register_profile(
     "repeatable", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("repeatable")
-
-
-def rows(n, d, seed):
-    """``n`` random unit rows of length ``d``, as systems see them."""
-    return widen(halve(np.random.default_rng(seed).normal(size=(n, d))))
-
-
-def clusters(n_classes, per_class, d, seed, spread=0.5):
-    """Rows around one random centre per class, and their class ids, in random order."""
-    rng = np.random.default_rng(seed)
-    centres = np.random.default_rng(n_classes * d).normal(size=(n_classes, d))
-    y = rng.permutation(np.repeat(np.arange(n_classes), per_class))
-    return widen(halve(centres[y] + spread * rng.normal(size=(len(y), d)))), y
-
-
-in_a_file = pytest.mark.parametrize("place", ["file"], indirect=True)
-
-
-class Means:
-    """Somebody's nearest mean, who knows the three methods only."""
-
-    def __init__(self):
-        self.fits = 0
-
-    def fit(self, X, y, classes):
-        self.fits += 1
-        self.sums = np.zeros((len(classes), X.shape[1]))
-        np.add.at(self.sums, y, X)
-
-    def predict(self, X):
-        lengths = np.linalg.norm(self.sums, axis=1, keepdims=True)
-        return (X @ (self.sums / np.maximum(lengths, 1e-12)).T).argmax(axis=1)
-
-    def correct(self, x, y):
-        self.sums[y] += x
-
-
-_X, _y = clusters(6, 10, 8, seed=0)
-MEMORY = _X, [f"class {y}" for y in _y]  # vectors and labels of the memory below
-
-
-@pytest.fixture
-def path(tmp_path):
-    """Where a memory's file goes."""
-    return tmp_path / "m.sqlite"
-
-
-@pytest.fixture(scope="session")
-def postgres():
-    """A PostgreSQL server with pgvector, which loses what it holds if the machine fails."""
-    with serving() as running:
-        with connection(running.address()) as base:
-            base.execute("ALTER SYSTEM SET fsync = off")
-            base.execute("SELECT pg_reload_conf()")
-        yield running
-
-
-@pytest.fixture(scope="module")
-def server(postgres):
-    """Address of a base on the server, without pgvector: one for each module of tests."""
-    return postgres.address(postgres.new_base(vector=False))
-
-
-@pytest.fixture(params=["file", "server"])
-def place(request, path):
-    """Where a memory goes: its file, or its address on a server."""
-    if request.param == "file":
-        return path
-    return f"{request.getfixturevalue('server')}#{token_hex(8)}"
-
-
-@pytest.fixture
-def memory(place):
-    """A correction memory of a few vectors, by ana."""
-    with CorrectionMemory.open(place) as memory:
-        memory.learn(*MEMORY, by="ana")
-        yield memory
 
 
 @pytest.fixture(scope="session")

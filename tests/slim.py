@@ -59,13 +59,17 @@ def closure(requirements):
     return {name for name, _ in found}
 
 
-def only(kept, folder, root=ROOT):
-    """Environment variables with which Python finds only these distributions and the project."""
-    kept = kept | {"ocrrlib"}
+def only(kept, folder, *roots):
+    """Environment variables with which Python finds only these distributions and the project.
+
+    The project is looked for in the folders ``roots``, by default those of the checkout.
+    """
+    kept = kept | {"ocrrlib", "corrigible"}
+    roots = roots or (ROOT, ROOT / "memory")
     owners = packages_distributions().items()
     hidden = {module for module, owned in owners if kept.isdisjoint(map(canonicalize_name, owned))}
     (folder / "sitecustomize.py").write_text(HOOK.format(hidden=hidden, kept=kept))
-    return {"PYTHONPATH": f"{folder}{os.pathsep}{root}"}
+    return {"PYTHONPATH": os.pathsep.join(map(str, (folder, *roots)))}
 
 
 def run(variables, program, cwd=ROOT):

@@ -26,13 +26,22 @@ LINES = (ROOT / "requirements.lock").read_text().splitlines()
 LOCK = {canonicalize_name(name): version for name, version in (line.split("==") for line in LINES)}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-REQUIRED = sorted(
-    {*PROJECT["dependencies"], *(r for name in EXTRAS.keys() - {"all"} for r in EXTRAS[name])}
-)
+MEMORY = tomllib.loads((ROOT / "memory/pyproject.toml").read_text())["project"]
+
+
+def required(project):
+    """What a project and its extras ask for, but for ourselves."""
+    extras = project["optional-dependencies"].values()
+    asked = {*project["dependencies"], *(one for extra in extras for one in extra)}
+    return {one for one in asked if Requirement(one).name not in ("ocrrlib", "corrigible")}
+
+
+REQUIRED = sorted(required(PROJECT) | required(MEMORY))
 # What Binder has, to show published results, and what would make it slow to start.
 READ = [
     *PROJECT["dependencies"],
-    *(r for e in ("statistics", "river", "report", "explore") for r in EXTRAS[e]),
+    *(one for one in MEMORY["dependencies"] if one != "ocrrlib"),
+    *(r for e in ("run", "statistics", "river", "report", "explore") for r in EXTRAS[e]),
 ]
 HEAVY = [
     "papermill",
@@ -67,9 +76,10 @@ def test_one_extra_brings_all_others():
 
 
 def test_conda_and_binder_use_the_lock_and_a_python_that_project_and_lock_allow():
-    assert environment("environment.yml") == (PYTHON, ["-r requirements.lock", "-e ."]) and set(
-        PINS
-    ) <= set(LINES)
+    assert environment("environment.yml") == (
+        PYTHON,
+        ["-r requirements.lock", "-e .", "-e memory"],
+    ) and set(PINS) <= set(LINES)
     allowed = SpecifierSet(PROJECT["requires-python"])
     pythons = [f"3.{minor}" for minor in range(9, 20) if allowed.contains(f"3.{minor}.0")]
     assert pythons == ["3.11", "3.12"] and PYTHON.removeprefix("python=") in pythons
@@ -82,8 +92,9 @@ def test_make_takes_a_python_that_has_wheels_or_says_which_in_one_line(tmp_path)
     """With programs of these names that only say a version, or make an environment."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    for name in ("Makefile", "requirements.lock", "pyproject.toml"):
-        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "memory").mkdir()
+    for name in ("Makefile", "requirements.lock", "pyproject.toml", "memory/pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path / name)
     unset = ("CONDA_PREFIX", "NB_PYTHON_PREFIX", "MAKEFLAGS", "MAKEOVERRIDES")
     variables = {name: value for name, value in os.environ.items() if name not in unset}
     variables["PATH"] = f"{programs}:/usr/bin:/bin"
@@ -114,7 +125,8 @@ def test_make_takes_a_python_that_has_wheels_or_says_which_in_one_line(tmp_path)
 
 def test_every_library_that_the_code_imports_is_required():
     imported = set()
-    for path in (ROOT / "ocrrlib").rglob("*.py"):
+    code = [*(ROOT / "ocrrlib").rglob("*.py"), *(ROOT / "ocrr").rglob("*.py")]
+    for path in [*code, *(ROOT / "memory/corrigible").rglob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):
                 imported |= {one.name.split(".")[0] for one in node.names}
@@ -127,9 +139,8 @@ def test_every_library_that_the_code_imports_is_required():
         "sklearn": "scikit-learn",
         "hnswlib": "chroma-hnswlib",
     }
-    needed = {
-        packages.get(name, name) for name in imported - set(sys.stdlib_module_names) - {"ocrrlib"}
-    }
+    ours = {"ocrrlib", "ocrr", "corrigible"}
+    needed = {packages.get(name, name) for name in imported - set(sys.stdlib_module_names) - ours}
     assert set(map(canonicalize_name, needed)) <= names(REQUIRED)
 
 
@@ -137,7 +148,9 @@ def test_binder_has_the_project_and_jupyterlab_complete_and_nothing_heavy():
     assert names(PINS) == closure([*READ, "jupyterlab"]) == closure(PINS)
     assert names(PINS).isdisjoint(names(HEAVY))
     script = ROOT / "binder/postBuild"
-    assert "pip install --no-deps -e ." in script.read_text() and os.access(script, os.X_OK)
+    assert "pip install --no-deps -e . -e memory" in script.read_text() and os.access(
+        script, os.X_OK
+    )
     for address in re.findall(
         r"https://mybinder\.org/v2/[^\s)]+", (ROOT / "README.md").read_text()
     ):

@@ -1,5 +1,6 @@
-"""The wheel has what a first evaluation needs, and needs the core's few packages only."""
+"""Two wheels: of the benchmark with its door, and of the memory; each asks for few packages."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -13,8 +14,13 @@ from ocrrlib.files import ROOT
 
 pytestmark = pytest.mark.slow
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-CORE = closure(PROJECT["dependencies"])
-BOUND = 450e6  # bytes that the core may take
+MEMORY = tomllib.loads((ROOT / "memory/pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+STREAM = closure(PROJECT["dependencies"])
+RUN = closure([*PROJECT["dependencies"], *EXTRAS["run"]])
+OTHERS = [requirement for requirement in MEMORY["dependencies"] if requirement != "ocrrlib"]
+ASK = closure([*PROJECT["dependencies"], *OTHERS])
+BOUND = 260e6  # bytes that a memory may take
 EVALUATION = """if True:
     import ocrr
     from ocrrlib import files
@@ -22,79 +28,151 @@ EVALUATION = """if True:
     for name in ("substrate", "ncm", "slda"):
         result = ocrr.evaluate(name, seeds=[0], policy="random10", progress=False)
         print(result, len(result.compared()))
-    print(ocrrlib.__file__, files.installed(), files.data_folder())
+    print(ocrr.__file__, files.installed(), files.data_folder())
 """
+
+
+def wheel(source, out):
+    """Build the wheel of a folder; unpack it."""
+    program = f"from setuptools.build_meta import build_wheel; build_wheel({str(out)!r})"
+    command = [sys.executable, "-W", "ignore", "-c", program]
+    subprocess.run(command, cwd=source, check=True, capture_output=True)
+    (built,) = out.glob("*.whl")
+    with zipfile.ZipFile(built) as archive:
+        archive.extractall(out)
+    built.unlink()
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """A folder with what the wheel has, as if it were installed there."""
+    """A folder with what both wheels have, as if they were installed there."""
     source = tmp_path_factory.mktemp("source")
-    out = tmp_path_factory.mktemp("wheel")
+    folder = tmp_path_factory.mktemp("site")
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
-    shutil.copytree(
-        ROOT / "ocrrlib", source / "ocrrlib", ignore=shutil.ignore_patterns("__pycache__")
-    )
-    shutil.copytree(ROOT / "data", source / "data")
-    program = f"from setuptools.build_meta import build_wheel; build_wheel({str(out)!r})"
-    subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program], cwd=source, check=True, capture_output=True
-    )
-    (wheel,) = out.glob("*.whl")
-    folder = tmp_path_factory.mktemp("site")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(folder)
+    for name in ("ocrrlib", "ocrr", "data", "memory"):
+        ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
+        shutil.copytree(ROOT / name, source / name, ignore=ignored)
+    wheel(source, folder)
+    wheel(source / "memory", folder)
     return folder
 
 
 @pytest.fixture(scope="module")
-def core(tmp_path_factory, site):
-    """Environment variables with which Python finds the core's packages and the wheel's content."""
-    return only(CORE, tmp_path_factory.mktemp("core"), site)
+def stream(tmp_path_factory, site):
+    """Environment variables with which Python finds the wheels, and what ``ocrrlib`` asks for."""
+    return only(STREAM, tmp_path_factory.mktemp("stream"), site)
 
 
-def test_the_core_is_small_and_without_what_the_extras_bring():
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory, site):
+    """Environment variables with which Python finds the wheels, and the extra ``run``."""
+    return only(RUN, tmp_path_factory.mktemp("run"), site)
+
+
+@pytest.fixture(scope="module")
+def ask(tmp_path_factory, site):
+    """Environment variables with which Python finds the wheels, and what a memory asks for."""
+    return only(ASK, tmp_path_factory.mktemp("ask"), site)
+
+
+def test_a_memory_is_small_and_without_what_the_extras_bring(site):
     extras = {
-        r
-        for name, extra in PROJECT["optional-dependencies"].items()
-        if name != "all"
-        for r in extra
+        requirement for name in EXTRAS.keys() - {"all", "run"} for requirement in EXTRAS[name]
     }
-    assert CORE.isdisjoint(names(extras))
-    assert installed_bytes(CORE) + 15e6 < BOUND  # and our own
+    assert STREAM < ASK and RUN.isdisjoint(names(extras)) and ASK.isdisjoint(names(extras))
+    own = sum(path.stat().st_size for path in site.rglob("*") if path.is_file())
+    assert installed_bytes(ASK) + own < BOUND
 
 
-def test_the_wheel_has_the_code_and_of_the_data_only_banking77_and_the_comparison(site):
+def test_wheels_have_the_code_and_of_the_data_only_banking77_and_the_comparison(site):
     packaged = {str(path.relative_to(site)) for path in site.rglob("*") if path.is_file()}
     code = {str(path.relative_to(ROOT)) for path in (ROOT / "ocrrlib").rglob("*.py")}
-    code |= {"ocrrlib/py.typed", "memory/corrigible/desk.html", "memory/corrigible/desk.json"}
+    code |= {str(path.relative_to(ROOT)) for path in (ROOT / "ocrr").rglob("*.py")}
+    package = ROOT / "memory/corrigible"
+    code |= {str(path.relative_to(package.parent)) for path in package.rglob("*.py")}
+    code |= {f"corrigible/service/{name}" for name in ("desk.html", "desk.json")}
+    code |= {f"{name}/py.typed" for name in ("ocrrlib", "ocrr", "corrigible")}
     others = {name for name in packaged - code if ".dist-info/" not in name}
     embeddings = "ocrrlib/data/embeddings/banking77.all-MiniLM-L6-v2.safetensors"
     assert code <= packaged and others == {embeddings, "ocrrlib/data/results/beyond.parquet"}
-    assert (site / embeddings).read_bytes() == (
-        ROOT / embeddings.removeprefix("ocrrlib/")
-    ).read_bytes()
+    published = ROOT / embeddings.removeprefix("ocrrlib/")
+    assert (site / embeddings).read_bytes() == published.read_bytes()
+
+
+def test_the_stream_needs_four_packages(stream, tmp_path):
+    program = """if True:
+        from ocrrlib.embeddings import load
+        from ocrrlib.policies import POLICIES
+        from ocrrlib.scenario import make_scenario
+        from ocrrlib.stream import run_stream
+        from ocrrlib.systems import make
+
+        scenario = make_scenario(load("banking77"), seed=0, thin=20)
+        for name in ("substrate", "ledger_lda", "online_linear"):
+            last = list(run_stream(make(name), scenario, POLICIES["oracle"]))[-1]
+            print(last.corrections > 0)
+    """
+    assert run(stream, program, tmp_path).split() == 3 * ["True"]
+
+
+@pytest.mark.parametrize(
+    "what",
+    ["from ocrr.__main__ import main; main(['systems'])", "import ocrr; ocrr.evaluate"],
+)
+def test_the_door_says_which_extra_it_needs(stream, tmp_path, what):
+    program = f"try: exec({what!r})\nexcept (SystemExit, ImportError) as error: print(error)"
+    said = run(stream, program, tmp_path)
+    assert "pip install 'ocrrlib[run]'" in said and said.count("\n") == 1
 
 
 def test_an_installed_core_evaluates_from_an_empty_folder_as_the_checkout_does(
-    core, site, tmp_path
+    runs, site, tmp_path
 ):
     caches = [{"OCRR_CACHE_DIR": str(tmp_path / name)} for name in ("one", "two")]
     (tmp_path / "empty").mkdir()
-    *figures, where = run(core | caches[0], EVALUATION, tmp_path / "empty").splitlines()
-    assert where == f"{site / 'ocrrlib/__init__.py'} True {site / 'ocrrlib/data'}"
+    *figures, where = run(runs | caches[0], EVALUATION, tmp_path / "empty").splitlines()
+    assert where == f"{site / 'ocrr/__init__.py'} True {site / 'ocrrlib/data'}"
     checkout = {"PYTHONPATH": str(ROOT)} | caches[1]
     assert figures == run(checkout, EVALUATION).splitlines()[:-1]
     assert len(figures) == 3 and list((tmp_path / "empty").iterdir()) == []
 
 
-def test_the_core_reads_data_of_ones_own_runs_a_grid_and_has_the_command_line(core, tmp_path):
+def test_a_memory_answers_reads_json_lines_and_says_what_else_needs(ask, tmp_path):
+    program = """if True:
+        import sys
+        import numpy as np
+        from corrigible import CorrectionMemory
+        from corrigible.cli import main
+
+        memory = CorrectionMemory.open("desk.sqlite")
+        memory.learn(np.eye(3)[:2], ["card", "pin"])
+        memory.correct(np.eye(3)[2], "transfer", by="ana")
+        print(memory.predict(np.eye(3)[2]).label, memory.verify())
+        memory.close()
+        for arguments in ("export desk.sqlite a.jsonl", "add desk.sqlite a.csv"):
+            try: main(arguments.split())
+            except SystemExit as end: print(end.code)
+        print({"torch", "pandas", "matplotlib"} & {*sys.modules})
+    """
+    (tmp_path / "a.csv").write_text("text,label\na,b\n")
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=os.environ | ask,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.split() == ["transfer", "None", "0", "2", "set()"]
+    assert done.stderr.count("\n") == 1 and "pip install 'corrigible[files]'" in done.stderr
+
+
+def test_the_core_reads_data_of_ones_own_runs_a_grid_and_has_the_command_line(runs, tmp_path):
     program = """if True:
         import numpy as np
         from ocrr import cli
-        from ocrrlib import embeddings, experiments, runs
         from ocrr.data import read as own_data
+        from ocrrlib import embeddings, experiments, runs
 
         with open("tickets.csv", "w") as file:
             file.write("text,label\\n" + "".join(f"number {i},{'ab'[i % 2]}\\n" for i in range(20)))
@@ -108,7 +186,7 @@ def test_the_core_reads_data_of_ones_own_runs_a_grid_and_has_the_command_line(co
         assert len(runs.sweep(grid, data, progress=False)) > 1
         cli.main(["run", "static_knn", "--data", "vectors.npz", "--seeds", "0", "--out", "rows"])
     """
-    said = run(core | {"OCRR_CACHE_DIR": str(tmp_path / "cache")}, program, tmp_path)
+    said = run(runs | {"OCRR_CACHE_DIR": str(tmp_path / "cache")}, program, tmp_path)
     assert said.startswith("static_knn on vectors") and (tmp_path / "rows/static_knn.csv").exists()
     assert {path.name for path in tmp_path.iterdir()} == {
         "cache",
@@ -121,15 +199,16 @@ def test_the_core_reads_data_of_ones_own_runs_a_grid_and_has_the_command_line(co
 @pytest.mark.parametrize(
     "needs, extra",
     [
-        ("systems.make('river_logreg')", "river"),
-        ("systems.make('lora')", "lora"),
-        ("encoders.load_encoder('all-MiniLM-L6-v2')", "text"),
-        ("CorrectionMemory.open('postgresql://host/base#m')", "postgres"),
+        ("systems.make('river_logreg')", "ocrrlib[river]"),
+        ("systems.make('lora')", "ocrrlib[lora]"),
+        ("encoders.load_encoder('all-MiniLM-L6-v2')", "ocrrlib[text]"),
+        ("CorrectionMemory.open('postgresql://host/base#m')", "corrigible[postgres]"),
     ],
 )
-def test_what_needs_an_extra_says_which(core, tmp_path, needs, extra):
-    program = "from ocrrlib import CorrectionMemory, encoders, systems\n"
+def test_what_needs_an_extra_says_which(ask, tmp_path, needs, extra):
+    program = "from corrigible import CorrectionMemory\nfrom ocrrlib import encoders, systems\n"
     program += f"try: {needs}\nexcept ValueError as error: print(error)"
-    said = run(core, program, tmp_path)
-    assert f"pip install 'ocrrlib[{extra}]'" in said and said.count("\n") == 1
-    assert extra in PROJECT["optional-dependencies"]
+    said = run(ask, program, tmp_path)
+    assert f"pip install '{extra}'" in said and said.count("\n") == 1
+    name = extra.partition("[")[2].rstrip("]")
+    assert name in EXTRAS | MEMORY["optional-dependencies"]

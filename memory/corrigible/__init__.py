@@ -1,56 +1,33 @@
-"""The correction memory for applications: a ledger, its heads and proofs, and a reader.
+"""A correction memory: a ledger of labelled texts that answers, is corrected, and proves it.
 
-``memory`` learns, answers and forgets; ``inputs`` checks what it is given, ``encoding`` turns texts
-into vectors, by an encoder that ``identity`` knows again, ``vectors`` are what it reads of the
-ledger, ``answers`` come from a system of ``readers``, ``confidence`` tells how sure they are,
-``review`` what is worth a human's time, ``export`` writes files of others. Entries may change what
-others mean: ``acts`` are their form, ``changes`` what users may ask for, ``meaning`` the rule,
-``history`` what became of an entry, ``past`` what is asked, now or under an earlier head.
-``erasure`` chooses what is erased. ``ledger`` is verified as it is read, ``verification`` that by
-whoever may only read; ``writers`` lets threads that write at once share a commit. ``store`` says
-what a ledger needs of a database, ``waiting`` how long it waits for others, ``location`` finds it:
-``sqlite`` keeps it in a file, ``postgres`` on a server, with ``postgres_tables``,
-``postgres_connection`` and ``postgres_search``; ``copies`` go from one to another.
-``service`` puts a memory behind HTTP, ``wire`` is what clients send it, ``desk`` a page for people.
-One module a format shows others what a file holds: ``tree``, ``keys``, ``notes``, ``heads``,
-``proofs``, ``witnesses``; ``texts`` reads them after editors and mail.
+>>> from corrigible import CorrectionMemory
+>>> memory = CorrectionMemory.open("desk.sqlite", encoder="all-MiniLM-L6-v2")
+>>> memory.learn(["where is my card", "I forgot my PIN"], ["card_arrival", "change_pin"])
+>>> memory.correct("the machine swallowed my card", "card_swallowed", by="ana")
+>>> memory.predict("an ATM ate my card").label
+
+- The API, in this folder: ``memory`` learns, answers and forgets, ``past`` is a memory under an
+  earlier head, ``answers`` come from one of ``readers``, ``confidence`` tells how sure they are,
+  ``review`` what is worth a human's time; ``inputs`` are checked, ``ledger_encoder`` encodes texts
+  with an encoder that ``encoder_probe`` knows again, ``export`` writes files.
+- ``ledger/``: entries, verified as they are read and only appended to, and what they mean.
+- ``stores/``: the interface of a store, SQLite in a file, PostgreSQL on a server.
+- ``proofs/``: formats that show others what a ledger holds; they know no store.
+- ``service/``: a memory behind HTTP, with a desk for people. ``cli/``: the command.
 """
 
-from corrigible.answers import Answer, Neighbour
-from corrigible.ledger.history import Entry, History
-from corrigible.ledger.ledger import Broken
-from corrigible.ledger.verification import verify
-from corrigible.memory import CorrectionMemory
-from corrigible.past import Past
-from corrigible.proofs.heads import Head
-from corrigible.proofs.keys import COSIGNATURE, ML_DSA_44, SIGNATURE, Key
-from corrigible.proofs.proofs import proven
-from corrigible.proofs.witnesses import request, witness
-from corrigible.review import Change, Open, Preview, Suspect, suspects_of
-from corrigible.stores.store import Undone, Unknown
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "COSIGNATURE",
-    "ML_DSA_44",
-    "SIGNATURE",
-    "Answer",
-    "Broken",
-    "Change",
-    "CorrectionMemory",
-    "Entry",
-    "Head",
-    "History",
-    "Key",
-    "Neighbour",
-    "Open",
-    "Past",
-    "Preview",
-    "Suspect",
-    "Undone",
-    "Unknown",
-    "proven",
-    "request",
-    "suspects_of",
-    "verify",
-    "witness",
-]
+if TYPE_CHECKING:
+    from corrigible.api import *  # noqa: F403
+
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is public on first use: the command stays quick."""
+    import corrigible.api as api
+
+    if name not in api.__all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(api, name)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from corrigible.proofs.rows import FIELDS, Row
-from corrigible.stores.sqlite import run_beside
+from corrigible.stores.location import is_database
 from ocrrlib.escapes import to_cell
 from ocrrlib.files import InputError, atomic, pick
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 COLUMNS = ["place", "time", "author", "label", "text"]  # of CSV
-DATABASE = b"SQLite format 3\0"  # the beginning of every one
 
 
 def to_table(rows: list[Row]) -> "pd.DataFrame":
@@ -42,10 +41,8 @@ def export(rows: list[Row], path: str | os.PathLike) -> None:
 
 
 def _check_is_no_database(path):
-    if path.is_file():
-        start = run_beside("head", "-c", str(len(DATABASE)), path.absolute())
-        if start == DATABASE:
-            raise InputError(f"{path} is a database, perhaps a memory: choose another file")
+    if path.is_file() and is_database(path):
+        raise InputError(f"{path} is a database, perhaps a memory: choose another file")
 
 
 def _write_csv(rows, path):

@@ -98,7 +98,7 @@ def word_of(value: Any) -> str | None:
 def selection_of(
     label: Any, by: Any, since: Any, like: Any
 ) -> tuple[str | None, str | None, datetime | None, str | None]:
-    """What ``corrigible.ledger.history.listed`` selects by; raises ``InputError`` for none of them."""
+    """What ``ledger.history.listed`` selects by; raises ``InputError`` for none of them."""
     wanted = None if label is None else labels_of([label])[0]
     return wanted, word_of(by), time_of(since), word_of(like)
 

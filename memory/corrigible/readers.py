@@ -1,6 +1,5 @@
 """Systems that answer from the entries of a memory."""
 
-import importlib
 from typing import Protocol, Self
 
 import numpy as np
@@ -30,10 +29,11 @@ class Reader(Protocol):
 def make_reader(name: str) -> Reader:
     """Make a reader by its name in the registry of systems.
 
-    The registry is imported here, when a memory is opened, so that this package depends on no
-    system. Raises ``InputError`` if there is no such system, or it cannot read a ledger.
+    Raises ``InputError`` if there is no such system, or it cannot read a ledger.
     """
-    reader = importlib.import_module("ocrrlib.systems").make(name)
+    from ocrrlib.systems import make  # when a memory is opened: `import corrigible` is quick
+
+    reader = make(name)
     if not hasattr(reader, "read") or not hasattr(reader, "answer"):
         raise InputError(f"{name} reads no ledger: give substrate or ledger_lda")
     return reader

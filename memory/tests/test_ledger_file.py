@@ -18,7 +18,8 @@ from entries import rows
 
 from corrigible import CorrectionMemory, verify
 from corrigible.proofs.rows import LATEST
-from ocrrlib.files import ROOT, InputError
+from ocrrlib.files import InputError
+from trials import PATHS
 from trials.auditor import letters
 
 SECRET = "a secret of somebody "

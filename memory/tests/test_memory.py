@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from corrigible import CorrectionMemory, proven
 from ocrrlib.embeddings import halve, widen
 from ocrrlib.encoders import DEFAULT_ENCODER, load_encoder
-from ocrrlib.files import ROOT, InputError
+from ocrrlib.files import InputError
 from ocrrlib.systems import make
 from trials import torture
 from trials.auditor import letters, sql
@@ -701,7 +701,7 @@ def test_no_changed_file_goes_unnoticed():
 def test_its_import_loads_neither_systems_nor_pandas_nor_torch():
     heavy = ["pandas", "pyarrow", "torch", "scipy", "joblib", "ocrrlib.systems", "ocrrlib.rivals"]
     code = f"import sys, corrigible; print(*{{*sys.modules}} & {{*{heavy}}})"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.stdout.split(), done.stderr) == ([], "")
 
 

@@ -5,7 +5,8 @@ import psycopg
 import pytest
 
 from corrigible import CorrectionMemory, verify
-from ocrrlib.files import ROOT, InputError
+from ocrrlib.files import InputError
+from trials import MEMORY
 
 X = np.eye(4)
 WRITES = {

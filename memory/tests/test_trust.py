@@ -23,7 +23,8 @@ from corrigible import (
     witness,
 )
 from corrigible.cli import main
-from ocrrlib.files import ROOT, InputError
+from ocrrlib.files import InputError
+from trials import MEMORY
 from trials.auditor import letters, write
 from trials.front_door import front_door
 

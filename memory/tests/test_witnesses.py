@@ -15,8 +15,8 @@ from corrigible import CorrectionMemory, Head, Key, proven, request, verify, wit
 from corrigible.cli import main
 from corrigible.proofs import witnesses
 from ocrrlib.chain import Fault
-from ocrrlib.files import ROOT, InputError, write_text
-from trials import races
+from ocrrlib.files import InputError, write_text
+from trials import PATHS, races
 from trials.auditor import write as written
 
 LOG = races.LOG

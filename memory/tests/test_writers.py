@@ -21,7 +21,8 @@ from corrigible.stores import sqlite
 from corrigible.stores.location import is_address
 from corrigible.stores.postgres_connection import ServerTransaction
 from corrigible.stores.postgres_tables import LOCK
-from ocrrlib.files import ROOT, InputError
+from ocrrlib.files import InputError
+from trials import PATHS
 from trials.servers import connection
 
 THREADS = 24

@@ -13,7 +13,7 @@ import sys
 import time
 from contextlib import contextmanager
 
-from ocrrlib.files import ROOT
+from trials import PATHS
 
 CLIENTS = 200
 

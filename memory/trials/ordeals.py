@@ -17,7 +17,8 @@ import psycopg
 from corrigible import CorrectionMemory
 from corrigible.proofs.rows import Content
 from corrigible.stores import postgres_connection
-from ocrrlib.files import ROOT, InputError
+from ocrrlib.files import InputError
+from trials import PATHS
 from trials.crew import WRITERS, D, crew, is_whole, judged, stored
 from trials.proxy import Proxy
 from trials.writers import waits
@@ -122,7 +123,9 @@ def machines(server, seconds):
             address = f"postgresql://postgres@{host}:{port}/{base}#{name}"
             told = writers.folder / f"machine{number}"
             code = f"from trials.crew import write; write({address!r}, {number}, {str(told)!r})"
-            processes.append(subprocess.Popen([*prefix, sys.executable, "-c", code], cwd=ROOT))
+            command = [*prefix, sys.executable, "-c", code]
+            env = os.environ | {"PYTHONPATH": PATHS}
+            processes.append(subprocess.Popen(command, env=env))
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             for proxy in proxies:

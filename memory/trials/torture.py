@@ -25,9 +25,9 @@ from tqdm import tqdm
 from corrigible import CorrectionMemory
 from corrigible.proofs.rows import FIELDS
 from ocrrlib.chain import commitment, entry_hash
-from ocrrlib.files import ROOT, InputError
+from ocrrlib.files import InputError
 from studies.results import Study
-from trials import ordeals, races
+from trials import PATHS, ordeals, races
 from trials.auditor import ALL, integrity, proofs, sql, tampering
 from trials.servers import serving
 
@@ -193,7 +193,7 @@ def traced(folder, disk, count):
     calls = "openat,pwrite64,write,ftruncate,fsync,fdatasync,unlink"
     strace = ["strace", "-qq", "-y", "-xx", "-s", "9999999", "-e", f"trace={calls}", "-o", trace]
     python = [sys.executable, "-c", f"from trials.torture import write; {write}"]
-    subprocess.run([*strace, *python], check=True, cwd=ROOT)
+    subprocess.run([*strace, *python], check=True, env=os.environ | {"PYTHONPATH": PATHS})
     return trace
 
 

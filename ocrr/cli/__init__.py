@@ -1,7 +1,6 @@
 """``ocrr`` on the command line.
 
-Exit status: 0; 1 for a broken memory; 2 for input that cannot be used; 3 for an error in code of
-your own.
+Exit status: 0; 2 for input that cannot be used; 3 for an error in code of your own.
 """
 
 import sys
@@ -10,26 +9,10 @@ from typing import Annotated
 
 import typer
 
-from corrigible.cli.acts import acts
-from corrigible.cli.copying import copying
-from corrigible.cli.erasure import erasure
-from corrigible.cli.memory import memories
-from corrigible.cli.review import reviews
-from corrigible.cli.serving import serving
-from corrigible.cli.trust import trust
 from ocrr.cli.benchmark import app
-from ocrr.data.options import warnings_in_one_line
 from ocrrlib import __version__
-from ocrrlib.escapes import visible
+from ocrrlib.escapes import visible, warnings_in_one_line
 from ocrrlib.files import InputError
-
-memories.add_typer(acts)
-memories.add_typer(copying)
-memories.add_typer(erasure)
-memories.add_typer(reviews)
-memories.add_typer(serving)
-memories.add_typer(trust)
-app.add_typer(memories, name="memory")
 
 
 def _tell_version(asked: bool) -> None:

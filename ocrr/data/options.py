@@ -1,13 +1,8 @@
-"""Options that several commands have in common."""
+"""Options of commands that read a file."""
 
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
-
-from ocrrlib.escapes import visible
 
 PLAIN: dict[str, Any] = {
     "no_args_is_help": True,
@@ -29,15 +24,3 @@ NoHeader = Annotated[
 NoQuotes = Annotated[
     bool, typer.Option("--no-quotes", help="Quotes are part of the texts, each of one line.")
 ]
-
-
-@contextmanager
-def warnings_in_one_line() -> Iterator[None]:
-    """Show each warning as one line on stderr."""
-    with warnings.catch_warnings():
-        warnings.showwarning = _say
-        yield
-
-
-def _say(message, category, filename, lineno, file=None, line=None):
-    typer.echo("warning: " + visible(" ".join(str(message).split())), err=True)

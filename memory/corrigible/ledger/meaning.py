@@ -1,7 +1,7 @@
 """What the entries of a ledger mean by now: which count, and under which label.
 
-Nothing is taken back in the ledger itself. Acts, see ``corrigible.proofs.acts``, say how others are to
-be read, and this is the whole rule:
+Nothing is taken back in the ledger itself. Acts, see ``corrigible.proofs.acts``, say how others are
+to be read, and this is the whole rule:
 
 - An entry is *undone* if a later undo of it is not undone itself.
 - An entry counts, unless it is undone, another one that is not undone replaces it, or its label is

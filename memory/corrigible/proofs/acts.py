@@ -11,7 +11,7 @@ An entry with a vector may have ``about`` and ``replaces``; one without does one
 
 An entry that tells of an erasure repeats what the one that it erased did to others: what was put
 right does not come back, and a label keeps its name. It may have ``about``, too: the reason. The
-text is canonical: keys sorted, no blanks, ASCII. What acts mean is in ``corrigible.ledger.meaning``.
+text is canonical: keys sorted, no blanks, ASCII. ``corrigible.ledger.meaning`` says what acts mean.
 """
 
 import json

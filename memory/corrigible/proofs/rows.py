@@ -1,4 +1,27 @@
-"""The entries of a ledger's file as rows: how they are made, and whether they are whole."""
+"""The entries of a ledger as rows: how they are made, and whether they are whole.
+
+An entry commits to its content under a salt, so that nothing can be told from the commitment once
+salt and content are erased. Numbers are little-endian, words UTF-8, hashes SHA-256::
+
+    commitment = SHA-256(
+        salt                  16 bytes
+        length of x           uint32, in bytes
+        x                     the vector, float32 a value
+        label  0x00  author
+        0x00  text            only if the entry has a text
+    )
+
+An act (see ``corrigible.proofs.acts``) is hashed before the words; the highest bit of the length of
+x tells that there is one::
+
+    commitment = SHA-256(salt, length of x + 2**31, x, length of act as uint32, act, words as above)
+
+The entry is hashed as in ``ocrrlib.chain``, so that entry hashes are also the leaves of a Merkle
+tree (``corrigible.proofs.tree``)::
+
+    entry hash = SHA-256(0x00 "OCRR2 ", place, time, commitment, hash of the entry before)
+    genesis    = SHA-256("OCRR2 " about), of what the ledger says ``about`` itself
+"""
 
 from collections.abc import Iterable, Iterator
 from secrets import token_bytes
@@ -28,7 +51,7 @@ class Content(NamedTuple):
 
 
 class Row(NamedTuple):
-    """An entry as it is stored; see ``ocrrlib.chain`` for what is hashed.
+    """An entry as it is stored.
 
     Salt and content are None once they are erased. A tombstone, which is appended when an entry is
     erased, has the place of that entry as text, an empty label and an empty ``x``. An entry without

@@ -2,13 +2,15 @@
 
 import re
 from os import PathLike
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from corrigible.stores.sqlite import File
+from corrigible.stores.sqlite import File, run_beside
 from corrigible.stores.store import Location
 from ocrrlib.files import InputError
 
+DATABASE = b"SQLite format 3\0"  # the beginning of every file of SQLite
 SERVER = re.compile("postgres(ql)?://", re.IGNORECASE)
 
 
@@ -33,6 +35,11 @@ def located(path: str | PathLike | Location, name: str | None = None) -> Locatio
     if name is not None:
         raise InputError(f"{path} is a file, which holds one memory: leave the name {name} out")
     return File(path)
+
+
+def is_database(path: Path) -> bool:
+    """Whether a file is a database, of a memory or not; closing it here would end SQLite's locks."""
+    return run_beside("head", "-c", str(len(DATABASE)), path.absolute()) == DATABASE
 
 
 def _server(path, name):

@@ -1,0 +1,58 @@
+"""``corrigible`` on the command line.
+
+Exit status: 0; 1 for a broken memory; 2 for input that cannot be used; 3 for another error.
+"""
+
+import sys
+import traceback
+from typing import Annotated
+
+import typer
+
+from corrigible import __version__
+from corrigible.cli.acts import acts
+from corrigible.cli.copying import copying
+from corrigible.cli.erasure import erasure
+from corrigible.cli.memory import memories as app
+from corrigible.cli.review import reviews
+from corrigible.cli.serving import serving
+from corrigible.cli.trust import trust
+from ocrrlib.escapes import visible, warnings_in_one_line
+from ocrrlib.files import InputError
+
+for commands in (acts, copying, erasure, reviews, serving, trust):
+    app.add_typer(commands)
+
+
+def _tell_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"corrigible {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def corrigible(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_tell_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """A correction memory: learn, ask, correct, verify."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run a command, by default that of the command line.
+
+    Input that cannot be used, or a warning, is one line on stderr.
+    """
+    try:
+        with warnings_in_one_line():
+            app(arguments)
+    except (InputError, OSError) as error:
+        typer.echo("error: " + visible(" ".join(str(error).split())), err=True)
+        sys.exit(2)
+    except Exception:
+        traceback.print_exc()
+        sys.exit(3)

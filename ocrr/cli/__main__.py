@@ -1,3 +1,0 @@
-from ocrr.cli import main
-
-main()
