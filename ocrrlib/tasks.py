@@ -207,7 +207,7 @@ def _digest(value):
 
 @functools.cache  # once: a later edit is not in the code that runs
 def _code(path):
-    """SHA-256 of the text of this package and of the folder of a file, and of libraries' versions."""
+    """SHA-256 of the text of this package, of a file's folder, and of the libraries' versions."""
     files = [*sorted(Path(__file__).parent.rglob("*.py")), *sorted(Path(path).parent.glob("*.py"))]
     texts = [hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files]
     return _digest([libraries(), *texts])

@@ -38,7 +38,7 @@ def located(path: str | PathLike | Location, name: str | None = None) -> Locatio
 
 
 def is_database(path: Path) -> bool:
-    """Whether a file is a database, of a memory or not; closing it here would end SQLite's locks."""
+    """Whether a file is a database; another program reads, as closing it would end our locks."""
     return run_beside("head", "-c", str(len(DATABASE)), path.absolute()) == DATABASE
 
 
