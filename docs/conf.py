@@ -15,7 +15,8 @@ ROOT = DOCS.parent
 sys.path.insert(0, str(ROOT))
 
 from ocrrlib.files import write_text  # noqa: E402  found through the path above
-from paper import gallery, live, pages, values  # noqa: E402  found through the path above
+from paper import gallery, live, pages  # noqa: E402  found through the path above
+from paper.quotes import Quotes  # noqa: E402  found through the path above
 
 # Binder opens the repository at this address on GitHub: `repository-code` in CITATION.cff. Without
 # one, pages have no button for Binder.
@@ -108,10 +109,10 @@ def write_tables():
 
 
 def fill(app, page, text):
-    """Put published values in place of their keys on the pages that quote some."""
+    """Put quotes in place of their keys on the pages that have some."""
     if page in ("index", "products"):
-        entries = values.read()
-        text[0] = re.sub(r"{{([\w.]+)}}", lambda key: values.show(key[1], entries), text[0])
+        quotes = Quotes()
+        text[0] = re.sub(r"{{([\w.]+)}}", lambda key: quotes.text(key[1]), text[0])
 
 
 def add_buttons(app, page, template, context, doctree):

@@ -9,39 +9,16 @@ import json
 import math
 import re
 import sys
-from dataclasses import dataclass
 from difflib import get_close_matches
 from numbers import Integral
 from pathlib import Path
 
 from ocrrlib.files import ROOT, InputError, write_text
 from ocrrlib.runs import published
+from paper.style import Value, held  # noqa: F401
 from studies.statistics import measure, t_intervals
 
 FOLDER = ROOT / "paper/values"
-
-
-@dataclass(frozen=True)
-class Value:
-    """A number and its display: ``digits`` decimals, then ``unit``, such as ``MB`` or ``%``."""
-
-    value: float
-    digits: int = 3
-    unit: str = ""
-
-    @property
-    def text(self) -> str:
-        """The number for readers.
-
-        Thousands are separated from 10,000 on, the minus sign is a real one, and the unit stays on
-        the same line.
-        """
-        shown = f"{abs(self.value):,.{self.digits}f}"
-        if len(shown.partition(".")[0]) <= len("9,999"):
-            shown = shown.replace(",", "")
-        sign = "−" if self.value < 0 and shown.strip("0.") else ""
-        unit = f"\N{NO-BREAK SPACE}{self.unit}" if self.unit else ""
-        return f"{sign}{shown}{unit}"
 
 
 def write(values: dict[str, Value | float], path: Path) -> None:
@@ -76,11 +53,6 @@ def read(folder: Path = FOLDER) -> dict[str, dict]:
         for key, entry in json.loads(path.read_text(encoding="utf-8")).items():
             found[key] = entry | {"notebook": path.stem}
     return found
-
-
-def held(expectation: bool) -> str:
-    """The beginning of a sentence that says what came of an expectation."""
-    return "The expectation held" if expectation else "The expectation did not hold"
 
 
 def show(key: str, entries: dict[str, dict]) -> str:

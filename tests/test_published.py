@@ -16,8 +16,7 @@ from ocrrlib.files import ROOT
 from ocrrlib.runs import published
 from ocrrlib.systems import SYSTEMS
 from paper import figures, style, values
-from paper.streams import QUOTED, Difference
-from paper.values import Value
+from paper.streams import QUOTED, difference
 from studies import ledger_search, scale
 
 STEMS = sorted(path.stem for path in (ROOT / "notebooks").glob("0[1-8]_*.ipynb"))
@@ -150,7 +149,8 @@ def test_figures_tables_and_values_of_harder_streams_are_the_published_ones(stre
 
 def test_the_advice_claims_only_effects_whose_interval_leaves_out_0(streams):
     quoted, studies, rows = (streams[1][name] for name in ("quoted", "studies", "rows"))
-    found = {name: value for name, value in quoted.items() if isinstance(value, Difference)}
+    shown = {name: value for name, value in quoted.items() if isinstance(value, style.Value)}
+    found = {name: value for name, value in shown.items() if np.isfinite(value.low)}
     assert {name for name, value in found.items() if value.low <= 0 <= value.high} == CANNOT_TELL
     directed = [
         value
@@ -185,13 +185,13 @@ def test_the_advice_claims_only_effects_whose_interval_leaves_out_0(streams):
 
 def test_a_difference_is_shown_with_its_interval_and_a_mark_if_it_stands():
     row = {"metric": "novel_acc", "difference": 0.051, "low": 0.02, "high": 0.082, "p_holm": 0.04}
-    stands = Difference.of(row)
+    stands = difference(row)
     assert (
         stands.text == "5.1\u00a0pp [2.0, 8.2]†" and (-stands).text == "−5.1\u00a0pp [−8.2, −2.0]†"
     )
-    assert Difference.of(row | {"p_holm": 0.06}).text == "5.1\u00a0pp [2.0, 8.2]"
+    assert difference(row | {"p_holm": 0.06}).text == "5.1\u00a0pp [2.0, 8.2]"
     one_seed = dict.fromkeys(("low", "high", "p_holm"), np.nan)
-    assert Difference.of(row | one_seed).text == Value(5.1, 1, "pp").text
+    assert difference(row | one_seed).text == style.Value(5.1, 1, "pp").text
 
 
 # --- the wider comparison
