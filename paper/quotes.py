@@ -21,13 +21,11 @@ import yaml
 
 from ocrrlib.files import ROOT, InputError, pick, write_text
 from ocrrlib.runs import read_results
-from paper import values
+from paper import claims, products, values
 from paper.streams import ALPHA
 from paper.style import Value
 from studies.statistics import measure, t_intervals
 
-# Frames that a library function makes of published ones, read by name.
-MADE: dict[str, Callable] = {}
 RUNS = "runs of "  # before the name of results: one row a run, as of ``measure``
 
 
@@ -50,6 +48,25 @@ class Quote:
     @property
     def text(self) -> str:
         return self.value.text
+
+
+def facts(frame: Callable[[str], pd.DataFrame]) -> pd.DataFrame:
+    """Printed and released figures of the original in ``claims.yml``, by their dotted names."""
+    quoted, listed = claims.read()
+    tree = quoted | {claim["id"]: claim["printed"] for claim in listed}
+    (row,) = pd.json_normalize(tree).to_dict("records")
+    rows = [(fact, value) for fact, value in row.items() if isinstance(value, Real)]
+    return pd.DataFrame(rows, columns=["fact", "value"])
+
+
+def shared_products(frame: Callable[[str], pd.DataFrame]) -> pd.DataFrame:
+    """Means of products, and of systems of ours, over the streams that all products have met."""
+    both = products.shared(frame("products")).query("dataset == 'banking77'")
+    return products.by_cell(both, products.ours(frame("beyond"), frame("costs"), both))
+
+
+# Frames that functions make of published ones, by name.
+MADE = {"facts": facts, "shared products": shared_products}
 
 
 class Quotes:
@@ -175,9 +192,9 @@ def mean(cells: pd.Series) -> float:
     return float(np.mean(cells.to_numpy(float)))
 
 
-def means(cells: pd.Series) -> pd.Series:
-    """The mean of all values of one name."""
-    return cells.groupby(level=[*range(cells.index.nlevels)], sort=False).mean()
+def means(cells: pd.Series, by: str) -> pd.Series:
+    """The mean for each word of some of the columns that name the values."""
+    return cells.groupby(level=by.split(), sort=False).mean()
 
 
 def distinct(cells: pd.Series) -> int:

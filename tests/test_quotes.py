@@ -45,7 +45,7 @@ def quotes(folder, **lines):
         ("100 * mean(cells('table_small', 'novel', system='slda')) | 1 %", "70.0\xa0%", [[0, 2]]),
         (f"sum({AHEAD} > 0)", "1", [[0, 2], [1, 3]]),
         (f"100 * min({AHEAD}) | 0 pp", "−10\xa0pp", [[0, 2], [1, 3]]),
-        ("max(means(cells('table_small', 'novel', by='dataset')))", "0.850", [[0, 1, 2, 3]]),
+        ("max(means(cells('table_small', 'novel', by='dataset'), 'dataset'))", "0.850", [[0, 1, 2, 3]]),
         ("len(cells('table_small', 'novel', 'novel > 0.55'))", "3", [[0, 1, 3]]),
         ("distinct(cells('table_small', 'system', dataset=['banking77']))", "2", [[0, 1]]),
     ],
