@@ -26,6 +26,8 @@ from paper.streams import ALPHA
 from paper.style import Value
 from studies.statistics import measure, t_intervals
 
+# What an expression can raise: by its own form, of a missing row, of numbers.
+ERRORS = (SyntaxError, LookupError, TypeError, ValueError, ArithmeticError, NameError)
 RUNS = "runs of "  # before the name of results: one row a run, as of ``measure``
 
 
@@ -116,7 +118,7 @@ class Quotes:
                 return line, {name: self.names.get(word, word) for name, word in bound.items()}
         close = get_close_matches(key, self.lines, n=1)
         hint = f" (did you mean {close[0]!r}?)" if close else ""
-        raise InputError(f"unknown value {key!r}{hint}")
+        raise InputError(f"unknown quote {key!r}{hint}")
 
     def _frame(self, name):
         """A table of the paper, results, one row a run of results, or a frame of ``MADE``."""
@@ -131,10 +133,6 @@ class Quotes:
         paths = {path.stem: path for path in folder.glob(f"[!.]*{end}")}
         path = pick("table or result", name, paths)
         return pd.read_csv(path) if end == ".csv" else read_results(path)
-
-
-# What an expression can raise: of pandas, of a missing row, of numbers.
-ERRORS = (SyntaxError, LookupError, TypeError, ValueError, ArithmeticError, NameError)
 
 
 class _Expression(simpleeval.EvalWithCompoundTypes):
@@ -227,8 +225,8 @@ def refresh(text: str, quotes: Quotes) -> str:
     harmonic mean and area, each with half of its 95 % t-interval; share of corrections that hold at
     the end, milliseconds of a correction and the prediction after it, MB.
     """
-    runs = quotes.frame(f"{RUNS}beyond").query("dataset == 'banking77' and policy == 'oracle'")
-    systems = runs.groupby("system")
+    cell = quotes.frame("beyond").query("dataset == 'banking77' and policy == 'oracle'")
+    systems = measure(cell).groupby("system")
     costs = quotes.frame("costs").query("dataset == 'banking77'").set_index("system")
     microseconds = costs["correct_median"] + costs["predict_median"]
 
@@ -236,8 +234,8 @@ def refresh(text: str, quotes: Quotes) -> str:
         own = systems.get_group(match[2])
         bounds = t_intervals(own[["novel", "original", "hm", "ausuc"]].T)
         numbers = [
-            f"{Value(mean).text} ± {Value(high - mean).text}"
-            for mean, high in zip(bounds["mean"], bounds["high"])
+            f"{Value(middle).text} ± {Value(high - middle).text}"
+            for middle, high in zip(bounds["mean"], bounds["high"])
         ]
         numbers.append(Value(own["holds"].mean()).text)
         numbers.append(Value(microseconds[match[2]] / 1e3, 2).text)

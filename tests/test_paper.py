@@ -100,7 +100,7 @@ def change(source, old, new):
         (
             "Prose says",
             "Prose says {{acuracy}} and",
-            "unknown value 'acuracy' (did you mean 'accuracy'?)",
+            "unknown quote 'acuracy' (did you mean 'accuracy'?)",
         ),
         ("Prose says", "Prose says {{accuracy} and", "unexpected '}'"),
         ("Prose says", "Prose says 0.5 and", "0.5 is typed by hand"),

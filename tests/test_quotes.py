@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ocrrlib.files import ROOT, InputError
+from paper.build import expand
 from paper.quotes import Quotes, refresh
 from paper.style import Value
 
@@ -45,7 +46,11 @@ def quotes(folder, **lines):
         ("100 * mean(cells('table_small', 'novel', system='slda')) | 1 %", "70.0\xa0%", [[0, 2]]),
         (f"sum({AHEAD} > 0)", "1", [[0, 2], [1, 3]]),
         (f"100 * min({AHEAD}) | 0 pp", "−10\xa0pp", [[0, 2], [1, 3]]),
-        ("max(means(cells('table_small', 'novel', by='dataset'), 'dataset'))", "0.850", [[0, 1, 2, 3]]),
+        (
+            "max(means(cells('table_small', 'novel', by='dataset'), 'dataset'))",
+            "0.850",
+            [[0, 1, 2, 3]],
+        ),
         ("len(cells('table_small', 'novel', 'novel > 0.55'))", "3", [[0, 1, 3]]),
         ("distinct(cells('table_small', 'system', dataset=['banking77']))", "2", [[0, 1]]),
     ],
@@ -112,6 +117,14 @@ def test_a_text_is_the_rounded_number_with_thousands_and_a_minus_sign(number, di
     assert Decimal(shown.replace(",", "").replace("−", "-")) == rounded
     assert ("−" in shown) == (rounded < 0) and "-" not in shown
     assert ("," in shown) == (abs(rounded) >= 10_000) and len(shown.partition(".")[2]) == digits
+
+
+def test_every_quote_is_used_and_every_key_in_prose_has_one():
+    expand(ROOT / "paper")  # which names a line that is never used
+    found = Quotes()
+    for page in (ROOT / "README.md", *ROOT.glob("docs/*.md")):
+        for key in re.findall(r"<!--{([^}]+)}-->|{{([\w.]+)}}", page.read_text(encoding="utf-8")):
+            assert found.text("".join(key)), page
 
 
 def test_the_readme_shows_the_quotes_and_systems_of_today():
