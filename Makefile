@@ -102,11 +102,11 @@ published.products := products product_claims
 published.database := database_scale
 published.torture := memory
 
-# What each notebook makes: made(notebook, results, figures, tables); and values, unless it quotes none.
-UNQUOTED := 15_headline
+# What each notebook makes: made(notebook, results, figures, tables); and values, if it quotes some.
+QUOTED := 09_beyond 10_streams 14_label_names 17_known_in_stream 18_when_not_to_answer 19_ledger_lda
 define made
 made.$1 := $$(addprefix $$(O),$(2:%=data/results/%.parquet) $(3:%=figures/%.pdf) $(3:%=figures/%.png) \
-	$(if $2$3$4,$(if $(filter $1,$(UNQUOTED)),,paper/values/$1.json)) $(foreach table,$4,$(addprefix paper/tables/$(table).,csv md tex)))
+	$(if $(filter $1,$(QUOTED)),paper/values/$1.json) $(foreach table,$4,$(addprefix paper/tables/$(table).,csv md tex)))
 $$(made.$1) $(NB)/$1.ipynb &: notebooks/$1.ipynb $(LIBRARY) | settings
 	@$(RUN) $$< $(NB)/$1.ipynb
 endef
@@ -137,9 +137,9 @@ $(eval $(call made,19_ledger_lda,,boldness,table_even table_target))
 .PRECIOUS: $(foreach name,$(NOTEBOOKS),$(made.$(name)))
 
 paper/ocrr.pdf paper/supplement.pdf &: paper/ocrr.md paper/supplement.md paper/references.bib $(foreach name,$(NOTEBOOKS),$(made.$(name))) \
-		$(wildcard paper/template.*) paper/build.py paper/document.py
+		paper/quotes.yml $(wildcard data/results/*.parquet paper/template.*) paper/build.py paper/document.py paper/quotes.py
 	@$(PY) -m paper.build --formats pdf
-	@$(PY) -m paper.values README.md
+	@$(PY) -m paper.quotes README.md
 
 arxiv: paper  ## pack paper and supplement for arXiv: LaTeX, figures, references
 	@$(PY) -m paper.build --formats arxiv --out build

@@ -15,7 +15,8 @@ ROOT = DOCS.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "memory")]
 
 from ocrrlib.files import write_text  # noqa: E402  found through the path above
-from paper import gallery, live, pages, values  # noqa: E402  found through the path above
+from paper import gallery, live, pages  # noqa: E402  found through the path above
+from paper.quotes import Quotes  # noqa: E402  found through the path above
 
 # Binder opens the repository at this address on GitHub: `repository-code` in CITATION.cff. Without
 # one, pages have no button for Binder.
@@ -117,12 +118,12 @@ def write_tables():
 
 
 def fill(app, page, text):
-    """Lead links to the memory's pages, and put published values in place of their keys."""
+    """Lead links to the memory's pages, and put quotes in place of their keys."""
     text[0] = text[0].replace("](../memory/docs/", "](memory/")
     text[0] = list_modules(text[0])
     if page in ("index", "products"):
-        entries = values.read()
-        text[0] = re.sub(r"{{([\w.]+)}}", lambda key: values.show(key[1], entries), text[0])
+        quotes = Quotes()
+        text[0] = re.sub(r"{{([\w.]+)}}", lambda key: quotes.text(key[1]), text[0])
 
 
 def list_modules(text):

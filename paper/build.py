@@ -1,4 +1,4 @@
-"""Make the paper and its supplement: Markdown with values in; PDF, HTML and a LaTeX bundle out.
+"""Make the paper and its supplement: Markdown with quotes in; PDF, HTML and a LaTeX bundle out.
 
     python -m paper.build [--out paper] [--formats pdf,html,arxiv]
 
@@ -21,9 +21,10 @@ import nbformat
 import typst
 
 from ocrrlib.files import ROOT, InputError, atomic, pick
-from paper import document, values
+from paper import document
+from paper.quotes import Quotes
 
-# A number with decimals is a result, which a notebook must write, but in code, maths, attributes,
+# A number with decimals is a result, which quotes.yml must have, but in code, maths, attributes,
 # citations, places.
 NO_PROSE = (
     r"^---\n(?s:.*?)^abstract:|^```(?s:.*?)^```$|`[^`\n]+`|"
@@ -38,11 +39,8 @@ BUNDLE = "ocrr-arxiv.tar.gz"
 DECIMAL = r"(?<![\w.-])\d[\d,]*\.\d+|(?<![\w.])\.\d+"
 
 
-def keys(entries: dict[str, dict], used: set[str]) -> type[jinja2.Undefined]:
-    """The class of dotted keys in the source, for Jinja2.
-
-    One that is shown is added to ``used`` and gives its value's text.
-    """
+def keys(quotes: Quotes) -> type[jinja2.Undefined]:
+    """The class of dotted keys in the source, for Jinja2: one that is shown gives its quote."""
 
     class Key(jinja2.Undefined):
         def __getattr__(self, name):
@@ -52,8 +50,7 @@ def keys(entries: dict[str, dict], used: set[str]) -> type[jinja2.Undefined]:
             return self.__getattr__(number)
 
         def __str__(self):
-            used.add(self._undefined_name)
-            return values.show(self._undefined_name, entries)
+            return quotes.text(self._undefined_name)
 
     return Key
 
@@ -96,30 +93,28 @@ def read_table(
 
 
 def expand(folder: Path) -> dict[str, str]:
-    """The Markdown of the documents in a folder, by name, with their values and tables in.
+    """The Markdown of the documents in a folder, by name, with their quotes and tables in.
 
-    InputError if a value or table is unknown, a value is used in none of them, or a result is typed
+    InputError if a quote or table is unknown, a quote is used in none of them, or a result is typed
     by hand.
     """
-    entries = values.read(folder / "values")
-    used: set[str] = set()
+    quotes = Quotes(folder)
     sources = [folder / f"{name}.md" for name in DOCUMENTS]
-    made = {path.stem: _expanded(path, entries, used) for path in sources if path.is_file()}
-    for key in sorted(entries.keys() - used):
-        way_out = f"use it, or drop it from {entries[key]['notebook']}"
-        raise InputError(f"{sources[0]}: value {key!r} is never used: {way_out}")
+    made = {path.stem: _expanded(path, quotes) for path in sources if path.is_file()}
+    for key in sorted(quotes.lines.keys() - quotes.used):
+        raise InputError(f"{folder / 'quotes.yml'}: {key!r} is never used: use it, or drop it")
     return made
 
 
-def _expanded(source, entries, used):
-    """The Markdown of one document; the keys that it shows are added to ``used``."""
+def _expanded(source, quotes):
+    """The Markdown of one document."""
     text = source.read_text(encoding="utf-8")
     typed = re.sub(
         NO_PROSE, lambda match: re.sub(r"[^\n]", " ", match[0]), text, flags=re.MULTILINE
     )
     for match in re.finditer(DECIMAL, typed):
         line = 1 + typed.count("\n", 0, match.start())
-        way_out = "a notebook must write it, or it is code"
+        way_out = "quotes.yml must have it, or it is code"
         raise InputError(f"{source}, line {line}: {match[0]} is typed by hand: {way_out}")
     # Braces of pandoc's attributes are not Jinja2's.
     marks = dict(
@@ -128,7 +123,7 @@ def _expanded(source, entries, used):
         block_start_string="{%%",
         block_end_string="%%}",
     )
-    jinja = jinja2.Environment(undefined=keys(entries, used), keep_trailing_newline=True, **marks)
+    jinja = jinja2.Environment(undefined=keys(quotes), keep_trailing_newline=True, **marks)
     try:
         return jinja.from_string(text).render(table=partial(read_table, source.parent / "tables"))
     except (jinja2.TemplateError, InputError) as error:
@@ -156,8 +151,8 @@ def build(
     """Write the paper and its supplement in formats of ``pdf``, ``html`` and ``arxiv``.
 
     Returns the path of each by its name. Nothing is written if anything is wrong. In ``folder`` lie
-    ``ocrr.md``, ``supplement.md``, ``values/``, ``tables/`` and ``references.bib``, and by default
-    what is made; notebooks lie beside it.
+    ``ocrr.md``, ``supplement.md``, ``quotes.yml``, ``tables/`` and ``references.bib``, and by
+    default what is made; notebooks and results lie beside it.
     """
     folder = Path(folder)
     chosen = {name: pick("format", name, dict.fromkeys(FORMATS, name)) for name in formats}

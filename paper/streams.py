@@ -1,7 +1,5 @@
 """Harder streams (notebooks 10 and 17): values of studies by name, and four kinds of figures."""
 
-from dataclasses import dataclass
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -9,12 +7,10 @@ from matplotlib.figure import Figure
 
 from ocrrlib.experiments import OURS
 from paper.figures import mean_curve
-from paper.style import PALETTE, WIDTH, cell_title, style_of
-from paper.values import Value
+from paper.style import PALETTE, WIDTH, Value, cell_title, style_of
 from studies.differences import compared, last
 
 ALPHA = 0.05  # of Holm's correction over all differences of a study
-MARK = "†"
 NAMES = {"substrate": "substrate", "slda": "slda", "ours": OURS}
 ALL = NAMES | {"reservoir": "bounded_reservoir_1000", "knn_lm": "knn_lm", "linear": "online_linear"}
 # Factor, digits and unit by metric.
@@ -35,35 +31,11 @@ QUOTED = {
 }
 
 
-@dataclass(frozen=True)
-class Difference(Value):
-    """A mean difference with the bounds of its interval (NaN for one seed).
-
-    It ``stands`` if Holm's p is below ``ALPHA``.
-    """
-
-    low: float = np.nan
-    high: float = np.nan
-    stands: bool = False
-
-    @classmethod
-    def of(cls, row: dict) -> "Difference":
-        """A row of ``compared``, in the unit of its metric."""
-        size, digits, unit = UNITS[row["metric"]]
-        mean, low, high = (size * row[name] for name in ("difference", "low", "high"))
-        return cls(mean, digits, unit, low, high, bool(row["p_holm"] < ALPHA))
-
-    @property
-    def text(self) -> str:
-        """The mean, its unit, the interval in brackets, and a mark if it stands."""
-        if not np.isfinite(self.low):
-            return super().text
-        low, high = (Value(bound, self.digits).text for bound in (self.low, self.high))
-        return f"{super().text} [{low}, {high}]" + MARK * self.stands
-
-    def __neg__(self) -> "Difference":
-        """The same the other way round: what was added, as what is lost."""
-        return Difference(-self.value, self.digits, self.unit, -self.high, -self.low, self.stands)
+def difference(row: dict) -> Value:
+    """A row of ``compared``, in the unit of its metric."""
+    size, digits, unit = UNITS[row["metric"]]
+    mean, low, high = (size * row[name] for name in ("difference", "low", "high"))
+    return Value(mean, digits, unit, low, high, bool(row["p_holm"] < ALPHA))
 
 
 class Studies:
@@ -89,11 +61,11 @@ class Studies:
         metric: str = "novel_acc",
         setting: str | None = None,
         than: str | None = None,
-    ) -> Difference:
+    ) -> Value:
         """The difference of a setting to the usual one, or of a system to another (``than``)."""
         usual = QUOTED.get(study, ("usual", None))
         row = self._rows.loc[study, system, setting or usual[0], than or usual[1], metric]
-        return Difference.of(row.rename(None).to_dict() | {"metric": metric})
+        return difference(row.rename(None).to_dict() | {"metric": metric})
 
     def most(self, study: str, metric: str) -> Value:
         """The largest mean change of any system, either way."""

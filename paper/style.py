@@ -1,10 +1,12 @@
 """The look of all figures: print sizes, names, a fixed colour and marker for every system."""
 
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+import numpy as np
 import seaborn as sns
 from IPython.display import Image
 from matplotlib.figure import Figure
@@ -71,6 +73,57 @@ FAMILIES = {
 ALONE = {"substrate": "vermilion"}  # systems that stand out of their family
 ELSEWHERE = {"trec": "TREC", "curekart": "Curekart"}
 POLICY_TITLES = {"oracle": "oracle", "random50": "random-50", "random10": "random-10"}
+
+MARK = "†"  # of a difference that stands after Holm's correction
+
+
+@dataclass(frozen=True)
+class Value:
+    """A number and its display: ``digits`` decimals, then ``unit``, such as ``MB`` or ``%``.
+
+    A difference also has the bounds of its interval (NaN for one seed), and whether it ``stands``.
+    """
+
+    value: float
+    digits: int = 3
+    unit: str = ""
+    low: float = np.nan
+    high: float = np.nan
+    stands: bool = False
+
+    @property
+    def text(self) -> str:
+        """The number for readers.
+
+        Thousands are separated from 10,000 on, the minus sign is a real one, and the unit stays on
+        the same line. An interval follows in brackets, and a mark if the difference stands.
+        """
+        unit = f"\N{NO-BREAK SPACE}{self.unit}" if self.unit else ""
+        shown = self._shown(self.value) + unit
+        if np.isfinite(self.low):
+            shown += f" [{self._shown(self.low)}, {self._shown(self.high)}]" + MARK * self.stands
+        return shown
+
+    def _shown(self, number):
+        shown = f"{abs(number):,.{self.digits}f}"
+        if len(shown.partition(".")[0]) <= len("9,999"):
+            shown = shown.replace(",", "")
+        sign = "−" if number < 0 and shown.strip("0.") else ""
+        return sign + shown
+
+    def __neg__(self) -> "Value":
+        """The same the other way round: what was added, as what is lost."""
+        return replace(self, value=-self.value, low=-self.high, high=-self.low)
+
+    def __rmul__(self, factor: float) -> "Value":
+        """The number and its interval in another unit; ``factor`` is above zero."""
+        times = (factor * number for number in (self.value, self.low, self.high))
+        return replace(self, **dict(zip(("value", "low", "high"), times)))
+
+
+def held(expectation: bool) -> str:
+    """The beginning of a sentence that says what came of an expectation."""
+    return "The expectation held" if expectation else "The expectation did not hold"
 
 
 def title_of(dataset: str) -> str:

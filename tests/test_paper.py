@@ -13,19 +13,18 @@ import pytest
 from bs4 import BeautifulSoup
 
 from ocrrlib.files import ROOT, InputError, write_text
-from paper import values
 from paper.build import build, expand, makers, pdf
 from paper.document import html, latex, parse, typst
-from paper.values import Value
 from tests.browser import browser, find
 
 SMALL = Path(__file__).with_name("small_paper")
 SOURCE = (SMALL / "ocrr.md").read_text(encoding="utf-8")
-VALUES = {
-    "accuracy": Value(0.8925),
-    "loss": Value(-0.5, 1, "MB"),
-    "cost.append": Value(3.84, 1, "µs"),
-}
+QUOTES = """
+accuracy: one('table_numbers', 'value', name='accuracy')
+loss: one('table_numbers', 'value', name='loss') | 1 MB
+cost.{name}: one('table_numbers', 'value', name=name) | 1 µs
+"""
+NUMBERS_CSV = "name,value\naccuracy,0.8925\nloss,-0.5\nappend,3.84\n"
 CLAIMS = "| Section | Claim | Printed | Found |\n|:---|:---|:---|:---|\n"
 CLAIMS += "".join(
     f"| {n // 10} | Claim {n} is {'said, ' * 30} | {'so and ' * 12} | {n / 100} |\n"
@@ -59,7 +58,8 @@ def write(folder):
     cell = nbformat.v4.new_code_cell("draw()", metadata={"tags": ["curves", "small"]})
     (folder / "notebooks").mkdir()
     nbformat.write(nbformat.v4.new_notebook(cells=[cell]), folder / "notebooks/03_draw.ipynb")
-    values.write(VALUES, folder / "paper/values/01_notebook.json")
+    (folder / "paper/quotes.yml").write_text(QUOTES)
+    (folder / "paper/tables/table_numbers.csv").write_text(NUMBERS_CSV)
     return folder / "paper/ocrr.md"
 
 
@@ -100,7 +100,7 @@ def change(source, old, new):
         (
             "Prose says",
             "Prose says {{acuracy}} and",
-            "unknown value 'acuracy' (did you mean 'accuracy'?)",
+            "unknown quote 'acuracy' (did you mean 'accuracy'?)",
         ),
         ("Prose says", "Prose says {{accuracy} and", "unexpected '}'"),
         ("Prose says", "Prose says 0.5 and", "0.5 is typed by hand"),
@@ -133,9 +133,10 @@ def test_an_unknown_reference_or_citation_is_named(source, unknown):
         parse(expand(source.parent), source.parent)
 
 
-def test_a_value_that_nobody_shows_is_named(source):
-    values.write({"never.shown": 1}, source.with_name("values") / "02_other.json")
-    with pytest.raises(InputError, match="'never.shown' is never used.*02_other"):
+def test_a_quote_that_nobody_shows_is_named(source):
+    quotes = source.with_name("quotes.yml")
+    quotes.write_text(QUOTES + "never.shown: len(cells('table_numbers', 'value'))")
+    with pytest.raises(InputError, match="quotes.yml: 'never.shown' is never used"):
         expand(source.parent)
     supplement = source.with_name("supplement.md")
     write_text(supplement, supplement.read_text() + "\n{{never.shown}}\n")
@@ -172,7 +173,7 @@ def test_a_table_that_cannot_be_set_is_named_with_a_way_out(source, table, said)
         build(source.parent, formats=["pdf"])
 
 
-def test_values_are_filled_in_everywhere(markup):
+def test_quotes_are_filled_in_everywhere(markup):
     text = re.sub(r"<[^>]*>", "", markup[0])
     for shown in (
         "The abstract says 0.892.",

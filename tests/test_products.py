@@ -165,7 +165,6 @@ def test_products_are_compared_on_streams_that_all_have_met():
     assert sorted(tables.shared(rows)["seed"]) == [0, 0, 1, 1]
 
 
-def test_tables_and_values_are_those_of_the_published_rows(tmp_path):
+def test_tables_are_those_of_the_published_rows(tmp_path):
     execute("16_products", results(tmp_path))
-    made = {"table_products", "table_product_claims", "16_products"}
-    assert made <= assert_published(tmp_path)
+    assert {"table_products", "table_product_claims"} <= assert_published(tmp_path)

@@ -13,7 +13,7 @@ import pytest
 from bs4 import BeautifulSoup
 
 from ocrrlib.files import ROOT
-from paper import values
+from paper.quotes import Quotes
 
 pytestmark = pytest.mark.slow
 BOOKS = ("00_tour", "05_vote_ablation")
@@ -157,7 +157,7 @@ def test_a_page_fits_its_window_and_requests_nothing_elsewhere(page, width, site
 def test_the_first_page_has_one_figure_six_systems_and_no_key_without_its_value(site):
     page = BeautifulSoup((site / "index.html").read_text(encoding="utf-8"), "html.parser").article
     assert len(page.select("figure img")) == 1 and len(page.select(".systems tbody tr")) == 6
-    assert "{{" not in page.text and values.read()["claims.total"]["text"] in page.text
+    assert "{{" not in page.text and Quotes().text("claims.total") in page.text
 
 
 def test_the_leaderboard_is_read_on_a_narrow_window_a_tab_at_a_time(site, tab):

@@ -1,0 +1,251 @@
+"""Numbers that prose quotes: expressions on published results and tables, one line a number.
+
+    python -m paper.quotes README.md
+
+brings a Markdown file up to date. The head of ``quotes.yml`` says how a line is written.
+"""
+
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import cache
+from numbers import Integral, Real
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import simpleeval
+import yaml
+
+from ocrrlib.files import ROOT, InputError, pick, write_text
+from ocrrlib.runs import read_results
+from paper import claims, products, values
+from paper.streams import ALPHA
+from paper.style import Value
+from studies.statistics import measure, t_intervals
+
+# What an expression can raise: by its own form, of a missing row, of numbers.
+ERRORS = (SyntaxError, LookupError, TypeError, ValueError, ArithmeticError, NameError)
+RUNS = "runs of "  # before the name of results: one row a run, as of ``measure``
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Cells that a quote is taken over: a column of some rows of a table, which are kept whole."""
+
+    table: str
+    column: str
+    rows: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class Quote:
+    """A number with its display, and all cells that it is taken over."""
+
+    value: Value
+    cells: list[Cells]
+
+    @property
+    def text(self) -> str:
+        return self.value.text
+
+
+def facts(frame: Callable[[str], pd.DataFrame]) -> pd.DataFrame:
+    """Printed and released figures of the original in ``claims.yml``, by their dotted names."""
+    quoted, listed = claims.read()
+    tree = quoted | {claim["id"]: claim["printed"] for claim in listed}
+    (row,) = pd.json_normalize(tree).to_dict("records")
+    rows = [(fact, value) for fact, value in row.items() if isinstance(value, Real)]
+    return pd.DataFrame(rows, columns=["fact", "value"])
+
+
+def shared_products(frame: Callable[[str], pd.DataFrame]) -> pd.DataFrame:
+    """Means of products, and of systems of ours, over the streams that all products have met."""
+    both = products.shared(frame("products")).query("dataset == 'banking77'")
+    return products.by_cell(both, products.ours(frame("beyond"), frame("costs"), both))
+
+
+# Frames that functions make of published ones, by name.
+MADE = {"facts": facts, "shared products": shared_products}
+
+
+class Quotes:
+    """Quotes by key: lines of ``quotes.yml`` in a folder, on its ``tables`` and on results.
+
+    Results lie in ``data/results`` beside the folder.
+    """
+
+    def __init__(self, folder: Path = ROOT / "paper"):
+        self.folder = folder
+        self.lines = yaml.safe_load((folder / "quotes.yml").read_text(encoding="utf-8"))
+        self.names = self.lines.pop("names", {})
+        self.before = values.read(folder / "values")  # of notebooks that still write files
+        self.used: set[str] = set()  # lines, by what stands before their colon
+        self.frame = cache(self._frame)
+        self.quote = cache(self._quote)
+
+    def text(self, key: str) -> str:
+        """A quote as text; InputError if there is none, or if its line selects nothing."""
+        try:
+            self._line(key)
+        except InputError:
+            if key in self.before:
+                return self.before[key]["text"]
+            raise
+        return self.quote(key).text
+
+    def _quote(self, key):
+        line, bound = self._line(key)
+        self.used.add(line)
+        expression, _, form = self.lines[line].partition(" | ")
+        taken = []
+        try:
+            found = _Expression(self.frame, taken, bound).eval(expression)
+            return Quote(_value(found, form), taken)
+        except (InputError, simpleeval.InvalidExpression, *ERRORS) as error:
+            raise InputError(f"quote {key!r}: {expression!r} fails: {error}") from error
+
+    def _line(self, key):
+        """The line of a key, and the words of its names in braces."""
+        if key in self.lines:
+            return key, {}
+        for line in self.lines:
+            pattern = re.sub(r"\\{(\w+)\\}", r"(?P<\1>[^.]+)", re.escape(line))
+            if match := re.fullmatch(pattern, key):
+                bound = match.groupdict()
+                return line, {name: self.names.get(word, word) for name, word in bound.items()}
+        close = get_close_matches(key, self.lines, n=1)
+        hint = f" (did you mean {close[0]!r}?)" if close else ""
+        raise InputError(f"unknown quote {key!r}{hint}")
+
+    def _frame(self, name):
+        """A table of the paper, results, one row a run of results, or a frame of ``MADE``."""
+        if name in MADE:
+            return MADE[name](self.frame)
+        if name.startswith(RUNS):
+            return measure(self.frame(name.removeprefix(RUNS)))
+        if name.startswith("table"):
+            folder, end = self.folder / "tables", ".csv"
+        else:
+            folder, end = self.folder.parent / "data/results", ".parquet"
+        paths = {path.stem: path for path in folder.glob(f"[!.]*{end}")}
+        path = pick("table or result", name, paths)
+        return pd.read_csv(path) if end == ".csv" else read_results(path)
+
+
+class _Expression(simpleeval.EvalWithCompoundTypes):
+    """An expression of one quote, with what it can call."""
+
+    def __init__(self, frame, taken, names):
+        functions = (self.cells, self.one, self.interval, mean, means, distinct)
+        functions += (abs, int, len, max, min, round, sum)
+        super().__init__(names=names, functions={f.__name__: f for f in functions})
+        self.frame = frame
+        self.taken = taken
+
+    def cells(self, table, column, where="", by="", **words) -> pd.Series:
+        """A column of the rows that have these words in these columns, and where ``where`` holds.
+
+        A word is a value or a list of some. The values are named by the columns ``by``, else by
+        place. InputError if a column or a word is unknown, no row is left, or a cell is empty.
+        """
+        rows = self.frame(table)
+        columns = dict.fromkeys(rows)
+        for name in (column, *by.split(), *words):
+            pick(f"column of {table}", name, columns)
+        for name, word in words.items():
+            known = dict.fromkeys(rows[name])
+            wanted = word if isinstance(word, list) else [word]
+            for one in wanted:
+                pick(f"{name} in these rows of {table}", one, known)
+            rows = rows[rows[name].isin(wanted)]
+        if where:
+            rows = rows.query(where)
+        if rows.empty:
+            raise InputError(f"no row of {table} has {words or ''} {where}")
+        if rows[column].isna().any():
+            raise InputError(f"{column} of {table} has empty cells where {words or ''} {where}")
+        self.taken.append(Cells(table, column, rows))
+        return rows.set_index(by.split())[column] if by else rows[column]
+
+    def one(self, table, column, where="", **words):
+        """The only cell of a selection; InputError if there are several."""
+        found = self.cells(table, column, where, **words)
+        if len(found) > 1:
+            raise InputError(f"{len(found)} rows of {table} have {words or ''} {where}, not one")
+        return found.iloc[0]
+
+    def interval(self, table, **words):
+        """The difference of a row with its interval; it stands if Holm's p is below ``ALPHA``."""
+        middle, low, high, p = (
+            self.one(table, column, **words) for column in ("difference", "low", "high", "p_holm")
+        )
+        return Value(middle, low=low, high=high, stands=bool(p < ALPHA))
+
+
+def mean(cells: pd.Series) -> float:
+    """The mean of all values."""
+    return float(np.mean(cells.to_numpy(float)))
+
+
+def means(cells: pd.Series, by: str) -> pd.Series:
+    """The mean for each word of some of the columns that name the values."""
+    return cells.groupby(level=by.split(), sort=False).mean()
+
+
+def distinct(cells: pd.Series) -> int:
+    """How many different values there are."""
+    return cells.nunique()
+
+
+def _value(found, form):
+    """What an expression gives, in a form of digits and unit; by default three, of integers none.
+
+    InputError if it is no finite number.
+    """
+    if not isinstance(found, Value):
+        if not isinstance(found, Real):
+            raise InputError(f"it gives no number but a {type(found).__name__}")
+        if not np.isfinite(found):
+            raise InputError(f"it gives {found}: quote a finite number")
+        found = Value(float(found), digits=0 if isinstance(found, Integral) else 3)
+    if form:
+        digits, _, unit = form.partition(" ")
+        found = replace(found, digits=int(digits), unit=unit)
+    return found
+
+
+def refresh(text: str, quotes: Quotes) -> str:
+    """Markdown with its numbers brought up to date.
+
+    They are quotes between ``<!--{key}-->`` and ``<!---->``, and those of each system's row. These
+    are means over seeds on Banking77, every mistake corrected: novel and original accuracy, their
+    harmonic mean and area, each with half of its 95 % t-interval; share of corrections that hold at
+    the end, milliseconds of a correction and the prediction after it, MB.
+    """
+    cell = quotes.frame("beyond").query("dataset == 'banking77' and policy == 'oracle'")
+    systems = measure(cell).groupby("system")
+    costs = quotes.frame("costs").query("dataset == 'banking77'").set_index("system")
+    microseconds = costs["correct_median"] + costs["predict_median"]
+
+    def row(match):
+        own = systems.get_group(match[2])
+        bounds = t_intervals(own[["novel", "original", "hm", "ausuc"]].T)
+        numbers = [
+            f"{Value(middle).text} ± {Value(high - middle).text}"
+            for middle, high in zip(bounds["mean"], bounds["high"])
+        ]
+        numbers.append(Value(own["holds"].mean()).text)
+        numbers.append(Value(microseconds[match[2]] / 1e3, 2).text)
+        numbers.append(Value(own["storage_bytes"].mean() / 1e6, 1).text)
+        return "|".join([match[1], *numbers, ""])
+
+    text = re.sub(r"(<!--{(.+?)}-->).*?(<!---->)", lambda m: m[1] + quotes.text(m[2]) + m[3], text)
+    return re.sub(r"(?m)^(\|`(\w+)`\|[^|]*)(\|[^|]*){7}\|$", row, text)
+
+
+if __name__ == "__main__":
+    document = Path(sys.argv[1])
+    write_text(document, refresh(document.read_text(encoding="utf-8"), Quotes()))
