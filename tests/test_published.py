@@ -136,6 +136,13 @@ def test_a_new_system_leaves_the_table_of_hyperparameters_as_it_is(out, monkeypa
     assert "table_hyperparameters" in assert_published(out)
 
 
+def test_a_rerun_of_an_experiment_leaves_the_published_bytes(out):
+    name = "data/results/vote_ablation.parquet"
+    (out / name).unlink()
+    execute("05_vote_ablation", out, "05-0[12]|05-setup|05-grid|05-run")
+    assert (out / name).read_bytes() == (ROOT / name).read_bytes()
+
+
 def test_no_key_is_written_by_two_notebooks():
     keys = [key for path in values.FOLDER.glob("*.json") for key in json.loads(path.read_text())]
     assert len(keys) == len(set(keys)) > 150
