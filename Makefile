@@ -43,7 +43,7 @@ GIVEN = $(foreach name,$(OUTCOME) $(OTHER),$(if $(filter-out $(d.$(name)),$($(na
 # Published files change by make alone; a notebook that runs without this variable writes to build/lab.
 RUN = $(strip OCRR_BY_MAKE=1 $(PY) -m notebooks.run JOBS=$(JOBS) $(GIVEN) OUT=$(call quote,$(O)))
 LIBRARY := $(wildcard ocrrlib/*.py ocrrlib/*/*.py ocrr/*.py ocrr/*/*.py memory/corrigible/*.py memory/corrigible/*/*.py \
-	studies/*.py) \
+	studies/*.py) notebooks/output.py \
 	$(addprefix paper/,style.py figures.py tables.py values.py claims.py beyond.py streams.py products.py)
 NOTEBOOKS := $(filter-out %.nbconvert,$(basename $(notdir $(wildcard notebooks/[0-9]*.ipynb))))
 FIRST := 02_full_sweep  # others wait for it

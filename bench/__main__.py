@@ -20,13 +20,14 @@ from corrigible import CorrectionMemory
 from ocrrlib.datasets import load_texts
 from ocrrlib.embeddings import encode, load
 from ocrrlib.encoders import DEFAULT_ENCODER, load_encoder
-from ocrrlib.experiments import OURS, grid
+from ocrrlib.experiments import OURS
 from ocrrlib.files import ROOT, InputError, write_text
 from ocrrlib.policies import POLICIES
-from ocrrlib.runs import sweep
+from ocrrlib.runs import datasets_of, sweep
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import make
+from studies.grids import published_runs
 from trials.load import served
 from trials.servers import serving
 from trials.writers import waits
@@ -314,8 +315,8 @@ def import_cpu(module):
 
 def main():
     sentences = load_texts("banking77")  # missing ones are told of at once
-    datasets = {name: load(name) for name in ("banking77", "clinc150")}
-    runs = grid("full_sweep")
+    runs = published_runs("full_sweep")
+    datasets = datasets_of(runs)
     figures = {}
     with peak_memory(figures):
         figures["full_sweep_s"], _ = timed(sweep, runs, datasets, jobs=JOBS, cache=None)

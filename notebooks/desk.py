@@ -24,7 +24,7 @@ from ocrrlib.chain import Fault
 from ocrrlib.datasets import Texts, load_texts
 from ocrrlib.embeddings import Embedded, encode, load, widen
 from ocrrlib.encoders import DEFAULT_ENCODER, load_encoder
-from ocrrlib.experiments import EXPERIMENTS
+from ocrrlib.experiments import COMPARED
 from ocrrlib.files import InputError
 from ocrrlib.labels import label_of
 from ocrrlib.scenario import make_scenario
@@ -32,7 +32,6 @@ from ocrrlib.search import top_k
 from ocrrlib.systems import make
 from paper import style
 
-CHOICES = EXPERIMENTS["beyond"].systems
 NONE = "–"  # no further system
 NEW = "new classes"
 KNOWN = "known classes"
@@ -419,9 +418,9 @@ class DeskView(widgets.VBox):
         self.buttons = {}
         wide = dict(layout={"width": "32em", "max_width": "98%"})
         first, *others = [*desk.systems, NONE, NONE][: len(LINES)]
-        self.systems = [widgets.Dropdown(description="Systems", options=CHOICES, value=first)]
+        self.systems = [widgets.Dropdown(description="Systems", options=COMPARED, value=first)]
         self.systems += [
-            widgets.Dropdown(description="and", options=(NONE, *CHOICES), value=name)
+            widgets.Dropdown(description="and", options=(NONE, *COMPARED), value=name)
             for name in others
         ]
         self.query = widgets.Text(

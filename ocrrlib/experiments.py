@@ -1,22 +1,20 @@
-"""The paper's experiments and the wider comparison, as grids of runs."""
+"""Grids of runs, and the systems of the wider comparison."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import product
+from typing import Any
 
-from ocrrlib.encoders import DEFAULT_ENCODER, LEXICAL_ENCODER, SECOND_ENCODER
-from ocrrlib.files import InputError, pick
+from ocrrlib.encoders import DEFAULT_ENCODER
+from ocrrlib.files import InputError
 from ocrrlib.metrics import RUN
-from ocrrlib.policies import JOINT, POLICIES
 from ocrrlib.scenario import PAPER_CAP
 from ocrrlib.systems import SYSTEMS
 
-ONE = ("banking77",)
-BOTH = ("banking77", "clinc150")
-THREE = (*BOTH, "hwu64")
-ALL_POLICIES = tuple(POLICIES)
+THREE = ("banking77", "clinc150", "hwu64")
 SEEDS = (0, 1, 2)
 MOST_SEEDS = 100_000  # of one range: each is laid out
 
@@ -36,40 +34,12 @@ class Run:
     draw: str = "fresh"
     cap: int | None = PAPER_CAP
     thin: int = 1
+    held_out: int = 10
 
     @property
     def names(self) -> dict:
         """The columns that name the run in results."""
         return {name: getattr(self, name) for name in RUN}
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """A grid: everything against everything, with one way of drawing scenarios."""
-
-    datasets: tuple[str, ...]
-    policies: tuple[str, ...]
-    systems: tuple[str, ...]
-    draw: str
-    slower: int = 1  # how many times fewer training rows a quick look takes
-    seeds: tuple[int, ...] = SEEDS
-    cap: int | None = PAPER_CAP
-    rows: bool = False  # whether it is kept which test rows were right
-    encoder: str = DEFAULT_ENCODER
-
-
-def wider(policies: tuple[str, ...], systems: tuple[str, ...], encoder=DEFAULT_ENCODER):
-    """An experiment of our own: three datasets, 20 seeds, whole test sets."""
-    return Experiment(
-        THREE,
-        policies,
-        systems,
-        "fresh",
-        seeds=tuple(range(20)),
-        cap=None,
-        rows=True,
-        encoder=encoder,
-    )
 
 
 def joining(comparison: str, first: Sequence[str] = ()) -> tuple[str, ...]:
@@ -83,13 +53,12 @@ def joining(comparison: str, first: Sequence[str] = ()) -> tuple[str, ...]:
 
 OURS = "ledger_lda"  # the proposed system
 BEFORE = "ledger_plda"  # the one that it replaces
-FULL_SWEEP = joining("full_sweep")
 COMPARED = joining(
     "beyond",
     (
-        *FULL_SWEEP,
-        *"online_linear_tuned pa ncm ncm_cosine slda slda_frozen slda_shrunk klda rls".split(),
-        *"klda_held klda_oas klda_5 ranpac blind er er_ace der_pp mir gdumb".split(),
+        *"static_knn static_linear online_linear ewc a_gem lwf knn_lm river_logreg".split(),
+        *"substrate online_linear_tuned pa ncm ncm_cosine slda slda_frozen slda_shrunk".split(),
+        *"klda rls klda_held klda_oas klda_5 ranpac blind er er_ace der_pp mir gdumb".split(),
     ),
 )
 # Those that keep the known classes and learn the new ones, one of each kind, and the floor.
@@ -97,30 +66,13 @@ NARROWER = joining(
     "beyond_tfidf",
     "static_linear online_linear_tuned knn_lm substrate ncm slda slda_shrunk rls".split(),
 )
-BOUNDED = tuple(name for name in joining("storage_pareto") if name.startswith("bounded_"))
-
-LORAS = joining("lora", ("lora", "lora_no_dropout", "lora_epochs_5", "lora_epochs_10"))
-VARIANTS = joining(
-    "vote_ablation", ("substrate", "substrate_count_only", "substrate_no_recency", "substrate_k1")
-)
-STORAGE = joining("storage_pareto", ("substrate",))
-
-EXPERIMENTS = {
-    "full_sweep": Experiment(BOTH, ALL_POLICIES, FULL_SWEEP, "fresh"),
-    "storage_pareto": Experiment(ONE, ("oracle",), STORAGE, "continued"),
-    "lora": Experiment(ONE, ("oracle",), LORAS, "continued", slower=5),
-    "vote_ablation": Experiment(ONE, ("oracle",), VARIANTS, "continued"),
-    "beyond": wider(ALL_POLICIES, COMPARED),
-    "beyond_mpnet": wider(
-        ALL_POLICIES, joining("beyond_mpnet", first=NARROWER), encoder=SECOND_ENCODER
-    ),
-    "beyond_tfidf": wider(ALL_POLICIES, NARROWER, encoder=LEXICAL_ENCODER),
-    "joint": wider((JOINT.name,), joining("joint", first=NARROWER)),
-}
+STRONGER = joining("beyond_mpnet", NARROWER)  # run with the second encoder
 
 # ``quick`` shows in seconds that everything works; its numbers mean nothing.
 PROFILES: dict[str, dict] = {"paper": dict(cap=PAPER_CAP, thin=1), "quick": dict(cap=60, thin=24)}
-WHOLE = PROFILES | {"paper": dict(cap=None, thin=1)}  # for what is not the paper's: all test rows
+ALL_ROWS = PROFILES | {
+    "paper": dict(cap=None, thin=1)
+}  # for what is not the paper's: all test rows
 
 
 def parse_seeds(seeds: str | Iterable[int]) -> tuple[int, ...]:
@@ -157,24 +109,20 @@ def _span(part):
 
 
 def grid(
-    experiment: str,
-    encoder: str | None = None,
-    seeds: str | Iterable[int] | None = None,
-    profile: str = "paper",
+    datasets: Iterable[str],
+    policies: Iterable[str],
+    systems: Iterable[str],
+    seeds: str | Iterable[int],
+    encoder: str = DEFAULT_ENCODER,
+    **setting: Any,
 ) -> list[Run]:
-    """All runs of an experiment, in the order of its result file.
+    """Everything against everything: systems within seeds, policies and datasets.
 
-    By default with its own encoder and seeds. Raises ``InputError`` if a name is unknown or a seed
-    out of range.
+    ``setting``: ``draw``, ``cap``, ``thin`` and ``held_out`` of all runs. Raises ``InputError`` if
+    a seed is out of range.
     """
-    plan = pick("experiment", experiment, EXPERIMENTS)
-    size = pick("profile", profile, PROFILES)
-    cap = size["cap"] if profile == "quick" else plan.cap
-    thin = size["thin"] * plan.slower if profile == "quick" else size["thin"]
+    numbers = parse_seeds(seeds)
     return [
-        Run(dataset, encoder or plan.encoder, policy, seed, system, plan.draw, cap, thin)
-        for dataset in plan.datasets
-        for policy in plan.policies
-        for seed in parse_seeds(plan.seeds if seeds is None else seeds)
-        for system in plan.systems
+        Run(dataset, encoder, policy, seed, system, **setting)
+        for dataset, policy, seed, system in product(datasets, policies, numbers, systems)
     ]

@@ -61,43 +61,6 @@ def cache_folder() -> Path:
     return Path(os.environ.get("OCRR_CACHE_DIR") or default)
 
 
-# Notebooks
-
-
-def by_make() -> bool:
-    """Whether ``make`` executes this notebook: published files change by ``make`` alone."""
-    return "OCRR_BY_MAKE" in os.environ
-
-
-def output_folder(out: str | os.PathLike = "") -> Path:
-    """Folder that a notebook writes to, which is printed; ``out`` is its parameter ``OUT``.
-
-    A relative ``out`` is a folder of the checkout. A notebook run by hand writes there only below
-    ``build``, by default to ``build/lab``; if the checkout cannot be written, to the cache.
-    """
-    folder = (ROOT / out).resolve()
-    if by_make():
-        published = "data/results, figures and paper" if folder == ROOT else folder
-        print(f"Run by make: this notebook writes to {published}.")
-        return folder
-    if folder.is_relative_to(ROOT) and not folder.is_relative_to(ROOT / "build"):
-        folder = ROOT / "build/lab"
-    if not writable(folder):
-        folder = cache_folder().absolute() / "lab"
-    print(
-        f"Run by hand: this notebook writes to {folder}, and reads results from there if they "
-        "exist, else the published ones. Published files change by `make` alone."
-    )
-    return folder
-
-
-def made_or_published(path: str, out: Path) -> Path:
-    """A file below the folder ``out``; by hand, if it was not made there, the published one."""
-    if by_make() or (out / path).exists():
-        return out / path
-    return ROOT / path
-
-
 @contextmanager
 def atomic(path: str | os.PathLike) -> Iterator[Path]:
     """Yield a temporary path; sync it to disk and move it into place on success only.

@@ -1,4 +1,4 @@
-"""The experiments, run as grids and published as files.
+"""Grids of runs, and their results as files.
 
 Published results stand while runs that are repeated come out the same (see ``studies.check``),
 whatever the text of the code.
@@ -9,8 +9,8 @@ from __future__ import annotations
 import copy
 import json
 import platform
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, replace
 from datetime import date
 from functools import lru_cache
 from itertools import islice
@@ -22,14 +22,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ocrrlib.embeddings import Embedded, load, load_sentences
-from ocrrlib.experiments import EXPERIMENTS, Run, grid
-from ocrrlib.files import ROOT, InputError, atomic, by_make, made_or_published, pick
-from ocrrlib.metrics import RUN, Checkpoint
+from ocrrlib.experiments import Run
+from ocrrlib.files import ROOT, InputError, atomic, pick
+from ocrrlib.metrics import Checkpoint
 from ocrrlib.policies import JOINT, POLICIES
 from ocrrlib.scenario import Scenario, joint, make_scenario
 from ocrrlib.stream import PROTOCOL, run_stream
 from ocrrlib.systems import SYSTEMS, make
-from ocrrlib.tasks import CACHE, Task, libraries, run_tasks
+from ocrrlib.tasks import Task, libraries, run_tasks
 
 KNOWN_POLICIES = POLICIES | {JOINT.name: JOINT}
 
@@ -37,7 +37,7 @@ KNOWN_POLICIES = POLICIES | {JOINT.name: JOINT}
 @lru_cache(maxsize=1)  # runs of one scenario come in a row
 def _scenario(data: Embedded, run: Run) -> Scenario:
     """What a run of any system streams."""
-    scenario = make_scenario(data, run.seed, draw=run.draw, cap=run.cap, thin=run.thin)
+    scenario = make_scenario(data, run.seed, run.draw, run.cap, run.held_out, run.thin)
     return joint(scenario) if run.policy == JOINT.name else scenario
 
 
@@ -106,7 +106,7 @@ def task_of(runs: list[Run], data: Embedded, first: int | None = None) -> Task:
     }
     # Runs on sentences take long: no two systems wait for one another.
     shares = run.system if row.reads == "sentences" else row.shares
-    group = shares, run.dataset, run.seed, run.draw, run.cap, run.thin
+    group = shares, run.dataset, run.seed, run.draw, run.cap, run.thin, run.held_out
     return Task(key, (data, runs, first), group, cost=len(data.y_train) * len(runs))
 
 
@@ -192,18 +192,9 @@ def _table(path):
         raise InputError(f"{path} is damaged ({type(error).__name__}): {way_out}") from error
 
 
-def made(name: str, out: Path) -> pd.DataFrame:
-    """Read results made below ``out``; by hand, if there are none, as published."""
-    return read_results(made_or_published(f"data/results/{name}.parquet", out))
-
-
-def published(name: str, out: Path | str = ROOT) -> pd.DataFrame:
-    """Read results as published; ``make`` copies them to ``out``, so that all stand together."""
-    frame = read_results(path_of(name))
-    if by_make() and Path(out) != ROOT:
-        with atomic(path_of(name, out)) as temporary:
-            temporary.write_bytes(path_of(name).read_bytes())
-    return frame
+def published(name: str) -> pd.DataFrame:
+    """Read results as published."""
+    return read_results(path_of(name))
 
 
 @lru_cache(maxsize=3)
@@ -217,69 +208,23 @@ def dataset_of(dataset: str, encoder: str, reads: str) -> Embedded:
     return load(dataset, encoder)
 
 
-def run_experiment(
-    name: str,
-    encoder: str | None = None,
-    seeds: str | Iterable[int] | None = None,
-    profile: str = "paper",
-    jobs: int = 1,
-    dask: str | None = None,
-    out: Path | str = ROOT,
-    cache: Path | None = CACHE,
-    again: bool = True,
-) -> pd.DataFrame:
-    """Run an experiment, write its results below the folder ``out``, and return its checkpoints.
+def datasets_of(runs: Iterable[Run]) -> dict[str, Embedded]:
+    """The datasets of a grid, by name.
 
-    Writes ``data/results/<name>.parquet`` and, for some, ``<name>_rows.parquet``. Unless ``again``,
-    published rows are taken for systems that the registry declares as when they ran. For the other
-    parameters see ``ocrrlib.experiments.grid`` and ``run_tasks``.
+    Raises ``InputError`` if a system is unknown, or if some read embeddings and others sentences.
     """
-    runs = grid(name, encoder, seeds, profile)
-    (reads,) = {SYSTEMS[run.system].reads for run in runs}
-    datasets = {run.dataset: dataset_of(run.dataset, run.encoder, reads) for run in runs}
-    about = {
-        "data": {dataset: data.fingerprint for dataset, data in datasets.items()},
-        "systems": {system: declared(system) for system in EXPERIMENTS[name].systems},
-    }
-    standing = set() if again or profile != "paper" else _standing(name, runs, about)
-    new = [run for run in runs if run not in standing]
-    fresh = [run_grid(new, datasets, jobs=jobs, dask=dask, cache=cache)] if new else []
-    if standing:
-        fresh.append((published(name), published(f"{name}_rows")))
-    frame, rows = (_in_order(runs, parts) for parts in zip(*fresh))
-    if reads == "sentences":  # float32 of another machine may round otherwise
-        about |= made_where()
-    write_results(frame, path_of(name, out), about)
-    if EXPERIMENTS[name].rows:
-        write_results(rows, path_of(f"{name}_rows", out), about)
-    return frame
+    reads = {pick("system", run.system, SYSTEMS).reads for run in runs}
+    if len(reads) > 1:
+        raise InputError("systems that read sentences and such that do not need a grid each")
+    return {run.dataset: dataset_of(run.dataset, run.encoder, *reads) for run in runs}
 
 
-def _standing(name: str, runs: list[Run], about: dict) -> set[Run]:
-    """Runs whose published rows stand: of the same data, and of systems declared as they are now.
-
-    There are none if checkpoints have measures now that were not published.
-    """
-    then = read_about(path_of(name))
-    there = published(name)
-    measures = {field.name for field in fields(Checkpoint) if field.compare}
-    if then["protocol"] != PROTOCOL or then["data"] != about["data"] or measures - {*there}:
-        return set()
-    places = set(there[RUN].itertuples(index=False, name=None))
+def about(runs: Iterable[Run], datasets: Mapping[str, Embedded]) -> dict:
+    """What the results of a grid are known by: its data, and what the registry declares."""
     return {
-        run
-        for run in runs
-        if then["systems"].get(run.system) == about["systems"][run.system]
-        and tuple(run.names.values()) in places
+        "data": {name: data.fingerprint for name, data in datasets.items()},
+        "systems": {run.system: declared(run.system) for run in runs},
     }
-
-
-def _in_order(runs: list[Run], parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Rows of these runs, in their order, each run from the first part that has it."""
-    found: dict[tuple, pd.DataFrame] = {}
-    for part in reversed(parts):
-        found |= dict(list(part.groupby(RUN, sort=False)))
-    return pd.concat([found[tuple(run.names.values())] for run in runs], ignore_index=True)
 
 
 def made_where() -> dict:

@@ -1,4 +1,4 @@
-"""Do published rows still come out?  Repeat runs of the experiments and compare them exactly.
+"""Do published rows still come out?  Repeat published runs and compare them exactly.
 
 python -m studies.check [SECONDS=60] [SAMPLE=300 SEED=1] [SYSTEMS=slda,ncm] [ALL=1] [JOBS=2]
 
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from ocrrlib.experiments import EXPERIMENTS, Run, grid
+from ocrrlib.experiments import Run
 from ocrrlib.files import ROOT, InputError, pick
 from ocrrlib.metrics import RUN
 from ocrrlib.runs import (
@@ -35,6 +35,7 @@ from ocrrlib.tasks import run_tasks
 from studies.abstention import ABSTENTION
 from studies.boldness import BOLDNESS
 from studies.elsewhere import ELSEWHERE
+from studies.grids import GRIDS, published_runs
 from studies.ledger_search import LEDGER_SEARCH
 from studies.mixed import MIXED
 from studies.names import LABEL_NAMES
@@ -66,13 +67,11 @@ class Published(NamedTuple):
 
 
 def repeatable_runs(systems: Iterable[str] | None = None) -> list[Published]:
-    """All runs in the results files of the experiments, or those of some systems."""
+    """All runs in the results files of grids, or those of some systems."""
     found = []
-    for name in EXPERIMENTS:
-        there = set(published(name)[RUN].itertuples(index=False, name=None))
-        for run in grid(name):
-            wanted = systems is None or run.system in systems
-            if wanted and tuple(run.names.values()) in there:
+    for name in GRIDS:
+        for run in published_runs(name):
+            if systems is None or run.system in systems:
                 found.append(Published(name, run))
     return found
 
@@ -132,7 +131,7 @@ def choose(settings: dict[str, str]) -> list[Published]:
 def undeclared() -> list[str]:
     """Results whose systems are not those of the registry, or of another protocol: a line each."""
     lines = []
-    for name in EXPERIMENTS:
+    for name in GRIDS:
         about = read_about(ROOT / f"data/results/{name}.parquet")
         if about["protocol"] != PROTOCOL:
             lines.append(f"{name}: rows of protocol {about['protocol']}, not {PROTOCOL}")

@@ -11,12 +11,13 @@ from tqdm import tqdm
 
 from ocrrlib.embeddings import load, load_sentences
 from ocrrlib.encoders import DEFAULT_ENCODER
-from ocrrlib.experiments import EXPERIMENTS, PROFILES
+from ocrrlib.experiments import COMPARED, PROFILES
 from ocrrlib.files import InputError
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import Scenario, make_scenario
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import SYSTEMS, make
+from ocrrlib.systems.registry import PAPER
 from studies.results import Study
 from studies.scale import Cell, check_memory, timed
 from studies.statistics import REFERENCE
@@ -25,11 +26,11 @@ from studies.statistics import REFERENCE
 MEASURED = tuple(
     dict.fromkeys(
         (
-            *EXPERIMENTS["full_sweep"].systems,
+            *(name for name in COMPARED if name in PAPER),
             "bounded_reservoir_1000",
             "bounded_fifo_1000",
             "substrate_hnsw",
-            *EXPERIMENTS["beyond"].systems,
+            *COMPARED,
             "lora",
         )
     )

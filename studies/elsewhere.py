@@ -17,7 +17,7 @@ import pandas as pd
 from ocrr.data.read import read_data
 from ocrrlib.embeddings import FOLDER, Embedded, halve, keep, path_of, read
 from ocrrlib.encoders import DEFAULT_ENCODER, revision
-from ocrrlib.experiments import EXPERIMENTS
+from ocrrlib.experiments import STRONGER
 from ocrrlib.files import sha256
 from ocrrlib.metrics import AXES
 from ocrrlib.policies import POLICIES
@@ -107,8 +107,7 @@ def run_elsewhere(seeds: Iterable[int] = range(20), **how) -> pd.DataFrame:
 
     ``how``: options of ``run_tasks``.
     """
-    systems = EXPERIMENTS["beyond_mpnet"].systems
-    runs = product(COLUMNS, seeds, systems)
+    runs = product(COLUMNS, seeds, STRONGER)
     return ELSEWHERE.run([dict(zip(ELSEWHERE.settings, run)) for run in runs], **how)
 
 

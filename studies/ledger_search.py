@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from ocrrlib.embeddings import load
-from ocrrlib.experiments import SEEDS, WHOLE, parse_seeds
+from ocrrlib.experiments import ALL_ROWS, SEEDS, parse_seeds
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import make_scenario
 from ocrrlib.search import top_k
@@ -31,7 +31,7 @@ def ledger_of(
     if name in CLUSTERS:
         cell = replace(CLUSTERS[name], seed=seed, n=10_000 if profile == "paper" else 500)
         return cell.rows(0, cell.n), cell.labels(0, cell.n), *cell.query_rows()
-    s = make_scenario(load(name, encoder), seed, **WHOLE[profile])
+    s = make_scenario(load(name, encoder), seed, **ALL_ROWS[profile])
     system = make("substrate")
     for _ in run_stream(system, s, POLICIES["oracle"]):
         pass

@@ -1,11 +1,11 @@
-"""Harder streams: which settings make a study, and all studies as one tidy frame.
+"""Harder streams: how a setting is run, and studies of settings as one tidy frame.
 
 Corrections are wrong, late, or asked for. Queries drift from the centre of their class, belong to
 few new classes or to many, or to none at all. Other studies vary the initial rows, the encoder and
 the modality.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 
 from ocrrlib.embeddings import Embedded, halve, load, widen
-from ocrrlib.encoders import DEFAULT_ENCODER, LEXICAL_ENCODER
-from ocrrlib.experiments import OURS, WHOLE, parse_seeds
-from ocrrlib.policies import CONFUSIONS, UNCERTAINTIES, Policy
+from ocrrlib.encoders import DEFAULT_ENCODER
+from ocrrlib.experiments import ALL_ROWS
+from ocrrlib.policies import Policy
 from ocrrlib.runs import declared
 from ocrrlib.scenario import Scenario, make_scenario, shuffled
 from ocrrlib.search import top_k
@@ -26,14 +26,6 @@ from studies.results import Study
 
 # Columns that the published file does not have.
 ADDED = ["mistakes", "ausuc", "best_hm", "ausuc_declared", "holds_at_once", "holds"]
-SEEDS_OF = {"paper": (0, 1, 2, 3, 4), "quick": (0,)}  # by profile
-STREAMED = ("substrate", "bounded_reservoir_1000", "knn_lm", "online_linear", "slda", OURS)
-# What a memory with a budget keeps depends on the order; on digits the question is whether a head's
-# step carries over.
-OTHERS = {
-    "order": ("bounded_fifo_1000", "bounded_reservoir_1000"),
-    "digits": (*STREAMED, "online_linear_tuned"),
-}
 # The policy that corrects every mistake at once.
 ORACLE = {
     "asking": "random",
@@ -45,7 +37,6 @@ ORACLE = {
 VARIED = [*ORACLE, "drift", "order", "new", "known"]
 # Columns of a row that are fields of a setting.
 NAMED = ["dataset", "encoder", "system", "seed", *VARIED]
-DRIFTS = ("abrupt", "gradual", "recurring")
 RECALL = 0.95  # share of the queries in scope that must pass the threshold
 
 
@@ -83,34 +74,9 @@ class Setting:
         return Policy("asked", self.p, self.wrong, confusion, self.delay, ask, exact=True)
 
 
-def _product(**options):
-    """All combinations, as dicts."""
+def combine(**options: Iterable) -> list[dict]:
+    """All combinations of options, as dicts."""
     return [dict(zip(options, values)) for values in product(*options.values())]
-
-
-# Settings of each study, as changes of the usual one.
-CHANGES = {
-    "wrong": [{}, *_product(wrong=(0.1, 0.2, 0.4), confusion=CONFUSIONS)],
-    "late": _product(delay=(0, 10, 50, 200)),
-    "asked": _product(p=(0.05, 0.1, 0.2, 0.4), asking=("random", *UNCERTAINTIES)),
-    "drift": _product(drift=("none", *DRIFTS)),
-    "new": _product(new=(1, 5, 10, 20, 40), known=(37,)),  # 40 of 77 leave 37
-    "known": _product(known=(5, 10, 20, 37, 0)),
-    "scope": [dict(dataset="clinc150", out_of_scope=True)],
-    "order": _product(order=("file", "shuffled")),
-    "encoder": [{}, dict(encoder=LEXICAL_ENCODER)],
-    "digits": [dict(dataset="digits", encoder="pixels", new=5)],
-}
-
-
-def plan(
-    study: str, encoder: str = DEFAULT_ENCODER, seeds=None, profile: str = "paper"
-) -> list[Setting]:
-    """Settings of a study; without ``seeds``, for those of the profile."""
-    usual = WHOLE[profile] | {"encoder": encoder}
-    seeds = parse_seeds(SEEDS_OF[profile] if seeds is None else seeds)
-    grid = product(CHANGES[study], seeds, OTHERS.get(study, STREAMED))
-    return [Setting(system, seed, **usual | change) for change, seed, system in grid]
 
 
 def load_pixels() -> Embedded:
@@ -284,7 +250,7 @@ def _detections(system, scenario, outside):
 
 def _setting(row, profile="paper"):
     fields = {name: row[name] for name in NAMED}
-    return Setting(**fields, out_of_scope=row["study"] == "scope", **WHOLE[profile])
+    return Setting(**fields, out_of_scope=row["study"] == "scope", **ALL_ROWS[profile])
 
 
 def _run(row, profile="paper"):
@@ -308,15 +274,17 @@ STREAMS = Study(
 
 
 def run_studies(
-    names: Iterable[str] = tuple(CHANGES),
+    changes: Mapping[str, Iterable[dict]],
+    systems: Mapping[str, Iterable[str]],
+    seeds: Iterable[int],
     encoder: str = DEFAULT_ENCODER,
-    seeds=None,
     profile: str = "paper",
     **how,
 ) -> pd.DataFrame:
     """Run studies and return their checkpoints, one row each; the same whatever the workers.
 
-    ``how``: ``jobs``, ``cache``, ``progress`` and ``dask`` of ``run_tasks``.
+    ``changes``: what each setting of a study changes of the usual ``Setting``, by study;
+    ``systems``: those of each study; ``how``: the options of ``run_tasks``.
 
     Returns
     -------
@@ -326,8 +294,9 @@ def run_studies(
         95 % recall, by score and by rows.
     """
     rows = []
-    for study in names:
-        for setting in plan(study, encoder, seeds, profile):
+    for study in changes:
+        for change, seed, system in product(changes[study], seeds, systems[study]):
+            setting = Setting(system, seed, **{"encoder": encoder} | change)
             rows.append({"study": study} | {name: getattr(setting, name) for name in NAMED})
     frame = STREAMS.run(rows, profile, **how)
     key = list(STREAMS.key)

@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from notebooks.desk import CHOICES, DAMAGES, KNOWN, NEW, Desk, DeskView
+from notebooks.desk import DAMAGES, KNOWN, NEW, Desk, DeskView
+from ocrrlib.experiments import COMPARED
 from ocrrlib.files import ROOT, InputError
 from ocrrlib.policies import POLICIES
 from ocrrlib.stream import run_stream
@@ -82,7 +83,7 @@ def test_another_system_gets_query_and_corrections_and_a_restart_forgets_them(de
 
 
 @pytest.mark.parametrize(
-    "system", {SYSTEMS[name].cls: name for name in CHOICES if name != "klda"}.values()
+    "system", {SYSTEMS[name].cls: name for name in COMPARED if name != "klda"}.values()
 )
 def test_every_system_can_sit_at_the_desk(tiny, system):
     desk = Desk(tiny, (system,)).ask(0)

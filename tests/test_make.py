@@ -18,6 +18,8 @@ from paper.makefile import Makefile
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 FOLDED = ("parameters", "hide-input", "hide-cell")  # tags that name nothing
+TURN = "## Your turn"
+PAPER = "## For the paper"
 QUICK = ("PROFILE=quick", "SEEDS=0", "BEYOND_SEEDS=0,1", "JOBS=2")
 
 
@@ -41,13 +43,17 @@ def test_a_notebook_is_prose_first_with_short_cells_without_outputs_and_usual_pa
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_ends_with_what_came_out_and_folds_what_writes_tables(path):
+def test_a_notebook_ends_with_what_came_out_and_a_turn_and_folds_what_writes_tables(path):
     cells = nbformat.read(path, as_version=4).cells
-    heads = [cell.source.partition("\n")[0] for cell in cells if cell.cell_type == "markdown"]
-    assert heads[-1] == "## What came out" or heads[-2:] == ["## What came out", "## For the paper"]
-    paper = [cell.source.startswith("## For the paper") for cell in cells]
-    end = paper.index(True) if any(paper) else len(cells)
-    assert cells[end - 1].source.startswith('Markdown(f"""')
+    heads = {
+        cell.source.partition("\n")[0]: place
+        for place, cell in enumerate(cells)
+        if cell.cell_type == "markdown"
+    }
+    after = [head for head in heads if heads[head] > heads["## What came out"]]
+    assert after in [[*turn, *paper] for turn in ([], [TURN]) for paper in ([], [PAPER])]
+    assert cells[heads[after[0]] - 1 if after else -1].source.startswith('Markdown(f"""')
+    end = heads.get(PAPER, len(cells))
     folded = [cell for cell in cells[:end] if "hide-cell" in cell.metadata.get("tags", [])]
     assert all(cell.source.endswith('.write(out / "paper/tables");') for cell in folded)
 

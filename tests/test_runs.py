@@ -11,19 +11,22 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from multiprocessing import get_context
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from ocrrlib import files, runs, tasks
-from ocrrlib.experiments import PROFILES, Run, grid, parse_seeds
+from notebooks import output
+from ocrrlib import runs, tasks
+from ocrrlib.experiments import Run, grid, parse_seeds
 from ocrrlib.files import ROOT, InputError, atomic, write_text
 from ocrrlib.metrics import RUN, final, summary
 from ocrrlib.runs import read_about, read_results, run_grid, same_fit, sweep
 from ocrrlib.scenario import make_scenario
 from ocrrlib.tasks import Task, run_tasks
+from studies import grids
 from studies.costs import GROWTH
 
 # Every family, everything random, two scenarios and two policies.
@@ -361,30 +364,35 @@ def test_a_row_alone_puts_a_system_into_the_comparison_the_costs_and_the_figures
     program = """if True:
         from ocrrlib.systems import SYSTEMS
         SYSTEMS["nearest_mean"] = SYSTEMS["ncm_cosine"]
-        from ocrrlib.experiments import EXPERIMENTS
+        from ocrrlib.experiments import COMPARED, STRONGER
         from paper.style import family_colour
         from studies.costs import MEASURED
-        joined = [name for name, plan in EXPERIMENTS.items() if "nearest_mean" in plan.systems]
-        same = family_colour("nearest_mean") == family_colour("ncm")
-        print(*joined, "nearest_mean" in MEASURED, same)
+        joined = ["nearest_mean" in names for names in (COMPARED, STRONGER, MEASURED)]
+        print(*joined, family_colour("nearest_mean") == family_colour("ncm"))
     """
     command = [sys.executable, "-c", program]
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout
-    assert said.split() == ["beyond", "True", "True"]
+    assert said.split() == ["True", "False", "True", "True"]
 
 
-@pytest.mark.parametrize(
-    "name, size, draw",
-    [("full_sweep", 162, "fresh"), ("storage_pareto", 36, "continued"), ("beyond", 6300, "fresh")],
-)
-def test_grids_have_the_papers_sizes_without_repeats(name, size, draw):
-    found = grid(name)
-    quick = grid(name, profile="quick")
-    assert len(found) == len(set(found)) == len(quick) == size and {run.draw for run in found} == {
-        draw
-    }
-    assert {run.cap for run in found} == {None if name == "beyond" else 400}
-    assert all(run.cap == PROFILES["quick"]["cap"] and run.thin > 1 for run in quick)
+def test_a_grid_is_everything_against_everything_in_the_order_of_result_files():
+    found = grid(["a", "b"], ["oracle"], ["ncm", "slda"], "0-1", cap=None, held_out=20)
+    places = [(run.dataset, run.seed, run.system) for run in found]
+    assert places == list(product("ab", (0, 1), ("ncm", "slda")))
+    assert {(run.cap, run.held_out) for run in found} == {(None, 20)}
+
+
+def test_a_grid_that_holds_out_more_classes_has_more_novel_test_rows(datasets):
+    few, more = (
+        run_grid([replace(RUNS[0], cap=None, held_out=n)], datasets, cache=None, progress=False)[1]
+        for n in (5, 10)
+    )
+    assert few["n_novel"].item() < more["n_novel"].item()
+
+
+def test_systems_that_read_sentences_need_a_grid_of_their_own():
+    with pytest.raises(InputError, match="a grid each"):
+        runs.datasets_of(grid(["banking77"], ["oracle"], ["ncm", "lora"], [0]))
 
 
 @pytest.mark.parametrize("given", ["0,1,2", "0-2", " 0, 1 - 2", [0, 1, 2], range(3), np.arange(3)])
@@ -447,59 +455,55 @@ def test_only_systems_that_are_declared_otherwise_than_published_run_again(tmp_p
         asked.extend(new)
         return [part[part["system"] == "ncm"] for part in there]
 
-    monkeypatch.setattr(runs, "run_grid", run_grid)
+    monkeypatch.setattr(grids, "run_grid", run_grid)
     monkeypatch.setitem(runs.SYSTEMS, "ncm", replace(runs.SYSTEMS["ncm"], version=99))
-    found = runs.run_experiment("beyond", out=tmp_path, again=False)
+    found = grids.run_again("beyond", grids.published_runs("beyond"), tmp_path)
     assert {run.system for run in asked} == {"ncm"} and len(asked) == 3 * 3 * 20
-    assert_same(found, there[0])
-    assert_same(runs.published("beyond_rows", tmp_path), there[1])
-
-
-def test_a_rerun_of_an_experiment_leaves_the_published_bytes(tmp_path):
-    runs.run_experiment("vote_ablation", jobs=2, out=tmp_path, cache=tmp_path / "runs")
-    name = "data/results/vote_ablation.parquet"
-    assert (tmp_path / name).read_bytes() == (ROOT / name).read_bytes()
+    for one, other in zip(found, there):
+        assert_same(one, other)
+    assert_same(read_results(runs.path_of("beyond_rows", tmp_path)), there[1])
 
 
 @pytest.mark.parametrize("out", ["", ".", "docs", "build/..", "notebooks", str(ROOT), "build/lab"])
 def test_a_notebook_run_by_hand_never_writes_to_published_folders(out, capsys, monkeypatch):
     monkeypatch.delenv("OCRR_BY_MAKE", raising=False)
-    folder = files.output_folder(out)
+    folder = output.output_folder(out)
     assert folder == ROOT / "build/lab" and f"writes to {folder}" in capsys.readouterr().out
 
 
 def test_make_writes_published_files_and_those_of_variants(tmp_path, monkeypatch):
-    assert files.output_folder(tmp_path) == tmp_path  # by hand, too: it is not the checkout
+    assert output.output_folder(tmp_path) == tmp_path  # by hand, too: it is not the checkout
     monkeypatch.setenv("OCRR_BY_MAKE", "1")
     for out in ("", "build/variants/SEEDS-0/", tmp_path):
-        assert files.output_folder(out) == ROOT / out
+        assert output.output_folder(out) == ROOT / out
 
 
 def test_results_made_by_hand_are_read_before_published_ones_but_not_by_make(tmp_path, monkeypatch):
     monkeypatch.delenv("OCRR_BY_MAKE", raising=False)
-    published = runs.published("full_sweep", tmp_path)
-    assert_same(runs.made("full_sweep", tmp_path), published)
+    published = output.published("full_sweep", tmp_path)
+    assert_same(output.made("full_sweep", tmp_path), published)
     assert not any(tmp_path.iterdir())  # no copy, which would be read when it is out of date
     runs.write_results(published.head(3), runs.path_of("full_sweep", tmp_path))
-    assert len(runs.made("full_sweep", tmp_path)) == 3
+    assert len(output.made("full_sweep", tmp_path)) == 3
     monkeypatch.setenv("OCRR_BY_MAKE", "1")
     with pytest.raises(InputError, match="lora.parquet is missing"):
-        runs.made("lora", tmp_path)
-    runs.published("lora", tmp_path)
-    assert_same(runs.made("lora", tmp_path), runs.published("lora"))
+        output.made("lora", tmp_path)
+    output.published("lora", tmp_path)
+    assert_same(output.made("lora", tmp_path), runs.published("lora"))
 
 
 def test_a_checkout_without_a_folder_to_write_to_keeps_runs_in_the_users_cache(tmp_path):
     checkout = tmp_path / "check out"
     ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "ocrrlib", checkout / "ocrrlib", ignore=ignored)
+    for name in ("ocrrlib", "notebooks"):
+        shutil.copytree(ROOT / name, checkout / name, ignore=ignored)
     (checkout / "data").symlink_to(ROOT / "data")
     (checkout / "build").touch()  # no folder: this stops root as well
     home = tmp_path / "home"
     variables = {"HOME": str(home), "XDG_CACHE_HOME": str(home), "PYTHONPATH": str(checkout)}
     unset = ("OCRR_CACHE_DIR", "OCRR_BY_MAKE")
     variables = {n: v for n, v in os.environ.items() if n not in unset} | variables
-    program = "from ocrrlib.files import *; print(cache_folder()); print(output_folder())"
+    program = "from notebooks.output import *; print(cache_folder()); print(output_folder())"
     for command in (["-m", "ocrrlib", "run", "ncm", "--seeds", "0"], ["-c", program]):
         done = subprocess.run(
             [sys.executable, *command], cwd=tmp_path, env=variables, capture_output=True, text=True

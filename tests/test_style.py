@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from matplotlib.font_manager import FontEntry, FontProperties, findfont, fontManager
 
-from ocrrlib.experiments import EXPERIMENTS, OURS
+from ocrrlib.experiments import COMPARED, OURS
 from ocrrlib.files import sha256
 from ocrrlib.systems import SYSTEMS
 from paper import figures, style
@@ -58,7 +58,7 @@ def test_a_seed_whose_stream_is_over_stays_where_it_ended():
 
 
 def test_every_compared_system_has_the_colour_of_its_family_and_so_has_a_new_one(monkeypatch):
-    colours = {name: style.family_colour(name) for name in EXPERIMENTS["beyond"].systems}
+    colours = {name: style.family_colour(name) for name in COMPARED}
     assert colours["er"] == colours["gdumb"] != colours["slda"] == colours["ranpac"]
     assert colours[OURS] not in {colours["substrate"], colours["slda"], colours["ewc"]}
     new = replace(SYSTEMS["slda"], module="rivals.new")

@@ -20,7 +20,7 @@ class Row:
     cls: str
     params: dict  #: hyperparameters
     about: str  #: one sentence: what it stores and how it learns from a correction, its source
-    comparisons: tuple[str, ...] = ()  #: experiments that it joins, see ``ocrrlib.experiments``
+    comparisons: tuple[str, ...] = ()  #: that it joins, see ``ocrrlib.experiments``
     extra: str | None = None  #: what ``pip install 'ocrrlib[extra]'`` brings for it
     small: dict | None = None  #: settings that make its contract tests quick; None: not tested
     reads: str = "embeddings"  #: or ``sentences``
@@ -45,9 +45,9 @@ class Row:
 
 
 # Comparisons that several systems join.
-SWEEP = ("full_sweep", "beyond")
 WIDE = ("beyond",)
-EVERY_ENCODER = ("beyond", "beyond_mpnet", "beyond_tfidf", "joint")
+TWO_ENCODERS = ("beyond", "beyond_mpnet")
+EVERY_ENCODER = (*TWO_ENCODERS, "beyond_tfidf")
 
 HEAD = dict(epochs=30, fit_lr=1e-2, weight_decay=1e-4, batch=256)
 VOTE = dict(k=5, margin=0.05)
@@ -80,7 +80,6 @@ def _lora(about, epochs=2, small=None, **params):
         "LoRA",
         {"epochs": epochs} | LORA | params,
         f"Stores low-rank adapters and a head on a transformer; {about} (Hu et al. 2022).",
-        ("lora",),
         extra="lora",
         small=small,
         reads="sentences",
@@ -91,7 +90,7 @@ PAPER = {
     "static_knn": _near(
         "StaticKNN",
         "Stores the initial rows, votes among the 5 nearest; learns nothing.",
-        SWEEP,
+        WIDE,
         small={},
     ),
     "static_linear": Row(
@@ -99,21 +98,21 @@ PAPER = {
         "StaticLinear",
         HEAD,
         "Stores a head over known classes; learns nothing.",
-        ("full_sweep", *EVERY_ENCODER),
+        EVERY_ENCODER,
         small={},
         shares="head of known classes",
     ),
     "online_linear": _head(
         "LinearHead",
         "Stores a linear head; one SGD step per correction.",
-        ("full_sweep", "storage_pareto", "beyond"),
+        WIDE,
         small={},
         lr=0.05,
     ),
     "ewc": _head(
         "EWC",
         "SGD held to the initial head (Kirkpatrick et al. 2017).",
-        SWEEP,
+        WIDE,
         small=dict(fisher_rows=100),
         lr=0.05,
         strength=1000.0,
@@ -122,7 +121,7 @@ PAPER = {
     "a_gem": _head(
         "AGEM",
         "SGD that spares 1,000 old rows (Chaudhry et al. 2019).",
-        ("full_sweep", "storage_pareto", "beyond"),
+        WIDE,
         small=dict(memory=60, memory_batch=16),
         lr=0.05,
         memory=1000,
@@ -131,7 +130,7 @@ PAPER = {
     "lwf": _head(
         "LwF",
         "SGD held to the old answers (Li and Hoiem 2017).",
-        SWEEP,
+        WIDE,
         small={},
         lr=0.05,
         strength=1.0,
@@ -141,7 +140,7 @@ PAPER = {
         "KNNLM",
         "Stores a frozen head and every row; a correction is one more row "
         "(Khandelwal et al. 2020).",
-        ("full_sweep", *EVERY_ENCODER),
+        EVERY_ENCODER,
         small={},
         k=5,
         weight=0.5,
@@ -154,7 +153,7 @@ PAPER = {
         dict(lr=0.01, rows=3000),
         "Stores river's one-vs-rest logistic regression; one SGD step per correction "
         "(Montiel et al. 2021).",
-        ("full_sweep", "storage_pareto", "beyond"),
+        WIDE,
         extra="river",
         small=dict(rows=100),
         shares="river",
@@ -162,14 +161,13 @@ PAPER = {
     "substrate": _near(
         "Substrate",
         "Stores every row in a hash-chained ledger, votes among the 5 nearest; appends.",
-        ("full_sweep", "storage_pareto", "vote_ablation", *EVERY_ENCODER),
+        EVERY_ENCODER,
         small={},
     ),
     **{
         f"bounded_{eviction}_{budget}": _near(
             "Bounded",
             f"Substrate of {budget} entries at most: {kept}.",
-            ("storage_pareto",),
             small=dict(budget=50) if budget == 100 else None,
             budget=budget,
             eviction=eviction,
@@ -256,7 +254,7 @@ def _even(name, small=None, shares="initial rows"):
         "Even",
         dict(of=name),
         f"As {name}, known and new classes equally likely once a new one has two rows.",
-        ("beyond", "beyond_mpnet"),
+        TWO_ENCODERS,
         small=small,
         shares=shares,
     )
@@ -321,14 +319,14 @@ RIVALS = {
     "klda_oas": _klda(
         "As klda, shrunk by an OAS estimate on the initial rows "
         "(Prabhu et al. 2024; Chen et al. 2010).",
-        ("beyond", "beyond_mpnet"),
+        TWO_ENCODERS,
         shrinkage="oas",
     ),
     "klda_5": _closed(
         "discriminants",
         "AveragedKLDA",
         "Mean of klda over 5 draws of its features (Momeni et al. 2025).",
-        ("beyond", "beyond_mpnet"),
+        TWO_ENCODERS,
         small=dict(params=FEW_FEATURES),
         shares="kernel features",
         draws=5,
@@ -442,7 +440,7 @@ RIVALS = {
         "Even",
         dict(of="ledger_plda", changes=dict(new_odds=1.0), calibrated=False),
         "As ledger_plda, its factor on new classes replaced by the even rule.",
-        ("beyond", "beyond_mpnet"),
+        TWO_ENCODERS,
         shares="head of known classes",
     ),
 }
@@ -451,28 +449,24 @@ ABLATIONS = {  # of the substrate's vote (section 5.6)
     "substrate_k1": _near(
         "Substrate",
         "Substrate that asks the nearest entry alone.",
-        ("vote_ablation",),
         k=1,
         margin=0.05,
     ),
     "substrate_sumsim": _near(
         "Substrate",
         "Substrate with votes weighed by cosine.",
-        ("vote_ablation",),
         k=5,
         rule="sumsim",
     ),
     "substrate_count_only": _near(
         "Substrate",
         "Substrate with ties by count only.",
-        ("vote_ablation",),
         **VOTE,
         rule="count_only",
     ),
     "substrate_no_recency": _near(
         "Substrate",
         "Substrate with ties by class id.",
-        ("vote_ablation",),
         **VOTE,
         rule="no_recency",
     ),
