@@ -1,6 +1,6 @@
 # Everything runs through here; `make help` lists what there is, `make -n paper` says what is left to do.
-# Each executed notebook in build/notebooks depends on its source, on what it reads and on the library; figures, tables,
-# values and results depend on the executed notebook that makes them: `make figures/fig2_recovery.pdf` makes just that.
+# Each executed notebook in build/notebooks depends on its source, on what it reads and on the library; figures, tables
+# and results depend on the executed notebook that makes them: `make figures/fig2_recovery.pdf` makes just that.
 
 # What can be set, with its default. The first line changes what comes out: that goes to a folder of its own.
 OUTCOME := ENCODER SEEDS PROFILE BACKBONE BEYOND_SEEDS
@@ -44,7 +44,7 @@ GIVEN = $(foreach name,$(OUTCOME) $(OTHER),$(if $(filter-out $(d.$(name)),$($(na
 RUN = $(strip OCRR_BY_MAKE=1 $(PY) -m notebooks.run JOBS=$(JOBS) $(GIVEN) OUT=$(call quote,$(O)))
 LIBRARY := $(wildcard ocrrlib/*.py ocrrlib/*/*.py ocrr/*.py ocrr/*/*.py memory/corrigible/*.py memory/corrigible/*/*.py \
 	studies/*.py) notebooks/output.py \
-	$(addprefix paper/,style.py figures.py tables.py values.py claims.py beyond.py streams.py products.py)
+	$(addprefix paper/,style.py figures.py tables.py claims.py beyond.py streams.py products.py)
 NOTEBOOKS := $(filter-out %.nbconvert,$(basename $(notdir $(wildcard notebooks/[0-9]*.ipynb))))
 FIRST := 02_full_sweep  # others wait for it
 EXECUTED := $(patsubst %,$(NB)/%.ipynb,$(FIRST) $(filter-out $(FIRST),$(NOTEBOOKS)))
@@ -102,11 +102,10 @@ published.products := products product_claims
 published.database := database_scale
 published.torture := memory
 
-# What each notebook makes: made(notebook, results, figures, tables); and values, if it quotes some.
-QUOTED := 09_beyond 10_streams 14_label_names 17_known_in_stream 18_when_not_to_answer 19_ledger_lda
+# What each notebook makes: made(notebook, results, figures, tables).
 define made
 made.$1 := $$(addprefix $$(O),$(2:%=data/results/%.parquet) $(3:%=figures/%.pdf) $(3:%=figures/%.png) \
-	$(if $(filter $1,$(QUOTED)),paper/values/$1.json) $(foreach table,$4,$(addprefix paper/tables/$(table).,csv md tex)))
+	$(foreach table,$4,$(addprefix paper/tables/$(table).,csv md tex)))
 $$(made.$1) $(NB)/$1.ipynb &: notebooks/$1.ipynb $(LIBRARY) | settings
 	@$(RUN) $$< $(NB)/$1.ipynb
 endef
@@ -188,7 +187,7 @@ verify: $(READY)  ## repeat every published run, or a public sample (SAMPLE=300 
 ifndef SAMPLE
 	@rm -rf build/verify
 	@OCRR_CACHE_DIR=build/verify/cache $(MAKE) --no-print-directory notebooks O=build/verify/ JOBS=$(JOBS)
-	@for part in figures paper/tables paper/values; do diff -rq $$part build/verify/$$part; done
+	@for part in figures paper/tables; do diff -rq $$part build/verify/$$part; done
 	@for file in build/verify/data/results/*; do cmp $$file data/results/$${file##*/}; done
 	@echo "all published artefacts come out byte for byte"
 endif

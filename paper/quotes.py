@@ -18,12 +18,17 @@ import numpy as np
 import pandas as pd
 import simpleeval
 import yaml
+from scipy.stats import kendalltau
 
+from ocrrlib import embeddings
+from ocrrlib.experiments import BEFORE, OURS
 from ocrrlib.files import ROOT, InputError, pick, write_text
 from ocrrlib.runs import read_results
-from paper import claims, products, values
+from paper import beyond, claims, products
 from paper.streams import ALPHA
 from paper.style import Value
+from studies import mixed
+from studies.differences import detection_rows
 from studies.statistics import measure, t_intervals
 
 # What an expression can raise: by its own form, of a missing row, of numbers.
@@ -67,8 +72,39 @@ def shared_products(frame: Callable[[str], pd.DataFrame]) -> pd.DataFrame:
     return products.by_cell(both, products.ours(frame("beyond"), frame("costs"), both))
 
 
+def verdicts(frame: Callable[[str], pd.DataFrame]) -> pd.DataFrame:
+    """Signs of systems surely above (1) and below (-1) the substrate, a column for each metric."""
+    return beyond.sure(frame("table_statistics")).reset_index()
+
+
+def labels(frame: Callable[[str], pd.DataFrame]) -> pd.DataFrame:
+    """Classes of CLINC150's rows by split."""
+    data = embeddings.load("clinc150")
+    rows = [("train", data.classes[y]) for y in data.y_train]
+    rows += [("test", data.classes[y]) for y in data.y_test]
+    return pd.DataFrame(rows, columns=["split", "label"])
+
+
+def detection(frame: Callable[[str], pd.DataFrame]) -> pd.DataFrame:
+    """How well queries out of scope are told from all others, before and after the stream."""
+    return detection_rows(frame("streams")).query("within == 'all'")
+
+
+def mixed_even(frame: Callable[[str], pd.DataFrame]) -> pd.DataFrame:
+    """Systems with the even rule against those without it, where 90 % of the rows are known."""
+    plain = {f"{name}{mixed.EVEN}": name for name in mixed.COMPARED}
+    return mixed.compared(mixed.measured(frame("mixed").query("share == 90")), plain)
+
+
+def left(frame: Callable[[str], pd.DataFrame]) -> pd.DataFrame:
+    """HM of the proposed system less its predecessor's with the even rule: a 95 % t-interval."""
+    by_seed = frame("runs of beyond").pivot_table(index="seed", columns="system", values="hm")
+    return t_intervals(by_seed[OURS] - by_seed[f"{BEFORE}{mixed.EVEN}"])
+
+
 # Frames that functions make of published ones, by name.
-MADE = {"facts": facts, "shared products": shared_products}
+MADE = {"facts": facts, "shared products": shared_products, "verdicts": verdicts}
+MADE |= {"labels": labels, "detection": detection, "mixed even": mixed_even, "left": left}
 
 
 class Quotes:
@@ -81,19 +117,12 @@ class Quotes:
         self.folder = folder
         self.lines = yaml.safe_load((folder / "quotes.yml").read_text(encoding="utf-8"))
         self.names = self.lines.pop("names", {})
-        self.before = values.read(folder / "values")  # of notebooks that still write files
         self.used: set[str] = set()  # lines, by what stands before their colon
         self.frame = cache(self._frame)
         self.quote = cache(self._quote)
 
     def text(self, key: str) -> str:
         """A quote as text; InputError if there is none, or if its line selects nothing."""
-        try:
-            self._line(key)
-        except InputError:
-            if key in self.before:
-                return self.before[key]["text"]
-            raise
         return self.quote(key).text
 
     def _quote(self, key):
@@ -139,7 +168,7 @@ class _Expression(simpleeval.EvalWithCompoundTypes):
     """An expression of one quote, with what it can call."""
 
     def __init__(self, frame, taken, names):
-        functions = (self.cells, self.one, self.interval, mean, means, distinct)
+        functions = (self.cells, self.one, self.interval, mean, means, most, distinct, tau)
         functions += (abs, int, len, max, min, round, sum)
         super().__init__(names=names, functions={f.__name__: f for f in functions})
         self.frame = frame
@@ -193,6 +222,16 @@ def mean(cells: pd.Series) -> float:
 def means(cells: pd.Series, by: str) -> pd.Series:
     """The mean for each word of some of the columns that name the values."""
     return cells.groupby(level=by.split(), sort=False).mean()
+
+
+def most(cells: pd.Series, by: str) -> pd.Series:
+    """The largest for each word of some of the columns that name the values."""
+    return cells.groupby(level=by.split(), sort=False).max()
+
+
+def tau(cells: pd.Series, other: pd.Series) -> float:
+    """Kendall's tau between two orders of the same names."""
+    return kendalltau(cells, other.loc[cells.index]).statistic
 
 
 def distinct(cells: pd.Series) -> int:

@@ -1,4 +1,4 @@
-"""Harder streams (notebooks 10 and 17): values of studies by name, and four kinds of figures."""
+"""Harder streams (notebooks 10 and 17): differences by name, and four kinds of figures."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -16,18 +16,13 @@ ALL = NAMES | {"reservoir": "bounded_reservoir_1000", "knn_lm": "knn_lm", "linea
 # Factor, digits and unit by metric.
 UNITS = dict.fromkeys(("novel_acc", "original_acc", "mean_novel", "fpr95"), (100, 1, "pp"))
 UNITS |= {"corrections": (1, 0, ""), "auroc": (1, 3, "")}
-# The setting of each study that is quoted, and the usual one.
-QUOTED = {
+# The setting of each study that its notebook tells of, and the usual one.
+TOLD = {
     "wrong": ("40 % wrong, nearest", "0 % wrong, none"),
     "late": ("200 late", "0 late"),
     # The share was set before the runs at equal budgets.
     "asked": ("10 % asked, margin", "10 % asked, random"),
     "drift": ("gradual drift", "none drift"),
-    "new": ("40 new", "1 new"),
-    "known": ("5 known", "67 known"),
-    "scope": ("after", "before"),
-    "order": ("shuffled", "file"),
-    "encoder": ("tfidf-svd", "all-MiniLM-L6-v2"),
 }
 
 
@@ -39,50 +34,18 @@ def difference(row: dict) -> Value:
 
 
 class Studies:
-    """Means over seeds, and paired differences, of all studies, looked up by name."""
+    """The last checkpoint of each run, and paired differences, looked up by name."""
 
     def __init__(self, rows: pd.DataFrame):
         self.final = last(rows)
         self.table = compared(rows)
-        self._rows = self.table.set_index(
-            ["study", "system", "setting", "than", "metric"]
-        ).sort_index()
+        names = ["study", "setting", "than", "system", "metric"]
+        self._rows = self.table.set_index(names).sort_index()
 
-    def mean(self, study: str, system: str, metric: str = "novel_acc", **setting) -> Value:
-        """A metric at the end, by the values of its setting."""
-        wanted = {"study": study, "system": system} | setting
-        runs = self.final[self.final[list(wanted)].eq([*wanted.values()]).all(axis=1)]
-        return Value(runs[metric].mean())
-
-    def added(
-        self,
-        study: str,
-        system: str,
-        metric: str = "novel_acc",
-        setting: str | None = None,
-        than: str | None = None,
-    ) -> Value:
-        """The difference of a setting to the usual one, or of a system to another (``than``)."""
-        usual = QUOTED.get(study, ("usual", None))
-        row = self._rows.loc[study, system, setting or usual[0], than or usual[1], metric]
-        return difference(row.rename(None).to_dict() | {"metric": metric})
-
-    def most(self, study: str, metric: str) -> Value:
-        """The largest mean change of any system, either way."""
-        names = ["study", "setting", "than", "metric"]
-        wanted = self.table[names].eq([study, *QUOTED[study], metric]).all(axis=1)
-        size, digits, unit = UNITS[metric]
-        return Value(size * self.table.loc[wanted, "difference"].abs().max(), digits, unit)
-
-    def shares(self, system: str, way: str, sign: int) -> tuple[int, int]:
-        """At how many shares of questions a way of asking differs from random in a direction.
-
-        And at how many of these surely.
-        """
-        rows = self.table.query("study == 'asked' and metric == 'novel_acc' and system == @system")
-        rows = rows[rows["setting"].str.endswith(way)]
-        sure = rows["low"] > 0 if sign > 0 else rows["high"] < 0
-        return int((sign * rows["difference"] > 0).sum()), int(sure.sum())
+    def added(self, study: str, system: str, metric: str = "novel_acc") -> Value:
+        """The difference of a study's setting in ``TOLD`` to the usual one."""
+        row = self._rows.loc[(study, *TOLD[study], system, metric)]
+        return difference(row.to_dict() | {"metric": metric})
 
 
 def _curve(cell, metric, x, ticks):

@@ -167,4 +167,4 @@ def test_verdicts_are_by_stream_and_one_that_changes_its_sign_is_reversed():
 def test_the_notebook_makes_what_is_published(tmp_path):
     execute("17_known_in_stream", results(tmp_path))
     made = assert_published(tmp_path)
-    assert {"mixed", "table_mixed", "table_mixed_shares", "17_known_in_stream"} <= made
+    assert {"mixed", "table_mixed", "table_mixed_shares"} <= made

@@ -67,7 +67,7 @@ def test_differences_are_to_the_same_system_without_names_seed_by_seed():
 
 def test_the_notebook_makes_what_is_published(tmp_path):
     execute("14_label_names", results(tmp_path))
-    assert {"label_names", "table_names", "14_label_names"} <= assert_published(tmp_path)
+    assert {"label_names", "table_names"} <= assert_published(tmp_path)
 
 
 @pytest.mark.slow

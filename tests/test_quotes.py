@@ -53,6 +53,8 @@ def quotes(folder, **lines):
         ),
         ("len(cells('table_small', 'novel', 'novel > 0.55'))", "3", [[0, 1, 3]]),
         ("distinct(cells('table_small', 'system', dataset=['banking77']))", "2", [[0, 1]]),
+        (f"max(most({AHEAD}, 'dataset')) | 1", "0.1", [[0, 2], [1, 3]]),
+        (f"tau({AHEAD}, -({AHEAD})) | 1", "−1.0", [[0, 2], [1, 3], [0, 2], [1, 3]]),
     ],
 )
 def test_a_quote_has_its_number_and_the_cells_that_it_is_taken_over(tmp_path, line, text, rows):
