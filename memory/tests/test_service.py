@@ -18,7 +18,7 @@ from entries import corrigible
 from corrigible import CorrectionMemory, Head, Key, proven
 from corrigible.inputs import labels_of
 from corrigible.service import wire
-from corrigible.service.app import Together, make_app
+from corrigible.service.app import Batcher, make_app
 from ocrrlib.files import InputError
 from trials.auditor import letters, sql
 from trials.load import CLIENTS, load, request, served
@@ -273,7 +273,7 @@ def test_a_body_without_end_is_cut_off(client):
 
 
 def test_a_body_that_does_not_arrive_is_not_waited_for(client, monkeypatch):
-    monkeypatch.setattr(wire, "PATIENCE", 0.1)
+    monkeypatch.setattr(wire, "BODY_TIMEOUT", 0.1)
     with stranger_of(client) as stranger:
         stranger.sendall(b"POST /predict HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{")
         assert stranger.recv(100).startswith(b"HTTP/1.1 408")
@@ -302,8 +302,8 @@ def test_too_many_waiting_texts_are_refused_and_the_others_answered(tmp_path):
     assert [other.status_code for other in others] == [200] * 8
 
 
-async def asked(together, *requests):
-    return await asyncio.gather(*map(together, requests), return_exceptions=True)
+async def asked(batcher, *requests):
+    return await asyncio.gather(*map(batcher, requests), return_exceptions=True)
 
 
 def test_texts_that_wait_are_encoded_together_the_shortest_first():
@@ -314,7 +314,7 @@ def test_texts_that_wait_are_encoded_together_the_shortest_first():
         return map(len, texts)
 
     requests = [["a" * (1 + 7 * i % 40)] for i in range(40)]
-    found = asyncio.run(asked(Together(lengths), *requests))
+    found = asyncio.run(asked(Batcher(lengths), *requests))
     assert found == [[len(text)] for (text,) in requests]
     assert [len(call) for call in calls] == [32, 8]
     assert sum(calls, []) == sorted(sum(calls, []), key=len)
@@ -324,7 +324,7 @@ def test_a_text_that_cannot_be_encoded_leaves_the_others_their_answers():
     def numbers(texts):
         return [int(text) for text in texts]
 
-    one, bad, three = asyncio.run(asked(Together(numbers), ["1"], ["2", "x"], ["3", "4"]))
+    one, bad, three = asyncio.run(asked(Batcher(numbers), ["1"], ["2", "x"], ["3", "4"]))
     assert (one, three) == ([1], [3, 4])
     assert isinstance(bad, ValueError)
 
