@@ -329,7 +329,7 @@ def main():
     figures |= bench_review()
     figures |= bench_service(sentences)
     figures["make_paper_s"] = make_paper()
-    help = [sys.executable, "-m", "ocrr.cli", "--help"]
+    help = [sys.executable, "-m", "ocrr", "--help"]
     figures["ocrr_help_s"], _ = timed(subprocess.run, help, check=True, stdout=subprocess.DEVNULL)
     figures["import_memory_cpu_s"] = import_cpu("corrigible")
 

@@ -62,6 +62,17 @@ def cache_folder() -> Path:
 
 
 @contextmanager
+def needs(extra: str) -> Iterator[None]:
+    """Name the extra that brings a package which is not installed, in an ``InputError``."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"the package {error.name} is not installed: run `pip install '{extra}'`"
+        ) from error
+
+
+@contextmanager
 def atomic(path: str | os.PathLike) -> Iterator[Path]:
     """Yield a temporary path; sync it to disk and move it into place on success only.
 

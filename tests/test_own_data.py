@@ -527,38 +527,3 @@ def test_the_command_line_has_the_options_and_says_warnings_in_a_line(
     assert err == "warning: a.csv: the same text has two labels or more in row 38, 39\n"
     status, out, err = ocrr(*reading, *leaving, "--held-out", "40")
     assert (status, out) == (2, "") and "40 classes cannot be held out of 4" in err
-    with pytest.raises(SystemExit) as ended:
-        main(["run", "ncm", "--min-rows", "2"])
-    assert ended.value.code == 2 and "--data" in capsys.readouterr().err
-
-
-RUN = ["run", "ncm", "--data", "a.csv", "--encoder", "own_letters:letters"]
-
-
-@pytest.mark.parametrize(
-    "arguments, clue",
-    [
-        ([*RUN, "--policy", "orcale"], "policy"),
-        ([*RUN, "--seeds", "x"], "seeds"),
-        ([*RUN, "ncmm"], "system"),
-        ([*RUN, "lora"], "sentences"),
-        ([*RUN, "--out", "a.csv"], "cannot write into a.csv"),
-        ([*RUN, "--out", "out", "--source", "<b>"], "source"),
-        ([*RUN, "--dataset", "clinc150"], "two datasets"),
-        (["run", "ncm", "--text", "body"], "--text is about a file"),
-        (["run", "ncm", "--label", "label"], "--label is about a file"),
-        (["compare", "ncm", "slda", "--no-quotes"], "--no-quotes is about a file"),
-    ],
-)
-def test_a_wrong_command_line_is_refused_before_texts_are_read(
-    arguments, clue, tmp_path, monkeypatch, capsys
-):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    (tmp_path / "own_letters.py").write_text(MODULE)
-    (tmp_path / "a.csv").write_text("not read")
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    out, err = capsys.readouterr()
-    assert (ended.value.code, out) == (2, "") and clue in err and err.count("\n") == 1
-    assert not (tmp_path / "out").exists()

@@ -142,7 +142,7 @@ def test_a_memory_answers_reads_json_lines_and_says_what_else_needs(ask, tmp_pat
     program = """if True:
         import sys
         import numpy as np
-        from corrigible import CorrectionMemory
+        from corrigible import CorrectionMemory, encoder_probe
         from corrigible.cli import main
 
         memory = CorrectionMemory.open("desk.sqlite")
@@ -150,12 +150,22 @@ def test_a_memory_answers_reads_json_lines_and_says_what_else_needs(ask, tmp_pat
         memory.correct(np.eye(3)[2], "transfer", by="ana")
         print(memory.predict(np.eye(3)[2]).label, memory.verify())
         memory.close()
-        for arguments in ("export desk.sqlite a.jsonl", "add desk.sqlite a.csv"):
+        letters = lambda texts: np.array([[text.count(one) + 1 for one in "ab"] for text in texts])
+        CorrectionMemory.open("texts.sqlite", letters).close()
+        encoder_probe.load_encoder = lambda name: letters
+        for arguments in (
+            "export desk.sqlite vectors.jsonl",
+            "add texts.sqlite a.jsonl",
+            "add texts.sqlite a.csv",
+            "export texts.sqlite b.csv",
+            "export texts.sqlite b.parquet",
+        ):
             try: main(arguments.split())
             except SystemExit as end: print(end.code)
         print({"torch", "pandas", "matplotlib"} & {*sys.modules})
     """
     (tmp_path / "a.csv").write_text("text,label\na,b\n")
+    (tmp_path / "a.jsonl").write_text('{"text": "a", "label": "b"}\n')
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=tmp_path,
@@ -163,8 +173,16 @@ def test_a_memory_answers_reads_json_lines_and_says_what_else_needs(ask, tmp_pat
         capture_output=True,
         text=True,
     )
-    assert done.stdout.split() == ["transfer", "None", "0", "2", "set()"]
-    assert done.stderr.count("\n") == 1 and "pip install 'corrigible[files]'" in done.stderr
+    assert done.stdout.splitlines() == [
+        "transfer None",
+        "0",
+        "1 entries added, 1 in texts.sqlite",
+        "0",
+        *["2", "2", "2"],
+        "set()",
+    ]
+    refused = done.stderr.splitlines()
+    assert len(refused) == 3 and all("pip install 'corrigible[files]'" in one for one in refused)
 
 
 def test_the_core_reads_data_of_ones_own_runs_a_grid_and_has_the_command_line(runs, tmp_path):

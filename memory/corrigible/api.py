@@ -10,7 +10,7 @@ from corrigible.proofs.heads import Head
 from corrigible.proofs.keys import COSIGNATURE, ML_DSA_44, SIGNATURE, Key
 from corrigible.proofs.proofs import proven
 from corrigible.proofs.witnesses import request, witness
-from corrigible.review import Change, Open, Preview, Suspect, suspects_of
+from corrigible.review import Change, Preview, Suspect, Unsure, suspects_of
 from corrigible.stores.store import Undone, Unknown
 
 __all__ = [
@@ -26,12 +26,12 @@ __all__ = [
     "History",
     "Key",
     "Neighbour",
-    "Open",
     "Past",
     "Preview",
     "Suspect",
     "Undone",
     "Unknown",
+    "Unsure",
     "proven",
     "request",
     "suspects_of",

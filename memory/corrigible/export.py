@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from corrigible.proofs.rows import FIELDS, Row
 from corrigible.stores.location import is_database
 from ocrrlib.escapes import to_cell
-from ocrrlib.files import InputError, atomic, pick
+from ocrrlib.files import InputError, atomic, needs, pick
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,9 +20,9 @@ COLUMNS = ["place", "time", "author", "label", "text"]  # of CSV
 
 
 def to_table(rows: list[Row]) -> "pd.DataFrame":
-    """Return a DataFrame of all fields, a row each."""
-    import pandas as pd  # slow to import
-
+    """Return a DataFrame of all fields, a row each; ``InputError`` if pandas is missing."""
+    with needs("corrigible[files]"):
+        import pandas as pd  # slow to import
     table = pd.DataFrame.from_records(rows, columns=FIELDS.split(", "), coerce_float=True)
     return table.assign(time=pd.to_datetime(table["time"], unit="us", utc=True))
 

@@ -69,7 +69,7 @@ def check_numbers(texts: list, labels: list, X: np.ndarray | None, notes: list) 
         )
 
 
-def place_of(value: Any) -> int:
+def entry_number(value: Any) -> int:
     """The place of an entry as an integer; raises ``InputError`` if it is none."""
     try:
         return index(value)
@@ -77,14 +77,14 @@ def place_of(value: Any) -> int:
         raise InputError(f"{_shown(value)} is no place of an entry: give an integer") from error
 
 
-def places_of(values: Any) -> list[int]:
+def entry_numbers(values: Any) -> list[int]:
     """Places of entries, each once, from one or a list.
 
     Raises ``InputError`` if one is none, or there are none.
     """
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        return [place_of(values)]
-    places = [*dict.fromkeys(place_of(value) for value in _listed("places", values))]
+        return [entry_number(values)]
+    places = [*dict.fromkeys(entry_number(value) for value in _listed("places", values))]
     if not places:
         raise InputError("there are no places of entries: give one or more")
     return places

@@ -17,11 +17,11 @@ from corrigible.encoder_probe import TextEncoder
 from corrigible.export import export, to_table
 from corrigible.inputs import (
     check_numbers,
+    entry_number,
+    entry_numbers,
     labels_of,
     notes_of,
     number_of,
-    place_of,
-    places_of,
     some_texts_and_vectors,
     texts_and_vectors,
     word_of,
@@ -40,9 +40,9 @@ from corrigible.proofs.rows import Content
 from corrigible.readers import check_search
 from corrigible.review import (
     Change,
-    Open,
     Preview,
     Suspect,
+    Unsure,
     changed_answers,
     least_sure,
     suspects,
@@ -247,7 +247,7 @@ class CorrectionMemory(Past, AbstractContextManager):
             acts = notes
             if replaces is not None:
                 (note,) = notes
-                acts = [note | changes.replace(self._ledger.entry(place_of(replaces)), meaning)]
+                acts = [note | changes.replace(self._ledger.entry(entry_number(replaces)), meaning)]
             rows = zip(labels, texts, X, acts)
             return [
                 Content(label, author, text, x.data, act_text(act)) for label, text, x, act in rows
@@ -261,7 +261,7 @@ class CorrectionMemory(Past, AbstractContextManager):
         texts: Iterable[str | np.ndarray] | np.ndarray,
         n: int = 20,
         vectors: Sequence[np.ndarray] | np.ndarray | None = None,
-    ) -> list[Open]:
+    ) -> list[Unsure]:
         """The ``n`` texts (m,), or vectors (m, d), that are worth a human's time, least sure first.
 
         Of near-duplicates one comes. ``vectors`` (m, d) are those of the texts, where they are
@@ -317,7 +317,7 @@ class CorrectionMemory(Past, AbstractContextManager):
             self._vectors.admit(0, X.shape[1])
             without = None
             if replaces is not None:
-                entry = self._ledger.entry(place_of(replaces))
+                entry = self._ledger.entry(entry_number(replaces))
                 without = changes.replace(entry, self._vectors.meaning)["replaces"]
             around, others = changed_answers(self._answering, counted, x[0], label, X, without)
             return Preview(
@@ -352,7 +352,7 @@ class CorrectionMemory(Past, AbstractContextManager):
         Returns the place of the new entry. Raises ``InputError`` if there is no such entry, or it
         cannot be undone.
         """
-        place = place_of(place)
+        place = entry_number(place)
         return self._act(lambda: changes.undo(self._ledger.entry(place), self._vectors.meaning), by)
 
     def rename(self, old: str | float, new: str | float, by: str = "") -> int:
@@ -415,7 +415,7 @@ class CorrectionMemory(Past, AbstractContextManager):
         Returns the places, without those erased before. Raises ``InputError`` if there is nothing
         to erase, or if the pages with the old content stay in the log because others read them.
         """
-        return erasure.forget(self._ledger, places_of(places), str(by), str(reason))
+        return erasure.forget(self._ledger, entry_numbers(places), str(by), str(reason))
 
     def forget_all(
         self,
@@ -449,11 +449,11 @@ class CorrectionMemory(Past, AbstractContextManager):
         A proof of the tombstone, by ``prove_entry``, shows which entry was erased, when, by whom
         and why, and nothing of what it held.
         """
-        return self._ledger.told_by(place_of(place))
+        return self._ledger.told_by(entry_number(place))
 
     def entry(self, place: int) -> dict:
         """Return the fields of an entry, bytes in hexadecimal digits, without those erased."""
-        return self._ledger.entry(place_of(place))
+        return self._ledger.entry(entry_number(place))
 
     def verify(self, *heads: Head | str, keys: Iterable[Key] = ()) -> Fault | None:
         """Verify the memory from its first entry on, as ``corrigible.verify`` does."""
@@ -472,7 +472,7 @@ class CorrectionMemory(Past, AbstractContextManager):
         C2SP tlog-proof, see ``corrigible.proven``. Raises ``InputError`` if there is no such
         entry, the head does not know it, or the file does not extend the head.
         """
-        return self._ledger.prove_entry(place_of(place), key, head)
+        return self._ledger.prove_entry(entry_number(place), key, head)
 
     def prove_extension(self, old_head: Head | str, key: Key | None = None) -> str:
         """Prove that the file extends a head to somebody who has only that one.

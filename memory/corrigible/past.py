@@ -8,8 +8,8 @@ import numpy as np
 
 from corrigible.answers import Answer, Answering
 from corrigible.inputs import (
+    entry_number,
     is_single,
-    place_of,
     selection_of,
     share_of,
     texts_and_vectors,
@@ -88,7 +88,7 @@ class Past:
 
         Raises ``InputError`` if there is no such entry.
         """
-        place = place_of(place)
+        place = entry_number(place)
         self._ledger.entry(place)  # refuses what is not there
         if self._size is not None and place >= self._size:
             raise InputError(f"there was no entry {place} then: take a later head")

@@ -20,7 +20,7 @@ NEWEST = 20_000  # entries that are judged at most
 AROUND = 100  # stored entries nearest to a correction, whose answers it may change
 
 
-class Open(NamedTuple):
+class Unsure(NamedTuple):
     """One of the texts that were given for review, by its row, with its answer."""
 
     row: int
@@ -55,7 +55,7 @@ class Preview(NamedTuple):
     queries: list[Change]
 
 
-def least_sure(texts: Sequence, X: np.ndarray, answers: Sequence[Answer], n: int) -> list[Open]:
+def least_sure(texts: Sequence, X: np.ndarray, answers: Sequence[Answer], n: int) -> list[Unsure]:
     """The ``n`` texts (m,), of rows X (m, d), that are answered least surely, no two alike."""
     chosen: list[int] = []
     for row in np.argsort([answer.confidence for answer in answers], kind="stable").tolist():
@@ -63,7 +63,7 @@ def least_sure(texts: Sequence, X: np.ndarray, answers: Sequence[Answer], n: int
             break
         if not chosen or (X[chosen] @ X[row]).max() < ALIKE:
             chosen.append(row)
-    return [Open(row, texts[row], answers[row]) for row in chosen]
+    return [Unsure(row, texts[row], answers[row]) for row in chosen]
 
 
 def suspects(counted: LiveVectors, n: int) -> list[tuple[int, str, float]]:

@@ -1,8 +1,12 @@
-"""What tests of the memory have in common: rows, clusters, the content of a small memory."""
+"""What tests of the memory have in common: rows, clusters, a small memory, the command."""
+
+import io
+from contextlib import redirect_stderr, redirect_stdout
 
 import numpy as np
 import pytest
 
+from corrigible.cli import main
 from ocrrlib.embeddings import halve, widen
 
 
@@ -23,3 +27,13 @@ in_a_file = pytest.mark.parametrize("place", ["file"], indirect=True)
 
 _X, _y = clusters(6, 10, 8, seed=0)
 MEMORY = _X, [f"class {y}" for y in _y]  # vectors and labels of the fixture ``memory``
+
+
+def corrigible(*arguments, encoding="utf-8"):
+    """Exit status, stdout and stderr of a command."""
+    out = io.TextIOWrapper(io.BytesIO(), encoding)
+    with redirect_stdout(out), redirect_stderr(io.StringIO()) as err:
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+    out.flush()
+    return ended.value.code, out.buffer.getvalue().decode(), err.getvalue()

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from entries import in_a_file, rows
+from entries import rows
 from hypothesis import given, settings
 from test_acts import FEW, STEPS, counting_by_the_rule, step
 from test_ledger_file import being_read, legible, script
 from test_memory import D, X, refused
 
 from corrigible import COSIGNATURE, ML_DSA_44, CorrectionMemory, Key, proven
-from corrigible.cli import main
 from trials.auditor import letters
 
 KEY = Key.new("desk", seed=bytes(32))
@@ -317,41 +316,3 @@ def test_an_erasure_without_a_reason_is_written_as_before(tmp_path):
         memory.forget(1, by="bo", reason="so")
         assert memory.entry(3)["act"] == '{"about":{"reason":"so"}}'
         assert memory.verify() is None
-
-
-# The shell
-
-
-@in_a_file
-def test_entries_are_listed_erased_and_their_erasure_proved_in_the_shell(
-    desk, path, monkeypatch, capsys
-):
-    monkeypatch.chdir(path.parent)
-
-    def said(*arguments, status=0):
-        with pytest.raises(SystemExit) as ended:
-            main([*map(str, arguments)])
-        assert ended.value.code == status
-        out, err = capsys.readouterr()
-        return err if status == 2 else out
-
-    assert "entry 5, " in said("forget", path, "--author", EVA, "--like", "ADDER", "--dry-run")
-    assert len(desk) == 11
-    told = said("forget", path, "--author", EVA, "--erased-by", "po", "--reason", "so")
-    assert told.splitlines()[0] == "entry 3 erased: entry 11 tells so" and told.count("\n") == 6
-    assert desk.would_forget(author=EVA) == []
-    (path.parent / "proof").write_text(said("prove", path, "--entry", 11, "--key", "me"))
-    entry = json.loads(said("verify", "--proof", "proof", "--key", "me.pub"))
-    assert (entry["text"], entry["author"], entry["act"]) == (
-        "3",
-        "po",
-        '{"about":{"reason":"so"}}',
-    )
-    with pytest.raises(SystemExit):
-        main(["prove", str(path), "--entry", "3"])
-    assert "prove entry 11" in capsys.readouterr().err
-    assert said("forget", path, "0", "--by", "po") == "entry 0 erased: entry 17 tells so\n"
-    assert said("forget", path, "--author", "nobody") == ""
-    for wrong in (["--like", "card", "--by", "ana"], [], [1, "--author", "ana"], ["--by", "ana"]):
-        assert said("forget", path, *wrong, status=2).startswith("error: ")
-    assert len(left(desk)) == len(desk) - 7

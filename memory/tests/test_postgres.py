@@ -6,11 +6,10 @@ from secrets import token_hex
 
 import psycopg
 import pytest
-from entries import MEMORY
+from entries import MEMORY, corrigible
 from test_memory import X, refused
 
 from corrigible import CorrectionMemory, Undone, Unknown, proven, verify
-from corrigible.cli import main
 from corrigible.ledger.copies import copy
 from corrigible.proofs.rows import Content
 from corrigible.stores.postgres_connection import Connection, ServerTransaction
@@ -327,18 +326,14 @@ def test_a_text_that_a_server_cannot_hold_is_refused(memory):
         texts.correct("a card\0", "lost")
 
 
-def test_commands_take_an_address_and_a_name(server, tmp_path, capsys):
+def test_commands_take_an_address_and_a_name(server, tmp_path):
     name = token_hex(8)
     with CorrectionMemory.open(server, name=name) as memory:
         memory.learn(X[:9], MEMORY[1][:9])
 
-    def ocrr(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main([*map(str, arguments), "--name", name])
-        return ended.value.code, *capsys.readouterr()
-
-    assert "all as it was written" in ocrr("verify", server)[1]
-    assert "the write-ahead log" in ocrr("forget", server, 0)[2]
-    assert ocrr("copy", server, tmp_path / "m.sqlite")[0] == 0
+    named = ["--name", name]
+    assert "all as it was written" in corrigible("verify", server, *named)[1]
+    assert "the write-ahead log" in corrigible("forget", server, 0, *named)[2]
+    assert corrigible("copy", server, tmp_path / "m.sqlite", *named)[0] == 0
     assert verify(tmp_path / "m.sqlite") is None
-    assert "leave the name" in ocrr("verify", tmp_path / "m.sqlite")[2]
+    assert "leave the name" in corrigible("verify", tmp_path / "m.sqlite", *named)[2]

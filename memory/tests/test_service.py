@@ -13,12 +13,12 @@ from contextlib import contextmanager, suppress
 import httpx2
 import pytest
 import uvicorn
+from entries import corrigible
 
 from corrigible import CorrectionMemory, Head, Key, proven
-from corrigible.cli import main
 from corrigible.inputs import labels_of
 from corrigible.service import wire
-from corrigible.service.app import Together, make_app
+from corrigible.service.app import Batcher, make_app
 from ocrrlib.files import InputError
 from trials.auditor import letters, sql
 from trials.load import CLIENTS, load, request, served
@@ -273,7 +273,7 @@ def test_a_body_without_end_is_cut_off(client):
 
 
 def test_a_body_that_does_not_arrive_is_not_waited_for(client, monkeypatch):
-    monkeypatch.setattr(wire, "PATIENCE", 0.1)
+    monkeypatch.setattr(wire, "BODY_TIMEOUT", 0.1)
     with stranger_of(client) as stranger:
         stranger.sendall(b"POST /predict HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{")
         assert stranger.recv(100).startswith(b"HTTP/1.1 408")
@@ -302,8 +302,8 @@ def test_too_many_waiting_texts_are_refused_and_the_others_answered(tmp_path):
     assert [other.status_code for other in others] == [200] * 8
 
 
-async def asked(together, *requests):
-    return await asyncio.gather(*map(together, requests), return_exceptions=True)
+async def asked(batcher, *requests):
+    return await asyncio.gather(*map(batcher, requests), return_exceptions=True)
 
 
 def test_texts_that_wait_are_encoded_together_the_shortest_first():
@@ -314,7 +314,7 @@ def test_texts_that_wait_are_encoded_together_the_shortest_first():
         return map(len, texts)
 
     requests = [["a" * (1 + 7 * i % 40)] for i in range(40)]
-    found = asyncio.run(asked(Together(lengths), *requests))
+    found = asyncio.run(asked(Batcher(lengths), *requests))
     assert found == [[len(text)] for (text,) in requests]
     assert [len(call) for call in calls] == [32, 8]
     assert sum(calls, []) == sorted(sum(calls, []), key=len)
@@ -324,7 +324,7 @@ def test_a_text_that_cannot_be_encoded_leaves_the_others_their_answers():
     def numbers(texts):
         return [int(text) for text in texts]
 
-    one, bad, three = asyncio.run(asked(Together(numbers), ["1"], ["2", "x"], ["3", "4"]))
+    one, bad, three = asyncio.run(asked(Batcher(numbers), ["1"], ["2", "x"], ["3", "4"]))
     assert (one, three) == ([1], [3, 4])
     assert isinstance(bad, ValueError)
 
@@ -394,40 +394,36 @@ def test_an_empty_memory_says_so_and_can_be_taught(tmp_path):
 # The command
 
 
-def refused(capsys, *arguments):
+def refused(*arguments):
     """What `corrigible serve` says when it is refused."""
-    with pytest.raises(SystemExit) as ended:
-        main(["serve", *map(str, arguments)])
-    said = capsys.readouterr().err
-    assert ended.value.code == 2 and len(said.splitlines()) == 1
+    status, _, said = corrigible("serve", *arguments)
+    assert status == 2 and len(said.splitlines()) == 1
     return said
 
 
-def test_the_command_refuses_what_it_cannot_serve(memory, tmp_path, capsys, monkeypatch):
-    assert "no memory" in refused(capsys, tmp_path / "none.sqlite")
+def test_the_command_refuses_what_it_cannot_serve(memory, tmp_path, monkeypatch):
+    assert "no memory" in refused(tmp_path / "none.sqlite")
     with CorrectionMemory.open(tmp_path / "vectors.sqlite") as vectors:
-        assert "without an encoder" in refused(capsys, vectors.path, "--port", 0)
+        assert "without an encoder" in refused(vectors.path, "--port", 0)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert str(port) in refused(capsys, memory.path, "--port", port)
-    assert "no port" in refused(capsys, memory.path, "--port", 10**6)
-    assert "no.such.host" in refused(capsys, memory.path, "--host", "no.such.host.invalid")
+        assert str(port) in refused(memory.path, "--port", port)
+    assert "no port" in refused(memory.path, "--port", 10**6)
+    assert "no.such.host" in refused(memory.path, "--host", "no.such.host.invalid")
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    assert "corrigible[serve]" in refused(capsys, memory.path)
+    assert "corrigible[serve]" in refused(memory.path)
 
 
 @pytest.mark.parametrize("keys", ["ana", "ana:", ":secret", "ana:same,bo:same", "ana:a,ana:b"])
-def test_unclear_keys_are_refused(memory, capsys, monkeypatch, keys):
+def test_unclear_keys_are_refused(memory, monkeypatch, keys):
     monkeypatch.setenv("OCRR_MEMORY_KEYS", keys)
-    assert "OCRR_MEMORY_KEYS" in refused(capsys, memory.path)
+    assert "OCRR_MEMORY_KEYS" in refused(memory.path)
 
 
 @pytest.mark.parametrize("key", ["junk", Key.new("desk").public_text], ids=["junk", "public"])
-def test_a_key_that_cannot_sign_is_refused_by_the_name_of_its_variable(
-    memory, capsys, monkeypatch, key
-):
+def test_a_key_that_cannot_sign_is_refused_by_the_name_of_its_variable(memory, monkeypatch, key):
     monkeypatch.setenv("MEMORY_KEY", key)
-    assert refused(capsys, memory.path).startswith("error: MEMORY_KEY: ")
+    assert refused(memory.path).startswith("error: MEMORY_KEY: ")
 
 
 @pytest.mark.slow

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from corrigible import (
     COSIGNATURE,
     ML_DSA_44,
-    SIGNATURE,
     CorrectionMemory,
     Head,
     Key,
@@ -22,7 +21,6 @@ from corrigible import (
     verify,
     witness,
 )
-from corrigible.cli import main
 from ocrrlib.files import InputError
 from trials import MEMORY
 from trials.auditor import letters, write
@@ -33,14 +31,6 @@ LOG = Key.new("log", seed=bytes(32))
 LOG_44 = Key.new("log", ML_DSA_44, bytes(32))
 WITNESS = Key.new("witness", COSIGNATURE, bytes(32))
 WITNESS_44 = Key.new("witness", ML_DSA_44, bytes([1] * 32))
-
-
-def ocrr(*arguments):
-    """Exit status of ``corrigible``."""
-    try:
-        main([*map(str, arguments)])
-    except SystemExit as ended:
-        return ended.code
 
 
 # ML-DSA-44
@@ -125,40 +115,6 @@ def test_a_name_or_an_origin_that_cannot_be_signed_is_refused(tmp_path):
     assert not (tmp_path / "state").exists()
     with pytest.raises(InputError, match="kind"):
         Key.new("log", 5)
-
-
-def test_keys_of_both_kinds_serve_in_the_shell(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    write(tmp_path / "a.sqlite", "abc", None)
-
-    def said(*arguments):
-        assert ocrr(*arguments) == 0
-        return capsys.readouterr().out
-
-    said("key", "desk44", "--of", "a.sqlite")
-    said("key", "desk", "--of", "a.sqlite", "--kind", "ed25519")
-    said("key", "her44", "--name", "witness.example")
-    for name in ("desk", "desk44", "her44"):
-        key = Key.read((tmp_path / f"{name}.pub").read_text())
-        assert key.kind == {"desk": SIGNATURE}.get(name, ML_DSA_44)
-    both = ["--key", "desk", "--key", "desk44"]
-    (tmp_path / "head").write_text(said("head", "a.sqlite", *both))
-    (tmp_path / "asked").write_text(said("prove", "a.sqlite", "--head", "head", *both))
-    keys = ["--key", "her44", "--key", "her"]
-    trust = ["--trust", "desk.pub", "--trust", "desk44.pub"]
-    cosigned = said("witness", "asked", "--state", "state", *keys, *trust)
-    assert len(Head.read(cosigned).signatures) == 4
-    (tmp_path / "cosigned").write_text(cosigned)
-    checked = []
-    for name in ("desk", "desk44", "her", "her44"):
-        checked += ["--key", f"{name}.pub"]
-    assert "3 entries are covered" in said("verify", "a.sqlite", "--head", "cosigned", *checked)
-    (tmp_path / "proof").write_text(said("prove", "a.sqlite", "--entry", 1, "--head", "cosigned"))
-    assert '"label": "b"' in said("verify", "--proof", "proof", *checked)
-    assert ocrr("verify", "a.sqlite", "--head", "head", *checked) == 2
-    assert ocrr("key", "desk44") == 2
-    assert ocrr("key", "other", "--kind", "rsa") == 2
-    assert "ml-dsa-44" in capsys.readouterr().err
 
 
 # Agent Memory Integrity

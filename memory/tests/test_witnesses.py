@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from entries import corrigible
 
 from corrigible import CorrectionMemory, Head, Key, proven, request, verify, witness
-from corrigible.cli import main
 from corrigible.proofs import witnesses
 from ocrrlib.chain import Fault
 from ocrrlib.files import InputError, write_text
@@ -21,14 +21,6 @@ from trials.auditor import write as written
 
 LOG = races.LOG
 WITNESS = races.WITNESS
-
-
-def ocrr(*arguments):
-    """Exit status of ``corrigible``."""
-    try:
-        main([*map(str, arguments)])
-    except SystemExit as ended:
-        return ended.code
 
 
 # Two forks of one head
@@ -64,7 +56,7 @@ def test_of_two_forks_one_is_cosigned_and_one_reported_if_commands_ask_at_once(t
         commands = []
         for i, (_, text) in enumerate(requests):
             write_text(tmp_path / f"{i}", text)
-            command = [sys.executable, "-m", "corrigible.cli", "witness", f"{i}"]
+            command = [sys.executable, "-m", "corrigible", "witness", f"{i}"]
             # Both make the key of the first trial.
             options = ["--state", f"state {trial}", "--key", "her.key", "--trust", "log.pub"]
             command = subprocess.Popen(
@@ -254,10 +246,11 @@ def test_texts_that_an_editor_changed_are_read_as_the_clean_ones(texts, tmp_path
     trust = ["--trust", tmp_path / "log.pub", "--key", tmp_path / "her.key"]
     assert Head.read(edit(head)).origin == Head.read(head).origin
     assert proven(edit(proof), [LOG])[0] == proven(proof, [LOG])[0]
-    assert ocrr("verify", path, "--head", tmp_path / "head", *key) == 0
-    assert ocrr("verify", "--proof", tmp_path / "proof", "--head", tmp_path / "head", *key) == 0
-    assert ocrr("prove", path, "--head", tmp_path / "head") == 0
-    assert ocrr("witness", tmp_path / "asked", "--state", state, *trust) == 0
+    head_and_key = ["--head", tmp_path / "head", *key]
+    assert corrigible("verify", path, *head_and_key)[0] == 0
+    assert corrigible("verify", "--proof", tmp_path / "proof", *head_and_key)[0] == 0
+    assert corrigible("prove", path, "--head", tmp_path / "head")[0] == 0
+    assert corrigible("witness", tmp_path / "asked", "--state", state, *trust)[0] == 0
     state.write_bytes(edit(head).encode())
     try:
         assert isinstance(witness(asked, state, WITNESS), Head)
@@ -266,12 +259,12 @@ def test_texts_that_an_editor_changed_are_read_as_the_clean_ones(texts, tmp_path
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "cp1252"])
-def test_a_head_in_another_encoding_is_refused_and_accuses_nobody(tmp_path, encoding, capsys):
+def test_a_head_in_another_encoding_is_refused_and_accuses_nobody(tmp_path, encoding):
     path = tmp_path / "größe.sqlite"
     head = str(written(path, ["abc"], None))
     (tmp_path / "head").write_bytes(head.encode(encoding))
-    assert ocrr("verify", path, "--head", tmp_path / "head") == 2
-    assert "UTF-8" in capsys.readouterr().err
+    status, _, err = corrigible("verify", path, "--head", tmp_path / "head")
+    assert status == 2 and "UTF-8" in err
 
 
 # Names of files

@@ -22,7 +22,7 @@ CLIENTS = 200
 def served(path, port=0, **environment):
     """The process and the port of `corrigible serve`."""
     where = [str(path), "--port", str(port)]
-    command = [sys.executable, "-m", "corrigible.cli", "serve", *where]
+    command = [sys.executable, "-m", "corrigible", "serve", *where]
     env = os.environ | {"PYTHONPATH": PATHS, "HF_HUB_OFFLINE": "1"} | environment
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as process:
         try:

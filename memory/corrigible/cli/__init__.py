@@ -10,17 +10,16 @@ from typing import Annotated
 import typer
 
 from corrigible import __version__
-from corrigible.cli.acts import acts
-from corrigible.cli.copying import copying
-from corrigible.cli.erasure import erasure
-from corrigible.cli.memory import memories as app
-from corrigible.cli.review import reviews
+from corrigible.cli.asking import asking
+from corrigible.cli.changing import changing
 from corrigible.cli.serving import serving
 from corrigible.cli.trust import trust
+from ocrr.data.options import PLAIN
 from ocrrlib.escapes import visible, warnings_in_one_line
 from ocrrlib.files import InputError
 
-for commands in (acts, copying, erasure, reviews, serving, trust):
+app = typer.Typer(**PLAIN)
+for commands in (changing, asking, trust, serving):
     app.add_typer(commands)
 
 

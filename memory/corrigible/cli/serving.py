@@ -1,4 +1,4 @@
-"""``corrigible``: a service over HTTP."""
+"""The command serve: a service over HTTP."""
 
 import os
 import signal
@@ -10,13 +10,13 @@ import typer
 
 from corrigible.cli.opening import File, Name, blamed, opened, read_signer
 from ocrr.data.options import PLAIN
-from ocrrlib.files import InputError
+from ocrrlib.files import InputError, needs
 
 serving = typer.Typer(**PLAIN)
 
 
-@serving.command("serve")
-def memory_serve(
+@serving.command()
+def serve(
     file: File,
     host: Annotated[str, typer.Option(help="Address; 0.0.0.0 is all.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="0 is any that is free.")] = 8000,
@@ -33,14 +33,10 @@ def memory_serve(
     ] = None,
 ):
     """Answer over HTTP until Ctrl-C; OCRR_MEMORY_KEYS=name:secret,... says who may correct."""
-    try:
+    with needs("corrigible[serve]"):
         import uvicorn
 
         from corrigible.service.app import make_app
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"the package {error.name} is not installed: run `pip install 'corrigible[serve]'`"
-        ) from error
     if not 0 <= port < 2**16:
         raise InputError(f"{port} is no port: give a number up to 65535")
     keys = _secrets(os.environ.get("OCRR_MEMORY_KEYS", ""))

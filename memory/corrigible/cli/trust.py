@@ -1,4 +1,4 @@
-"""``corrigible``: keys, heads and proofs, and who verifies them."""
+"""Commands for trust: key, verify, head, prove, witness."""
 
 import json
 import os
@@ -13,14 +13,14 @@ from corrigible.cli.opening import (
     Name,
     OptionalFile,
     blamed,
+    location_alone,
     opened,
-    place_alone,
     read_from,
     read_signer,
-    text_of,
 )
+from corrigible.proofs.pasted_text import plain, read_file
 from ocrr.data.options import PLAIN
-from ocrrlib.files import InputError
+from ocrrlib.files import InputError, pick, sync_to_disk, writable, write_text
 
 trust = typer.Typer(**PLAIN)
 
@@ -37,8 +37,6 @@ def signer_in(file, kind, name=None):
 
     A file that is missing is made with a new key, and ``file``.pub with its verifier's key.
     """
-    from ocrrlib.files import writable, write_text
-
     public = Path(f"{file}.pub")
     was_public = public.exists()  # asked first: another program makes it after the key
     if not file.exists():
@@ -56,7 +54,6 @@ def signer_in(file, kind, name=None):
 def _make_key(file, kind, name):
     """Make the files of a new key, unless another program has just done so."""
     from corrigible import Key
-    from ocrrlib.files import sync_to_disk
 
     key = Key.new(name or file.stem, kind)
     with TemporaryDirectory(dir=file.parent) as folder:
@@ -74,7 +71,6 @@ def _make_key(file, kind, name):
 def _sign(text, signers):
     """Sign the head at the end of a proof or request."""
     from corrigible import Head
-    from corrigible.proofs.pasted_text import plain
 
     start, end, note = plain(text).lstrip().partition("\n\n")
     head = Head.read(note)
@@ -86,7 +82,6 @@ def _sign(text, signers):
 def _check_asks(text):
     """Raise ``InputError`` unless a text is a request to a witness, with a head at its end."""
     from corrigible import Head
-    from corrigible.proofs.pasted_text import plain
 
     start, _, note = plain(text).lstrip().partition("\n\n")
     if not start.startswith("old "):
@@ -99,8 +94,8 @@ def print_text(text):
     typer.echo(text.encode(), nl=False)
 
 
-@trust.command("key")
-def memory_key(
+@trust.command()
+def key(
     file: Annotated[Path, typer.Argument(help="The key's file; FILE.pub is to be given away.")],
     kind: Annotated[
         str, typer.Option(help="ml-dsa-44 (of a memory or a witness), ed25519 or ed25519-witness.")
@@ -109,14 +104,13 @@ def memory_key(
     of: Annotated[
         str | None,
         typer.Option(
-            callback=place_alone,
+            callback=location_alone,
             help="Memory that names it, as C2SP wants of a log's key.",
         ),
     ] = None,
 ):
     """Make a key of any kind, by default one that is to hold against quantum computers, too."""
     from corrigible import COSIGNATURE, ML_DSA_44, SIGNATURE
-    from ocrrlib.files import pick
 
     kinds = {"ml-dsa-44": ML_DSA_44, "ed25519": SIGNATURE, "ed25519-witness": COSIGNATURE}
     chosen = pick("kind of key", kind, kinds)
@@ -130,8 +124,8 @@ def memory_key(
     signer_in(file, chosen, name)
 
 
-@trust.command("verify")
-def memory_verify(
+@trust.command()
+def verify(
     file: OptionalFile = None,
     proof: Annotated[
         Path | None, typer.Option(help="Proof of an entry, to verify instead of a memory.")
@@ -189,8 +183,8 @@ def _proven(file, heads, keys):
     return entry
 
 
-@trust.command("head")
-def memory_head(file: File, key: Signers = [], name: Name = None):
+@trust.command()
+def head(file: File, key: Signers = [], name: Name = None):
     """Print the head, to be kept elsewhere."""
     from corrigible import SIGNATURE
 
@@ -201,8 +195,8 @@ def memory_head(file: File, key: Signers = [], name: Name = None):
         print_text(str(head))
 
 
-@trust.command("prove")
-def memory_prove(
+@trust.command()
+def prove(
     file: File,
     entry: Annotated[
         int | None, typer.Option(help="Entry to prove; else that the memory extends the head.")
@@ -233,8 +227,8 @@ def memory_prove(
             typer.echo(f"entry {entry} was erased: prove entry {told_by}, which says so", err=True)
 
 
-@trust.command("witness")
-def memory_witness(
+@trust.command()
+def witness(
     request: Annotated[Path, typer.Argument(help="What `prove --head` printed.")],
     state: Annotated[Path, typer.Option(help="File for the last head seen.")],
     key: Signers,
@@ -247,7 +241,7 @@ def memory_witness(
     from ocrrlib.chain import Fault
 
     keys = [read_from(one, Key.read) for one in trust]
-    asked = text_of(request)
+    asked = read_file(request)
     first, *others = [signer_in(one, COSIGNATURE) for one in key]
     with blamed(request):
         _check_asks(asked)

@@ -5,15 +5,15 @@ from pathlib import Path
 
 from ocrrlib.files import InputError
 
-LONGEST = 2**24  # bytes of a file; a proof of the largest entry has less
+MAX_FILE = 2**24  # bytes of a file; a proof of the largest entry has less
 
 
 def read_file(path: Path) -> str:
     """Return the text of a file as it is; ``InputError`` if there is none in UTF-8."""
     try:
         with open(path, "rb") as file:
-            content = file.read(LONGEST + 1)
-        if len(content) > LONGEST:
+            content = file.read(MAX_FILE + 1)
+        if len(content) > MAX_FILE:
             raise InputError(f"{path} is too large for a head, proof, request or key: give another")
         return content.decode()
     except OSError as error:

@@ -16,17 +16,17 @@ from pydantic import ValidationError
 
 from corrigible.memory import CorrectionMemory
 from corrigible.proofs.keys import Key
-from corrigible.service.desk import Asked, make_desk
+from corrigible.service.desk import RecentTexts, make_desk
 from corrigible.service.wire import Correction, Query, check_parameters, fault, refusal, shown
 from ocrrlib.files import InputError
 
 WAITING = 512  # texts of all requests
-TOGETHER = 32  # texts encoded at once: more are no faster on CPUs
+BATCH = 32  # texts encoded at once: more are no faster on CPUs
 REMEMBERED = 1000  # texts that were asked last
 CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
 
-class Together:
+class Batcher:
     """A function of a list, called in a thread for all items that wait, the shortest first."""
 
     def __init__(self, function: Callable[[Any], Iterable]):
@@ -51,8 +51,8 @@ class Together:
         while self._waiting:
             todo = sorted(self._waiting, key=lambda pair: len(pair[0]))  # of a length: no padding
             self._waiting = []
-            for start in range(0, len(todo), TOGETHER):
-                items, futures = zip(*todo[start : start + TOGETHER])
+            for start in range(0, len(todo), BATCH):
+                items, futures = zip(*todo[start : start + BATCH])
                 outcomes = await asyncio.wrap_future(self._thread.submit(self._outcomes, items))
                 self._n_waiting -= len(items)
                 for future, outcome in zip(futures, outcomes):
@@ -107,8 +107,8 @@ def make_app(
         raise InputError("a key is empty: give each owner a long secret")
     checked = [Depends(check_parameters)]
     app = Service(openapi_url=None, redirect_slashes=False, dependencies=checked)
-    encoded = Together(memory.embed)
-    answered = Together(partial(_answers, memory))
+    encoded = Batcher(memory.embed)
+    answered = Batcher(partial(_answers, memory))
 
     @app.exception_handler(RequestValidationError)
     @app.exception_handler(ValidationError)
@@ -135,8 +135,8 @@ def make_app(
             raise HTTPException(401 if keys else 403, "this needs a key", CHALLENGE)
         return name
 
-    asked = Asked(remembered if keys else 0)
-    app.include_router(make_desk(memory, asked, encoded, author))
+    recent = RecentTexts(remembered if keys else 0)
+    app.include_router(make_desk(memory, recent, encoded, author))
 
     @app.post("/predict")
     async def predict(
@@ -146,7 +146,7 @@ def make_app(
             raise HTTPException(422, "give text or texts")
         texts = sent.texts or [sent.text or ""]
         vectors = await encoded(texts)
-        asked.note(texts, vectors)
+        recent.note(texts, vectors)
         queries = [(vector, sent.at_least) for vector in vectors]
         answers = [shown(answer, name) for answer in await answered(queries)]
         return JSONResponse(answers[0] if sent.texts is None else {"answers": answers})

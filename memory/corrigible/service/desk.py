@@ -36,7 +36,7 @@ PAGE = FilePath(__file__).with_name("desk.html")
 WORDS = FilePath(__file__).with_name("desk.json")
 
 
-class Asked:
+class RecentTexts:
     """Texts that were asked last and their vectors, each once, in RAM alone."""
 
     def __init__(self, room: int):
@@ -80,7 +80,7 @@ def page() -> tuple[str, dict[str, str]]:
 
 def make_desk(
     memory: CorrectionMemory,
-    asked: Asked,
+    recent: RecentTexts,
     encoded: Callable[[list[str]], Awaitable[list]],
     author: Callable,
 ) -> APIRouter:
@@ -104,8 +104,8 @@ def make_desk(
 
     @desk.post("/review")
     async def review(name: Author, sent: Annotated[Review, Depends(Review.read)]):
-        texts = list(asked.vectors if sent.texts is None else dict.fromkeys(sent.texts))
-        vectors = {text: asked.vectors[text] for text in texts if text in asked.vectors}
+        texts = list(recent.vectors if sent.texts is None else dict.fromkeys(sent.texts))
+        vectors = {text: recent.vectors[text] for text in texts if text in recent.vectors}
         new = [text for text in texts if text not in vectors]
         for start in range(0, len(new), TEXTS):
             part = new[start : start + TEXTS]
@@ -122,8 +122,8 @@ def make_desk(
         if sent.replaces is not None:
             known(sent.replaces)
         (vector,) = await encoded([sent.text])
-        texts = list(asked.vectors)
-        X = list(asked.vectors.values())
+        texts = list(recent.vectors)
+        X = list(recent.vectors.values())
         given = sent.text, sent.label, X, vector, sent.replaces
         change = await asyncio.to_thread(memory.preview, *given)
         queries = [one._asdict() for one in change.queries]

@@ -12,11 +12,11 @@ from starlette.requests import ClientDisconnect
 from corrigible.answers import Answer
 from ocrrlib.labels import label_of
 
-LONGEST = 2**20  # bytes of a request
+MAX_BODY = 2**20  # bytes of a request
 TEXT = 10_000  # characters
 TEXTS = 64  # of a request
 REVIEWED = 1000  # texts to be ranked at once
-PATIENCE = 10  # seconds for a body to arrive
+BODY_TIMEOUT = 10  # seconds for a body to arrive
 CLOSE = {"Connection": "close"}
 
 
@@ -37,7 +37,7 @@ Label = Annotated[Text, Field(max_length=200), BeforeValidator(_number_as_words)
 Place = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
 
 
-class Sent(BaseModel, extra="forbid"):
+class RequestBody(BaseModel, extra="forbid"):
     """JSON of a request."""
 
     @classmethod
@@ -46,7 +46,7 @@ class Sent(BaseModel, extra="forbid"):
         return cls.model_validate_json(await _body(request))
 
 
-class Query(Sent):
+class Query(RequestBody):
     """A text, or several, to be answered if that share of such answers is right."""
 
     text: Text | None = None
@@ -54,7 +54,7 @@ class Query(Sent):
     at_least: Annotated[float, Field(gt=0, lt=1)] | None = None
 
 
-class Correction(Sent):
+class Correction(RequestBody):
     """A text with its right label; its author is the owner of the key."""
 
     text: Text
@@ -62,34 +62,34 @@ class Correction(Sent):
     replaces: Place | None = None
 
 
-class Review(Sent):
+class Review(RequestBody):
     """Texts to be ranked; without them, those that were asked last."""
 
     texts: Annotated[list[Text], Field(max_length=REVIEWED)] | None = None
     n: Annotated[int, Field(ge=1, le=TEXTS)] = 20
 
 
-class Undo(Sent):
+class Undo(RequestBody):
     """An entry to be undone."""
 
     entry: Place
 
 
-class Rename(Sent):
+class Rename(RequestBody):
     """A label and its new name."""
 
     old: Label
     new: Label
 
 
-class Merge(Sent):
+class Merge(RequestBody):
     """Labels that become one."""
 
     labels: Annotated[list[Label], Field(min_length=1, max_length=TEXTS)]
     into: Label
 
 
-class Known(Sent):
+class Known(RequestBody):
     """A head that was kept elsewhere, and public keys that must have signed it."""
 
     head: Text
@@ -100,17 +100,17 @@ async def _body(request):
     body = bytearray()
     n_read = 0
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(BODY_TIMEOUT):
             async for part in request.stream():
                 n_read += len(part)
-                body += part[: LONGEST + 1 - len(body)]
-                if n_read > 16 * LONGEST:  # some is read, else its client sees no answer
+                body += part[: MAX_BODY + 1 - len(body)]
+                if n_read > 16 * MAX_BODY:  # some is read, else its client sees no answer
                     break
     except (TimeoutError, ClientDisconnect) as error:
-        raise HTTPException(408, f"the body took over {PATIENCE} seconds", CLOSE) from error
-    if len(body) <= LONGEST:
+        raise HTTPException(408, f"the body took over {BODY_TIMEOUT} seconds", CLOSE) from error
+    if len(body) <= MAX_BODY:
         return body
-    raise HTTPException(413, f"a request has at most {LONGEST} bytes", CLOSE)
+    raise HTTPException(413, f"a request has at most {MAX_BODY} bytes", CLOSE)
 
 
 def refusal(status: int, why: str) -> JSONResponse:

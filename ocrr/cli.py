@@ -1,9 +1,13 @@
-"""``ocrr run``, ``ocrr compare``, and the lists of systems and datasets."""
+"""The command ``ocrr``: run, compare, and the lists of systems and datasets.
+
+Exit status: 0; 2 for input that cannot be used; 3 for an error in code of your own.
+"""
 
 import importlib.util
 import operator
 import os
 import sys
+import traceback
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,7 +23,9 @@ from ocrr.data.options import (
     Separator,
     TextColumn,
 )
+from ocrrlib import __version__
 from ocrrlib.encoders import DEFAULT_ENCODER
+from ocrrlib.escapes import visible, warnings_in_one_line
 from ocrrlib.files import InputError, check_name, pick
 
 # Everything else is imported where it is used, so that `ocrr --help` is quick.
@@ -27,6 +33,24 @@ app = typer.Typer(**PLAIN)
 
 READING = "text label split ignore_split encoding sep no_header no_quotes drop_duplicates".split()
 READING += ["drop_empty", "min_rows"]  # options about a file of --data
+
+
+def _tell_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"ocrr {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def ocrr(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_tell_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """OCRR: how fast classifiers learn new classes from corrections, and what they forget."""
 
 
 def _named(name):
@@ -250,3 +274,20 @@ def datasets() -> None:
 
     for name, one in DATASETS.items():
         typer.echo(f"{name:<12} {one.title} ({one.licence}): {one.citation}")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run a command, by default that of the command line.
+
+    Input that cannot be used, or a warning, is one line on stderr, an error in code of your own its
+    traceback.
+    """
+    try:
+        with warnings_in_one_line():
+            app(arguments)
+    except (InputError, OSError) as error:
+        typer.echo("error: " + visible(" ".join(str(error).split())), err=True)
+        sys.exit(2)
+    except Exception:
+        traceback.print_exc()
+        sys.exit(3)
