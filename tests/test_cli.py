@@ -46,7 +46,7 @@ def letters(monkeypatch):
     """New memories encode texts by their letters."""
     names = {}
     exec(MINE, names)
-    monkeypatch.setattr("corrigible.encoder_probe.load_encoder", lambda name: names["letters"])
+    monkeypatch.setattr("corrigible.ledger_encoder.load_encoder", lambda name: names["letters"])
 
 
 def ocrr(*arguments, encoding="utf-8"):
