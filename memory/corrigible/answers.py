@@ -43,9 +43,9 @@ class Answering:
     """A reader by its name, fitted on entries when these are first asked."""
 
     def __init__(self, reader: str):
-        make_reader(reader)  # refuses a wrong name
         self.name = reader
-        self._reader: Reader | None = None
+        self._reader = make_reader(reader)  # refuses a wrong name
+        self._entries: Entries | None = None  # that it was fitted on
         self._calibration = Calibration(reader)
 
     def answers(
@@ -77,20 +77,23 @@ class Answering:
         return answers
 
     def reader(self, counted: LiveVectors) -> Reader:
-        """The reader of what counts; made anew for other entries, or if it lacks classes."""
-        reader = self._reader
-        n_classes = len(counted.labels)
+        """The reader of what counts; fitted anew on other entries, or if it lacks classes."""
         entries = counted.entries
-        if reader is None or reader.entries is not entries or reader.n_classes < n_classes:
-            reader = self.made(entries, counted.n_first, n_classes)
-            self._reader = reader
-        return reader
+        n_classes = len(counted.labels)
+        if self._entries is not entries or self._reader.n_classes < n_classes:
+            self._entries = None  # if it fails, it is fitted again
+            self._reader.read(entries, counted.n_first, _room(n_classes))
+            self._entries = entries
+        return self._reader
 
     def made(self, entries: Entries, n_first: int, n_classes: int) -> Reader:
-        """A new reader of entries, of which the first ``n_first`` were written at once."""
-        # Rounded up to a power of two, so that new labels seldom ask for a new reader.
-        room = max(LEAST_ROOM, 1 << (n_classes - 1).bit_length())
-        return make_reader(self.name).read(entries, n_first, room)
+        """Another reader, of entries of which the first ``n_first`` were written at once."""
+        return make_reader(self.name).read(entries, n_first, _room(n_classes))
+
+
+def _room(n_classes):
+    """Classes that a reader is made for: a power of two, so that new labels seldom ask for more."""
+    return max(LEAST_ROOM, 1 << (n_classes - 1).bit_length())
 
 
 def _neighbours(counted, y, cosines, slots, rows_at):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from corrigible.proofs.acts import checked_about
+from corrigible.proofs.rows import checked_about
 from ocrrlib.files import InputError
 from ocrrlib.labels import label_of
 
@@ -53,7 +53,7 @@ def rows_to_learn(
 ) -> tuple[list, list[str], np.ndarray | None, list[dict]]:
     """Texts and vectors as from ``texts_and_vectors``, labels (n,), and notes (n,) about them.
 
-    Notes are kept as by ``corrigible.proofs.acts.checked_about``. Raises ``InputError`` unless
+    Notes are kept as by ``corrigible.proofs.rows.checked_about``. Raises ``InputError`` unless
     there is one of each.
     """
     texts, X = texts_and_vectors(texts, vectors)

@@ -30,10 +30,9 @@ from corrigible.ledger.ledger import StoredLedger
 from corrigible.ledger.vectors import Vectors
 from corrigible.ledger_encoder import LedgerEncoder, TextEncoder
 from corrigible.past import Past
-from corrigible.proofs.acts import act_text
 from corrigible.proofs.heads import Head
 from corrigible.proofs.keys import Key
-from corrigible.proofs.rows import Content
+from corrigible.proofs.rows import Content, act_text
 from corrigible.readers import check_search
 from corrigible.review import (
     Change,

@@ -62,8 +62,9 @@ class Past:
         vector has another length, or ``at_least`` is no share.
         """
         single = is_single(query)
-        X = self._encoder.unit_rows(*texts_and_vectors([query] if single else query))
+        texts, X = texts_and_vectors([query] if single else query)
         at_least = share_of(at_least)
+        X = self._encoder.unit_rows(texts, X)
         with self._asked(X) as counted:
             answers = self._answering.answers(X, counted, self._ledger.rows_at, at_least)
         return answers[0] if single else answers

@@ -80,7 +80,8 @@ class StoredLedger(AbstractContextManager):
             except BaseException:
                 store.close_untouched()
                 raise
-            self._finish_erasure()
+            if self._holds_erased:
+                self._finish_erasure()
 
     def __len__(self) -> int:
         with self._locked():
@@ -102,7 +103,8 @@ class StoredLedger(AbstractContextManager):
             with self.store.reading():
                 self._catch_up()
                 yield
-            self._finish_erasure()
+            if self._holds_erased:
+                self._finish_erasure()
 
     def write(self, contents: Callable[[], Iterable[Content]]) -> range:
         """Append entries; return their places once they are on disk.
@@ -207,7 +209,8 @@ class StoredLedger(AbstractContextManager):
                 if self.size > start:  # it has rows that were not written
                     self._restart()
                 raise
-            self._finish_erasure()
+            if self._holds_erased:
+                self._finish_erasure()
 
     def append(self, contents: Iterable[Content]) -> range:
         """Append entries, within a ``transaction``; return their places.
@@ -272,10 +275,9 @@ class StoredLedger(AbstractContextManager):
 
     def _finish_erasure(self):
         """Remove what a process left that erased and may have been killed, if one can."""
-        if self._holds_erased:
-            self._holds_erased = not self.store.cleans_itself
-            with suppress(*self.store.errors):  # if the disk is full, it can be read
-                self._holds_erased = not self.store.cleaned() and self._holds_erased
+        self._holds_erased = not self.store.cleans_itself
+        with suppress(*self.store.errors):  # if the disk is full, it can be read
+            self._holds_erased = not self.store.cleaned() and self._holds_erased
 
     def entry(self, place: int) -> dict:
         """Return the fields of an entry, bytes in hexadecimal digits, without those erased."""

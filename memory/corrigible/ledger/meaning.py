@@ -1,6 +1,6 @@
 """What the entries of a ledger mean by now: which count, and under which label.
 
-Nothing is taken back in the ledger itself. Acts, see ``corrigible.proofs.acts``, say how others are
+Nothing is taken back in the ledger itself. Acts, see ``corrigible.proofs.rows``, say how others are
 to be read, and this is the whole rule:
 
 - An entry is *undone* if a later undo of it is not undone itself.
@@ -17,8 +17,7 @@ from collections.abc import Container, Iterable, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from corrigible.proofs.acts import ALONE, done_to_others, read_act
-from corrigible.proofs.rows import Row
+from corrigible.proofs.rows import ALONE, Row, done_to_others, read_act
 from ocrrlib.files import InputError
 
 
