@@ -142,7 +142,7 @@ def test_a_memory_answers_reads_json_lines_and_says_what_else_needs(ask, tmp_pat
     program = """if True:
         import sys
         import numpy as np
-        from corrigible import CorrectionMemory, encoder_probe
+        from corrigible import CorrectionMemory, ledger_encoder
         from corrigible.cli import main
 
         memory = CorrectionMemory.open("desk.sqlite")
@@ -152,7 +152,7 @@ def test_a_memory_answers_reads_json_lines_and_says_what_else_needs(ask, tmp_pat
         memory.close()
         letters = lambda texts: np.array([[text.count(one) + 1 for one in "ab"] for text in texts])
         CorrectionMemory.open("texts.sqlite", letters).close()
-        encoder_probe.load_encoder = lambda name: letters
+        ledger_encoder.load_encoder = lambda name: letters
         for arguments in (
             "export desk.sqlite vectors.jsonl",
             "add texts.sqlite a.jsonl",

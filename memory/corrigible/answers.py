@@ -6,14 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from corrigible.confidence import (
-    Confidence,
-    Sureness,
-    calibrated,
-    calibrated_size,
-    unknown_share,
-)
+from corrigible.confidence import Calibration, Sureness, unknown_share
 from corrigible.ledger.vectors import LiveVectors
+from corrigible.proofs.rows import Row
 from corrigible.readers import Reader, make_reader
 from ocrrlib.search import Entries
 
@@ -48,31 +43,31 @@ class Answering:
     """A reader by its name, fitted on entries when these are first asked."""
 
     def __init__(self, reader: str):
-        make_reader(reader)  # refuses a wrong name
         self.name = reader
-        self._reader: Reader | None = None
-        self._known: Confidence  # as of the entries and the size in ``_calibrated``
-        self._calibrated: tuple[Entries | None, int] = None, 0
+        self._reader = make_reader(reader)  # refuses a wrong name
+        self._entries: Entries | None = None  # that it was fitted on
+        self._calibration = Calibration(reader)
 
     def answers(
         self,
         X: np.ndarray,
         counted: LiveVectors,
-        entries: Callable[[Iterable[int]], dict[int, dict]],
+        rows_at: Callable[[Iterable[int]], dict[int, Row]],
         at_least: float | None = None,
     ) -> list[Answer]:
-        """Answer rows X (m, d) from what counts; ``entries`` gives fields by places.
+        """Answer rows X (m, d) from what counts; ``rows_at`` gives entries by their places.
 
         With ``at_least``, only where that share of the answers is expected to be right.
         """
-        reader = self.reader(counted)
-        confidence = self._confidence(counted)
-        unknown = unknown_share(counted.entries.y, counted.n_first)
-        ids, probabilities, cosines, slots = reader.answer(X)
+        ids, probabilities, cosines, slots = self.reader(counted).answer(X)
         sure = Sureness(probabilities[np.arange(len(ids)), ids], cosines[:, 0])
+        entries = counted.entries
+        y = entries.y
+        confidence = self._calibration.confidence(entries, counted.n_first)
+        unknown = unknown_share(y, counted.n_first)
         found = confidence.of(sure, unknown).tolist()
         least = 0.0 if at_least is None else confidence.least(at_least, unknown)
-        near = _neighbours(counted, cosines[:, :NEIGHBOURS], slots[:, :NEIGHBOURS], entries)
+        near = _neighbours(counted, y, cosines[:, :NEIGHBOURS], slots[:, :NEIGHBOURS], rows_at)
         answers = []
         for row, id in enumerate(ids):
             answer = Answer(counted.labels[id], found[row], near[row])
@@ -81,44 +76,38 @@ class Answering:
             answers.append(answer)
         return answers
 
-    def _confidence(self, counted):
-        """What the reader's answers are worth, by the entries that count."""
-        size = calibrated_size(counted.entries.size, counted.n_first)
-        if self._calibrated != (counted.entries, size):
-            y = counted.entries.y[:size]
-            self._known = calibrated(self.name, counted.entries.X, y, counted.n_first)
-            self._calibrated = counted.entries, size
-        return self._known
-
     def reader(self, counted: LiveVectors) -> Reader:
-        """The reader of what counts; made anew for other entries, or if it lacks classes."""
-        reader = self._reader
-        n_classes = len(counted.labels)
+        """The reader of what counts; fitted anew on other entries, or if it lacks classes."""
         entries = counted.entries
-        if reader is None or reader.entries is not entries or reader.n_classes < n_classes:
-            reader = self.made(entries, counted.n_first, n_classes)
-            self._reader = reader
-        return reader
+        n_classes = len(counted.labels)
+        if self._entries is not entries or self._reader.n_classes < n_classes:
+            self._entries = None  # if it fails, it is fitted again
+            self._reader.read(entries, counted.n_first, _room(n_classes))
+            self._entries = entries
+        return self._reader
 
     def made(self, entries: Entries, n_first: int, n_classes: int) -> Reader:
-        """A new reader of entries, of which the first ``n_first`` were written at once."""
-        # Rounded up to a power of two, so that new labels seldom ask for a new reader.
-        room = max(LEAST_ROOM, 1 << (n_classes - 1).bit_length())
-        return make_reader(self.name).read(entries, n_first, room)
+        """Another reader, of entries of which the first ``n_first`` were written at once."""
+        return make_reader(self.name).read(entries, n_first, _room(n_classes))
 
 
-def _neighbours(counted, cosines, slots, entries):
+def _room(n_classes):
+    """Classes that a reader is made for: a power of two, so that new labels seldom ask for more."""
+    return max(LEAST_ROOM, 1 << (n_classes - 1).bit_length())
+
+
+def _neighbours(counted, y, cosines, slots, rows_at):
     """Neighbours of m queries, by their cosines and slots (m, k); -1 where there are fewer."""
-    places = counted.places[slots]
-    ids = counted.entries.y[slots]
-    fields = entries(np.unique(places[slots >= 0]).tolist())
+    places = counted.places.values[slots]
+    ids = y[slots]
+    rows = rows_at(np.unique(places[slots >= 0]).tolist())
     near: list[list[Neighbour]] = [[] for _ in slots]
-    for row, rank in np.argwhere(slots >= 0).tolist():
-        found = fields[int(places[row, rank])]
-        when = datetime.fromtimestamp(found["time"] / 1e6, UTC)
-        label = counted.labels[ids[row, rank]]
-        cosine = float(cosines[row, rank])
-        near[row].append(Neighbour(found["place"], label, found.get("text"), cosine, when))
+    for query, rank in np.argwhere(slots >= 0).tolist():
+        row = rows[int(places[query, rank])]
+        when = datetime.fromtimestamp(row.time / 1e6, UTC)
+        label = counted.labels[ids[query, rank]]
+        cosine = float(cosines[query, rank])
+        near[query].append(Neighbour(row.place, label, row.text, cosine, when))
     return near
 
 

@@ -103,15 +103,29 @@ def unknown_share(y: np.ndarray, n_first: int) -> float:
     return UNKNOWN + UNKNOWN * (alone + 1) / (len(later) + 1)
 
 
-def calibrated_size(size: int, n_first: int) -> int:
-    """Number of entries that confidence rests on: those written first, or 2, 4, ... times as many.
+class Calibration:
+    """The confidence of a reader, by its name, in answers from entries that others append to.
 
-    It is a function of the entries alone, and a correction seldom changes it.
+    It rests on those that were written first, or on 2, 4, ... times as many: it is a function of
+    the entries alone, and a correction seldom changes it.
     """
-    n = n_first
-    while 2 * n <= size:
-        n *= 2
-    return n
+
+    def __init__(self, reader: str):
+        self._reader = reader
+        self._known: Confidence  # as of these entries, so many of them
+        self._entries: Entries | None = None
+        self._size = 0
+
+    def confidence(self, entries: Entries, n_first: int) -> Confidence:
+        """The confidence in answers from entries, of which ``n_first`` were written at once."""
+        size = n_first
+        while 2 * size <= entries.size:
+            size *= 2
+        if entries is not self._entries or size != self._size:
+            self._known = calibrated(self._reader, entries.X, entries.y[:size], n_first)
+            self._entries = entries
+            self._size = size
+        return self._known
 
 
 def calibrated(reader: str, X: np.ndarray, y: np.ndarray, n_first: int) -> Confidence:
@@ -134,12 +148,12 @@ def _calibrated(name, X, y, n_first):
     half = np.empty(len(y), np.int64)
     half[by_class] = np.arange(len(y)) % HALVES
     part = rng.permutation(n_classes) % CLASSES
+    reader = make_reader(name)
     asked = []
     for side in range(HALVES):
         read = (half != side) & (part[y] != side)
         if read.any():
-            reader = make_reader(name)
-            reader = reader.read(Entries(X[read], y[read]), max(1, read[:n_first].sum()), n_classes)
+            reader.read(Entries(X[read], y[read]), max(1, read[:n_first].sum()), n_classes)
             others = order[half[order] == side]
             is_known = np.isin(y[others], y[read])
             for some in (others[is_known], others[~is_known]):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from corrigible.proofs.acts import checked_about
+from corrigible.proofs.rows import checked_about
 from ocrrlib.files import InputError
 from ocrrlib.labels import label_of
 
@@ -32,11 +32,42 @@ def texts_and_vectors(items: Any, vectors: Any = None) -> tuple[list, np.ndarray
         X = _table(items)
         return [None] * len(X), X
     rows = _listed("texts or vectors", items)
-    if vectors is None and all(_is_vector(row) for row in rows):
+    are_vectors = (hasattr(row, "__len__") and not isinstance(row, (str, bytes)) for row in rows)
+    if vectors is None and all(are_vectors):
         X = _table(rows)
         return [None] * len(X), X
-    texts = [_text(place, row) for place, row in enumerate(rows)]
+    texts = []
+    for place, row in enumerate(rows):
+        if not isinstance(row, str) or not row.strip():
+            raise InputError(f"row {place} is {_shown(row)}: {WANTED}")
+        try:
+            texts.append(row.encode().decode())  # a plain str, whatever its class was
+        except UnicodeEncodeError as error:
+            wrong = f"row {place}, {row!r}, is no Unicode text"
+            raise InputError(f"{wrong}: mend or drop it") from error
     return texts, None if vectors is None else _table(vectors)
+
+
+def rows_to_learn(
+    texts: Any, labels: Any, vectors: Any, about: Any
+) -> tuple[list, list[str], np.ndarray | None, list[dict]]:
+    """Texts and vectors as from ``texts_and_vectors``, labels (n,), and notes (n,) about them.
+
+    Notes are kept as by ``corrigible.proofs.rows.checked_about``. Raises ``InputError`` unless
+    there is one of each.
+    """
+    texts, X = texts_and_vectors(texts, vectors)
+    labels = labels_of(labels)
+    notes: list[dict] = [{}] * len(texts)
+    if about is not None:
+        notes = [checked_about(note) for note in _listed("notes", about)]
+    n_vectors = len(texts) if X is None else len(X)
+    if not len(labels) == len(texts) == n_vectors == len(notes):
+        raise InputError(
+            f"there are {len(texts)} rows, {len(labels)} labels, {n_vectors} vectors and "
+            f"{len(notes)} notes: give one of each"
+        )
+    return texts, labels, X, notes
 
 
 def labels_of(values: Any) -> list[str]:
@@ -52,21 +83,6 @@ def labels_of(values: Any) -> list[str]:
             raise InputError(f"row {place}, {label!r}, is no Unicode text: mend it") from error
         labels.append(label)
     return labels
-
-
-def notes_of(values: Any) -> list[dict]:
-    """What an application notes of each of n rows, see ``corrigible.proofs.acts.checked_about``."""
-    return [checked_about(value) for value in _listed("notes", values)]
-
-
-def check_numbers(texts: list, labels: list, X: np.ndarray | None, notes: list) -> None:
-    """Raise ``InputError`` unless there are as many labels, vectors and notes as texts."""
-    n_vectors = len(texts) if X is None else len(X)
-    if not len(labels) == len(texts) == n_vectors == len(notes):
-        raise InputError(
-            f"there are {len(texts)} rows, {len(labels)} labels, {n_vectors} vectors and "
-            f"{len(notes)} notes: give one of each"
-        )
 
 
 def entry_number(value: Any) -> int:
@@ -153,19 +169,6 @@ def _listed(what, values):
     if unordered or getattr(values, "ndim", 1) != 1:
         raise InputError(f"{_shown(values)} is no list of {what}: give one")
     return list(values)
-
-
-def _is_vector(row):
-    return hasattr(row, "__len__") and not isinstance(row, (str, bytes))
-
-
-def _text(place, row):
-    if not isinstance(row, str) or not row.strip():
-        raise InputError(f"row {place} is {_shown(row)}: {WANTED}")
-    try:
-        return row.encode().decode()  # a plain str, whatever its class was
-    except UnicodeEncodeError as error:
-        raise InputError(f"row {place}, {row!r}, is no Unicode text: mend or drop it") from error
 
 
 def _table(vectors):

@@ -13,30 +13,26 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from corrigible.answers import Answering
-from corrigible.encoder_probe import TextEncoder
 from corrigible.export import export, to_table
 from corrigible.inputs import (
-    check_numbers,
     entry_number,
     entry_numbers,
     labels_of,
-    notes_of,
     number_of,
+    rows_to_learn,
     some_texts_and_vectors,
     texts_and_vectors,
     word_of,
 )
-from corrigible.ledger import changes, erasure
+from corrigible.ledger import erasure, verification
 from corrigible.ledger.history import Entry, counting
 from corrigible.ledger.ledger import StoredLedger
 from corrigible.ledger.vectors import Vectors
-from corrigible.ledger.verification import verify
-from corrigible.ledger_encoder import LedgerEncoder
+from corrigible.ledger_encoder import LedgerEncoder, TextEncoder
 from corrigible.past import Past
-from corrigible.proofs.acts import act_text
 from corrigible.proofs.heads import Head
 from corrigible.proofs.keys import Key
-from corrigible.proofs.rows import Content
+from corrigible.proofs.rows import Content, act_text
 from corrigible.readers import check_search
 from corrigible.review import (
     Change,
@@ -175,7 +171,7 @@ class CorrectionMemory(Past, AbstractContextManager):
     @property
     def counted(self) -> Entries:
         """Vectors and class ids of the entries that count, as of the last call."""
-        if not self._vectors.written:  # dropped by an erasure or a failed write
+        if not self._vectors.written.entries.size:  # dropped by an erasure or a failed write
             with self._ledger.snapshot():
                 return self._vectors.counted.entries
         return self._vectors.counted.entries
@@ -231,29 +227,25 @@ class CorrectionMemory(Past, AbstractContextManager):
         return self._learn([text], [label], by, vectors, notes, replaces)[0]
 
     def _learn(self, texts, labels, by, vectors, about, replaces=None):
-        texts, X = texts_and_vectors(texts, vectors)
-        labels = labels_of(labels)
-        notes = [{}] * len(texts) if about is None else notes_of(about)
-        check_numbers(texts, labels, X, notes)
+        """Encode; then, once others are excluded and what they wrote is read, check and append."""
+        texts, labels, X, notes = rows_to_learn(texts, labels, vectors, about)
         X = self._encoder.unit_rows(texts, X)
         author = str(by)
 
-        def contents():  # others are excluded, and what they wrote is read
-            if not self._vectors.written:
+        def contents():
+            if not self._vectors.written.entries.size:
                 self._encoder.check_length(X.shape[1])
             self._vectors.admit(*X.shape)
             meaning = self._vectors.meaning
-            changes.check_not_retired(dict.fromkeys(labels), meaning)
-            acts = notes
+            meaning.check_not_retired(dict.fromkeys(labels))
+            replaced = {}
             if replaces is not None:
-                (note,) = notes
-                acts = [note | changes.replace(self._ledger.entry(entry_number(replaces)), meaning)]
-            rows = zip(labels, texts, X, acts)
-            return [
-                Content(label, author, text, x.data, act_text(act)) for label, text, x, act in rows
-            ]
+                replaced = meaning.replace(self._ledger.entry(entry_number(replaces)))
+            new = []
+            for label, text, x, note in zip(labels, texts, X, notes):
+                new.append(Content(label, author, text, x.data, act_text(note | replaced)))
+            return new
 
-        # Begins, reads what is new, asks for contents, lays out rows, appends, and flushes.
         return self._ledger.write(contents)
 
     def review(
@@ -271,7 +263,7 @@ class CorrectionMemory(Past, AbstractContextManager):
         texts, X = texts_and_vectors(texts, vectors)
         X = self._encoder.unit_rows(texts, X)
         with self._asked(X) as counted:
-            answers = self._answering.answers(X, counted, self._ledger.entries)
+            answers = self._answering.answers(X, counted, self._ledger.rows_at)
         return least_sure(texts, X, answers, n)
 
     def suspects(self, n: int = 20) -> list[Suspect]:
@@ -282,7 +274,7 @@ class CorrectionMemory(Past, AbstractContextManager):
         """
         with self._ledger.snapshot():
             counted = self._vectors.counted
-            found = suspects(counted, number_of(n)) if counted else []
+            found = suspects(counted, number_of(n)) if counted.entries.size else []
             return [
                 Suspect(
                     counted.origin(slot).place,
@@ -313,12 +305,13 @@ class CorrectionMemory(Past, AbstractContextManager):
         texts, X = some_texts_and_vectors(queries)
         X = self._encoder.unit_rows(texts, X) if texts else x[:0]
         with self._asked(x) as counted:
-            changes.check_not_retired([label], self._vectors.meaning)
-            self._vectors.admit(0, X.shape[1])
+            meaning = self._vectors.meaning
+            meaning.check_not_retired([label])
+            self._vectors.check_length(X.shape[1])
             without = None
             if replaces is not None:
                 entry = self._ledger.entry(entry_number(replaces))
-                without = changes.replace(entry, self._vectors.meaning)["replaces"]
+                without = meaning.replace(entry)["replaces"]
             around, others = changed_answers(self._answering, counted, x[0], label, X, without)
             return Preview(
                 [
@@ -340,7 +333,7 @@ class CorrectionMemory(Past, AbstractContextManager):
 
         Raises ``InputError`` if the file does not extend the head.
         """
-        size = self._ledger.known_size(head)
+        size = verification.known_size(self._ledger, head)
         answering = Answering(self._answering.name)
         return Past(size, self._ledger, self._vectors, self._encoder, answering)
 
@@ -353,7 +346,7 @@ class CorrectionMemory(Past, AbstractContextManager):
         cannot be undone.
         """
         place = entry_number(place)
-        return self._act(lambda: changes.undo(self._ledger.entry(place), self._vectors.meaning), by)
+        return self._act(lambda: self._vectors.meaning.undo(self._ledger.entry(place)), by)
 
     def rename(self, old: str | float, new: str | float, by: str = "") -> int:
         """Give a label another name in all entries so far; return the place of the new entry.
@@ -362,7 +355,7 @@ class CorrectionMemory(Past, AbstractContextManager):
         """
         old, new = labels_of([old, new])
         held = self._vectors
-        return self._act(lambda: changes.rename(old, new, held.counted.labels, held.meaning), by)
+        return self._act(lambda: held.meaning.rename(old, new, held.counted.labels), by)
 
     def merge(self, labels: Iterable[str | float], into: str | float, by: str = "") -> int:
         """Make one label of several in all entries so far; return the place of the new entry.
@@ -373,7 +366,7 @@ class CorrectionMemory(Past, AbstractContextManager):
         old = labels_of(labels)
         (into,) = labels_of([into])
         held = self._vectors
-        return self._act(lambda: changes.merge(old, into, held.counted.labels, held.meaning), by)
+        return self._act(lambda: held.meaning.merge(old, into, held.counted.labels), by)
 
     def retire(self, label: str | float, by: str = "") -> int:
         """Answer a label no more, and refuse corrections with it; return the new entry's place.
@@ -382,7 +375,7 @@ class CorrectionMemory(Past, AbstractContextManager):
         """
         (label,) = labels_of([label])
         held = self._vectors
-        return self._act(lambda: changes.retire(label, held.counted.labels, held.meaning), by)
+        return self._act(lambda: held.meaning.retire(label, held.counted.labels), by)
 
     def _act(self, change, by):
         """Append an act, made when all entries are read."""
@@ -457,11 +450,11 @@ class CorrectionMemory(Past, AbstractContextManager):
 
     def verify(self, *heads: Head | str, keys: Iterable[Key] = ()) -> Fault | None:
         """Verify the memory from its first entry on, as ``corrigible.verify`` does."""
-        return verify(self._location, *heads, keys=keys)
+        return verification.verify(self._location, *heads, keys=keys)
 
     def head(self, key: Key | None = None) -> Head:
         """Return the head as of now, to be kept elsewhere as text; a ``key`` signs it."""
-        return self._ledger.head(key)
+        return verification.newest_head(self._ledger, key)
 
     def prove_entry(
         self, place: int, key: Key | None = None, head: Head | str | None = None
@@ -472,7 +465,7 @@ class CorrectionMemory(Past, AbstractContextManager):
         C2SP tlog-proof, see ``corrigible.proven``. Raises ``InputError`` if there is no such
         entry, the head does not know it, or the file does not extend the head.
         """
-        return self._ledger.prove_entry(entry_number(place), key, head)
+        return verification.prove_entry(self._ledger, entry_number(place), key, head)
 
     def prove_extension(self, old_head: Head | str, key: Key | None = None) -> str:
         """Prove that the file extends a head to somebody who has only that one.
@@ -480,7 +473,7 @@ class CorrectionMemory(Past, AbstractContextManager):
         Returns a request to ``corrigible.witness`` with the newest head, which ``key`` signs.
         Raises ``InputError`` if the file does not extend the head.
         """
-        return self._ledger.prove_extension(old_head, key)
+        return verification.prove_extension(self._ledger, old_head, key)
 
     def table(self) -> "pd.DataFrame":
         """Return all entries as they were written, a row each; what was erased is missing."""

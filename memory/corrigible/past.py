@@ -62,10 +62,11 @@ class Past:
         vector has another length, or ``at_least`` is no share.
         """
         single = is_single(query)
-        X = self._encoder.unit_rows(*texts_and_vectors([query] if single else query))
+        texts, X = texts_and_vectors([query] if single else query)
         at_least = share_of(at_least)
+        X = self._encoder.unit_rows(texts, X)
         with self._asked(X) as counted:
-            answers = self._answering.answers(X, counted, self._ledger.entries, at_least)
+            answers = self._answering.answers(X, counted, self._ledger.rows_at, at_least)
         return answers[0] if single else answers
 
     def entries(
@@ -99,7 +100,7 @@ class Past:
         """What counts, while rows X (m, d) are asked."""
         with self._ledger.snapshot():
             counted = self._current()
-            if not counted:
+            if not counted.entries.size:
                 where = self._ledger.where
                 if self._size is None:
                     raise InputError(f"{where} has no entry that counts: learn first")
@@ -107,7 +108,7 @@ class Past:
                     f"{where} had no entry that counts, of those not erased since: "
                     "take a later head"
                 )
-            self._vectors.admit(0, X.shape[1])
+            self._vectors.check_length(X.shape[1])
             yield counted
 
     def _current(self) -> LiveVectors:

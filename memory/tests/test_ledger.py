@@ -105,7 +105,7 @@ def test_a_ledger_in_memory_names_its_first_broken_entry():
 def test_roots_are_those_of_certificate_transparency():
     tree = Tree()
     for leaf in INPUTS:  # one at a time
-        tree.extend([hashlib.sha256(b"\0" + bytes.fromhex(leaf)).digest()])
+        tree.leaves += hashlib.sha256(b"\0" + bytes.fromhex(leaf)).digest()
     assert [tree.root(size).hex() for size in range(1, 9)] == ROOTS.split()
 
 

@@ -214,7 +214,7 @@ def test_a_text_of_which_an_encoder_knows_nothing_is_refused(path):
 
 
 def test_an_encoder_is_loaded_only_for_texts_unless_it_is_given(path, monkeypatch):
-    loader = "corrigible.encoder_probe.load_encoder"
+    loader = "corrigible.ledger_encoder.load_encoder"
     monkeypatch.setattr(loader, lambda name: partial(counted, seed=0))
     with CorrectionMemory.open(path, "some/model") as memory:
         memory.correct("a card", "lost")

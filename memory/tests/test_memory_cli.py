@@ -27,7 +27,7 @@ def here(tmp_path, monkeypatch):
     """A folder without cached vectors, where new memories encode texts by their letters."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OCRR_CACHE_DIR", "cache")
-    monkeypatch.setattr("corrigible.encoder_probe.load_encoder", lambda name: letters)
+    monkeypatch.setattr("corrigible.ledger_encoder.load_encoder", lambda name: letters)
 
 
 @pytest.fixture
@@ -346,7 +346,7 @@ def test_a_proof_that_took_the_place_of_a_memory_is_refused(one, start):
 
 
 def test_an_encoder_is_loaded_without_a_word(monkeypatch):
-    monkeypatch.setattr("corrigible.encoder_probe.load_encoder", load_encoder)
+    monkeypatch.setattr("corrigible.ledger_encoder.load_encoder", load_encoder)
     logging = pytest.importorskip("transformers").utils.logging
     pytest.importorskip("sentence_transformers")
     logging.enable_progress_bar()

@@ -75,7 +75,7 @@ def test_what_the_server_could_not_write_is_not_acknowledged(place):
             ledger.append([Content("c", "", None, X[2].astype("<f4").tobytes())])
             with suppress(psycopg.Error):  # as if an error were told to another writer alone
                 ledger.store._ask("SELECT 1 / 0")
-            assert ledger.has_failed
+            assert ledger.store.has_failed
         assert len(memory) == 2
         assert memory.correct(X[2], "c") == 2
 

@@ -16,11 +16,13 @@ import pytest
 from entries import rows
 
 from corrigible import CorrectionMemory
-from corrigible.ledger.writers import PendingWrite, Writers
+from corrigible.ledger.ledger import PendingWrite
+from corrigible.proofs.rows import Content
 from corrigible.stores import sqlite
 from corrigible.stores.location import is_address
 from corrigible.stores.postgres_connection import ServerTransaction
 from corrigible.stores.postgres_tables import LOCK
+from corrigible.stores.store import ROWS_AT_ONCE
 from ocrrlib.files import InputError
 from trials import PATHS
 from trials.servers import connection
@@ -38,51 +40,28 @@ def desk(place):
     return place
 
 
-class Kept:
-    """A ledger of words in a list, whose transactions are undone by an error."""
-
-    has_failed = False
-
-    def __init__(self):
-        self.rows = []
-
-    @property
-    def size(self):
-        return len(self.rows)
-
-    @contextmanager
-    def transaction(self, until=None):
-        size = len(self.rows)
-        try:
-            yield
-        except BaseException:
-            del self.rows[size:]
-            raise
-
-    def append(self, contents):
-        size = len(self.rows)
-        for content in contents:
-            self.rows.append(content)
-        return range(size, len(self.rows))
+def content(label):
+    return Content(label, "", None, X[0].tobytes())
 
 
 def fails_half_way():
-    yield "half"
-    raise InputError("row 1 is too long")
+    yield from [content("half")] * ROWS_AT_ONCE
+    raise InputError("a later row is too long")
 
 
 @pytest.mark.parametrize("ahead", [["bad"], ["bo", "bad"], ["bo", "bad", "cy"], ["bad", "cy"]])
-def test_a_write_that_fails_half_way_is_told_to_its_own_writer_alone(ahead):
-    kept = Kept()
-    writers = Writers(kept)
+def test_a_write_that_fails_half_way_is_told_to_its_own_writer_alone(memory, ahead):
+    ledger = memory._ledger
     for name in ahead:
-        one = PendingWrite(fails_half_way if name == "bad" else lambda name=name: [name])
-        writers._waiting.append(one)
-    assert writers.write(lambda: ["ana"]) == range(0, 1)
-    writers.write(lambda: ["later"])
-    assert kept.rows.count("ana") == kept.rows.count("later") == 1 and "half" not in kept.rows
+        one = fails_half_way if name == "bad" else lambda name=name: [content(name)]
+        ledger._waiting.append(PendingWrite(one))
+    before = len(memory)
+    assert ledger.write(lambda: [content("ana")]) == range(before, before + 1)
+    ledger.write(lambda: [content("later")])
+    labels = [entry.label for entry in memory.entries()]
+    assert labels.count("ana") == labels.count("later") == 1 and "half" not in labels
     with pytest.raises(InputError, match="too long"):
-        writers.write(fails_half_way)
+        ledger.write(fails_half_way)
 
 
 @contextmanager

@@ -123,8 +123,7 @@ def trees(n, rng):
     """Our tree and pymerkle's over the same ``n`` random entries, and the hashes of these."""
     entries = [rng.randbytes(rng.randrange(90)) for _ in range(n)]
     hashes = [hashlib.sha256(b"\0" + entry).digest() for entry in entries]
-    ours = Tree()
-    ours.extend(hashes)
+    ours = Tree(hashes)
     theirs = InmemoryTree()
     theirs.append_entries(entries)
     return ours, theirs, hashes

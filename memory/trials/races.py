@@ -61,8 +61,7 @@ def forked(seed):
     base = [rng.bytes(32) for _ in range(3)]
     requests = []
     for _ in range(2):
-        tree = Tree()
-        tree.extend([*base, rng.bytes(32)])
+        tree = Tree([*base, rng.bytes(32)])
         head = Head("log-0", 4, tree.root(4), "2026-11-25T10:00:00Z").signed(LOG)
         requests.append((head, request(3, tree.consistency_proof(3, 4), head)))
     first = Head("log-0", 3, tree.root(3), "2026-11-25T09:00:00Z").signed(LOG)

@@ -3,7 +3,7 @@
 from os import PathLike
 
 from corrigible.ledger.ledger import Broken, StoredLedger
-from corrigible.ledger.verification import verify
+from corrigible.ledger.verification import newest_head, verify
 from corrigible.proofs.heads import Head
 from corrigible.stores.location import located
 from corrigible.stores.store import Location
@@ -22,7 +22,7 @@ def copy(source: str | PathLike | Location, target: str | PathLike | Location) -
     if not source.holds_memory():
         raise InputError(f"there is no memory in {source}: give another place")
     with StoredLedger(source.open(str)) as ledger:
-        head = ledger.head()
+        head = newest_head(ledger)
         about = ledger.store.about
         with StoredLedger(target.open(lambda: about.text)) as copied:
             if copied.store.about != about or len(copied):

@@ -1,7 +1,7 @@
 """Which entries are to be erased, by place or by what they hold, and what is told of them.
 
 A tombstone is an entry without vector that has the place of an erased one as text. It repeats what
-that one did to others, see ``corrigible.proofs.acts``, so that an erasure changes no other entry's
+that one did to others, see ``corrigible.proofs.rows``, so that an erasure changes no other entry's
 meaning, and notes the reason, if one is given. A proof of it shows that the entry was erased.
 """
 
@@ -9,8 +9,14 @@ from collections.abc import Iterable
 
 from corrigible.ledger.history import Entry, composed, entry_of, matches
 from corrigible.ledger.ledger import StoredLedger
-from corrigible.proofs.acts import act_text, checked_about, done_to_others, read_act
-from corrigible.proofs.rows import Content, Row
+from corrigible.proofs.rows import (
+    Content,
+    Row,
+    act_text,
+    checked_about,
+    done_to_others,
+    read_act,
+)
 from ocrrlib.files import InputError
 
 

@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from corrigible.ledger.meaning import Meaning, acts_of
-from corrigible.proofs.acts import ALONE, act_text, done_to_others, read_act
-from corrigible.proofs.rows import Row
+from corrigible.proofs.rows import ALONE, Row, act_text, done_to_others, read_act
 
 
 class Entry(NamedTuple):

@@ -1,23 +1,19 @@
-"""A ledger in a store: verified as it is read, and only appended to."""
+"""A ledger in a store: verified as it is read, and only appended to, by any number of threads."""
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
 from itertools import islice
 from operator import index
 from random import uniform
 from typing import Protocol
 
-from corrigible.ledger.writers import Writers
-from corrigible.proofs.heads import Head
-from corrigible.proofs.keys import Key
-from corrigible.proofs.proofs import proof_text
 from corrigible.proofs.rows import Content, Row, is_whole, new_rows
 from corrigible.proofs.tree import Tree
-from corrigible.proofs.witnesses import request
-from corrigible.stores.store import ROWS_AT_ONCE, Store
+from corrigible.stores.store import ROWS_AT_ONCE, Store, Undone, Unknown
 from corrigible.stores.waiting import as_input_error, deadline, polling, retry_undone
 from ocrrlib.chain import Fault, file_genesis, verify_entry
 from ocrrlib.files import InputError
@@ -43,13 +39,21 @@ class Observer(Protocol):
         """Take verified rows, the next ones in order; an error stops the read or the write."""
 
 
+@dataclass(eq=False)
+class PendingWrite:
+    """Entries that a thread writes until a time, and what came of it: their places, or an error."""
+
+    contents: Callable[[], Iterable[Content]]
+    until: float = field(default_factory=deadline)
+    outcome: range | BaseException | None = None  # None as long as it waits
+
+
 class StoredLedger(AbstractContextManager):
     """A ledger in a store.
 
     Any thread may call the methods; what they wrote is durable when they return. ``observer`` is
     handed every row once it is verified. ``len`` counts all entries; erased ones and tombstones
-    count;
-    ``size`` those known as of the last call.
+    count; ``size`` those known as of the last call, and ``tree`` has their hashes.
 
     Raises ``InputError`` if the store cannot be used, ``Broken`` if it is not as it was written.
     """
@@ -63,7 +67,9 @@ class StoredLedger(AbstractContextManager):
         self._genesis = file_genesis(store.about.text)
         self._observer = observer
         self._lock = threading.Condition()  # can be left for a moment
-        self._writers = Writers(self)
+        self._waiting: deque[PendingWrite] = deque()
+        self._is_busy = False  # whether a thread writes what waits
+        self._turn = threading.Condition()  # to be that thread
         self._holds_erased = False  # whether the store may hold what was erased
         with self._locked():
             try:
@@ -74,17 +80,13 @@ class StoredLedger(AbstractContextManager):
             except BaseException:
                 store.close_untouched()
                 raise
-            self._finish_erasure()
+            if self._holds_erased:
+                self._finish_erasure()
 
     def __len__(self) -> int:
         with self._locked():
             self._catch_up()
             return self.size
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether a ``transaction`` can only be undone."""
-        return self.store.has_failed
 
     def __exit__(self, *_):
         self.close()
@@ -101,11 +103,87 @@ class StoredLedger(AbstractContextManager):
             with self.store.reading():
                 self._catch_up()
                 yield
-            self._finish_erasure()
+            if self._holds_erased:
+                self._finish_erasure()
 
     def write(self, contents: Callable[[], Iterable[Content]]) -> range:
-        """Append entries, with those of other threads that wait; see ``Writers.write``."""
-        return self._writers.write(contents)
+        """Append entries; return their places once they are on disk.
+
+        Threads that wait share a transaction and its flush: one of them writes what all wait for,
+        each as if it came alone, after those before it. If all is undone for one of them, each
+        writes its own. ``contents`` is called within the transaction, by any of the threads, and
+        again if that was undone. Raises what it raises, and as ``transaction`` and ``append`` do.
+        """
+        own = PendingWrite(contents)
+        self._waiting.append(own)
+        try:
+            with self._turn:
+                while self._is_busy and own.outcome is None:
+                    self._turn.wait()
+                is_next = own.outcome is None
+                self._is_busy = self._is_busy or is_next
+            if is_next:
+                self._write_waiting(own)
+        finally:
+            with suppress(ValueError):  # it was taken
+                self._waiting.remove(own)
+        if isinstance(own.outcome, range):
+            return own.outcome
+        assert own.outcome is not None
+        raise own.outcome
+
+    def _write_waiting(self, own):
+        """Write what all threads wait for, or if that is undone, what this one does."""
+        try:
+            if own in self._waiting:
+                self._write_together(own)
+            if own.outcome is None:
+                with suppress(ValueError):  # it was taken, and undone
+                    self._waiting.remove(own)
+                own.outcome = retry_undone(lambda: self._write_alone(own), own.until)
+        finally:
+            with self._turn:
+                self._is_busy = False
+                self._turn.notify_all()
+
+    def _write_together(self, own):
+        """Write all that waits and tell each; nobody if all was undone for one of the others."""
+        batch: list[PendingWrite] = []
+        outcomes: list[range | BaseException] = []
+        is_whole = False
+        try:
+            with self.transaction(own.until):  # begins, and reads what others wrote
+                for _ in range(len(self._waiting)):
+                    batch.append(self._waiting.popleft())
+                    outcomes.append(self._appended(batch[-1]))
+                is_whole = True
+        except Undone:
+            return
+        except Unknown as error:
+            outcomes = [error.only(one) if isinstance(one, range) else one for one in outcomes]
+        except BaseException as error:
+            if not is_whole:
+                if batch != [own] and isinstance(error, Exception):
+                    return
+                raise
+            outcomes = [error] * len(batch)  # they may be on disk: not to be written again
+        for write, outcome in zip(batch, outcomes, strict=True):
+            write.outcome = outcome
+
+    def _appended(self, write):
+        """Places of what one of them writes, or why nothing of it was; other errors are raised."""
+        size = self.size
+        try:
+            return self.append(write.contents())
+        except InputError as error:
+            is_undone = isinstance(error, Undone) or self.store.has_failed
+            if is_undone or self.size != size:
+                raise
+            return error
+
+    def _write_alone(self, write):
+        with self.transaction(write.until):
+            return self.append(write.contents())
 
     @contextmanager
     def transaction(self, until: float | None = None) -> Iterator[None]:
@@ -113,13 +191,17 @@ class StoredLedger(AbstractContextManager):
 
         Waits for other programs until a time of ``time.monotonic``, by default ``LOCK_TIMEOUT``.
         """
+        until = deadline() if until is None else until
         with self._locked():
             if not self.size:  # all would be read while others wait to write
                 self._catch_up()
             start = self.size
             try:
                 with self.store.writing():
-                    self._exclude_others(deadline() if until is None else until)
+                    while not self.store.try_begin():
+                        if time.monotonic() > until:
+                            raise TimeoutError("database is locked by another program that writes")
+                        self._lock.wait(uniform(0, LONGEST_WAIT))  # threads go on meanwhile
                     self._catch_up()
                     start = self.size
                     yield
@@ -127,7 +209,8 @@ class StoredLedger(AbstractContextManager):
                 if self.size > start:  # it has rows that were not written
                     self._restart()
                 raise
-            self._finish_erasure()
+            if self._holds_erased:
+                self._finish_erasure()
 
     def append(self, contents: Iterable[Content]) -> range:
         """Append entries, within a ``transaction``; return their places.
@@ -192,24 +275,26 @@ class StoredLedger(AbstractContextManager):
 
     def _finish_erasure(self):
         """Remove what a process left that erased and may have been killed, if one can."""
-        if self._holds_erased:
-            self._holds_erased = not self.store.cleans_itself
-            with suppress(*self.store.errors):  # if the disk is full, it can be read
-                self._holds_erased = not self.store.cleaned() and self._holds_erased
+        self._holds_erased = not self.store.cleans_itself
+        with suppress(*self.store.errors):  # if the disk is full, it can be read
+            self._holds_erased = not self.store.cleaned() and self._holds_erased
 
     def entry(self, place: int) -> dict:
         """Return the fields of an entry, bytes in hexadecimal digits, without those erased."""
-        return self.entries([place])[index(place)]
-
-    def entries(self, places: Iterable[int]) -> dict[int, dict]:
-        """Return the fields of entries, as ``entry`` does, by their places."""
+        place = index(place)
         with self._locked():
             self._catch_up()
-            rows = {place: self.store.row(place) for place in map(index, places)}
-        for place, row in rows.items():
+            return self.rows_at([place])[place].fields()
+
+    def rows_at(self, places: Iterable[int]) -> dict[int, Row]:
+        """Return entries by their places, within a ``snapshot`` or a ``transaction``."""
+        rows = {}
+        for place in places:
+            row = self.store.row(place)
             if row is None:
                 raise InputError(f"there is no entry {place!r} in {self.where}")
-        return {place: row.fields() for place, row in rows.items() if row is not None}
+            rows[place] = row
+        return rows
 
     def rows(self) -> list[Row]:
         """Return all entries."""
@@ -232,74 +317,7 @@ class StoredLedger(AbstractContextManager):
             self._catch_up()
             return self._tombstones.get(place)
 
-    def root(self, size: int) -> bytes:
-        """Return the Merkle root of the first ``size`` entries."""
-        with self._locked():
-            return self._tree.root(size)
-
-    def head(self, key: Key | None = None) -> Head:
-        """Return the head as of now, signed by a key if one is given."""
-        with self._locked():
-            size = len(self)
-            now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            head = Head(self.origin, size, self.root(size), now)
-        return head if key is None else head.signed(key)
-
-    def prove_entry(
-        self, place: int, key: Key | None = None, head: Head | str | None = None
-    ) -> str:
-        """Return a C2SP tlog-proof that an entry is under a head, by default the newest.
-
-        ``key`` signs the newest head. Raises ``InputError`` if there is no such entry, the head
-        does not know it, or the file does not extend the head.
-        """
-        with self._locked():
-            newest = self.head(key)
-            shown = newest if head is None else Head.read(head)
-            self._check_extends(shown, newest)
-            entry = self.entry(place)
-            if entry["place"] >= shown.size:
-                raise InputError(
-                    f"a head of {shown.size} entries does not know entry {place}: take a newer one"
-                )
-            path = self._tree.inclusion_proof(entry["place"], shown.size)
-        return proof_text(entry, path, shown)
-
-    def prove_extension(self, old_head: Head | str, key: Key | None = None) -> str:
-        """Return a C2SP tlog-witness request: a proof that the newest head extends an older one.
-
-        ``key`` signs the newest head. Raises ``InputError`` if the file does not extend it.
-        """
-        with self._locked():
-            newest = self.head(key)
-            old = Head.read(old_head)
-            self._check_extends(old, newest)
-            path = self._tree.consistency_proof(old.size, newest.size)
-        return request(old.size, path, newest)
-
-    def known_size(self, head: Head | str) -> int:
-        """Return the size of a head; ``InputError`` unless the file extends it."""
-        with self._locked():
-            old = Head.read(head)
-            self._check_extends(old, self.head())
-        return old.size
-
-    def _check_extends(self, old, newest):
-        extends = old.origin == newest.origin and old.size <= newest.size
-        if not extends or old.root != self.root(old.size):
-            raise InputError(
-                f"{self.where} does not extend the head of {old.origin} with {old.size} entries: "
-                "verify it"
-            )
-
     # Locking and reading
-
-    def _exclude_others(self, until):
-        """Begin a transaction that excludes other writers; threads go on while it waits."""
-        while not self.store.try_begin():
-            if time.monotonic() > until:
-                raise TimeoutError("database is locked by another program that writes")
-            self._lock.wait(uniform(0, LONGEST_WAIT))
 
     @contextmanager
     def _locked(self):
@@ -309,7 +327,7 @@ class StoredLedger(AbstractContextManager):
 
     def _restart(self):
         """Forget all rows."""
-        self._tree = Tree()
+        self.tree = Tree()
         self.size = 0
         self._newest = self._genesis  # hash of the newest entry
         self._time = 0  # of the newest entry
@@ -372,7 +390,8 @@ class StoredLedger(AbstractContextManager):
             previous = row.hash
 
     def _take(self, rows):
-        self._tree.extend([row.hash for row in rows])
+        for row in rows:
+            self.tree.leaves += row.hash
         self.size += len(rows)
         self._newest = rows[-1].hash
         self._time = rows[-1].time

@@ -1,6 +1,6 @@
 """What the entries of a ledger mean by now: which count, and under which label.
 
-Nothing is taken back in the ledger itself. Acts, see ``corrigible.proofs.acts``, say how others are
+Nothing is taken back in the ledger itself. Acts, see ``corrigible.proofs.rows``, say how others are
 to be read, and this is the whole rule:
 
 - An entry is *undone* if a later undo of it is not undone itself.
@@ -10,15 +10,15 @@ to be read, and this is the whole rule:
 - A label is retired if a retirement of it is not undone.
 
 The same entries always mean the same, so the meaning of the first n is what it was when there were
-no more.
+no more. What users ask for is checked against it, and becomes an act.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from corrigible.proofs.acts import ALONE, done_to_others, read_act
-from corrigible.proofs.rows import Row
+from corrigible.proofs.rows import ALONE, Row, done_to_others, read_act
+from ocrrlib.files import InputError
 
 
 class Naming(NamedTuple):
@@ -87,3 +87,84 @@ class Meaning:
             return None
         label = self.label(place, own)
         return None if label in self.retired_by else label
+
+    # Acts that users ask for
+
+    def undo(self, entry: dict) -> dict:
+        """The act that undoes an entry, by its fields.
+
+        Raises ``InputError`` if it was erased, unless it is an act, tells of an erasure, or was
+        undone before.
+        """
+        place = entry["place"]
+        if "salt" not in entry and place not in self.alone:
+            raise InputError(f"entry {place} was erased, for good: correct its text anew")
+        if entry.get("x") == "" and "text" in entry:
+            raise InputError(f"entry {place} tells of an erasure, which is for good")
+        if place in self.undone_by:
+            by = self.undone_by[place]
+            raise InputError(
+                f"entry {place} was undone by entry {by}: undo that one, if you want it"
+            )
+        return {"undo": place}
+
+    def replace(self, entry: dict) -> dict:
+        """The act of an entry that stands for another one, by the latter's fields.
+
+        Raises ``InputError`` if that one has no label, or does not count any more.
+        """
+        place = entry["place"]
+        if not entry.get("x"):
+            raise InputError(f"entry {place} has no label that could be replaced")
+        for what, by in (("replaced", self.replaced_by), ("undone", self.undone_by)):
+            if place in by:
+                raise InputError(
+                    f"entry {place} was {what} by entry {by[place]}: it does not count"
+                )
+        return {"replaces": place}
+
+    def rename(self, old: str, new: str, labels: Container[str]) -> dict:
+        """The act that gives a label, one of ``labels``, another name.
+
+        Raises ``InputError`` if there is no such label, or the new one is there.
+        """
+        _check_known([old], labels)
+        if new in labels or new in self.retired_by:
+            raise InputError(f"label {new!r} is there already: merge {old!r} into it, or undo that")
+        return {"rename": [old, new]}
+
+    def merge(self, old: Sequence[str], into: str, labels: Container[str]) -> dict:
+        """The act that makes one label of several.
+
+        Raises ``InputError`` if there are none, one of them is no label, or the result is retired.
+        """
+        if not [label for label in old if label != into]:
+            raise InputError(f"there is nothing to merge into {into!r}: give other labels")
+        _check_known(old, labels)
+        self.check_not_retired([into])
+        return {"merge": [list(dict.fromkeys(old)), into]}
+
+    def retire(self, label: str, labels: Container[str]) -> dict:
+        """The act that lets a label be answered no more.
+
+        Raises ``InputError`` if there is no such label, or it is retired.
+        """
+        self.check_not_retired([label])
+        _check_known([label], labels)
+        return {"retire": label}
+
+    def check_not_retired(self, labels: Iterable[str]) -> None:
+        """Raise ``InputError`` if a label is retired."""
+        for label in labels:
+            if label in self.retired_by:
+                place = self.retired_by[label]
+                raise InputError(
+                    f"label {label!r} was retired by entry {place}: undo that, or give another "
+                    "label"
+                )
+
+
+def _check_known(labels, known):
+    for label in labels:
+        if label not in known:
+            raise InputError(f"there is no label {label!r} by now: give one that is answered")

@@ -1,6 +1,7 @@
 """The vectors and labels of a ledger, as a system reads them, now or as they were."""
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -21,32 +22,29 @@ class Origin(NamedTuple):
 
 
 class Numbers:
-    """Whole numbers in one growing array."""
+    """Whole numbers in one growing array: ``values`` (n,)."""
 
     def __init__(self, values: Sequence[int] | np.ndarray = ()):
         self._room = np.asarray(values, np.int64)
-        self._size = len(self._room)
-
-    @property
-    def values(self) -> np.ndarray:
-        return self._room[: self._size]
+        self.values = self._room
 
     def extend(self, values: Sequence[int] | np.ndarray) -> None:
         """Append numbers; amortised constant time for each."""
-        size = self._size + len(values)
+        n = len(self.values)
+        size = n + len(values)
         if size > len(self._room):
-            room = np.empty(size + size // 8 + 64, np.int64)
-            room[: self._size] = self.values
-            self._room = room
-        self._room[self._size : size] = values
-        self._size = size
+            self._room = np.empty(size + size // 8 + 64, np.int64)
+            self._room[:n] = self.values
+        self._room[n:size] = values
+        self.values = self._room[:size]
 
 
 class LiveVectors:
-    """Vectors that count, in their order: what a system reads. ``len`` counts them.
+    """Vectors that count, in their order: what a system reads.
 
     ``entries`` has vectors and class ids, ``labels`` the label of each class id, in the order in
-    which they came first. The first ``n_first`` were written at once.
+    which they came first; ``places`` and ``times`` are those of the vectors' entries. The first
+    ``n_first`` were written at once.
     """
 
     def __init__(
@@ -59,39 +57,32 @@ class LiveVectors:
         self.entries = entries
         self.labels = [*labels]
         self._ids = {label: id for id, label in enumerate(labels)}
-        self._places = Numbers() if places is None else places
-        self._times = Numbers(() if times is None else times)
-        self.n_first = int((self.times == self.times[:1]).sum())
-
-    def __len__(self) -> int:
-        return self.entries.size
-
-    @property
-    def places(self) -> np.ndarray:
-        """Places (n,) of the vectors' entries, in order."""
-        return self._places.values
-
-    @property
-    def times(self) -> np.ndarray:
-        """Times (n,) of the vectors' entries."""
-        return self._times.values
+        self.places = Numbers() if places is None else places
+        self.times = Numbers(() if times is None else times)
+        self.n_first = int((self.times.values == self.times.values[:1]).sum())
 
     def origin(self, slot: int) -> Origin:
         """Where the vector in a slot is from."""
         label = self.labels[self.entries.y[slot]]
-        return Origin(int(self.places[slot]), int(self.times[slot]), label)
+        return Origin(int(self.places.values[slot]), int(self.times.values[slot]), label)
 
-    def extend(self, X: np.ndarray, origins: list[Origin]) -> None:
-        """Take vectors X (n, d) that were written since."""
-        for one in origins:
-            if one.label not in self._ids:
-                self._ids[one.label] = len(self.labels)
-                self.labels.append(one.label)
-        self._places.extend([one.place for one in origins])
-        self._times.extend([one.time for one in origins])
-        first = self.times[0]
-        self.n_first += sum(one.time == first for one in origins)
-        self.entries.extend(X, np.array([self._ids[one.label] for one in origins], np.int64))
+    def extend(self, X: np.ndarray, rows: list[Row]) -> None:
+        """Take vectors X (n, d) of rows that were written since."""
+        places = []
+        times = []
+        ids = []
+        for row in rows:
+            label = row.label or ""
+            if label not in self._ids:
+                self._ids[label] = len(self.labels)
+                self.labels.append(label)
+            places.append(row.place)
+            times.append(row.time)
+            ids.append(self._ids[label])
+        self.places.extend(places)
+        self.times.extend(times)
+        self.n_first += times.count(int(self.times.values[0]))
+        self.entries.extend(X, np.array(ids, np.int64))
 
     def with_extra(self, x: np.ndarray, y: int, without: int | None) -> tuple[Entries, int]:
         """Entries as they would be with one more, and how many of them were written at once.
@@ -104,7 +95,7 @@ class LiveVectors:
             more = Entries.sharing(self.entries.X, self.entries.y)
             n_first = self.n_first
         else:
-            stays = self.places != without
+            stays = self.places.values != without
             more = Entries.sharing(self.entries.X[stays], self.entries.y[stays])
             n_first = max(1, int(stays[: self.n_first].sum()))
         more.append(x, y)
@@ -137,9 +128,12 @@ class Vectors:
         self.dim = 0  # of the vectors, as far as it is known
         self.written = self._no_vectors(0)
         self._acts: list[tuple[int, dict]] = []  # places, and what is said there of other entries
-        # Made when they are asked for
-        self._meaning: Meaning | None = None
-        self._counted: LiveVectors | None = None
+        self._count_anew()
+
+    def _count_anew(self):
+        """Make ``meaning`` and ``counted`` anew when they are asked for."""
+        self.__dict__.pop("meaning", None)
+        self.__dict__.pop("counted", None)
 
     def _no_vectors(self, dim):
         """No vectors of a length."""
@@ -150,21 +144,15 @@ class Vectors:
         entries = DatabaseEntries(self._source, self._ef_search, dim, lambda: places.values, y, y)
         return LiveVectors(entries, places)
 
-    @property
+    @cached_property
     def meaning(self) -> Meaning:
         """What the acts mean by now."""
-        if self._meaning is None:
-            self._meaning = Meaning(self._acts)
-        return self._meaning
+        return Meaning(self._acts)
 
-    @property
+    @cached_property
     def counted(self) -> LiveVectors:
         """The vectors that count by now; another object after an act."""
-        if not self._acts:
-            return self.written
-        if self._counted is None:
-            self._counted = self._count(self.meaning, len(self.written))
-        return self._counted
+        return self._count(self.meaning, self.written.entries.size) if self._acts else self.written
 
     def as_of(self, size: int) -> LiveVectors:
         """The vectors that counted when there were ``size`` entries, without those erased since.
@@ -172,12 +160,12 @@ class Vectors:
         They are not copied, unless some had been taken out.
         """
         meaning = Meaning(act for act in self._acts if act[0] < size)
-        return self._count(meaning, int(np.searchsorted(self.written.places, size)))
+        return self._count(meaning, int(np.searchsorted(self.written.places.values, size)))
 
     def _count(self, meaning, n):
         """Those of the first ``n`` vectors that count."""
         written = self.written
-        places = written.places[:n]
+        places = written.places.values[:n]
         counts, y, labels = what_counts(meaning, places, written.entries.y[:n], written.labels)
         live = Numbers(places[counts])
         if self._source is None:
@@ -187,7 +175,7 @@ class Vectors:
             entries = DatabaseEntries(
                 self._source, self._ef_search, self.dim, lambda: live.values, y, places[~counts]
             )
-        return LiveVectors(entries, live, written.times[:n][counts], labels)
+        return LiveVectors(entries, live, written.times.values[:n][counts], labels)
 
     def add(self, rows: list[Row]):
         """Take rows: vectors, and what acts say of other entries; nothing of those erased.
@@ -195,40 +183,49 @@ class Vectors:
         Raises ``InputError`` if a vector has another length than those before it, or is not a unit
         vector.
         """
-        acts = acts_of(rows) if any(row.act for row in rows) else []
+        acting = []
+        vectors = []
+        labelled = []
+        for row in rows:
+            if row.act:
+                acting.append(row)
+            if row.x:
+                vectors.append(row.x)
+                labelled.append(row)
+        acts = acts_of(acting) if acting else []
         if acts:
             self._acts += acts
-            self._meaning = None
-            self._counted = None
-        rows = [row for row in rows if row.x]
-        if rows:
-            self._add_vectors(rows)
+            self._count_anew()
+        if labelled:
+            self._add_vectors(vectors, labelled)
 
-    def _add_vectors(self, rows):
-        if not self.written:
-            length = len(rows[0].x)
+    def _add_vectors(self, vectors, rows):
+        """Take vectors, as bytes, of as many rows."""
+        if not self.written.entries.size:
+            length = len(vectors[0])
             self.admit(self._room() // length, length // VALUE)
-        X = self._unit_vectors([row.x for row in rows])
-        origins = [Origin(row.place, row.time, row.label) for row in rows]
-        self.written.extend(X, origins)
-        if self._counted is not None:
-            means = [self.meaning.counts_as(one.place, one.label) for one in origins]
-            if means == [one.label for one in origins]:
-                self._counted.extend(X, origins)
+        X = self._unit_vectors(vectors)
+        self.written.extend(X, rows)
+        counted = self.__dict__.get("counted", self.written)
+        if counted is not self.written:
+            if all(self.meaning.counts_as(row.place, row.label) == row.label for row in rows):
+                counted.extend(X, rows)
             else:  # an act was written before what it speaks of: by another program
-                self._counted = None
+                del self.counted
 
     def admit(self, n: int, dim: int):
         """Make room for ``n`` more vectors; ``InputError`` if they differ from others in length."""
         if dim != self.dim:
-            if self.written:
-                raise InputError(
-                    f"the vectors have {dim} values, those in {self._where} {self.dim}"
-                )
+            self.check_length(dim)
             self.dim = dim
             self.written = self._no_vectors(dim)
-            self._counted = None
-        self.written.entries.make_room(len(self.written) + n)
+            self._count_anew()
+        self.written.entries.make_room(self.written.entries.size + n)
+
+    def check_length(self, dim: int):
+        """Raise ``InputError`` if there are vectors of another length."""
+        if dim != self.dim and self.written.entries.size:
+            raise InputError(f"the vectors have {dim} values, those in {self._where} {self.dim}")
 
     def _unit_vectors(self, vectors):
         """Rows (n, d) from their bytes; ``InputError`` if these are no unit vectors of length d."""

@@ -1,17 +1,80 @@
-"""Verification of a ledger by somebody who may only read it."""
+"""Heads and proofs of a ledger, and its verification by somebody who may only read it."""
 
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from os import PathLike
 
 from corrigible.ledger.ledger import Broken, StoredLedger
 from corrigible.proofs.heads import Head
 from corrigible.proofs.keys import Key
+from corrigible.proofs.proofs import proof_text
+from corrigible.proofs.witnesses import request
 from corrigible.stores.location import located
 from corrigible.stores.store import Location
 from ocrrlib.chain import Fault
 from ocrrlib.files import InputError
 
 ATTEMPTS = 10  # to verify a file that changes meanwhile
+
+
+def newest_head(ledger: StoredLedger, key: Key | None = None) -> Head:
+    """Return the head as of now, signed by a key if one is given."""
+    with ledger.snapshot():
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        head = Head(ledger.origin, ledger.size, ledger.tree.root(ledger.size), now)
+    return head if key is None else head.signed(key)
+
+
+def prove_entry(
+    ledger: StoredLedger, place: int, key: Key | None = None, head: Head | str | None = None
+) -> str:
+    """Return a C2SP tlog-proof that an entry is under a head, by default the newest.
+
+    ``key`` signs the newest head. Raises ``InputError`` if there is no such entry, the head does
+    not know it, or the ledger does not extend the head.
+    """
+    newest = newest_head(ledger, key)
+    shown = newest if head is None else Head.read(head)
+    with ledger.snapshot():
+        _check_extends(ledger, shown)
+        entry = ledger.rows_at([place])[place].fields()
+        if place >= shown.size:
+            raise InputError(
+                f"a head of {shown.size} entries does not know entry {place}: take a newer one"
+            )
+        path = ledger.tree.inclusion_proof(place, shown.size)
+    return proof_text(entry, path, shown)
+
+
+def prove_extension(ledger: StoredLedger, old_head: Head | str, key: Key | None = None) -> str:
+    """Return a C2SP tlog-witness request: a proof that the newest head extends an older one.
+
+    ``key`` signs the newest head. Raises ``InputError`` if the ledger does not extend it.
+    """
+    newest = newest_head(ledger, key)
+    old = Head.read(old_head)
+    with ledger.snapshot():
+        _check_extends(ledger, old)
+        path = ledger.tree.consistency_proof(old.size, newest.size)
+    return request(old.size, path, newest)
+
+
+def known_size(ledger: StoredLedger, head: Head | str) -> int:
+    """Return the size of a head; ``InputError`` unless the ledger extends it."""
+    old = Head.read(head)
+    with ledger.snapshot():
+        _check_extends(ledger, old)
+    return old.size
+
+
+def _check_extends(ledger, old):
+    """Raise ``InputError`` unless a ledger extends a head, within a snapshot."""
+    is_earlier = old.origin == ledger.origin and old.size <= ledger.size
+    if not is_earlier or old.root != ledger.tree.root(old.size):
+        raise InputError(
+            f"{ledger.where} does not extend the head of {old.origin} with {old.size} entries: "
+            "verify it"
+        )
 
 
 def verify(
@@ -38,7 +101,7 @@ def verify(
         for head in known:
             if head.size > len(ledger):
                 raise Broken(ledger.store, Fault(len(ledger), "truncated"))
-            if head.origin != ledger.origin or head.root != ledger.root(head.size):
+            if head.origin != ledger.origin or head.root != ledger.tree.root(head.size):
                 raise Broken(ledger.store, Fault(fitting, "forked"))
             fitting = head.size
 

@@ -11,8 +11,7 @@ salt and content are erased. Numbers are little-endian, words UTF-8, hashes SHA-
         0x00  text            only if the entry has a text
     )
 
-An act (see ``corrigible.proofs.acts``) is hashed before the words; the highest bit of the length of
-x tells that there is one::
+An act is hashed before the words; the highest bit of the length of x tells that there is one::
 
     commitment = SHA-256(salt, length of x + 2**31, x, length of act as uint32, act, words as above)
 
@@ -21,13 +20,27 @@ tree (``corrigible.proofs.tree``)::
 
     entry hash = SHA-256(0x00 "OCRR2 ", place, time, commitment, hash of the entry before)
     genesis    = SHA-256("OCRR2 " about), of what the ledger says ``about`` itself
+
+The field ``act`` says what an entry does to others, and about itself: a JSON object. An entry with
+a vector may have ``about`` and ``replaces``; one without does one of the other four::
+
+    about      {...}                    whatever the application notes: a ticket's number, a channel
+    replaces   place                    of the entry in whose stead this one counts
+    undo       place                    of the entry that counts no more, or of the act that is off
+    rename     [label, new label]
+    merge      [[label, ...], into]     ``into`` may be one of them
+    retire     label
+
+An entry that tells of an erasure repeats what the one that it erased did to others: what was put
+right does not come back, and a label keeps its name. It may have ``about``, too: the reason. The
+text is canonical: keys sorted, no blanks, ASCII. ``corrigible.ledger.meaning`` says what acts mean.
 """
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from secrets import token_bytes
 from typing import Any, NamedTuple
 
-from corrigible.proofs.acts import is_act
 from corrigible.proofs.tree import HASH
 from ocrrlib.chain import Link, commitment, entry_hash
 from ocrrlib.files import InputError
@@ -38,6 +51,10 @@ VALUE = 4  # of a vector
 MAX_VALUE = 2**20  # of a value, and of all content of an entry with its hashes
 HASHES = 2**8  # of a row beside its content, at most: hashes, salt, place, time, sizes
 LATEST = 2**53  # microseconds since 1970: in 2255; pandas has no dates after 2262
+# Acts
+ALONE = ("undo", "rename", "merge", "retire")
+LONGEST_ABOUT = 4096  # bytes of JSON
+DEEPEST_ABOUT = 8  # objects and lists in one another: any reader can parse it, however it is called
 
 
 class Content(NamedTuple):
@@ -55,7 +72,7 @@ class Row(NamedTuple):
 
     Salt and content are None once they are erased. A tombstone, which is appended when an entry is
     erased, has the place of that entry as text, an empty label and an empty ``x``. An entry without
-    vector and text is an act alone, see ``corrigible.proofs.acts``.
+    vector and text is an act alone.
     """
 
     place: int
@@ -116,7 +133,7 @@ def new_rows(contents: Iterable[Content], place: int, previous: bytes, time: int
 
 def _check_size(n, x, words):
     """Raise ``InputError`` if the content of row ``n`` is longer than a store may hold."""
-    size = len(x) + sum([len(word.encode(errors="replace")) for word in words])
+    size = len(x) + len("".join(words).encode(errors="replace"))
     if size > MAX_VALUE - HASHES:
         raise InputError(
             f"row {n} has {size} bytes of text, label, author and vector, more than "
@@ -158,3 +175,91 @@ def is_whole(row: Any) -> bool:
 def _types(*values):
     """Types as they are: True is no number here."""
     return [type(value) for value in values]
+
+
+# Acts
+
+
+def act_text(act: Mapping) -> str | None:
+    """Canonical JSON of an act; None if it is empty.
+
+    Raises ``TypeError`` or ``ValueError`` if it is no JSON, or a word in it no Unicode text.
+    """
+    if not act:
+        return None
+    json.dumps(act, ensure_ascii=False).encode()  # refuses half a character
+    return json.dumps(act, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def read_act(text: str | None) -> dict:
+    """The act in a field of a verified entry; empty if there is none."""
+    return json.loads(text) if text else {}
+
+
+def done_to_others(act: Mapping) -> dict:
+    """What an act does to other entries, without what its own says about itself."""
+    return {name: value for name, value in act.items() if name != "about"}
+
+
+def checked_about(about: Any) -> dict:
+    """An application's note as it is kept; empty if there is none.
+
+    Raises ``InputError`` if it is no small JSON object.
+    """
+    if about is None:
+        return {}
+    way_out = f"give a JSON object of at most {LONGEST_ABOUT} bytes, {DEEPEST_ABOUT} levels deep"
+    try:
+        text = act_text({"about": about}) or ""
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"about cannot be kept ({error}): {way_out}") from error
+    kept = json.loads(text)["about"]
+    if not _is_right("about", kept) or len(text) > LONGEST_ABOUT:
+        raise InputError(f"about {text:.60} cannot be kept: {way_out}")
+    return {"about": kept} if kept else {}
+
+
+def is_act(text: Any, x: bytes, words: str | None) -> bool:
+    """Whether a text is the act of an entry with vector ``x`` and text ``words``, as it is written.
+
+    Another form of the same JSON is none, so that no two texts mean one thing.
+    """
+    try:
+        act = json.loads(text)
+        canonical = act_text(act) == text
+    except (TypeError, ValueError, RecursionError, AttributeError):
+        return False
+    if not canonical or not isinstance(act, dict):
+        return False
+    if x:
+        known = {"about", "replaces"}
+    elif words is not None:  # it tells of an erasure
+        known = {"about", "replaces", *ALONE}
+    else:
+        known = {*ALONE}
+    if not act.keys() <= known or len(done_to_others(act)) > 1:
+        return False
+    return all(_is_right(name, value) for name, value in act.items())
+
+
+def _is_right(name, value):
+    """Whether a value is one of its kind."""
+    if name == "about":
+        return isinstance(value, dict) and _is_shallow(value, DEEPEST_ABOUT)
+    if name in ("replaces", "undo"):
+        return type(value) is int and value >= 0
+    if name == "retire":
+        return isinstance(value, str)
+    if not isinstance(value, list) or len(value) != 2 or not isinstance(value[1], str):
+        return False
+    labels = value[0] if name == "merge" else [value[0]]
+    return isinstance(labels, list) and bool(labels) and all(isinstance(one, str) for one in labels)
+
+
+def _is_shallow(value, levels):
+    """Whether objects and lists in a value stand in one another no deeper than some levels."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if not isinstance(value, list):
+        return True
+    return levels > 0 and all(_is_shallow(one, levels - 1) for one in value)

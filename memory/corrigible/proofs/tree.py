@@ -17,6 +17,7 @@ Entry hashes are leaves as RFC 6962 hashes them. With k the largest power of two
       0   1   2   [3]    4    5     6
 """
 
+from collections.abc import Iterable
 from hashlib import sha256
 from itertools import pairwise
 
@@ -35,19 +36,14 @@ def _split(size: int) -> int:
 class Tree:
     """Merkle tree that only grows (RFC 6962, section 2.1).
 
-    All perfect subtrees are kept: 64 bytes an entry. A root, an audit path or a consistency proof
-    takes O(log n) time.
+    ``leaves`` are hashes, one after the other, to which more may be added. All perfect subtrees are
+    kept: 64 bytes an entry. A root, an audit path or a consistency proof takes O(log n) time;
+    ``size`` is at most the number of leaves.
     """
 
-    def __init__(self):
-        self._levels = [bytearray() for _ in range(64)]
-
-    def __len__(self) -> int:
-        return len(self._levels[0]) // HASH
-
-    def extend(self, hashes: list[bytes]):
-        """Append leaves."""
-        self._levels[0] += b"".join(hashes)
+    def __init__(self, leaves: Iterable[bytes] = ()):
+        self.leaves = bytearray().join(leaves)
+        self._levels = [self.leaves, *(bytearray() for _ in range(63))]
 
     def root(self, size: int) -> bytes:
         """Return the root of the tree of the first ``size`` leaves."""
@@ -77,7 +73,7 @@ class Tree:
     def inclusion_proof(self, index: int, size: int) -> list[bytes]:
         """Return the audit path of the leaf at ``index`` in the tree of the first ``size`` leaves.
 
-        PATH(m, D_n) of RFC 9162, section 2.1.3.1; requires 0 <= index < size <= len(self).
+        PATH(m, D_n) of RFC 9162, section 2.1.3.1; requires 0 <= index < size.
         """
         self._complete()
         path = []
@@ -96,7 +92,7 @@ class Tree:
     def consistency_proof(self, old: int, size: int) -> list[bytes]:
         """Return the proof that the first ``size`` leaves extend the first ``old`` ones.
 
-        PROOF(m, D_n) of RFC 9162, section 2.1.4.1; requires 0 <= old <= size <= len(self). It is
+        PROOF(m, D_n) of RFC 9162, section 2.1.4.1; requires 0 <= old <= size. It is
         empty if either tree is empty or both are the same.
         """
         if old in (0, size):

@@ -28,7 +28,7 @@ class About(NamedTuple):
 def new_about(name: str, encoder: Callable[[], tuple[str, str]] | None) -> str:
     """Return what a new ledger of a name says about itself.
 
-    ``encoder`` gives name and probe of that of its texts, see ``corrigible.encoder_probe``.
+    ``encoder`` gives name and probe of that of its texts, see ``corrigible.ledger_encoder``.
     """
     described = [None] if encoder is None else encoder()
     origin = f"{one_line(name)}-{secrets.token_hex(8)}"
