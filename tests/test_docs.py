@@ -13,7 +13,7 @@ SITE = "api claims figures index leaderboard live notebooks paper references tab
 PAGES = [path for path in sorted((ROOT / "docs").glob("*.md")) if path.stem not in SITE]
 # What needs a network, a cluster or another machine; whoever adds to it says so here.
 NOT_EXECUTED = {
-    "getting-started": ["pip install ."],
+    "getting-started": ["pip install '.[run]'"],
     "scale-out": ["dask scheduler", "make paper DASK=tcp://scheduler:8786"],
 }
 
