@@ -1,5 +1,6 @@
 """Every example of the documentation runs, and prints what its page says."""
 
+import re
 import sys
 
 import pytest
@@ -12,7 +13,7 @@ SITE = "api claims figures index leaderboard live notebooks paper references tab
 PAGES = [path for path in sorted((ROOT / "docs").glob("*.md")) if path.stem not in SITE]
 # What needs a network, a cluster or another machine; whoever adds to it says so here.
 NOT_EXECUTED = {
-    "getting-started": ["pip install ."],
+    "getting-started": ["pip install '.[run]'"],
     "scale-out": ["dask scheduler", "make paper DASK=tcp://scheduler:8786"],
 }
 
@@ -57,3 +58,12 @@ def test_links_to_files_lead_somewhere(page):
 def test_the_page_of_the_library_has_every_module():
     known = modules(ROOT / "ocrrlib") | modules(ROOT / "ocrr")
     assert known <= listed_modules(ROOT / "docs/api.md")
+
+
+def test_every_path_of_the_map_exists():
+    text = (ROOT / "docs/map.md").read_text(encoding="utf-8")
+    words = re.findall(r"`([^`\s]+)`", text)
+    paths = {word for word in words if "/" in word or word.endswith((".json", ".toml"))}
+    assert len(paths) > 60
+    paths = {path.replace("<dataset>", "banking77") for path in paths}
+    assert [path for path in sorted(paths) if not (ROOT / path).exists()] == []

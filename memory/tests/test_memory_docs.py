@@ -9,7 +9,6 @@ from tests.pages import broken_links, listed_modules, modules, run_page, run_she
 from trials import MEMORY
 
 PAGES = [path for path in sorted((MEMORY / "docs").glob("*.md")) if path.stem != "api"]
-BASE = "postgresql://desk@db.example/base"  # which is that of the tests, when they run
 # What needs a network or another machine; whoever adds to it says so here.
 NOT_EXECUTED = {
     "service": [
@@ -47,8 +46,6 @@ def test_every_example_runs_and_prints_what_the_page_says(page, here, request):
     text = page.read_text(encoding="utf-8")
     if page.stem == "postgresql":
         request.getfixturevalue("desk")
-    if BASE in text:
-        text = text.replace(BASE, request.getfixturevalue("server"))
     left = run_page(text)
     assert [block.splitlines()[0] for block in left] == NOT_EXECUTED.get(page.stem, [])
 

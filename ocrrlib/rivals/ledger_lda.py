@@ -1,6 +1,6 @@
 """The proposed system: class means, nearest entries and a head that read the substrate's ledger.
 
-Symbols are those of paper/ocrr.md, section "The proposed system".
+Symbols and equations are those of paper/supplement.md, section "The proposed system".
 """
 
 from dataclasses import dataclass
