@@ -13,12 +13,13 @@ systems both curves are the same.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
     import pandas as pd
+    from pandas.core.groupby import DataFrameGroupBy
 
 RUN = ["dataset", "encoder", "policy", "seed", "system"]
 CELL = ["dataset", "policy", "system"]
@@ -173,9 +174,15 @@ def summary(heights: np.ndarray, n_original: int) -> dict[str, float]:
     best harmonic mean of both accuracies on the curve.
     """
     novel, original = curve(heights, n_original)
-    means = 2 * novel * original / np.maximum(novel + original, 1e-300)
+    means = harmonic_mean(novel, original)
     area = heights[heights >= 0].sum() / np.multiply(len(heights), n_original)
     return {"ausuc": float(area), "best_hm": float(means.max(initial=0.0))}
+
+
+def harmonic_mean(novel: Any, original: Any) -> Any:
+    """Harmonic mean of novel and original accuracies, two arrays or columns; 0 where both are."""
+    # hm = 2 · novel · original / (novel + original)
+    return 2 * novel * original / np.maximum(novel + original, 1e-300)
 
 
 # Tables of checkpoints
@@ -194,6 +201,18 @@ def corrections_to(results: pd.DataFrame, level: int) -> pd.Series:
     reached = results[results["novel_acc"] >= level / 100]
     runs = reached.groupby(RUN, sort=False, observed=True)
     return runs["corrections"].first().rename(f"to_{level}")
+
+
+def over_steps(runs: DataFrameGroupBy, column: str) -> list[float]:
+    """Mean of a column over stream steps, of each of the ``runs`` by which checkpoints are grouped.
+
+    It is the area under the column, by the trapezoidal rule, divided by the number of steps.
+    """
+    values = runs.obj[column].to_numpy()
+    steps = runs.obj["step"].to_numpy()
+    return [
+        np.trapezoid(values[rows], steps[rows]) / steps[rows[-1]] for rows in runs.indices.values()
+    ]
 
 
 def summarise(results: pd.DataFrame) -> pd.DataFrame:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pandas as pd
 
 from ocrrlib.experiments import OURS
-from ocrrlib.metrics import final
+from ocrrlib.metrics import final, harmonic_mean
 from paper.claims import SIGNS
 from paper.style import POLICY_TITLES, title_of
 from paper.tables import Table, shown
@@ -43,8 +43,7 @@ def by_cell(rows: pd.DataFrame, beside: pd.DataFrame) -> pd.DataFrame:
     """Means over seeds by dataset, policy and product; products first, then systems of ours."""
     products = list(dict.fromkeys(rows["product"]))
     runs = pd.concat([rows, beside], ignore_index=True)
-    # HM = 2 novel original / (novel + original)
-    runs["hm"] = 2 * runs["novel"] * runs["original"] / (runs["novel"] + runs["original"])
+    runs["hm"] = harmonic_mean(runs["novel"], runs["original"])
     measures = [*SHARES, "corrections", "correct_ms", "answer_ms", "bytes"]
     runs = runs.reindex(columns=[*CELL, *measures])
     groups = runs.groupby(CELL, sort=False)

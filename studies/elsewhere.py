@@ -19,7 +19,7 @@ from ocrrlib.embeddings import FOLDER, Embedded, halve, keep, path_of, read
 from ocrrlib.encoders import DEFAULT_ENCODER, revision
 from ocrrlib.experiments import STRONGER
 from ocrrlib.files import sha256
-from ocrrlib.metrics import AXES
+from ocrrlib.metrics import AXES, harmonic_mean
 from ocrrlib.policies import POLICIES
 from ocrrlib.runs import declared
 from ocrrlib.scenario import make_scenario
@@ -114,9 +114,7 @@ def run_elsewhere(seeds: Iterable[int] = range(20), **how) -> pd.DataFrame:
 def measured(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows with the names of measures that ``studies.target`` takes, and the harmonic mean."""
     found = rows.rename(columns={name: axis for axis, name in AXES.items()})
-    # hm = 2 novel original / (novel + original)
-    total = (found["novel"] + found["original"]).clip(lower=1e-300)
-    return found.assign(hm=2 * found["novel"] * found["original"] / total)
+    return found.assign(hm=harmonic_mean(found["novel"], found["original"]))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from statsmodels.stats.multitest import multipletests
 
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.experiments import BEFORE, OURS, THREE
-from ocrrlib.metrics import Checkpoint
+from ocrrlib.metrics import Checkpoint, harmonic_mean
 from ocrrlib.policies import POLICIES
 from ocrrlib.runs import dataset_of, declared
 from ocrrlib.scenario import Scenario, make_scenario
@@ -201,9 +201,7 @@ def measured(rows: pd.DataFrame) -> pd.DataFrame:
     found = rows.rename(columns={"novel_acc": "novel", "original_acc": "original"})
     n = {kind: rows[f"items_{kind}"] for kind in ("new", "known")}
     items = n["new"] + n["known"]
-    # hm = 2 · novel · original / (novel + original)
-    total = (found["novel"] + found["original"]).clip(lower=1e-300)
-    found["hm"] = 2 * found["novel"] * found["original"] / total
+    found["hm"] = harmonic_mean(found["novel"], found["original"])
     for rule in ("", *(f"_{rule}" for rule in RULES)):
         wrong = {kind: rows[f"mistakes_{kind}{rule}"] for kind in n}
         found[f"met{rule}"] = 1 - (wrong["new"] + wrong["known"]) / items

@@ -13,7 +13,7 @@ from scipy import stats
 from statsmodels.duration.survfunc import SurvfuncRight
 from statsmodels.stats.multitest import multipletests
 
-from ocrrlib.metrics import AXES, LEVELS, RUN, corrections_to, final
+from ocrrlib.metrics import AXES, LEVELS, RUN, corrections_to, final, harmonic_mean, over_steps
 
 BOTH_ACCURACIES = ("novel", "original")
 DATASET_POLICY = ["dataset", "policy"]
@@ -24,14 +24,6 @@ REFERENCE = "substrate"
 LEVEL = 0.95  # confidence of intervals and bounds
 EXACT = 20  # up to so many pairs all sign flips are enumerated
 SAME = 1e-12  # differences this small, relative to the values, are rounding
-
-
-def over_steps(runs, name: str) -> list[float]:
-    """Mean of a column of checkpoints over stream steps, by trapezoids.
-
-    One of each run, as ``groupby`` parts them.
-    """
-    return [np.trapezoid(run[name], run["step"]) / run["step"].iloc[-1] for _, run in runs]
 
 
 def measure(results: pd.DataFrame) -> pd.DataFrame:
@@ -47,9 +39,7 @@ def measure(results: pd.DataFrame) -> pd.DataFrame:
     columns = {name: axis for axis, name in AXES.items() if name in results}
     kept = [name for name in KEPT if name in results]
     found = last[[*RUN, *columns, *kept]].rename(columns=columns)
-    # hm = 2 · novel · original / (novel + original)
-    total = (found["novel"] + found["original"]).clip(lower=1e-300)
-    found["hm"] = 2 * found["novel"] * found["original"] / total
+    found["hm"] = harmonic_mean(found["novel"], found["original"])
     found["start"] = runs["original_acc"].first().to_numpy()
     if "mistakes" in results:
         found["prequential"] = 1 - last["mistakes"] / last["step"]
