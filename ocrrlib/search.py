@@ -14,12 +14,13 @@ import numpy as np
 
 from ocrrlib.shared import shared
 
-BLOCK = 256  # queries searched at once
+QUERIES_AT_ONCE = 256
 GROUPS = 256  # groups of entries whose best cosines bound the k-th best
 DEPTH = 30  # neighbours searched for at first, so that systems with fewer share that search
 CACHED = 2**24  # bytes of entries that fit a processor's cache
 # Times the dimension: upper bound on the difference of two float32 dot products of unit rows.
 SLACK = 2.0**-22
+SAME_VECTOR = 1 - 1e-5  # cosine from which two vectors are one; unit rows are rounded
 FEW = 8  # queries compared with all classes one by one
 
 
@@ -145,8 +146,8 @@ def top_k(Q: np.ndarray, X: np.ndarray, born: np.ndarray, k: int) -> tuple[np.nd
     """
     sims = np.full((len(Q), k), -np.inf)
     slots = np.full((len(Q), k), -1)
-    for start in range(0, len(Q), BLOCK):
-        part = slice(start, start + BLOCK)
+    for start in range(0, len(Q), QUERIES_AT_ONCE):
+        part = slice(start, start + QUERIES_AT_ONCE)
         rows, found = _candidates(Q[part], X, k)
         sims[part], slots[part] = _best(Q[part], X, born, k, rows, found)
     return sims, slots
@@ -263,8 +264,8 @@ def class_cosines(Q: np.ndarray, X: np.ndarray, y: np.ndarray, n_classes: int) -
     if len(labels) == 0:
         return best
     grouped = X[order].T.astype(np.float64)
-    for start in range(0, len(Q), BLOCK):
-        part = slice(start, start + BLOCK)
+    for start in range(0, len(Q), QUERIES_AT_ONCE):
+        part = slice(start, start + QUERIES_AT_ONCE)
         cosines = Q[part].astype(np.float64) @ grouped
         best[part, labels] = np.maximum.reduceat(cosines, starts, axis=1)
     return best
