@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pandas.core.groupby import DataFrameGroupBy
 
 RUN = ["dataset", "encoder", "policy", "seed", "system"]
-CELL = ["dataset", "policy", "system"]
+DATASET_POLICY_SYSTEM = ["dataset", "policy", "system"]
 LEVELS = (10, 30, 50, 70, 90)
 # Columns of checkpoints by axis; the paper's results lack the last one.
 AXES = {"novel": "novel_acc", "original": "original_acc", "ausuc": "ausuc"}
@@ -226,7 +226,7 @@ def summarise(results: pd.DataFrame) -> pd.DataFrame:
     last = final(results)
     for level in LEVELS:
         last = last.join(corrections_to(results, level), on=RUN)
-    groups = last.groupby(CELL, sort=False, observed=True)
+    groups = last.groupby(DATASET_POLICY_SYSTEM, sort=False, observed=True)
     columns: dict = {"seeds": groups.size()}
     for axis, name in AXES.items():
         if name in last:
@@ -249,10 +249,12 @@ def by_cell(results: pd.DataFrame) -> dict[str, dict[str, dict[str, dict]]]:
     """
     kept = ["novel", "novel_std", "original", "original_std", "corrections", "seeds"]
     first = results[results["step"] == 0]
-    start = first.groupby(CELL)[["novel_acc", "original_acc"]].mean().to_dict("index")
+    start = (
+        first.groupby(DATASET_POLICY_SYSTEM)[["novel_acc", "original_acc"]].mean().to_dict("index")
+    )
     cells: dict = {}
     for row in summarise(results).to_dict("records"):
-        dataset, policy, system = (row[name] for name in CELL)
+        dataset, policy, system = (row[name] for name in DATASET_POLICY_SYSTEM)
         at_start = start[dataset, policy, system]
         cell = {name: row[name] for name in kept}
         cell["entries"] = row["stored_entries"]

@@ -22,8 +22,8 @@ KEPT = ["corrections", "storage_bytes", "best_hm", "ausuc_declared", "holds_at_o
 TESTED = (*AXES, "hm", "ausuc_declared", *(f"{axis}_over_steps" for axis in AXES))  # metrics
 REFERENCE = "substrate"
 LEVEL = 0.95  # confidence of intervals and bounds
-EXACT = 20  # up to so many pairs all sign flips are enumerated
-SAME = 1e-12  # differences this small, relative to the values, are rounding
+MOST_ENUMERATED = 20  # up to so many pairs all sign flips are enumerated
+ROUNDING = 1e-12  # differences this small, relative to the values, are rounding
 
 
 def measure(results: pd.DataFrame) -> pd.DataFrame:
@@ -64,7 +64,8 @@ def differences(system, other) -> np.ndarray:
     system = np.asarray(system, float)
     other = np.asarray(other, float)
     found = system - other
-    return np.where(np.abs(found) <= SAME * np.maximum(np.abs(system), np.abs(other)), 0.0, found)
+    size = np.maximum(np.abs(system), np.abs(other))
+    return np.where(np.abs(found) <= ROUNDING * size, 0.0, found)
 
 
 def t_intervals(values, level: float = LEVEL) -> pd.DataFrame:
@@ -77,7 +78,7 @@ def t_intervals(values, level: float = LEVEL) -> pd.DataFrame:
     mean = values.mean(axis=1)
     if n == 1:
         return pd.DataFrame({"mean": mean} | dict.fromkeys(("sd", "low", "high"), np.nan))
-    same = np.ptp(values, axis=1) <= SAME * np.abs(values).max(axis=1)
+    same = np.ptp(values, axis=1) <= ROUNDING * np.abs(values).max(axis=1)
     sd = np.where(same, 0.0, values.std(axis=1, ddof=1))
     # mean ± t_{(1 + level) / 2, n - 1} · sd / √n
     half = stats.t.ppf((1 + level) / 2, n - 1) * sd / np.sqrt(n)
@@ -118,16 +119,16 @@ def _rounded_mean(sample, axis):
 def flip_p(d) -> float:
     """Two-sided p of paired differences (n,) under flips of their signs (Fisher).
 
-    Exact up to ``EXACT`` pairs: ``scipy.stats.permutation_test`` would enumerate one flip after
-    another, a million for 20 pairs; sums of two halves give the same count at once. Beyond, SciPy
-    draws 99,999 flips.
+    Exact up to ``MOST_ENUMERATED`` pairs: ``scipy.stats.permutation_test`` would enumerate one flip
+    after another, a million for 20 pairs; sums of two halves give the same count at once. Beyond,
+    SciPy draws 99,999 flips.
     """
     d = np.asarray(d, float)
     d = d[d != 0]  # a zero is the same with either sign
     far = abs(d.sum()) - 1e-9 * np.abs(d).sum()  # sums this close are equal but for rounding
     if far <= 0:
         return 1.0
-    if len(d) > EXACT:
+    if len(d) > MOST_ENUMERATED:
         return stats.permutation_test(
             (d,),
             np.mean,

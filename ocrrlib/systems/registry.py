@@ -53,7 +53,7 @@ EVERY_ENCODER = (*TWO_ENCODERS, "beyond_tfidf")
 HEAD = dict(epochs=30, fit_lr=1e-2, weight_decay=1e-4, batch=256)
 VOTE = dict(k=5, margin=0.05)
 BUDGETS = (100, 500, 1000, 5000)
-KEPT = {"reservoir": "a uniform sample of all rows (Vitter 1985)", "fifo": "the newest rows"}
+KEPT_BY = {"reservoir": "a uniform sample of all rows (Vitter 1985)", "fifo": "the newest rows"}
 LORA = dict(
     epochs=2,
     rank=8,
@@ -155,7 +155,7 @@ PAPER = {
             about=f"Substrate of {budget} entries at most: {kept}.",
             small=dict(budget=50) if budget == 100 else None,
         )
-        for eviction, kept in KEPT.items()
+        for eviction, kept in KEPT_BY.items()
         for budget in BUDGETS
     },
     "substrate_hnsw": Row(
