@@ -157,10 +157,7 @@ def _candidates(Q, X, k):
     """Pairs of queries and entries among which the ``k`` nearest of each query are, by float32."""
     m = len(Q)
     n = len(X)
-    if m == 1 and X.nbytes > CACHED:  # BLAS reads main memory at half the rate for one query
-        rough = np.einsum("nd,d->n", X, Q[0])[None]
-    else:
-        rough = Q @ X.T
+    rough = _rough_cosines(Q, X)
     best = rough
     if n >= GROUPS * 2 and k <= GROUPS:
         # The best entries of k groups are k entries: the least of them is a bound.
@@ -170,6 +167,13 @@ def _candidates(Q, X, k):
     bound = np.partition(best, -k, axis=1)[:, -k]
     near = rough >= (bound - SLACK * Q.shape[1])[:, None]
     return np.divmod(np.flatnonzero(near), n)
+
+
+def _rough_cosines(Q, X):
+    """Cosines (m, n) of queries and entries in float32."""
+    if len(Q) == 1 and X.nbytes > CACHED:  # BLAS reads main memory at half the rate for one query
+        return np.einsum("nd,d->n", X, Q[0])[None]
+    return Q @ X.T
 
 
 def _best(Q, X, born, k, rows, slots):
@@ -282,10 +286,7 @@ def nearest_cosines(Q: np.ndarray, entries: Entries, n_classes: int) -> np.ndarr
         return class_cosines(Q, X, y, n_classes)
     best = np.full((len(Q), n_classes), -np.inf)
     for row, q in zip(best, Q):
-        if X.nbytes > CACHED:  # BLAS reads main memory at half the rate for one query
-            rough = np.einsum("nd,d->n", X, q)
-        else:
-            rough = X @ q
+        rough = _rough_cosines(q[None], X)[0]
         bound = np.full(n_classes, -np.inf, np.float32)
         np.maximum.at(bound, y, rough)
         slots = np.flatnonzero(rough >= bound[y] - SLACK * len(q))

@@ -10,7 +10,7 @@ from ocrrlib.rivals.covariance import oas_shrinkage
 from ocrrlib.rivals.discriminants import KLDA, MOST_TERMS, NCM, REINVERT_AT, SLDA, AveragedKLDA
 from ocrrlib.rivals.features import lift
 from ocrrlib.rivals.ridge import RLS
-from ocrrlib.systems.base import softmax
+from ocrrlib.voting import softmax
 from tests.samples import clusters, rows
 
 KNOWN = 5

@@ -9,7 +9,8 @@ from ocrrlib.rivals.covariance import oas_shrinkage, varies
 from ocrrlib.rivals.features import draw_features, lift, median_distance
 from ocrrlib.rivals.standing import StandingProducts
 from ocrrlib.shared import shared
-from ocrrlib.systems.base import TEMPERATURE, Storage, System, class_means, class_sums
+from ocrrlib.systems.base import Storage, System, class_means, class_sums
+from ocrrlib.voting import TEMPERATURE
 
 REINVERT_AT = 1.5  # times the rows at the last inversion, the matrix is inverted again
 MOST_TERMS = 32  # of rank one, kept beside the inverse before they are folded into it
