@@ -17,7 +17,7 @@ from ocrrlib.systems.base import Storage, System
 # SGDClassifier and its kin shrinks with every row: after more passes they hardly learn new classes.
 PASSES = 30
 LINEAR_PASSES = 5
-SEEDS = ("seed", "random_state")  # parameters of models that get the seed
+SEED_PARAMETERS = ("seed", "random_state")  # parameters of models that get the seed
 NEEDED = (
     inspect.Parameter.POSITIONAL_ONLY,
     inspect.Parameter.POSITIONAL_OR_KEYWORD,
@@ -89,7 +89,7 @@ def _call(maker, seed):
         signature = inspect.Signature()
     parameters = signature.parameters.values()
     needed = [one for one in parameters if one.default is one.empty and one.kind in NEEDED]
-    by_name = {one.name: seed for one in parameters if one.name in SEEDS}
+    by_name = {one.name: seed for one in parameters if one.name in SEED_PARAMETERS}
     by_name = dict(list(by_name.items())[:1])
     first = [seed] if needed and not (by_name or inspect.isclass(maker)) else []
     try:
@@ -120,12 +120,15 @@ def _copied(copied: Callable, model: Any, *options: Any) -> Any:
 def _unfitted(part: Any, seed: int) -> Any:
     """A copy of a model of scikit-learn or river, or of a parameter of one, without any training.
 
-    Its own parameters called as in ``SEEDS``, and those of all its parts, get the seed.
+    Its own parameters called as in ``SEED_PARAMETERS``, and those of all its parts, get the seed.
     """
     if type(part) in (list, tuple):
         return type(part)([_unfitted(one, seed) for one in part])
     if type(part) is dict:
-        return {name: seed if name in SEEDS else _unfitted(one, seed) for name, one in part.items()}
+        return {
+            name: seed if name in SEED_PARAMETERS else _unfitted(one, seed)
+            for name, one in part.items()
+        }
     if inspect.isclass(part):
         return part
     if hasattr(part, "get_params"):
@@ -140,7 +143,7 @@ def _unfitted_sklearn(model, seed):
 
     model = clone(model)
     for name, value in model.get_params().items():
-        if name.split("__")[-1] in SEEDS:
+        if name.split("__")[-1] in SEED_PARAMETERS:
             model.set_params(**{name: seed})
         elif hasattr(value, "_get_params") or type(value) in (list, tuple, dict):
             model.set_params(**{name: _unfitted(value, seed)})
@@ -150,7 +153,7 @@ def _unfitted_sklearn(model, seed):
 def _unfitted_river(model, seed):
     params = {}
     for name, value in model._get_params().items():
-        if name in SEEDS:
+        if name in SEED_PARAMETERS:
             params[name] = seed
         elif name == "_POSITIONAL_ARGS":
             params[name] = _unfitted(value, seed)

@@ -15,7 +15,7 @@ from ocrrlib import __version__
 from ocrrlib.datasets import DATASETS
 from ocrrlib.embeddings import load
 from ocrrlib.files import InputError, check_name, data_folder, pick, writable, write_text
-from ocrrlib.metrics import RUN, final
+from ocrrlib.metrics import RUN, final, harmonic_mean, over_steps
 from ocrrlib.stream import EVERY
 
 HELD_OUT = 10  # classes, in all published cells
@@ -48,9 +48,9 @@ def finals(curve: pd.DataFrame) -> pd.DataFrame:
     NaN where the checkpoints have none.
     """
     last = final(curve).rename(columns=NAMES)
-    for axis in ("novel", "original"):
-        last[f"anytime {axis}"] = _areas(curve, f"{axis}_acc") / last["step"]
     runs = curve.groupby(RUN, sort=False, observed=True)
+    for axis in ("novel", "original"):
+        last[f"anytime {axis}"] = over_steps(runs, f"{axis}_acc")
     last["starts at"] = runs["original_acc"].first().to_numpy()
     return following(last.reindex(columns=RUN + MEASURED))[RUN + METRICS]
 
@@ -61,18 +61,8 @@ def following(runs: pd.DataFrame) -> pd.DataFrame:
     ``hm`` is the harmonic mean of final novel and original accuracy, ``lost`` original accuracy
     before the stream (``starts at``) less that at its end.
     """
-    # hm = 2 · novel · original / (novel + original)
-    total = (runs["novel"] + runs["original"]).clip(lower=1e-300)
-    hm = 2 * runs["novel"] * runs["original"] / total
+    hm = harmonic_mean(runs["novel"], runs["original"])
     return runs.assign(hm=hm, lost=runs["starts at"] - runs["original"])
-
-
-def _areas(curve, column):
-    """Area under a column over stream steps, of each run (n,), by the trapezoidal rule."""
-    run = curve.groupby(RUN, sort=False, observed=True)
-    # sum over i of (t_i - t_(i-1)) (a_i + a_(i-1)) / 2
-    trapezoids = run["step"].diff() * (curve[column] + run[column].shift()) / 2
-    return trapezoids.groupby(run.ngroup()).sum().to_numpy()
 
 
 def intervals(runs: pd.DataFrame) -> pd.DataFrame:

@@ -63,7 +63,7 @@ def entry_hash(place: int, time: int, committed: bytes, previous: bytes) -> byte
     return sha256(_pack_link(b"\0OCRR2 ", place, time) + committed + previous).digest()
 
 
-class Link(NamedTuple):
+class ChainLink(NamedTuple):
     """What binds an entry to the one before it, and its hash."""
 
     place: int
@@ -73,7 +73,7 @@ class Link(NamedTuple):
     hash: bytes
 
 
-def verify_entry(link: Link, place: int, previous: bytes) -> bool:
+def verify_entry(link: ChainLink, place: int, previous: bytes) -> bool:
     """Whether an entry stands at ``place``, names the hash before it, and has the right hash."""
     if link.place != place or link.previous != previous:
         return False
@@ -133,7 +133,7 @@ class Ledger(Entries):
         previous = GENESIS
         for place, (x, label, hash) in enumerate(zip(self.X, self.y.tolist(), self.hashes)):
             content = commitment(b"", x.tobytes(), str(label))
-            if not verify_entry(Link(place, 0, content, previous, hash), place, previous):
+            if not verify_entry(ChainLink(place, 0, content, previous, hash), place, previous):
                 return Fault(place, "changed")
             previous = hash
         if len(self.hashes) < self.size:

@@ -31,11 +31,11 @@ from ocrrlib.files import (
 )
 
 FOLDER = data_folder() / "embeddings"
-BLOCK = 128  # rows computed at once in float64: they fit a cache
-# Rows of more than LONG values are kept as int8, multiples of a LEVELS-th of the largest one: three
-# datasets of 768 values a row take 27 MB instead of 69.
+ROWS_AT_ONCE = 128  # that are computed in float64: they fit a cache
+# Rows of more than LONG values are kept as int8, multiples of an INT8_STEPS-th of the largest one:
+# three datasets of 768 values a row take 27 MB instead of 69.
 LONG = 384
-LEVELS = 64
+INT8_STEPS = 64
 
 
 @dataclass(frozen=True, eq=False)  # one dataset is itself: it can be remembered by
@@ -95,8 +95,8 @@ def halve(X: np.ndarray, row: Callable[[int], str] = "row {}".format) -> np.ndar
     """
     X = np.asarray(X)
     halves = np.empty(X.shape, np.float16)
-    for start in range(0, len(X), BLOCK):
-        rows = X[start : start + BLOCK].astype(np.float64)
+    for start in range(0, len(X), ROWS_AT_ONCE):
+        rows = X[start : start + ROWS_AT_ONCE].astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
             lengths = np.sqrt((rows**2).sum(axis=1, keepdims=True))
         bad = np.flatnonzero(~(np.isfinite(lengths) & (lengths > 0)))
@@ -105,7 +105,7 @@ def halve(X: np.ndarray, row: Callable[[int], str] = "row {}".format) -> np.ndar
                 f"{row(start + bad[0])} is zero, not finite or too long to be normalised: "
                 "fix or drop it"
             )
-        halves[start : start + BLOCK] = rows / lengths
+        halves[start : start + ROWS_AT_ONCE] = rows / lengths
     return halves
 
 
@@ -116,7 +116,7 @@ def quantise(halves: np.ndarray) -> np.ndarray:
     """
     largest = np.abs(halves).max(axis=1, keepdims=True).astype(np.float64)
     # q = round(64 x / max |x|)
-    return np.round(halves * (LEVELS / largest)).astype(np.int8)
+    return np.round(halves * (INT8_STEPS / largest)).astype(np.int8)
 
 
 def widen(halves: np.ndarray) -> np.ndarray:
@@ -126,10 +126,10 @@ def widen(halves: np.ndarray) -> np.ndarray:
     the same bits.
     """
     X = np.empty(halves.shape, np.float32)
-    for start in range(0, len(X), BLOCK):
-        rows = halves[start : start + BLOCK].astype(np.float64)
+    for start in range(0, len(X), ROWS_AT_ONCE):
+        rows = halves[start : start + ROWS_AT_ONCE].astype(np.float64)
         rows /= np.sqrt((rows**2).sum(axis=1, keepdims=True))
-        X[start : start + BLOCK] = np.round(rows * 2.0**24) / 2.0**24
+        X[start : start + ROWS_AT_ONCE] = np.round(rows * 2.0**24) / 2.0**24
     return X
 
 

@@ -13,15 +13,16 @@ systems both curves are the same.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
     import pandas as pd
+    from pandas.core.groupby import DataFrameGroupBy
 
 RUN = ["dataset", "encoder", "policy", "seed", "system"]
-CELL = ["dataset", "policy", "system"]
+DATASET_POLICY_SYSTEM = ["dataset", "policy", "system"]
 LEVELS = (10, 30, 50, 70, 90)
 # Columns of checkpoints by axis; the paper's results lack the last one.
 AXES = {"novel": "novel_acc", "original": "original_acc", "ausuc": "ausuc"}
@@ -173,9 +174,15 @@ def summary(heights: np.ndarray, n_original: int) -> dict[str, float]:
     best harmonic mean of both accuracies on the curve.
     """
     novel, original = curve(heights, n_original)
-    means = 2 * novel * original / np.maximum(novel + original, 1e-300)
+    means = harmonic_mean(novel, original)
     area = heights[heights >= 0].sum() / np.multiply(len(heights), n_original)
     return {"ausuc": float(area), "best_hm": float(means.max(initial=0.0))}
+
+
+def harmonic_mean(novel: Any, original: Any) -> Any:
+    """Harmonic mean of novel and original accuracies, two arrays or columns; 0 where both are."""
+    # hm = 2 · novel · original / (novel + original)
+    return 2 * novel * original / np.maximum(novel + original, 1e-300)
 
 
 # Tables of checkpoints
@@ -196,6 +203,18 @@ def corrections_to(results: pd.DataFrame, level: int) -> pd.Series:
     return runs["corrections"].first().rename(f"to_{level}")
 
 
+def over_steps(runs: DataFrameGroupBy, column: str) -> list[float]:
+    """Mean of a column over stream steps, of each of the ``runs`` by which checkpoints are grouped.
+
+    It is the area under the column, by the trapezoidal rule, divided by the number of steps.
+    """
+    values = runs.obj[column].to_numpy()
+    steps = runs.obj["step"].to_numpy()
+    return [
+        np.trapezoid(values[rows], steps[rows]) / steps[rows[-1]] for rows in runs.indices.values()
+    ]
+
+
 def summarise(results: pd.DataFrame) -> pd.DataFrame:
     """Mean and spread over seeds of every (dataset, policy, system), in order of appearance.
 
@@ -207,7 +226,7 @@ def summarise(results: pd.DataFrame) -> pd.DataFrame:
     last = final(results)
     for level in LEVELS:
         last = last.join(corrections_to(results, level), on=RUN)
-    groups = last.groupby(CELL, sort=False, observed=True)
+    groups = last.groupby(DATASET_POLICY_SYSTEM, sort=False, observed=True)
     columns: dict = {"seeds": groups.size()}
     for axis, name in AXES.items():
         if name in last:
@@ -230,10 +249,12 @@ def by_cell(results: pd.DataFrame) -> dict[str, dict[str, dict[str, dict]]]:
     """
     kept = ["novel", "novel_std", "original", "original_std", "corrections", "seeds"]
     first = results[results["step"] == 0]
-    start = first.groupby(CELL)[["novel_acc", "original_acc"]].mean().to_dict("index")
+    start = (
+        first.groupby(DATASET_POLICY_SYSTEM)[["novel_acc", "original_acc"]].mean().to_dict("index")
+    )
     cells: dict = {}
     for row in summarise(results).to_dict("records"):
-        dataset, policy, system = (row[name] for name in CELL)
+        dataset, policy, system = (row[name] for name in DATASET_POLICY_SYSTEM)
         at_start = start[dataset, policy, system]
         cell = {name: row[name] for name in kept}
         cell["entries"] = row["stored_entries"]

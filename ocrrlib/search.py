@@ -14,12 +14,13 @@ import numpy as np
 
 from ocrrlib.shared import shared
 
-BLOCK = 256  # queries searched at once
+QUERIES_AT_ONCE = 256
 GROUPS = 256  # groups of entries whose best cosines bound the k-th best
 DEPTH = 30  # neighbours searched for at first, so that systems with fewer share that search
 CACHED = 2**24  # bytes of entries that fit a processor's cache
 # Times the dimension: upper bound on the difference of two float32 dot products of unit rows.
 SLACK = 2.0**-22
+SAME_VECTOR = 1 - 1e-5  # cosine from which two vectors are one; unit rows are rounded
 FEW = 8  # queries compared with all classes one by one
 
 
@@ -145,8 +146,8 @@ def top_k(Q: np.ndarray, X: np.ndarray, born: np.ndarray, k: int) -> tuple[np.nd
     """
     sims = np.full((len(Q), k), -np.inf)
     slots = np.full((len(Q), k), -1)
-    for start in range(0, len(Q), BLOCK):
-        part = slice(start, start + BLOCK)
+    for start in range(0, len(Q), QUERIES_AT_ONCE):
+        part = slice(start, start + QUERIES_AT_ONCE)
         rows, found = _candidates(Q[part], X, k)
         sims[part], slots[part] = _best(Q[part], X, born, k, rows, found)
     return sims, slots
@@ -156,10 +157,7 @@ def _candidates(Q, X, k):
     """Pairs of queries and entries among which the ``k`` nearest of each query are, by float32."""
     m = len(Q)
     n = len(X)
-    if m == 1 and X.nbytes > CACHED:  # BLAS reads main memory at half the rate for one query
-        rough = np.einsum("nd,d->n", X, Q[0])[None]
-    else:
-        rough = Q @ X.T
+    rough = _rough_cosines(Q, X)
     best = rough
     if n >= GROUPS * 2 and k <= GROUPS:
         # The best entries of k groups are k entries: the least of them is a bound.
@@ -169,6 +167,13 @@ def _candidates(Q, X, k):
     bound = np.partition(best, -k, axis=1)[:, -k]
     near = rough >= (bound - SLACK * Q.shape[1])[:, None]
     return np.divmod(np.flatnonzero(near), n)
+
+
+def _rough_cosines(Q, X):
+    """Cosines (m, n) of queries and entries in float32."""
+    if len(Q) == 1 and X.nbytes > CACHED:  # BLAS reads main memory at half the rate for one query
+        return np.einsum("nd,d->n", X, Q[0])[None]
+    return Q @ X.T
 
 
 def _best(Q, X, born, k, rows, slots):
@@ -263,8 +268,8 @@ def class_cosines(Q: np.ndarray, X: np.ndarray, y: np.ndarray, n_classes: int) -
     if len(labels) == 0:
         return best
     grouped = X[order].T.astype(np.float64)
-    for start in range(0, len(Q), BLOCK):
-        part = slice(start, start + BLOCK)
+    for start in range(0, len(Q), QUERIES_AT_ONCE):
+        part = slice(start, start + QUERIES_AT_ONCE)
         cosines = Q[part].astype(np.float64) @ grouped
         best[part, labels] = np.maximum.reduceat(cosines, starts, axis=1)
     return best
@@ -281,10 +286,7 @@ def nearest_cosines(Q: np.ndarray, entries: Entries, n_classes: int) -> np.ndarr
         return class_cosines(Q, X, y, n_classes)
     best = np.full((len(Q), n_classes), -np.inf)
     for row, q in zip(best, Q):
-        if X.nbytes > CACHED:  # BLAS reads main memory at half the rate for one query
-            rough = np.einsum("nd,d->n", X, q)
-        else:
-            rough = X @ q
+        rough = _rough_cosines(q[None], X)[0]
         bound = np.full(n_classes, -np.inf, np.float32)
         np.maximum.at(bound, y, rough)
         slots = np.flatnonzero(rough >= bound[y] - SLACK * len(q))

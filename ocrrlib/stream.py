@@ -75,13 +75,13 @@ def run_stream(
     watch = getattr(system, "watch", lambda Q: Unwatched(system, Q))
     queries = watch(scenario.queries)
     for position in positions(system, scenario, policy, queries, every):
-        with named(position.step):
+        with naming_step(position.step):
             checkpoint = measure(position, queries, scenario, system)
         yield checkpoint
 
 
 @contextmanager
-def named(step: int) -> Iterator[None]:
+def naming_step(step: int) -> Iterator[None]:
     """Name the step in an ``InputError`` of a system."""
     try:
         yield
@@ -117,7 +117,7 @@ def positions(system, scenario, policy, queries, every) -> Iterator[Position]:
     for i in range(n):
         row = np.array([i])
         ends = i + 1 == n
-        with named(i):
+        with naming_step(i):
             given.append(int(queries.answers(row)[0]))
             wrong = given[i] != scenario.y_stream[i]
             asked = draws[i] if gate is None else gate.asks(queries.predict_proba(row)[0])

@@ -27,7 +27,7 @@ from tqdm import tqdm
 from ocrrlib.files import InputError, cache_folder, write_text
 
 CACHE = cache_folder() / "runs"
-PATIENCE = 10  # seconds that a Dask scheduler has to answer
+SCHEDULER_TIMEOUT = 10  # seconds that a Dask scheduler has to answer
 LIBRARIES = (
     "numpy",
     "scipy",
@@ -161,7 +161,7 @@ def connect(address: str) -> Any:
 
         # A lost scheduler is one error of ours, not tracebacks of each attempt to find it again.
         logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
-        return Client(address, timeout=PATIENCE)
+        return Client(address, timeout=SCHEDULER_TIMEOUT)
     except ImportError as error:
         raise InputError("DASK needs the optional Dask: pip install 'dask[distributed]'") from error
     except (OSError, ValueError) as error:

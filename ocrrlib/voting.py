@@ -3,6 +3,7 @@
 import numpy as np
 
 RULES = ("full", "no_recency", "count_only", "sumsim")
+TEMPERATURE = 0.1  # of a softmax over cosines and scores of their size, as in ``knn_lm``
 
 
 def vote(
@@ -42,3 +43,9 @@ def vote(
         nearest = near == near.max(axis=1, keepdims=True)
         chosen = np.where(nearest, labels, np.iinfo(np.int64).max).argmin(axis=1)
     return labels[np.arange(len(labels)), chosen]
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    """Probabilities along the last axis."""
+    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)

@@ -25,7 +25,7 @@ from studies.target import ALPHA, means
 # Those that are named in figures and in the paper's table.
 MAIN = (OURS, BEFORE, REFERENCE, "ranpac", "klda_held", "slda", "knn_lm")
 OVER_STEPS = "novel_over_steps"
-LEAST = -30  # points, down to which differences are shown
+LEAST_SHOWN = -30  # points, down to which differences are shown
 
 
 def joined(runs: pd.DataFrame, accuracies: pd.DataFrame) -> pd.DataFrame:
@@ -187,7 +187,7 @@ def areas(accuracies: pd.DataFrame) -> Figure:
     for label in panels[0, 0].get_yticklabels():
         name = label.get_text()
         label.set(color=family_colour(name), fontweight="bold" if name == OURS else "normal")
-    panels[0, 0].set_xlim(left=LEAST - 1.5)
+    panels[0, 0].set_xlim(left=LEAST_SHOWN - 1.5)
     handles = _area_handles(marks)
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
     return figure
@@ -199,7 +199,7 @@ def _area_marks(axes, rows, shift, mark):
     low = 100 * rows["difference_t_low"]
     high = 100 * rows["difference_t_high"]
     axes.hlines(places, low, high, colors="grey", linewidth=0.8)
-    shown = np.maximum(100 * rows["difference"], LEAST)
+    shown = np.maximum(100 * rows["difference"], LEAST_SHOWN)
     for y, x, name, p in zip(places, shown, rows.index, rows["p_holm"]):
         colour = family_colour(name)
         face = colour if p < ALPHA else "white"

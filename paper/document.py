@@ -20,9 +20,9 @@ READER = "markdown-raw_tex-raw_html-raw_attribute"  # what is raw would show in 
 NUMBER = r"[+\-−]?\d[\d.,]*"
 NUMERIC = re.compile(rf"({NUMBER}( [±→–] {NUMBER})?( \(\d+/\d+\))?(\s?%)?)|never|–|—|")
 TEXT = 45  # characters from which on a column is running text, set in several lines
-WIDE = 80  # characters from which on a table's heads are broken into lines
+WIDE_TABLE = 80  # characters from which on a table's heads are broken into lines
 SPACE = "\N{NO-BREAK SPACE}"
-ELSEWHERE = "document:"  # before the target of a link to another of the documents
+OTHER_DOCUMENT = "document:"  # before the target of a link to another of the documents
 
 
 class Document(NamedTuple):
@@ -72,7 +72,7 @@ def _settled(tree, document, names, folder, makers):
     """One of the documents, with references, citations and tables set."""
     images = []
     places = {
-        id: (title, f"#{id}" if name == document else f"{ELSEWHERE}{name}#{id}")
+        id: (title, f"#{id}" if name == document else f"{OTHER_DOCUMENT}{name}#{id}")
         for name, titles in names.items()
         for id, title in titles.items()
     }
@@ -194,7 +194,7 @@ def arrange(table: list) -> None:
             columns[c][1] = pf.elt("ColWidth", 1)(round(length))
             for cell in cells:
                 cell[0][1].append("text")
-        if total > WIDE and len(pf.stringify(head[c])) > width + 2:
+        if total > WIDE_TABLE and len(pf.stringify(head[c])) > width + 2:
             _set(head[c], _lines(pf.stringify(head[c]), width))
     for r in _group_starts(words, len(rows)):
         bodies[0][3][r][0][1].append("group")
@@ -358,8 +358,8 @@ def _linked(writer):
     """What sets links to other documents, and to notebooks, as a format can have them."""
 
     def visit(kind, content, *_):
-        if kind == "Link" and content[2][0].startswith(ELSEWHERE):
-            name, _, id = content[2][0].removeprefix(ELSEWHERE).partition("#")
+        if kind == "Link" and content[2][0].startswith(OTHER_DOCUMENT):
+            name, _, id = content[2][0].removeprefix(OTHER_DOCUMENT).partition("#")
             target = f"{name}.html#{id}" if writer == "html" else f"{name}.pdf"
             return pf.Link(content[0], content[1], [target, ""])
         if kind == "Span" and "maker" in content[0][1] and writer != "html":

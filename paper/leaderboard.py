@@ -25,9 +25,9 @@ from paper.style import cell_title
 CONTRIBUTED = ROOT / "data/results/leaderboard"
 WHOLE = ["held_out", "every", "seed"]
 NUMBERS = [*WHOLE, *MEASURED]
-NAMES = [name for name in COLUMNS if name not in NUMBERS]
+TEXT_COLUMNS = [name for name in COLUMNS if name not in NUMBERS]
 MISSING = "–"
-SEEDS = 20  # of a system that is ranked, as many as of the published ones
+LEAST_SEEDS = 20  # of a system that is ranked, as many as of the published ones
 CAPTION = (
     "Published and contributed systems, best first by *HM*, the harmonic mean of *novel* and "
     "*original*, the accuracies at the end of the stream: who forgets the known classes ranks as "
@@ -36,7 +36,7 @@ CAPTION = (
     "from there to the end. A correction *holds* if its text, asked again *at once* or at the end, "
     "is answered as corrected. "
     "Means over seeds ± half the width of the 95 % t interval. Rows of fewer than "
-    f"{SEEDS} seeds come last, without a rank."
+    f"{LEAST_SEEDS} seeds come last, without a rank."
 )
 
 
@@ -50,7 +50,7 @@ def contributed(path: Path) -> pd.DataFrame:
         absent = [name for name in OPTIONAL if name not in rows]  # in files of earlier versions
         rows = rows.assign(**dict.fromkeys(absent, np.nan))[COLUMNS]
         rows = rows.astype(dict.fromkeys(NUMBERS, float))
-        for value in pd.unique(rows[NAMES].to_numpy().ravel()):
+        for value in pd.unique(rows[TEXT_COLUMNS].to_numpy().ravel()):
             check_name("name", value)
         _check_numbers(rows)
         rows = rows.astype(dict.fromkeys(WHOLE, int))
@@ -74,8 +74,8 @@ def _check_numbers(rows):
 def leaderboard(folder: Path = CONTRIBUTED) -> pd.DataFrame:
     """One row per cell and system: the cell, ``rank``, then as ``ranking``.
 
-    Equals have equal ranks. Systems of fewer than ``SEEDS`` seeds have none and come last. Raises
-    ``InputError`` if a file has no such rows, two have one seed of one system, or rows of a
+    Equals have equal ranks. Systems of fewer than ``LEAST_SEEDS`` seeds have none and come last.
+    Raises ``InputError`` if a file has no such rows, two have one seed of one system, or rows of a
     published dataset are not of its data.
     """
     published = published_runs().copy()
@@ -90,7 +90,7 @@ def leaderboard(folder: Path = CONTRIBUTED) -> pd.DataFrame:
     blocks = []
     for place, own in following(runs).groupby(CELL, sort=False):
         block = ranking(own)
-        enough = block["seeds"] >= SEEDS
+        enough = block["seeds"] >= LEAST_SEEDS
         ranks = block["hm"].where(enough).rank(ascending=False, method="min").astype("Int64")
         cell = block.assign(**dict(zip(CELL, place)), draw="fresh", cap="", rank=ranks)
         cell = cell[[*CELL[:5], "draw", "cap", CELL[5], "rank", *block]]

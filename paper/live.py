@@ -15,9 +15,9 @@ from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import PAPER_CAP, make_scenario
 
 DATASET = "banking77"
-SEEDS = range(10)
-HELD_OUT = (2, 5, 10)  # with more, a run takes longer than one likes to wait
-AXES = 64  # directions in which most of the rows' length lies: enough to rule out most entries
+LIVE_SEEDS = range(10)
+LIVE_HELD_OUT = (2, 5, 10)  # with more, a run takes longer than one likes to wait
+DIRECTIONS = 64  # with most of the rows' length: enough to rule out most entries
 TESTS = {"all": None, "capped": PAPER_CAP}  # test rows of an axis
 
 
@@ -38,8 +38,8 @@ def scenarios(data: Embedded) -> dict[str, dict]:
     """
     rows = numbered(data)
     found = {}
-    for seed in SEEDS:
-        for held_out in HELD_OUT:
+    for seed in LIVE_SEEDS:
+        for held_out in LIVE_HELD_OUT:
             for tests, cap in TESTS.items():
                 drawn = make_scenario(rows, seed, cap=cap, held_out=held_out)
                 found[f"{seed}/{held_out}/{tests}"] = {
@@ -57,19 +57,19 @@ def coins(longest: int) -> dict[str, list[str]]:
     ``longest`` is the length of the longest stream; a shorter one has the first of them.
     """
     return {
-        name: ["".join(map(str, policy.draws(seed, longest).astype(int))) for seed in SEEDS]
+        name: ["".join(map(str, policy.draws(seed, longest).astype(int))) for seed in LIVE_SEEDS]
         for name, policy in POLICIES.items()
     }
 
 
 def axes(data: Embedded) -> np.ndarray:
-    """Orthonormal rows (AXES, d): the directions in which most of the training rows' length lies.
+    """Orthonormal rows (DIRECTIONS, d): where most of the training rows' length lies.
 
     They change no answer: the page's search rules entries out by them, and compares the others.
     """
     X = data.X_train.astype(np.float64)
     _, vectors = np.linalg.eigh(X.T @ X)
-    return vectors.T[: -AXES - 1 : -1]
+    return vectors.T[: -DIRECTIONS - 1 : -1]
 
 
 def content() -> dict:

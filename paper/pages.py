@@ -8,7 +8,7 @@ import pandas as pd
 from paper.claims import SIGNS
 from paper.leaderboard import cells, halves, ranks
 
-SYSTEMS = {
+FIRST_SYSTEMS = {
     "static_linear": "a linear head that never learns",
     "online_linear": "a linear head, one gradient step per correction",
     "knn_lm": "a frozen head mixed with five neighbours",
@@ -16,8 +16,8 @@ SYSTEMS = {
     "slda": "class means and one shared covariance",
     "ledger_lda": "ours: the ledger, read by class means, nearest entries and a head",
 }
-FIRST = {"Novel": "novel", "Original": "original", "Area": "ausuc", "Holds": "holds"}
-REST = {
+FIRST_COLUMNS = {"Novel": "novel", "Original": "original", "Area": "ausuc", "Holds": "holds"}
+MORE_COLUMNS = {
     "HM": "hm",
     "Best HM": "best hm",
     "Starts at": "starts at",
@@ -33,12 +33,13 @@ KINDS = {"ours": "our runs", "released": "release", "paper": "paper"}
 
 
 def systems(ranked: pd.DataFrame, dataset: str, policy: str) -> str:
-    """The table of the first page: ``SYSTEMS`` in a cell of the leaderboard."""
+    """The table of the first page: ``FIRST_SYSTEMS`` in a cell of the leaderboard."""
     cell = ranked[(ranked["dataset"] == dataset) & (ranked["policy"] == policy)]
     ((title, setting, cell),) = cells(cell)
-    block = cell.set_index("system", drop=False).loc[list(SYSTEMS)]
-    names = [f"{name}<small>{escape(about)}</small>" for name, about in SYSTEMS.items()]
-    text = {"System": names} | _numbers(block, FIRST) | {"HM": _numbers(block, REST)["HM"]}
+    block = cell.set_index("system", drop=False).loc[list(FIRST_SYSTEMS)]
+    names = [f"{name}<small>{escape(about)}</small>" for name, about in FIRST_SYSTEMS.items()]
+    hm = _numbers(block, MORE_COLUMNS)["HM"]
+    text = {"System": names} | _numbers(block, FIRST_COLUMNS) | {"HM": hm}
     (seeds,) = block["seeds"].unique()
     about = f"{title}: means over {seeds} seeds ± half the width of the 95 % interval; {setting}."
     return f"<p>{escape(about)}</p>\n{_table(pd.DataFrame(text), 'leaderboard systems', title)}"
@@ -50,7 +51,7 @@ def leaderboard(ranked: pd.DataFrame) -> str:
     for number, (title, setting, block) in enumerate(cells(ranked)):
         chosen = "" if number else " checked"
         text = {"Rank": ranks(block), "System": [escape(name) for name in block["system"]]}
-        text |= _numbers(block, FIRST) | _numbers(block, REST)
+        text |= _numbers(block, FIRST_COLUMNS) | _numbers(block, MORE_COLUMNS)
         text |= {"Seeds": block["seeds"].astype(str).tolist()}
         text |= {"Source": [escape(source) for source in block["source"]]}
         parts.append(

@@ -5,15 +5,14 @@ from collections.abc import Iterable
 import pandas as pd
 
 from ocrrlib.experiments import OURS
-from ocrrlib.metrics import final
+from ocrrlib.metrics import final, harmonic_mean
 from paper.claims import SIGNS
 from paper.style import POLICY_TITLES, title_of
 from paper.tables import Table, shown
 
-CELL = ["dataset", "policy", "product"]
+DATASET_POLICY_PRODUCT = ["dataset", "policy", "product"]
 BESIDE = ("substrate", OURS, "static_linear")
-SHARES = ("novel", "original", "hm", "holds_at_once", "holds")
-POLICIES = list(POLICY_TITLES)
+SHARE_METRICS = ("novel", "original", "hm", "holds_at_once", "holds")
 
 
 def ours(results: pd.DataFrame, costs: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
@@ -43,19 +42,18 @@ def by_cell(rows: pd.DataFrame, beside: pd.DataFrame) -> pd.DataFrame:
     """Means over seeds by dataset, policy and product; products first, then systems of ours."""
     products = list(dict.fromkeys(rows["product"]))
     runs = pd.concat([rows, beside], ignore_index=True)
-    # HM = 2 novel original / (novel + original)
-    runs["hm"] = 2 * runs["novel"] * runs["original"] / (runs["novel"] + runs["original"])
-    measures = [*SHARES, "corrections", "correct_ms", "answer_ms", "bytes"]
-    runs = runs.reindex(columns=[*CELL, *measures])
-    groups = runs.groupby(CELL, sort=False)
+    runs["hm"] = harmonic_mean(runs["novel"], runs["original"])
+    measures = [*SHARE_METRICS, "corrections", "correct_ms", "answer_ms", "bytes"]
+    runs = runs.reindex(columns=[*DATASET_POLICY_PRODUCT, *measures])
+    groups = runs.groupby(DATASET_POLICY_PRODUCT, sort=False)
     means = groups[measures].mean().assign(seeds=groups.size()).reset_index()
     places = {
         "dataset": list(dict.fromkeys(rows["dataset"])),
-        "policy": POLICIES,
+        "policy": list(POLICY_TITLES),
         "product": [*products, *BESIDE],
     }
     order = pd.DataFrame({name: means[name].map(own.index) for name, own in places.items()})
-    return means.loc[order.sort_values(CELL).index].reset_index(drop=True)
+    return means.loc[order.sort_values(DATASET_POLICY_PRODUCT).index].reset_index(drop=True)
 
 
 def products(numbers: pd.DataFrame, versions: dict[str, str]) -> Table:
@@ -68,7 +66,7 @@ def products(numbers: pd.DataFrame, versions: dict[str, str]) -> Table:
         "Seeds": shown(numbers["seeds"], "d"),
     }
     titles = ("Novel", "Original", "HM", "Holds at once", "Holds at the end")
-    for title, name in zip(titles, SHARES):
+    for title, name in zip(titles, SHARE_METRICS):
         text[title] = shown(numbers[name], ".3f", "–")
     text["Corrections"] = shown(numbers["corrections"], ".0f")
     text["Correction, ms"] = _times(numbers["correct_ms"])

@@ -71,7 +71,7 @@ FAMILIES = {
     "rivals.ledger_plda": "black",
 }
 ALONE = {"substrate": "vermilion"}  # systems that stand out of their family
-ELSEWHERE = {"trec": "TREC", "curekart": "Curekart"}
+FURTHER_DATASETS = {"trec": "TREC", "curekart": "Curekart"}
 POLICY_TITLES = {"oracle": "oracle", "random50": "random-50", "random10": "random-10"}
 
 MARK = "†"  # of a difference that stands after Holm's correction
@@ -130,7 +130,7 @@ def title_of(dataset: str) -> str:
     """Display name of a dataset; a dataset of the user's own keeps its name."""
     if dataset in DATASETS:
         return DATASETS[dataset].title
-    return ELSEWHERE.get(dataset, dataset)
+    return FURTHER_DATASETS.get(dataset, dataset)
 
 
 def cell_title(dataset: str, policy: str) -> str:

@@ -43,7 +43,7 @@ from studies.scale import SCALE
 from studies.streams import STREAMS
 
 # Checkpoints that are compared of a system that reads sentences: each of its runs takes minutes.
-FIRST = 3
+FIRST_CHECKPOINTS = 3
 _STUDIES = (
     SCALE,
     LEDGER_SEARCH,
@@ -152,7 +152,7 @@ def differing(runs: list[Published], jobs: int = 1, progress: bool = True) -> li
         run = together[0].run
         reads = SYSTEMS[run.system].reads
         data = dataset_of(run.dataset, run.encoder, reads)
-        first = FIRST if reads == "sentences" else None
+        first = FIRST_CHECKPOINTS if reads == "sentences" else None
         tasks.append(task_of([one.run for one in together], data, first))
     results = run_tasks(run_policies, tasks, jobs, cache=None, progress=progress)
     files = {name: published(name).groupby(RUN) for name in {one.file for one in runs}}

@@ -23,7 +23,7 @@ from studies.scale import Cell, check_memory, timed
 from studies.statistics import REFERENCE
 
 # In the order of the table: the paper's, variants of the ledger, all others that are compared.
-MEASURED = tuple(
+MEASURED_SYSTEMS = tuple(
     dict.fromkeys(
         (
             *(name for name in COMPARED if name in PAPER),
@@ -86,7 +86,7 @@ def of_items(measured: list[Iterator[dict]]) -> list[dict]:
     return last
 
 
-def of_systems(profile: str = "paper", systems: Iterable[str] = MEASURED) -> pd.DataFrame:
+def of_systems(profile: str = "paper", systems: Iterable[str] = MEASURED_SYSTEMS) -> pd.DataFrame:
     """Costs of systems on every dataset, as a table.
 
     They are those of items at the start of a stream, and of one whole seed. Each row has the

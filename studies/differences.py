@@ -5,7 +5,8 @@ import pandas as pd
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from studies.statistics import differences, over_steps, t_intervals
+from ocrrlib.metrics import over_steps
+from studies.statistics import differences, t_intervals
 from studies.streams import VARIED
 
 RUN_KEY = ["study", "dataset", "encoder", "system", "seed", *VARIED]

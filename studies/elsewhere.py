@@ -19,7 +19,7 @@ from ocrrlib.embeddings import FOLDER, Embedded, halve, keep, path_of, read
 from ocrrlib.encoders import DEFAULT_ENCODER, revision
 from ocrrlib.experiments import STRONGER
 from ocrrlib.files import sha256
-from ocrrlib.metrics import AXES
+from ocrrlib.metrics import AXES, harmonic_mean
 from ocrrlib.policies import POLICIES
 from ocrrlib.runs import declared
 from ocrrlib.scenario import make_scenario
@@ -28,7 +28,7 @@ from ocrrlib.systems import make
 from studies.results import Study
 
 # Columns of texts and of classes in <dataset>.csv
-COLUMNS = {"trec": ("question", "type"), "curekart": ("sentence", "label")}
+TEXT_AND_LABEL = {"trec": ("question", "type"), "curekart": ("sentence", "label")}
 ELSEWHERE_POLICIES = ("oracle", "random10")
 LEAST_ROWS = 5  # different ones of a class
 TEST_SHARE = 0.2
@@ -40,7 +40,7 @@ def embed_tables(folder: str | Path, to: str | Path = FOLDER) -> list[Embedded]:
     Raises as ``read_data`` does.
     """
     found = []
-    for name, (text, label) in COLUMNS.items():
+    for name, (text, label) in TEXT_AND_LABEL.items():
         table = Path(folder) / f"{name}.csv"
         how = dict(drop_duplicates=True, min_rows=LEAST_ROWS, test_share=TEST_SHARE)
         data = read_data(table, text, label, name=name, **how)
@@ -61,7 +61,7 @@ def embed_tables(folder: str | Path, to: str | Path = FOLDER) -> list[Embedded]:
 
 @lru_cache
 def load_elsewhere(dataset: str) -> Embedded:
-    """The published embeddings of a dataset, a name in ``COLUMNS``."""
+    """The published embeddings of a dataset, a name in ``TEXT_AND_LABEL``."""
     return read(path_of(dataset, DEFAULT_ENCODER))
 
 
@@ -107,16 +107,14 @@ def run_elsewhere(seeds: Iterable[int] = range(20), **how) -> pd.DataFrame:
 
     ``how``: options of ``run_tasks``.
     """
-    runs = product(COLUMNS, seeds, STRONGER)
+    runs = product(TEXT_AND_LABEL, seeds, STRONGER)
     return ELSEWHERE.run([dict(zip(ELSEWHERE.settings, run)) for run in runs], **how)
 
 
 def measured(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows with the names of measures that ``studies.target`` takes, and the harmonic mean."""
     found = rows.rename(columns={name: axis for axis, name in AXES.items()})
-    # hm = 2 novel original / (novel + original)
-    total = (found["novel"] + found["original"]).clip(lower=1e-300)
-    return found.assign(hm=2 * found["novel"] * found["original"] / total)
+    return found.assign(hm=harmonic_mean(found["novel"], found["original"]))
 
 
 if __name__ == "__main__":

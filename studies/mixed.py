@@ -17,13 +17,13 @@ from statsmodels.stats.multitest import multipletests
 
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.experiments import BEFORE, OURS, THREE
-from ocrrlib.metrics import Checkpoint
+from ocrrlib.metrics import Checkpoint, harmonic_mean
 from ocrrlib.policies import POLICIES
 from ocrrlib.runs import dataset_of, declared
 from ocrrlib.scenario import Scenario, make_scenario
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import SYSTEMS, make
-from studies.prior import RULES, SHOWN, Followed, estimate
+from studies.prior import ESTIMATE_DECIMALS, PRIOR_RULES, Followed, estimate
 from studies.results import Study
 from studies.statistics import REFERENCE, by_seed, differences, flip_p, t_intervals
 from studies.target import ALPHA
@@ -37,11 +37,11 @@ MIXED_POLICIES = ("oracle", "random10")
 EVEN = "_even"
 _WANTED = ("static_linear", REFERENCE, "knn_lm", "ncm", "slda", "klda_held", BEFORE, OURS)
 _WANTED += tuple(name + EVEN for name in ("slda", "klda_held", BEFORE))
-COMPARED = tuple(name for name in _WANTED if name in SYSTEMS)
+MIXED_SYSTEMS = tuple(name for name in _WANTED if name in SYSTEMS)
 COUNTED = ("mistakes_new", "mistakes_known", "corrections_new", "corrections_known")
-METRICS = ("met", "hm", "ausuc")  # that verdicts are given by
-STREAM = ["share", "few"]  # columns that name a stream
-CELL = [*STREAM, "dataset", "policy"]
+VERDICT_METRICS = ("met", "hm", "ausuc")  # that verdicts are given by
+MIX_COLUMNS = ["share", "few"]  # columns that name a stream
+MIX_CELL = [*MIX_COLUMNS, "dataset", "policy"]
 
 
 def numbers(n_known: int, n_new: int, share: int) -> tuple[int, int]:
@@ -110,7 +110,7 @@ def run_system(setting: dict) -> list[dict]:
     fitted.fit(any_one.X_initial, any_one.y_initial, any_one.classes)
     rows = []
     for (mix, scenario), policy in product(scenarios.items(), MIXED_POLICIES):
-        names = dict(zip(STREAM, mix)) | {"policy": policy}
+        names = dict(zip(MIX_COLUMNS, mix)) | {"policy": policy}
         ours = setting["system"] == OURS
         rows.append(names | outcomes(deepcopy(fitted), scenario, policy, estimated=ours))
     return rows
@@ -122,14 +122,14 @@ def outcomes(system, scenario: Scenario, policy: str, estimated: bool = False) -
     With ``estimated``, also estimates of the share of new items, and counts of runs under them.
     """
     new = np.isin(np.arange(len(scenario.classes)), scenario.held_out)
-    copies = {rule: deepcopy(system) for rule in RULES if estimated}
+    copies = {rule: deepcopy(system) for rule in PRIOR_RULES if estimated}
     followed = Followed(system, new) if estimated else system
     start, last = _run(followed, scenario, policy)
     found = last.scalars | {"start": start.original_acc} | counts(last, scenario, policy, new)
     if estimated:
         mass = system.predict_proba(scenario.X_stream)[:, new].sum(axis=1)
-        found["share_em"] = round(estimate(np.array(followed.mass)), SHOWN)
-        found["share_end"] = round(estimate(mass), SHOWN)
+        found["share_em"] = round(estimate(np.array(followed.mass)), ESTIMATE_DECIMALS)
+        found["share_end"] = round(estimate(mass), ESTIMATE_DECIMALS)
     stream = untested(scenario)
     for rule, own in copies.items():
         _, last = _run(Followed(own, new, rule), stream, policy)
@@ -176,7 +176,7 @@ def _about(setting):
 
 MIXED = Study(
     "mixed",
-    ("dataset", "seed", "system", *STREAM, "policy"),
+    ("dataset", "seed", "system", *MIX_COLUMNS, "policy"),
     run_one=run_system,
     settings=("dataset", "seed", "system"),
     about=_about,
@@ -186,7 +186,7 @@ MIXED = Study(
 
 def run_mixed(seeds: Iterable[int] = range(20), **how) -> pd.DataFrame:
     """All runs, a row each; ``how``: options of ``run_tasks``."""
-    settings = [dict(zip(MIXED.settings, run)) for run in product(THREE, seeds, COMPARED)]
+    settings = [dict(zip(MIXED.settings, run)) for run in product(THREE, seeds, MIXED_SYSTEMS)]
     return MIXED.run(settings, **how)
 
 
@@ -201,10 +201,8 @@ def measured(rows: pd.DataFrame) -> pd.DataFrame:
     found = rows.rename(columns={"novel_acc": "novel", "original_acc": "original"})
     n = {kind: rows[f"items_{kind}"] for kind in ("new", "known")}
     items = n["new"] + n["known"]
-    # hm = 2 · novel · original / (novel + original)
-    total = (found["novel"] + found["original"]).clip(lower=1e-300)
-    found["hm"] = 2 * found["novel"] * found["original"] / total
-    for rule in ("", *(f"_{rule}" for rule in RULES)):
+    found["hm"] = harmonic_mean(found["novel"], found["original"])
+    for rule in ("", *(f"_{rule}" for rule in PRIOR_RULES)):
         wrong = {kind: rows[f"mistakes_{kind}{rule}"] for kind in n}
         found[f"met{rule}"] = 1 - (wrong["new"] + wrong["known"]) / items
         for kind in n:
@@ -227,15 +225,15 @@ def compared(runs: pd.DataFrame, other_of: Mapping[str, str]) -> pd.DataFrame:
     ``verdict`` is 1 or -1 if it is below ``ALPHA``, else 0.
     """
     found = {}
-    for stream, own in runs.groupby(STREAM, sort=False):
-        for cell, *tables in by_seed(own, *METRICS):
-            for metric, table in zip(METRICS, tables):
+    for stream, own in runs.groupby(MIX_COLUMNS, sort=False):
+        for cell, *tables in by_seed(own, *VERDICT_METRICS):
+            for metric, table in zip(VERDICT_METRICS, tables):
                 pairs = [name for name in table if other_of.get(name) in table]
                 d = [differences(table[name], table[other_of[name]]) for name in pairs]
                 one = t_intervals(d).set_index(pd.Index(pairs, name="system"))
                 one["p_holm"] = multipletests([flip_p(row) for row in d], method="holm")[1]
                 found[*stream, *cell, metric] = one.rename(columns={"mean": "difference"})
-    table = pd.concat(found, names=[*CELL, "metric"]).reset_index()
+    table = pd.concat(found, names=[*MIX_CELL, "metric"]).reset_index()
     sure = table["p_holm"] < ALPHA
     return table.assign(verdict=np.sign(table["difference"]).where(sure, 0).astype(int))
 

@@ -27,7 +27,7 @@ from ocrrlib.systems.base import class_means, class_sums
 from studies.results import Study
 from studies.statistics import differences, flip_p, t_intervals
 
-FILE = FOLDER / f"names.{DEFAULT_ENCODER}.safetensors"
+NAMES_FILE = FOLDER / f"names.{DEFAULT_ENCODER}.safetensors"
 # No names, each with the first correction of its class, all before the stream.
 TRACKS = ("none", "arriving", "upfront")
 CONTROLS = ("arriving, shuffled", "arriving, opaque", "upfront, shuffled")
@@ -71,14 +71,14 @@ def embed_names() -> None:
     most = max(len(own) for own in texts.values())
     texts["opaque"] = [f"class {number}" for number in range(most)]
     encoder = load_encoder(DEFAULT_ENCODER)
-    with atomic(FILE) as temporary:
+    with atomic(NAMES_FILE) as temporary:
         save_file({name: encode(own, encoder) for name, own in texts.items()}, temporary)
 
 
 def name_rows(data: Embedded, names: str, seed: int) -> np.ndarray:
     """Embeddings (C, d) of class names; for controls those of other classes, or opaque ones."""
     part = "opaque" if "opaque" in names else data.dataset
-    rows = widen(load_file(FILE)[part][: len(data.classes)])
+    rows = widen(load_file(NAMES_FILE)[part][: len(data.classes)])
     if names in CONTROLS:
         order = np.random.default_rng([seed, 9]).permutation(len(rows))
         rows[order] = rows[np.roll(order, 1)]

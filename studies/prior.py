@@ -10,9 +10,9 @@ from scipy.special import logit
 from ocrrlib.metrics import best_known_and_new
 
 # Where the share comes from: EM on probabilities of the items so far, or corrections so far.
-RULES = ("em", "told")
+PRIOR_RULES = ("em", "told")
 CLOSE = 1e-5  # an estimate stands when a step of EM moves it by less
-SHOWN = 4  # decimals of an estimate that are kept: beyond, rounding of sums and of EM would show
+ESTIMATE_DECIMALS = 4  # that are kept: beyond, rounding of sums and of EM would show
 
 
 def estimate(mass: np.ndarray, start: float = 0.5) -> float:
@@ -47,7 +47,7 @@ def answers_under(share: float, p: np.ndarray, new: np.ndarray) -> np.ndarray:
 class Followed:
     """A system of which the probability of new classes, ``mass``, is kept for each stream item.
 
-    With a rule, a name in ``RULES``, it answers these items under the share that the rule
+    With a rule, a name in ``PRIOR_RULES``, it answers these items under the share that the rule
     estimates from what came before. Test rows are answered as ever.
     """
 

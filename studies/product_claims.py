@@ -19,7 +19,7 @@ from ocrrlib.files import ROOT
 from studies.product_adapters import VERSIONS, AdaptiveClassifier, MicroResolve
 
 SHOTS = 20  # first sentences of each class, as the vendor has
-DRAWS = 3  # of these sentences
+SHOT_DRAWS = 3  # of these sentences
 TOLERANCE = 0.02  # of accuracies, as for the paper's claims
 FACTOR = 2.0  # of costs, as for the paper's claims
 HOLDS = "holds"
@@ -139,9 +139,9 @@ def in_scope(texts: Texts) -> Texts:
 
 
 def after_learning(dataset: str) -> dict[str, float]:
-    """``learning`` of microresolve on a dataset, means over ``DRAWS`` of its first sentences."""
+    """``learning`` of microresolve on a dataset, means over ``SHOT_DRAWS`` draws of sentences."""
     texts = in_scope(load_texts(dataset))
-    draws = pd.DataFrame([learning(MicroResolve, texts, seed) for seed in range(DRAWS)])
+    draws = pd.DataFrame([learning(MicroResolve, texts, seed) for seed in range(SHOT_DRAWS)])
     return draws.mean().add_prefix(f"{dataset}.").to_dict()
 
 

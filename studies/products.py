@@ -20,6 +20,7 @@ from tqdm import tqdm
 
 from ocrrlib.embeddings import Sentences, load_sentences
 from ocrrlib.encoders import DEFAULT_ENCODER
+from ocrrlib.experiments import SEEDS
 from ocrrlib.files import InputError, cache_folder, write_text
 from ocrrlib.policies import POLICIES
 from ocrrlib.runs import made_where, path_of, write_results
@@ -28,8 +29,7 @@ from ocrrlib.stream import PROTOCOL, run_stream
 from studies import product_claims
 from studies.product_adapters import VERSIONS, Product, check_versions, make_product
 
-KEY = ("dataset", "policy", "seed", "product")
-SEEDS = (0, 1, 2)
+PRODUCT_RUN = ("dataset", "policy", "seed", "product")
 CELLS = (
     ("banking77", "random10"),
     ("clinc150", "random10"),
@@ -123,7 +123,7 @@ def kept(name: str, known_by: dict, make: Callable[[], dict], folder: Path) -> d
 def plan() -> list[dict]:
     """All runs, cheapest product first; seeds of a cell in a row."""
     return [
-        dict(zip(KEY, (dataset, policy, seed, product)))
+        dict(zip(PRODUCT_RUN, (dataset, policy, seed, product)))
         for product in VERSIONS
         for dataset, policy in CELLS
         for seed in (SLOW_CELLS.get((dataset, policy), ()) if product == SLOW else SEEDS)

@@ -21,8 +21,8 @@ from studies.results import Study
 
 DIM = 384  # numbers in a row
 K = 5  # neighbours that vote
-BLOCK = 4096  # rows drawn by one generator, whatever the chunks that are read
-CHUNK = 65536  # rows generated, and searched exactly, at a time
+ROWS_PER_DRAW = 4096  # rows drawn by one generator, whatever the chunks that are read
+ROWS_AT_ONCE = 65536  # rows generated, and searched exactly, at a time
 HELD = 1_000_000  # entries up to which exact searches for single queries are timed
 PART = 100_000  # rows after which a larger index is saved and loaded, at least
 M = 16
@@ -67,16 +67,16 @@ class Cell:
     def rows(self, start: int, stop: int) -> np.ndarray:
         """Entries (stop - start, DIM) float32; the same whatever the chunks."""
         parts = []
-        for first in range(start // BLOCK * BLOCK, stop, BLOCK):
-            labels = self.labels(first, first + BLOCK).clip(max=self.classes - 1)
-            block = self._draw(labels, [1, first // BLOCK])
+        for first in range(start // ROWS_PER_DRAW * ROWS_PER_DRAW, stop, ROWS_PER_DRAW):
+            labels = self.labels(first, first + ROWS_PER_DRAW).clip(max=self.classes - 1)
+            block = self._draw(labels, [1, first // ROWS_PER_DRAW])
             parts.append(block[max(start - first, 0) : stop - first])
         return np.concatenate(parts)
 
     def chunks(self) -> Iterator[np.ndarray]:
-        """All entries, ``CHUNK`` at a time."""
-        for first in range(0, self.n, CHUNK):
-            yield self.rows(first, min(first + CHUNK, self.n))
+        """All entries, ``ROWS_AT_ONCE`` at a time."""
+        for first in range(0, self.n, ROWS_AT_ONCE):
+            yield self.rows(first, min(first + ROWS_AT_ONCE, self.n))
 
     def query_rows(self) -> tuple[np.ndarray, np.ndarray]:
         """New rows (queries, DIM) of evenly spread classes, and their class ids (queries,).
@@ -177,7 +177,7 @@ def check_memory(n: int) -> None:
     """Refuse ``n`` entries (InputError) if less memory is free than hnswlib takes to index them."""
     # Each has its row, 2M links and a label at the bottom, some links above, a lock, a place in the
     # table of labels.
-    need = n * (4 * DIM + 8 * M + 16 + 8 * M // (M - 1) + 110) + 4 * DIM * CHUNK * 4
+    need = n * (4 * DIM + 8 * M + 16 + 8 * M // (M - 1) + 110) + 4 * DIM * ROWS_AT_ONCE * 4
     free = psutil.virtual_memory().available
     if need > free:
         raise InputError(
@@ -226,8 +226,8 @@ def build(cell: Cell) -> tuple[object, float]:
     part = max(cell.n // 10, PART)
     for start in range(0, cell.n, part):
         end = min(start + part, cell.n)
-        for first in range(start, end, CHUNK):
-            rows = cell.rows(first, min(first + CHUNK, end))
+        for first in range(start, end, ROWS_AT_ONCE):
+            rows = cell.rows(first, min(first + ROWS_AT_ONCE, end))
             _, took = timed(index.add_items, rows, None, cell.threads)
             seconds += took
         # A loaded index draws other levels: the published ones were saved and loaded so, too.
@@ -275,7 +275,7 @@ def exact_neighbours(
     seconds = 0.0
     for place, rows in enumerate(cell.chunks()):
         (near, found), took = timed(top_k, Q, rows, np.arange(len(rows)), k)
-        found = np.where(found >= 0, found + place * CHUNK, -1)
+        found = np.where(found >= 0, found + place * ROWS_AT_ONCE, -1)
         sims, slots = _best(np.hstack([sims, near]), np.hstack([slots, found]), k)
         seconds += took
     return (sims, slots), seconds
@@ -345,9 +345,9 @@ def _compare(setting):
     return found | cost
 
 
-KEY = ("classes", "noise", "n", "seed")
-SCALE = Study("scale", KEY, run_one=_compare, settings=FIELDS, cost="n")
-SCALE_COSTS = Study("scale_costs", KEY, timed=True)
+SCALE_CELL = ("classes", "noise", "n", "seed")
+SCALE = Study("scale", SCALE_CELL, run_one=_compare, settings=FIELDS, cost="n")
+SCALE_COSTS = Study("scale_costs", SCALE_CELL, timed=True)
 
 
 def run_cells(

@@ -13,7 +13,7 @@ from scipy import stats
 from statsmodels.duration.survfunc import SurvfuncRight
 from statsmodels.stats.multitest import multipletests
 
-from ocrrlib.metrics import AXES, LEVELS, RUN, corrections_to, final
+from ocrrlib.metrics import AXES, LEVELS, RUN, corrections_to, final, harmonic_mean, over_steps
 
 BOTH_ACCURACIES = ("novel", "original")
 DATASET_POLICY = ["dataset", "policy"]
@@ -22,16 +22,8 @@ KEPT = ["corrections", "storage_bytes", "best_hm", "ausuc_declared", "holds_at_o
 TESTED = (*AXES, "hm", "ausuc_declared", *(f"{axis}_over_steps" for axis in AXES))  # metrics
 REFERENCE = "substrate"
 LEVEL = 0.95  # confidence of intervals and bounds
-EXACT = 20  # up to so many pairs all sign flips are enumerated
-SAME = 1e-12  # differences this small, relative to the values, are rounding
-
-
-def over_steps(runs, name: str) -> list[float]:
-    """Mean of a column of checkpoints over stream steps, by trapezoids.
-
-    One of each run, as ``groupby`` parts them.
-    """
-    return [np.trapezoid(run[name], run["step"]) / run["step"].iloc[-1] for _, run in runs]
+MOST_ENUMERATED = 20  # up to so many pairs all sign flips are enumerated
+ROUNDING = 1e-12  # differences this small, relative to the values, are rounding
 
 
 def measure(results: pd.DataFrame) -> pd.DataFrame:
@@ -47,9 +39,7 @@ def measure(results: pd.DataFrame) -> pd.DataFrame:
     columns = {name: axis for axis, name in AXES.items() if name in results}
     kept = [name for name in KEPT if name in results]
     found = last[[*RUN, *columns, *kept]].rename(columns=columns)
-    # hm = 2 · novel · original / (novel + original)
-    total = (found["novel"] + found["original"]).clip(lower=1e-300)
-    found["hm"] = 2 * found["novel"] * found["original"] / total
+    found["hm"] = harmonic_mean(found["novel"], found["original"])
     found["start"] = runs["original_acc"].first().to_numpy()
     if "mistakes" in results:
         found["prequential"] = 1 - last["mistakes"] / last["step"]
@@ -74,7 +64,8 @@ def differences(system, other) -> np.ndarray:
     system = np.asarray(system, float)
     other = np.asarray(other, float)
     found = system - other
-    return np.where(np.abs(found) <= SAME * np.maximum(np.abs(system), np.abs(other)), 0.0, found)
+    size = np.maximum(np.abs(system), np.abs(other))
+    return np.where(np.abs(found) <= ROUNDING * size, 0.0, found)
 
 
 def t_intervals(values, level: float = LEVEL) -> pd.DataFrame:
@@ -87,7 +78,7 @@ def t_intervals(values, level: float = LEVEL) -> pd.DataFrame:
     mean = values.mean(axis=1)
     if n == 1:
         return pd.DataFrame({"mean": mean} | dict.fromkeys(("sd", "low", "high"), np.nan))
-    same = np.ptp(values, axis=1) <= SAME * np.abs(values).max(axis=1)
+    same = np.ptp(values, axis=1) <= ROUNDING * np.abs(values).max(axis=1)
     sd = np.where(same, 0.0, values.std(axis=1, ddof=1))
     # mean ± t_{(1 + level) / 2, n - 1} · sd / √n
     half = stats.t.ppf((1 + level) / 2, n - 1) * sd / np.sqrt(n)
@@ -128,16 +119,16 @@ def _rounded_mean(sample, axis):
 def flip_p(d) -> float:
     """Two-sided p of paired differences (n,) under flips of their signs (Fisher).
 
-    Exact up to ``EXACT`` pairs: ``scipy.stats.permutation_test`` would enumerate one flip after
-    another, a million for 20 pairs; sums of two halves give the same count at once. Beyond, SciPy
-    draws 99,999 flips.
+    Exact up to ``MOST_ENUMERATED`` pairs: ``scipy.stats.permutation_test`` would enumerate one flip
+    after another, a million for 20 pairs; sums of two halves give the same count at once. Beyond,
+    SciPy draws 99,999 flips.
     """
     d = np.asarray(d, float)
     d = d[d != 0]  # a zero is the same with either sign
     far = abs(d.sum()) - 1e-9 * np.abs(d).sum()  # sums this close are equal but for rounding
     if far <= 0:
         return 1.0
-    if len(d) > EXACT:
+    if len(d) > MOST_ENUMERATED:
         return stats.permutation_test(
             (d,),
             np.mean,

@@ -10,7 +10,7 @@ from studies.statistics import BOTH_ACCURACIES, DATASET_POLICY, REFERENCE, by_se
 MARGINS = {"area": 0.01, "start": 0.01}
 LEAST_HOLDS = 0.99  # share of corrections that hold, at once and at the end
 LIMITS = {"memory": 2.0, "time": 2.0}  # as many times the reference's at most
-HEAD = "static_linear"  # the frozen head of the known classes
+FROZEN_HEAD = "static_linear"  # the frozen head of the known classes
 ALPHA = 0.01  # significance of a difference from the reference
 
 
@@ -62,7 +62,7 @@ def target(runs: pd.DataFrame, times: dict[str, float]) -> pd.DataFrame:
     -------
     DataFrame
         ``area``: its mean area less that of ``rival``, the other system whose mean is highest.
-        ``start``: its original accuracy before the first correction less that of ``HEAD``.
+        ``start``: its original accuracy before the first correction less that of ``FROZEN_HEAD``.
         ``holds_at_once`` and ``holds``: shares of corrections. ``memory`` and ``time``, as many
         times ``REFERENCE``'s. What is met: ``near`` (area), ``keeps`` (start), ``held`` and
         ``affordable``; ``all`` of these.
@@ -76,7 +76,7 @@ def target(runs: pd.DataFrame, times: dict[str, float]) -> pd.DataFrame:
         row = dict(zip(DATASET_POLICY, cell))
         row["rival"] = areas.idxmax()
         row["area"] = ours["ausuc"] - areas.max()
-        row["start"] = ours["start"] - means.loc[HEAD, "start"]
+        row["start"] = ours["start"] - means.loc[FROZEN_HEAD, "start"]
         row["holds_at_once"] = ours["holds_at_once"]
         row["holds"] = ours["holds"]
         row["memory"] = ours["storage_bytes"] / means.loc[REFERENCE, "storage_bytes"]

@@ -9,8 +9,8 @@ from test_systems import CONTRACT, VOTING, fitted, teach
 from ocrrlib.metrics import best_known_and_new, curve, heights, summary
 from ocrrlib.rivals.readers import LedgerReader
 from ocrrlib.scenario import make_scenario
-from ocrrlib.systems.base import softmax
 from ocrrlib.systems.neighbours import KNNLM, Neighbours
+from ocrrlib.voting import softmax
 
 NEW = np.array([False, False, True, True])
 

@@ -7,17 +7,17 @@ from scipy.stats import multivariate_normal
 from test_covariance import scatter
 
 from ocrrlib.rivals.covariance import oas_shrinkage
-from ocrrlib.rivals.discriminants import BLOCK, GROWTH, KLDA, NCM, SLDA, AveragedKLDA
+from ocrrlib.rivals.discriminants import KLDA, MOST_TERMS, NCM, REINVERT_AT, SLDA, AveragedKLDA
 from ocrrlib.rivals.features import lift
 from ocrrlib.rivals.ridge import RLS
-from ocrrlib.systems.base import softmax
+from ocrrlib.voting import softmax
 from tests.samples import clusters, rows
 
 KNOWN = 5
 CLASSES = 8
 D = 12
 X0, Y0 = clusters(KNOWN, 20, D, seed=3)
-GROWN = int((GROWTH - 1) * len(Y0))  # corrections after which a covariance is inverted anew
+GROWN = int((REINVERT_AT - 1) * len(Y0))  # corrections after which a covariance is inverted anew
 NEW_X = rows(GROWN, D, 4)
 NEW_Y = np.random.default_rng(5).integers(0, CLASSES, GROWN)  # known and new classes
 Q = rows(60, D, 6)
@@ -56,7 +56,7 @@ def test_ncm_answers_the_nearest_of_the_plain_means():
     ],
     ids=["identity", "variance", "identity, frozen", "variance, frozen", "KLDA", "OAS, means held"],
 )
-@pytest.mark.parametrize("n", [0, 1, BLOCK - 1, BLOCK, GROWN - 1, GROWN])
+@pytest.mark.parametrize("n", [0, 1, MOST_TERMS - 1, MOST_TERMS, GROWN - 1, GROWN])
 def test_slda_and_klda_probabilities_are_those_of_gaussians_with_their_covariance(n, system):
     taught(system, n)
     X, y = everything(n)

@@ -16,11 +16,11 @@ from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import make
 from studies import elsewhere
-from studies.elsewhere import COLUMNS, ELSEWHERE_POLICIES, load_elsewhere
+from studies.elsewhere import ELSEWHERE_POLICIES, TEXT_AND_LABEL, load_elsewhere
 from studies.target import target
 
 
-@pytest.mark.parametrize("dataset", COLUMNS)
+@pytest.mark.parametrize("dataset", TEXT_AND_LABEL)
 def test_every_class_has_rows_to_learn_and_to_test(dataset):
     data = load_elsewhere(dataset)
     assert (np.bincount(data.y_train) > 0).all() and (np.bincount(data.y_test) > 0).all()
@@ -28,7 +28,7 @@ def test_every_class_has_rows_to_learn_and_to_test(dataset):
     np.testing.assert_allclose(np.linalg.norm(data.X_train, axis=1), 1, atol=1e-6)
 
 
-@pytest.mark.parametrize("dataset", COLUMNS)
+@pytest.mark.parametrize("dataset", TEXT_AND_LABEL)
 def test_a_published_file_has_rows_and_labels_but_no_text(dataset):
     with safe_open(path_of(dataset, DEFAULT_ENCODER), "numpy") as file:
         about = json.loads(file.metadata()["about"])

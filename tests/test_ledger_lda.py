@@ -12,8 +12,8 @@ from ocrrlib.rivals.ledger_lda import likeliest_weights
 from ocrrlib.runs import published
 from ocrrlib.scenario import make_scenario
 from ocrrlib.systems import make
-from ocrrlib.systems.base import softmax
 from ocrrlib.systems.heads import train, with_bias
+from ocrrlib.voting import softmax
 from tests.samples import clusters, rows
 
 HEAD = dict(epochs=30, fit_lr=1e-2, weight_decay=1e-4, batch=256)

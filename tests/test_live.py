@@ -10,7 +10,7 @@ import pytest
 from ocrrlib.embeddings import widen
 from ocrrlib.files import ROOT
 from ocrrlib.policies import POLICIES
-from ocrrlib.rivals.discriminants import GROWTH
+from ocrrlib.rivals.discriminants import REINVERT_AT
 from ocrrlib.scenario import make_scenario
 from paper import live
 
@@ -83,13 +83,13 @@ def test_coins_are_those_of_the_policies_for_a_stream_of_any_length(content):
 
 
 def test_axes_are_orthonormal(content):
-    axes = np.frombuffer(base64.b64decode(content["axes"]), "<f4").reshape(live.AXES, -1)
-    assert axes @ axes.T == pytest.approx(np.eye(live.AXES), abs=1e-6)
+    axes = np.frombuffer(base64.b64decode(content["axes"]), "<f4").reshape(live.DIRECTIONS, -1)
+    assert axes @ axes.T == pytest.approx(np.eye(live.DIRECTIONS), abs=1e-6)
 
 
 def test_no_stream_is_so_long_that_slda_would_invert_its_matrix_again(content):
     for one in content["scenarios"].values():
-        assert content["train"] < GROWTH * (content["train"] - one["n"])
+        assert content["train"] < REINVERT_AT * (content["train"] - one["n"])
 
 
 def test_texts_are_not_given_away(content):

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from ocrrlib.metrics import CELL, RUN, by_cell, corrections_to, summarise
+from ocrrlib.metrics import DATASET_POLICY_SYSTEM, RUN, by_cell, corrections_to, summarise
 
 # Corrections, novel and original accuracy of each checkpoint, by seed.
 CURVES = {
@@ -18,7 +18,7 @@ def results():
     """Checkpoints in the order of their steps, runs mixed with each other."""
     rows = []
     for seed, curve in CURVES.items():
-        run = dict(zip(CELL, PLACE)) | {
+        run = dict(zip(DATASET_POLICY_SYSTEM, PLACE)) | {
             "encoder": "e",
             "seed": seed,
             "stored_entries": 10 + seed,
@@ -46,7 +46,7 @@ def test_cells_are_means_and_population_spreads_over_seeds(results):
         "corrections": 8.5,
         "seeds": 2,
     }
-    row = summarise(results).set_index(CELL).loc[PLACE].to_dict()
+    row = summarise(results).set_index(DATASET_POLICY_SYSTEM).loc[PLACE].to_dict()
     levels = {10: (3.5, 2), 30: (7.5, 2), 50: (9, 1), 70: (float("nan"), 0), 90: (float("nan"), 0)}
     expected = ends | {"stored_entries": 10.5, "storage_bytes": 2e6}
     for level, (mean, reached) in levels.items():

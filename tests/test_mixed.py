@@ -12,7 +12,7 @@ from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import make
 from studies import mixed, prior
-from studies.mixed import CELL, METRICS, MIXES, numbers, outcomes, turned
+from studies.mixed import MIX_CELL, MIXES, VERDICT_METRICS, numbers, outcomes, turned
 from studies.prior import estimate
 
 
@@ -102,7 +102,7 @@ def test_every_stream_and_policy_has_a_row_that_runs_again(monkeypatch, tiny):
     row = dict(dataset="tiny", seed=1, system="ncm")
     found = pd.DataFrame([row | one for one in mixed.run_system(row)])
     mixed._scenarios.cache_clear()
-    assert len(found) == len(found[[*CELL]].drop_duplicates()) == len(MIXES) * 2
+    assert len(found) == len(found[[*MIX_CELL]].drop_duplicates()) == len(MIXES) * 2
     again = mixed.MIXED.rerun(found.iloc[5].to_dict())
     assert again == found.iloc[5].drop([*row]).to_dict()
     mixed._scenarios.cache_clear()
@@ -132,7 +132,7 @@ def test_em_finds_the_share_under_which_calibrated_probabilities_were_shifted():
 def test_a_rule_goes_by_what_came_before_and_is_followed_without_changing_the_system(small):
     new = np.isin(np.arange(12), small.held_out)
     runs = {}
-    for rule in (None, *prior.RULES):
+    for rule in (None, *prior.PRIOR_RULES):
         system = make("ledger_lda").fit(small.X_initial, small.y_initial, small.classes)
         followed = prior.Followed(system, new, rule)
         *_, last = run_stream(followed, small, POLICIES["oracle"], fitted=True)
@@ -154,8 +154,8 @@ def test_verdicts_are_by_stream_and_one_that_changes_its_sign_is_reversed():
         for seed in range(20):
             cell = dict(share=share, few=few, dataset="hwu64", policy="oracle", seed=seed)
             base = 0.5 + seed / 1000
-            rows.append(cell | {"system": "substrate"} | dict.fromkeys(METRICS, base))
-            rows.append(cell | {"system": "ncm"} | dict.fromkeys(METRICS, base + gain))
+            rows.append(cell | {"system": "substrate"} | dict.fromkeys(VERDICT_METRICS, base))
+            rows.append(cell | {"system": "ncm"} | dict.fromkeys(VERDICT_METRICS, base + gain))
     table = mixed.compared(pd.DataFrame(rows), {"ncm": "substrate"})
     met = table[table["metric"] == "met"]
     assert met["verdict"].tolist() == [1, -1, 0, 1]

@@ -43,7 +43,7 @@ def test_a_name_moved_to_where_sentences_are_is_the_first_row_of_a_new_class(upf
 def test_as_a_control_every_class_has_the_name_of_another_one_or_an_opaque_one(banking):
     own, other = (name_rows(banking, way, 1) for way in ("arriving", "upfront, shuffled"))
     assert (own != other).any(axis=1).all() and sorted(map(bytes, own)) == sorted(map(bytes, other))
-    opaque = {bytes(row) for row in widen(load_file(names.FILE)["opaque"])}
+    opaque = {bytes(row) for row in widen(load_file(names.NAMES_FILE)["opaque"])}
     assert {bytes(row) for row in name_rows(banking, "arriving, opaque", 1)} <= opaque
 
 
@@ -72,8 +72,8 @@ def test_the_notebook_makes_what_is_published(tmp_path):
 
 @pytest.mark.slow
 def test_the_published_embeddings_are_those_of_the_encoder(tmp_path, monkeypatch):
-    published = load_file(names.FILE)
-    monkeypatch.setattr(names, "FILE", tmp_path / "names.safetensors")
+    published = load_file(names.NAMES_FILE)
+    monkeypatch.setattr(names, "NAMES_FILE", tmp_path / "names.safetensors")
     names.embed_names()
-    for name, rows in load_file(names.FILE).items():
+    for name, rows in load_file(names.NAMES_FILE).items():
         np.testing.assert_allclose(rows.astype(float), published[name].astype(float), atol=1e-3)

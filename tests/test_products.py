@@ -99,7 +99,8 @@ def test_a_finished_run_is_kept_for_its_version_and_a_stop_loses_the_unfinished_
     monkeypatch.setattr(Sentences, "fingerprint", "of the texts")
     monkeypatch.setattr(products, "make_product", make_product)
     settings = [
-        dict(zip(products.KEY, ("tiny", "random10", seed, "microresolve"))) for seed in (0, 1)
+        dict(zip(products.PRODUCT_RUN, ("tiny", "random10", seed, "microresolve")))
+        for seed in (0, 1)
     ]
     with pytest.raises(KeyboardInterrupt):
         list(products.runs(settings, tmp_path))
@@ -160,7 +161,7 @@ def test_our_rows_are_those_of_the_published_comparison_on_the_same_seeds():
 def test_products_are_compared_on_streams_that_all_have_met():
     rows = pd.DataFrame(
         [("hwu64", "oracle", seed, name) for name, n in (("a", 3), ("b", 2)) for seed in range(n)],
-        columns=[*products.KEY],
+        columns=[*products.PRODUCT_RUN],
     )
     assert sorted(tables.shared(rows)["seed"]) == [0, 0, 1, 1]
 

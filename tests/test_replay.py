@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ocrrlib.rivals import tuned
 from ocrrlib.rivals.replay import DERPP, ER, ERACE, MIR, BalancedReservoir, GDumb
-from ocrrlib.rivals.tuned import HELD_OUT, TESTED, OnlineLinearTuned, rehearse
+from ocrrlib.rivals.tuned import REHEARSED_CLASSES, TEST_EVERY, OnlineLinearTuned, rehearse
 from ocrrlib.systems.heads import train, with_bias
 from tests.samples import clusters, rows
 
@@ -204,9 +204,9 @@ def test_a_rehearsal_trains_streams_and_tests_each_row_in_one_place_only(counts)
     assert sorted(recorder.trained + streamed + tested) == list(range(len(y)))
     classes, counts = np.unique(y, return_counts=True)
     assert not set(y[recorder.trained]) & set(y[streamed])
-    assert len(set(y[streamed])) == min(HELD_OUT, len(classes) // 4)
+    assert len(set(y[streamed])) == min(REHEARSED_CLASSES, len(classes) // 4)
     np.testing.assert_array_equal(
-        [np.count_nonzero(y[tested] == c) for c in classes], counts // TESTED
+        [np.count_nonzero(y[tested] == c) for c in classes], counts // TEST_EVERY
     )
 
 

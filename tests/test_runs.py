@@ -366,8 +366,8 @@ def test_a_row_alone_puts_a_system_into_the_comparison_the_costs_and_the_figures
         SYSTEMS["nearest_mean"] = SYSTEMS["ncm_cosine"]
         from ocrrlib.experiments import COMPARED, STRONGER
         from paper.style import family_colour
-        from studies.costs import MEASURED
-        joined = ["nearest_mean" in names for names in (COMPARED, STRONGER, MEASURED)]
+        from studies.costs import MEASURED_SYSTEMS
+        joined = ["nearest_mean" in names for names in (COMPARED, STRONGER, MEASURED_SYSTEMS)]
         print(*joined, family_colour("nearest_mean") == family_colour("ncm"))
     """
     command = [sys.executable, "-c", program]

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from ocrrlib import search
 from ocrrlib.search import (
-    BLOCK,
     DEPTH,
     GROUPS,
+    QUERIES_AT_ONCE,
     Buffer,
     Entries,
     StandingClasses,
@@ -143,7 +143,7 @@ def test_standing_queries_hold_through_hundreds_of_writes(k, spare, overwritten)
 
 
 def test_cosines_of_sentences_are_exact_whatever_the_batch(banking):
-    Q = banking.X_test[: BLOCK + 9]
+    Q = banking.X_test[: QUERIES_AT_ONCE + 9]
     X = banking.X_train[:1500]
     expected = brute_force(Q, X, born := np.arange(len(X)), 5)
     assert_same(top_k(Q, X, born, 5), expected)

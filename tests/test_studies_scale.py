@@ -29,7 +29,7 @@ COLUMNS = {
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(scale, "BLOCK", 64)
+    monkeypatch.setattr(scale, "ROWS_PER_DRAW", 64)
 
 
 # --- synthetic ledgers
@@ -42,7 +42,7 @@ def small_blocks(monkeypatch):
 def test_rows_are_the_same_whatever_is_asked_for_with_them(ends):
     start, stop = sorted(ends)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scale, "BLOCK", 64)
+        patch.setattr(scale, "ROWS_PER_DRAW", 64)
         rows = CELL.rows(start, stop)
         whole = CELL.rows(0, CELL.n)
     assert rows.dtype == np.float32
@@ -94,7 +94,7 @@ def test_float32_cosines_on_the_grid_are_exact_in_any_order_of_summation(d, seed
 def test_exact_neighbours_do_not_depend_on_chunks_and_of_equal_cosines_the_newest_come_first(
     chunk, noise, monkeypatch
 ):
-    monkeypatch.setattr(scale, "CHUNK", chunk)
+    monkeypatch.setattr(scale, "ROWS_AT_ONCE", chunk)
     cell = replace(CELL, noise=noise, classes=9)
     Q = cell.query_rows()[0][:7]
     (sims, slots), seconds = scale.exact_neighbours(cell, Q, 12)
@@ -203,7 +203,7 @@ def test_the_plan_has_the_papers_scales_the_map_and_a_short_live_part():
 
 
 def test_published_comparisons_are_of_the_plan_and_come_out_again(monkeypatch):
-    monkeypatch.setattr(scale, "BLOCK", 4096)
+    monkeypatch.setattr(scale, "ROWS_PER_DRAW", 4096)
     published = pd.read_parquet(ROOT / "data/results/scale.parquet")
     plan = {tuple(asdict(cell).values()) for cell in cells(",".join(scale.PARTS))}
     assert {tuple(row) for row in published[list(asdict(CELL))].values.tolist()} == plan

@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 from corrigible.readers import make_reader
 from ocrrlib.search import Entries
 from ocrrlib.shared import shared
+from ocrrlib.voting import softmax
 
 ASKED = 1000  # entries of known classes at most, and as many of classes that were kept back
 MOST = 20_000  # entries that are read for it at most
@@ -61,7 +62,7 @@ class Confidence:
             Z = self._scaled(sure)
             weight = 0.5 / np.where(outcomes == UNKNOWN_CLASS, self._n_unknown, self._n_known)
             self._weights = _likeliest(Z, np.eye(3)[outcomes] * weight[:, None])
-            self._shares = _softmax(Z @ self._weights.T)
+            self._shares = softmax(Z @ self._weights.T)
 
     def _scaled(self, sure):
         Z = (sure.features - self._centre) / self._scale
@@ -74,7 +75,7 @@ class Confidence:
             overall = (1 - unknown) * (right + 1) / (self._n_known + 2)
             return np.full(len(sure.cosine), overall)
         with threadpool_limits(1):  # so that sums are made in one order
-            found = _weighed(_softmax(self._scaled(sure) @ self._weights.T), unknown)
+            found = _weighed(softmax(self._scaled(sure) @ self._weights.T), unknown)
         return np.round(found, DECIMALS)
 
     def least(self, share: float, unknown: float) -> float:
@@ -183,7 +184,7 @@ def _likeliest(Z, targets):
     def loss(w):
         # -sum_n sum_o t_no log softmax(Z w)_no + penalty / 2 |w|^2
         w = w.reshape(shape)
-        p = _softmax(Z @ w.T)
+        p = softmax(Z @ w.T)
         slope = (p * targets.sum(axis=1, keepdims=True) - targets).T @ Z + PENALTY * w * free
         value = -(targets * np.log(np.maximum(p, 1e-300))).sum()
         return value + PENALTY / 2 * (w**2 @ free).sum(), slope.ravel()
@@ -191,11 +192,6 @@ def _likeliest(Z, targets):
     with threadpool_limits(1):  # so that sums are made in one order
         found = minimize(loss, np.zeros(shape).ravel(), jac=True, method="L-BFGS-B")
     return found.x.reshape(shape)
-
-
-def _softmax(scores):
-    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
 
 
 def _weighed(shares, unknown):

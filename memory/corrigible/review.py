@@ -9,13 +9,11 @@ import numpy as np
 from corrigible.answers import Answer, Answering
 from corrigible.confidence import Sureness, calibrated, unknown_share
 from corrigible.ledger.vectors import LiveVectors
-from ocrrlib.search import Entries
-from ocrrlib.voting import vote
+from ocrrlib.search import SAME_VECTOR, Entries
+from ocrrlib.voting import TEMPERATURE, softmax, vote
 
 ALIKE = 0.95  # cosine from which two texts are near-duplicates
 VOTERS = 5  # nearest other entries, by which an entry is judged
-TEMPERATURE = 0.1  # of the softmax over their cosines
-EQUAL = 1 - 1e-5  # cosine from which two vectors are one; unit rows are rounded
 NEWEST = 20_000  # entries that are judged at most
 AROUND = 100  # stored entries nearest to a correction, whose answers it may change
 
@@ -81,7 +79,8 @@ def suspects(counted: LiveVectors, n: int) -> list[tuple[int, str, float]]:
     doubtful = np.flatnonzero(elected >= 0)
     sims = sims[doubtful]
     elected = elected[doubtful]
-    share = _share(sims, labels[doubtful] == elected[:, None])
+    voted = labels[doubtful] == elected[:, None]
+    share = (softmax(sims / TEMPERATURE) * voted).sum(axis=1)
     known = calibrated("substrate", entries.X, entries.y, counted.n_first)
     unknown = unknown_share(entries.y, counted.n_first)
     confidence = known.of(Sureness(share, sims[:, 0]), unknown)
@@ -115,16 +114,10 @@ def _elected_instead(y, judged, sims, labels):
     has_others = np.bincount(y)[own] > 1  # else its own label cannot win
     elected[(elected == own) | ~has_others] = -1
     # A copy under another label contradicts it, whatever the vote.
-    copies = (sims >= EQUAL) & (labels != own[:, None]) & (labels >= 0)
+    copies = (sims >= SAME_VECTOR) & (labels != own[:, None]) & (labels >= 0)
     has_copy = copies.any(axis=1)
     elected[has_copy] = labels[has_copy, copies[has_copy].argmax(axis=1)]
     return elected
-
-
-def _share(sims, voted):
-    """Share (n,) of those who ``voted`` (n, k), in a softmax over the cosines ``sims`` (n, k)."""
-    powers = np.exp((sims - sims[:, :1]) / TEMPERATURE)
-    return (powers * voted).sum(axis=1) / powers.sum(axis=1)
 
 
 def _nearest_others(entries, judged):

@@ -15,7 +15,7 @@ import pandas as pd
 
 from corrigible import CorrectionMemory
 from studies.results import Study
-from studies.scale import CHUNK, K, Narrow
+from studies.scale import ROWS_AT_ONCE, K, Narrow
 from trials.database_client import timed
 
 ENTRIES = 1_000_000
@@ -36,7 +36,7 @@ def build(address: str, cell: Narrow) -> dict[str, float]:
     learnt = 0.0
     with CorrectionMemory.open(address, name=NAME, search="database") as memory:
         for place, rows in enumerate(cell.chunks()):
-            labels = cell.labels(place * CHUNK, place * CHUNK + len(rows)).astype(str)
+            labels = cell.labels(place * ROWS_AT_ONCE, place * ROWS_AT_ONCE + len(rows)).astype(str)
             seconds, _ = timed(memory.learn, rows, labels)
             learnt += seconds
         indexed, _ = timed(memory.make_index)

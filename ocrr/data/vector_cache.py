@@ -22,7 +22,7 @@ from ocrrlib.embeddings import raw_rows
 from ocrrlib.encoders import LEXICAL_ENCODER, load_encoder, name_of, revision
 from ocrrlib.files import InputError, atomic, cache_folder
 
-CHUNK = 256  # texts, four batches of a model
+TEXTS_AT_ONCE = 256  # four batches of a model
 PAUSE = 10.0  # seconds between two lines in a log
 
 
@@ -115,13 +115,13 @@ def _by_chunks(texts, function, progress, folder):
     """
     order = np.argsort([-len(text) for text in texts], kind="stable")
     parts = []
-    for start in range(0, len(texts), CHUNK):
+    for start in range(0, len(texts), TEXTS_AT_ONCE):
         kept = _kept(folder / f"{start}", folder.name)
         if kept is None:
             break
         parts.append(kept["rows"])
-    for start in starts(len(texts), progress, first=min(CHUNK * len(parts), len(texts))):
-        chunk = [texts[place] for place in order[start : start + CHUNK]]
+    for start in starts(len(texts), progress, first=min(TEXTS_AT_ONCE * len(parts), len(texts))):
+        chunk = [texts[place] for place in order[start : start + TEXTS_AT_ONCE]]
         parts.append(np.ascontiguousarray(function(chunk)))
         _keep(folder / f"{start}", folder.name, {"rows": parts[-1]})
     return np.concatenate(parts)[np.argsort(order)]
@@ -140,7 +140,7 @@ def starts(
     began = clock()
     said = began
     with tqdm(total=n, initial=first, unit="text", desc="encoding", disable=not as_bar) as bar:
-        for start in range(first, n, CHUNK):
+        for start in range(first, n, TEXTS_AT_ONCE):
             now = clock()
             if start > first and as_lines and now - said >= PAUSE:
                 left = (now - began) * (n - start) / (start - first)
@@ -148,7 +148,7 @@ def starts(
                 print(line, file=sys.stderr, flush=True)
                 said = now
             yield start
-            bar.update(min(CHUNK, n - start))
+            bar.update(min(TEXTS_AT_ONCE, n - start))
 
 
 def _cut(texts, function):
@@ -163,8 +163,8 @@ def _cut(texts, function):
     limit = int(model.max_seq_length)
     # A token is a byte at least, but for two or so that mark begin and end.
     long = [place for place, text in enumerate(texts) if len(text.encode()) > limit - 8]
-    for start in range(0, len(long), CHUNK):
-        places = long[start : start + CHUNK]
+    for start in range(0, len(long), TEXTS_AT_ONCE):
+        places = long[start : start + TEXTS_AT_ONCE]
         chunk = [texts[place] for place in places]
         tokens = model.tokenizer(chunk, truncation=False, verbose=False)["input_ids"]
         cut[places] = [len(one) > limit for one in tokens]

@@ -9,10 +9,11 @@ from ocrrlib.rivals.covariance import oas_shrinkage, varies
 from ocrrlib.rivals.features import draw_features, lift, median_distance
 from ocrrlib.rivals.standing import StandingProducts
 from ocrrlib.shared import shared
-from ocrrlib.systems.base import TEMPERATURE, Storage, System, class_means, class_sums
+from ocrrlib.systems.base import Storage, System, class_means, class_sums
+from ocrrlib.voting import TEMPERATURE
 
-GROWTH = 1.5  # rows, relative to those at the last inversion, at which the matrix is inverted again
-BLOCK = 32  # rank-one terms that are kept beside the inverse before they are folded into it
+REINVERT_AT = 1.5  # times the rows at the last inversion, the matrix is inverted again
+MOST_TERMS = 32  # of rank one, kept beside the inverse before they are folded into it
 
 
 @dataclass(eq=False)
@@ -121,12 +122,12 @@ class SLDA(System):
         self._move_weights(move, u)
         if a:
             self.terms = np.concatenate([self.terms, np.sqrt(a / g) * u[None]])
-        if len(self.terms) == BLOCK:
+        if len(self.terms) == MOST_TERMS:
             self._fold()
         self.trace += k / (k + 1) * float(v @ v)  # of S
         self.means[y] += v / (k + 1)
         self.counts[y] += 1
-        if self.updated and self.counts.sum() >= GROWTH * self.inverted_at:
+        if self.updated and self.counts.sum() >= REINVERT_AT * self.inverted_at:
             self._invert()
         self._weigh()
 

@@ -7,7 +7,7 @@ from ocrrlib.rivals.covariance import discriminant_basis, varies
 from ocrrlib.rivals.features import cosines_and_sines, median_distance, orthogonal_frequencies
 from ocrrlib.systems.base import class_means, class_sums
 
-EVERY = slice(None)  # class
+ALL_CLASSES = slice(None)
 
 
 class GaussianClasses:
@@ -39,7 +39,7 @@ class GaussianClasses:
         self._add(self.project(x[None])[0], y)
         self.changes.append(y)
 
-    def scores(self, features: np.ndarray, classes: slice | np.ndarray = EVERY) -> np.ndarray:
+    def scores(self, features: np.ndarray, classes: slice | np.ndarray = ALL_CLASSES) -> np.ndarray:
         """Log-densities (m, c), less a constant, of features (m, F) under some classes."""
         return features @ self.weights[classes].T + self.offset[classes]
 
@@ -171,7 +171,7 @@ class KernelLDA(GaussianClasses):
         self.weights = self.base * means + (means @ self.U * self.gains) @ self.U.T
         self.offset = np.einsum("cd,cd->c", means, self.weights) / -2
 
-    def means(self, classes: slice | int = EVERY) -> np.ndarray:
+    def means(self, classes: slice | int = ALL_CLASSES) -> np.ndarray:
         """Means of classes, (c, D), held to that of the first rows."""
         return class_means(self.sums[classes], self.counts[classes], self.centre, self.prior_rows)
 

@@ -1,6 +1,6 @@
 """The proposed system: class means, nearest entries and a head that read the substrate's ledger.
 
-Symbols and equations are those of paper/supplement.md, section "The proposed system".
+Symbols are those of paper/supplement.md, section "The proposed system".
 """
 
 from dataclasses import dataclass
@@ -14,14 +14,13 @@ from ocrrlib.rivals.even import even_prior
 from ocrrlib.rivals.gaussians import GaussianClasses
 from ocrrlib.rivals.readers import LedgerReader
 from ocrrlib.rivals.standing import StandingScores
-from ocrrlib.search import StandingClasses, class_cosines, nearest_cosines
+from ocrrlib.search import SAME_VECTOR, StandingClasses, class_cosines, nearest_cosines
 from ocrrlib.shared import shared
 from ocrrlib.systems.base import class_means, class_sums, softmax_seen
 from ocrrlib.systems.heads import train, with_bias
 
-HALF = 1000  # rows at most, of each half of the initial rows, that the weights are fitted to
-COPY = 1 - 1e-5  # cosine from which two vectors are one; unit rows are rounded
-START = (0.1, 10.0), (1.0, 1.0, 1.0, 0.01)  # weights where the search for them begins
+ROWS_PER_HALF = 1000  # at most, of the initial rows, that the weights are fitted to
+FIRST_WEIGHTS = (0.1, 10.0), (1.0, 1.0, 1.0, 0.01)  # where the search for the weights begins
 
 
 class WhitenedMeans(GaussianClasses):
@@ -75,15 +74,28 @@ class WhitenedMeans(GaussianClasses):
 
 @dataclass(eq=False, kw_only=True)
 class LedgerLDA(LedgerReader):
-    """A correction is appended to the ledger, as in ``substrate``; only reading differs.
+    """The proposed reader: a correction is appended to the ledger, as in ``substrate``.
 
-    Every class met has two scores: that of its whitened mean, and the cosine of its nearest entry.
-    Their weighted sum, a conditional logit (McFadden 1974), divides probability among all classes;
-    the head of ``static_linear``, and how many and how scattered the initial rows of a class are,
-    then have their share in how known classes divide theirs. Each half
-    of the initial rows, read by readers fitted to the other half, sets the weights, by maximum
-    likelihood. Once a class first met in the stream has two rows, known and new classes are equally
-    likely (``even_prior``). A text whose vector is stored is answered by a class that stores it.
+    Every class met has a score, and probabilities are a conditional logit (McFadden 1974)::
+
+        a_c = alpha s_c + beta cos_c + log pi_c            p_c = exp(a_c) / sum_k exp(a_k)
+
+        s_c = z . m_c - |m_c|^2 / 2                        whitened mean m_c of the class's entries
+        z = W^(-1/2) (x - mu)                              W = (1 - lambda) S + lambda tr(S) / d I
+        cos_c = highest cosine of x to an entry of c
+        pi_c = K / N for a new class of two entries, or more, of K known and N new ones; else 1
+
+    S is the covariance within the classes of the initial rows, lambda its shrinkage by Ledoit and
+    Wolf (2004). The known classes keep their total probability and divide it anew::
+
+        b_c = rho a_c + eta h_c + phi log n_c + psi f_c    p_c = sum_known p_k softmax_known(b)_c
+
+        h_c = logit of the head of ``static_linear``       n_c = number of initial rows of c
+        f_c = (sigma_c - 1) (|z - m_c|^2 - d) / 2          sigma_c = their mean variance in z
+
+    The six weights, from alpha to psi, maximise a likelihood: each half of the initial rows is read
+    by readers fitted to the other half (``reader_weights``). If the vector of x is stored, only
+    classes that store it are possible.
 
     Evidence is log-probabilities. The ``k`` nearest entries only explain an answer.
     """
@@ -117,7 +129,7 @@ class LedgerLDA(LedgerReader):
         total = log_total(known)
         a[:, self.known] = total + shares - log_total(shares)
         # A copy leaves no other class
-        copies = cosines >= COPY
+        copies = cosines >= SAME_VECTOR
         possible = np.where(copies.any(axis=1, keepdims=True), copies, self.seen)
         a[~possible] = -np.inf
         return a - log_total(a)
@@ -160,9 +172,9 @@ def reader_weights(
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Weights (alpha, beta) and (rho, eta, phi, psi), from rows X (n, d) of classes y (n,).
 
-    Rows are dealt to two halves; ``HALF`` of each are read by readers that were fitted to the other
-    half. ``seed`` decides the halves, and the head's draws, whose ``settings`` are those of
-    ``train`` from ``epochs`` on.
+    Rows are dealt to two halves; ``ROWS_PER_HALF`` of each are read by readers that were fitted to
+    the other half. ``seed`` decides the halves, and the head's draws, whose ``settings`` are those
+    of ``train`` from ``epochs`` on.
     """
     classes, ranks = np.unique(y, return_inverse=True)
     order = np.random.default_rng([seed, 8]).permutation(len(y))
@@ -173,19 +185,19 @@ def reader_weights(
     for side in (0, 1):
         rest = half != side
         there = np.isin(np.arange(len(classes)), ranks[rest])
-        asked = order[(half[order] == side) & there[ranks[order]]][:HALF]
+        asked = order[(half[order] == side) & there[ranks[order]]][:ROWS_PER_HALF]
         if len(asked):
             found = read_by_others(X, ranks, len(classes), rest, asked, seed, settings)
             read.append((*found, ranks[asked]))
     if not read:
-        return START
+        return FIRST_WEIGHTS
     parts = [np.concatenate(part) for part in zip(*read)]
     scores, cosines, logits, frequency, excess, own = parts
-    first = likeliest_weights([scores, cosines], own, START[0])
+    first = likeliest_weights([scores, cosines], own, FIRST_WEIGHTS[0])
     met = np.isfinite(scores)
     a = first[0] * np.where(met, scores, 0) + first[1] * np.where(met, cosines, 0)
     a[~met] = -np.inf
-    return first, likeliest_weights([a, logits, frequency, excess], own, START[1])
+    return first, likeliest_weights([a, logits, frequency, excess], own, FIRST_WEIGHTS[1])
 
 
 def read_by_others(

@@ -7,7 +7,8 @@ from threadpoolctl import threadpool_limits
 
 from ocrrlib.rivals.features import rectified
 from ocrrlib.rivals.standing import StandingProducts
-from ocrrlib.systems.base import TEMPERATURE, Storage, System, class_means, class_sums
+from ocrrlib.systems.base import Storage, System, class_means, class_sums
+from ocrrlib.voting import TEMPERATURE
 
 RIDGES = 10.0 ** np.arange(-8, 9)  # that RanPAC chooses from
 LEFT_OUT = 1000  # initial rows that are left out in turn to choose

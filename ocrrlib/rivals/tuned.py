@@ -7,8 +7,8 @@ import numpy as np
 from ocrrlib.systems.base import System, best_seen
 from ocrrlib.systems.heads import LinearHead
 
-HELD_OUT = 10  # known classes, a quarter at most, that are held out in a rehearsal
-TESTED = 4  # every so-many-th row of a class is a test row there
+REHEARSED_CLASSES = 10  # known classes, a quarter at most, that are held out in a rehearsal
+TEST_EVERY = 4  # every so-many-th row of a class is a test row there
 
 
 def rehearse(system: System, X: np.ndarray, y: np.ndarray, n_classes: int) -> float:
@@ -21,13 +21,13 @@ def rehearse(system: System, X: np.ndarray, y: np.ndarray, n_classes: int) -> fl
     """
     rng = np.random.default_rng([system.seed, 6])
     classes = np.unique(y)
-    n_held_out = min(HELD_OUT, len(classes) // 4)
+    n_held_out = min(REHEARSED_CLASSES, len(classes) // 4)
     held_out = np.isin(y, rng.choice(classes, n_held_out, replace=False))
     order = rng.permutation(len(y))
     tested = np.zeros(len(y), bool)
     for label in classes:
         own = order[y[order] == label]
-        tested[own[TESTED - 1 :: TESTED]] = True
+        tested[own[TEST_EVERY - 1 :: TEST_EVERY]] = True
 
     initial = ~held_out & ~tested
     system.fit(X[initial], y[initial], range(n_classes))

@@ -10,8 +10,7 @@ import numpy as np
 
 from ocrrlib.files import InputError
 from ocrrlib.metrics import DECIMALS
-
-TEMPERATURE = 0.1  # of a softmax over cosines and scores of their size, as in ``knn_lm``
+from ocrrlib.voting import softmax
 
 
 @dataclass(frozen=True)
@@ -292,12 +291,6 @@ def class_means(sums, counts, centre=0.0, prior_rows=0) -> np.ndarray:
     (sum + prior_rows * centre) / (count + prior_rows).
     """
     return (sums + prior_rows * centre) / np.maximum(counts + prior_rows, 1)[..., None]
-
-
-def softmax(logits: np.ndarray) -> np.ndarray:
-    """Probabilities along the last axis."""
-    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return powers / powers.sum(axis=-1, keepdims=True)
 
 
 def softmax_seen(scores: np.ndarray, seen: np.ndarray) -> np.ndarray:

@@ -14,7 +14,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ocrrlib.shared import shared
-from ocrrlib.systems.base import Storage, System, softmax
+from ocrrlib.systems.base import Storage, System
+from ocrrlib.voting import softmax
 
 
 class TorchDraws:

@@ -13,9 +13,9 @@ import numpy as np
 from ocrrlib.chain import Ledger
 from ocrrlib.files import InputError
 from ocrrlib.search import Buffer, Entries, StandingClasses, StandingQueries, top_k
-from ocrrlib.systems.base import TEMPERATURE, Storage, System, softmax
+from ocrrlib.systems.base import Storage, System
 from ocrrlib.systems.heads import LinearHead
-from ocrrlib.voting import vote
+from ocrrlib.voting import TEMPERATURE, softmax, vote
 
 
 def neighbour_shares(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
+from typing import Any
 
 from ocrrlib.files import InputError
 
@@ -52,8 +53,9 @@ EVERY_ENCODER = (*TWO_ENCODERS, "beyond_tfidf")
 HEAD = dict(epochs=30, fit_lr=1e-2, weight_decay=1e-4, batch=256)
 VOTE = dict(k=5, margin=0.05)
 BUDGETS = (100, 500, 1000, 5000)
-KEPT = {"reservoir": "a uniform sample of all rows (Vitter 1985)", "fifo": "the newest rows"}
+KEPT_BY = {"reservoir": "a uniform sample of all rows (Vitter 1985)", "fifo": "the newest rows"}
 LORA = dict(
+    epochs=2,
     rank=8,
     alpha=16,
     dropout=0.05,
@@ -64,147 +66,146 @@ LORA = dict(
     lr=5e-4,
 )
 SMALL_LORA = dict(fit_lr=0.01, lr=0.1)
-
-
-def _near(cls, about, comparisons=(), small=None, **params):
-    return Row("systems.neighbours", cls, params or VOTE, about, comparisons, small=small)
-
-
-def _head(cls, about, comparisons, small, **params):
-    return Row("systems.heads", cls, params | HEAD, about, comparisons, small=small)
-
-
-def _lora(about, epochs=2, small=None, **params):
-    return Row(
-        "systems.lora",
-        "LoRA",
-        {"epochs": epochs} | LORA | params,
-        f"Stores low-rank adapters and a head on a transformer; {about} (Hu et al. 2022).",
-        extra="lora",
-        small=small,
-        reads="sentences",
-    )
-
+# Fields that the rows of a family share.
+LORA_ROW: dict[str, Any] = dict(module="systems.lora", cls="LoRA", extra="lora", reads="sentences")
 
 PAPER = {
-    "static_knn": _near(
-        "StaticKNN",
-        "Stores the initial rows, votes among the 5 nearest; learns nothing.",
-        WIDE,
+    "static_knn": Row(
+        module="systems.neighbours",
+        cls="StaticKNN",
+        params=VOTE,
+        about="Stores the initial rows, votes among the 5 nearest; learns nothing.",
+        comparisons=WIDE,
         small={},
     ),
     "static_linear": Row(
-        "systems.heads",
-        "StaticLinear",
-        HEAD,
-        "Stores a head over known classes; learns nothing.",
-        EVERY_ENCODER,
+        module="systems.heads",
+        cls="StaticLinear",
+        params=HEAD,
+        about="Stores a head over known classes; learns nothing.",
+        comparisons=EVERY_ENCODER,
         small={},
         shares="head of known classes",
     ),
-    "online_linear": _head(
-        "LinearHead",
-        "Stores a linear head; one SGD step per correction.",
-        WIDE,
+    "online_linear": Row(
+        module="systems.heads",
+        cls="LinearHead",
+        params=dict(lr=0.05, **HEAD),
+        about="Stores a linear head; one SGD step per correction.",
+        comparisons=WIDE,
         small={},
-        lr=0.05,
     ),
-    "ewc": _head(
-        "EWC",
-        "SGD held to the initial head (Kirkpatrick et al. 2017).",
-        WIDE,
+    "ewc": Row(
+        module="systems.heads",
+        cls="EWC",
+        params=dict(lr=0.05, strength=1000.0, fisher_rows=2000, **HEAD),
+        about="SGD held to the initial head (Kirkpatrick et al. 2017).",
+        comparisons=WIDE,
         small=dict(fisher_rows=100),
-        lr=0.05,
-        strength=1000.0,
-        fisher_rows=2000,
     ),
-    "a_gem": _head(
-        "AGEM",
-        "SGD that spares 1,000 old rows (Chaudhry et al. 2019).",
-        WIDE,
+    "a_gem": Row(
+        module="systems.heads",
+        cls="AGEM",
+        params=dict(lr=0.05, memory=1000, memory_batch=64, **HEAD),
+        about="SGD that spares 1,000 old rows (Chaudhry et al. 2019).",
+        comparisons=WIDE,
         small=dict(memory=60, memory_batch=16),
-        lr=0.05,
-        memory=1000,
-        memory_batch=64,
     ),
-    "lwf": _head(
-        "LwF",
-        "SGD held to the old answers (Li and Hoiem 2017).",
-        WIDE,
+    "lwf": Row(
+        module="systems.heads",
+        cls="LwF",
+        params=dict(lr=0.05, strength=1.0, temperature=2.0, **HEAD),
+        about="SGD held to the old answers (Li and Hoiem 2017).",
+        comparisons=WIDE,
         small={},
-        lr=0.05,
-        strength=1.0,
-        temperature=2.0,
     ),
-    "knn_lm": _near(
-        "KNNLM",
-        "Stores a frozen head and every row; a correction is one more row "
+    "knn_lm": Row(
+        module="systems.neighbours",
+        cls="KNNLM",
+        params=dict(k=5, weight=0.5, temperature=0.1, **HEAD),
+        about="Stores a frozen head and every row; a correction is one more row "
         "(Khandelwal et al. 2020).",
-        EVERY_ENCODER,
+        comparisons=EVERY_ENCODER,
         small={},
-        k=5,
-        weight=0.5,
-        temperature=0.1,
-        **HEAD,
     ),
     "river_logreg": Row(
-        "systems.river",
-        "RiverLogReg",
-        dict(lr=0.01, rows=3000),
-        "Stores river's one-vs-rest logistic regression; one SGD step per correction "
+        module="systems.river",
+        cls="RiverLogReg",
+        params=dict(lr=0.01, rows=3000),
+        about="Stores river's one-vs-rest logistic regression; one SGD step per correction "
         "(Montiel et al. 2021).",
-        WIDE,
+        comparisons=WIDE,
         extra="river",
         small=dict(rows=100),
         shares="river",
     ),
-    "substrate": _near(
-        "Substrate",
-        "Stores every row in a hash-chained ledger, votes among the 5 nearest; appends.",
-        EVERY_ENCODER,
+    "substrate": Row(
+        module="systems.neighbours",
+        cls="Substrate",
+        params=VOTE,
+        about="Stores every row in a hash-chained ledger, votes among the 5 nearest; appends.",
+        comparisons=EVERY_ENCODER,
         small={},
     ),
     **{
-        f"bounded_{eviction}_{budget}": _near(
-            "Bounded",
-            f"Substrate of {budget} entries at most: {kept}.",
+        f"bounded_{eviction}_{budget}": Row(
+            module="systems.neighbours",
+            cls="Bounded",
+            params=dict(budget=budget, eviction=eviction, **VOTE),
+            about=f"Substrate of {budget} entries at most: {kept}.",
             small=dict(budget=50) if budget == 100 else None,
-            budget=budget,
-            eviction=eviction,
-            **VOTE,
         )
-        for eviction, kept in KEPT.items()
+        for eviction, kept in KEPT_BY.items()
         for budget in BUDGETS
     },
     "substrate_hnsw": Row(
-        "systems.neighbours",
-        "SubstrateHNSW",
-        dict(M=16, ef_construction=200, ef=64, **VOTE),
-        "Stores the ledger and an index for approximate search (Malkov and Yashunin 2020); "
+        module="systems.neighbours",
+        cls="SubstrateHNSW",
+        params=dict(M=16, ef_construction=200, ef=64, **VOTE),
+        about="Stores the ledger and an index for approximate search (Malkov and Yashunin 2020); "
         "appends to both.",
         extra="ann",
         small={},
     ),
-    "lora": _lora("one SGD step per correction", small=SMALL_LORA),
-    "lora_replay": _lora(
-        "one SGD step on the mean loss of a correction and 31 old rows",
-        small=dict(SMALL_LORA, replay=2),
-        replay=31,
-        memory=1000,
+    "lora": Row(
+        **LORA_ROW,
+        params=LORA,
+        about="Stores low-rank adapters and a head on a transformer; "
+        "one SGD step per correction (Hu et al. 2022).",
+        small=SMALL_LORA,
     ),
-    "lora_replay_summed": _lora(
-        "one SGD step on the sum of the losses of a correction and 31 old rows",
-        replay=31,
-        memory=1000,
-        lr=32 * 5e-4,
+    "lora_replay": Row(
+        **LORA_ROW,
+        params=LORA | dict(replay=31, memory=1000),
+        about="Stores low-rank adapters and a head on a transformer; "
+        "one SGD step on the mean loss of a correction and 31 old rows (Hu et al. 2022).",
+        small=SMALL_LORA | dict(replay=2),
     ),
-    "lora_no_dropout": _lora(
-        "one SGD step per correction, without dropout", correct_with_dropout=False
+    "lora_replay_summed": Row(
+        **LORA_ROW,
+        params=LORA | dict(replay=31, memory=1000, lr=32 * 5e-4),
+        about="Stores low-rank adapters and a head on a transformer; "
+        "one SGD step on the sum of the losses of a correction and 31 old rows (Hu et al. 2022).",
     ),
-    "lora_epochs_5": _lora("one SGD step per correction, after 5 epochs of training", epochs=5),
-    "lora_epochs_10": _lora("one SGD step per correction, after 10 epochs of training", epochs=10),
+    "lora_no_dropout": Row(
+        **LORA_ROW,
+        params=LORA | dict(correct_with_dropout=False),
+        about="Stores low-rank adapters and a head on a transformer; "
+        "one SGD step per correction, without dropout (Hu et al. 2022).",
+    ),
+    "lora_epochs_5": Row(
+        **LORA_ROW,
+        params=LORA | dict(epochs=5),
+        about="Stores low-rank adapters and a head on a transformer; "
+        "one SGD step per correction, after 5 epochs of training (Hu et al. 2022).",
+    ),
+    "lora_epochs_10": Row(
+        **LORA_ROW,
+        params=LORA | dict(epochs=10),
+        about="Stores low-rank adapters and a head on a transformer; "
+        "one SGD step per correction, after 10 epochs of training (Hu et al. 2022).",
+    ),
 }
-
 
 REPLAY = dict(memory=1000, memory_batch=10, **HEAD)
 KLDA = dict(features=2000, shrinkage=0.2, target="variance")
@@ -223,252 +224,251 @@ MIX = dict(  # as found by a search on training rows
     kernel=dict(features=1536, bandwidth=0.7, shrinkage=0.02, prior_rows=2.5, rank=512),
     **HEAD,
 )
-
-
-def _closed(module, cls, about, comparisons=WIDE, small=None, shares="initial rows", **params):
-    return Row(f"rivals.{module}", cls, params, about, comparisons, small=small, shares=shares)
-
-
-def _klda(about, comparisons, **params):
-    settings = KLDA | params
-    shares = "kernel features"
-    return _closed("discriminants", "KLDA", about, comparisons, FEW_FEATURES, shares, **settings)
-
-
-def _replay(cls, about, comparisons=WIDE, small=None, **params):
-    return Row(
-        "rivals.replay",
-        cls,
-        REPLAY | params,
-        about,
-        comparisons,
-        small=small,
-        shares="head of known classes",
-    )
-
-
-def _even(name, small=None, shares="initial rows"):
-    """A class model under the even rule."""
-    return Row(
-        "rivals.even",
-        "Even",
-        dict(of=name),
-        f"As {name}, known and new classes equally likely once a new one has two rows.",
-        TWO_ENCODERS,
-        small=small,
-        shares=shares,
-    )
-
+# Fields that the rows of a family share.
+KERNEL_ROW: dict[str, Any] = dict(
+    module="rivals.discriminants", cls="KLDA", small=FEW_FEATURES, shares="kernel features"
+)
+REPLAY_ROW: dict[str, Any] = dict(module="rivals.replay", shares="head of known classes")
 
 RIVALS = {
     "online_linear_tuned": Row(
-        "rivals.tuned",
-        "OnlineLinearTuned",
-        HEAD,
-        "Stores a linear head; SGD at the rate best on held-out known classes.",
-        EVERY_ENCODER,
+        module="rivals.tuned",
+        cls="OnlineLinearTuned",
+        params=HEAD,
+        about="Stores a linear head; SGD at the rate best on held-out known classes.",
+        comparisons=EVERY_ENCODER,
         small={},
     ),
-    "ncm": _closed(
-        "discriminants",
-        "NCM",
-        "Stores class means; a correction moves one (Mensink et al. 2013).",
-        EVERY_ENCODER,
+    "ncm": Row(
+        module="rivals.discriminants",
+        cls="NCM",
+        params={},
+        about="Stores class means; a correction moves one (Mensink et al. 2013).",
+        comparisons=EVERY_ENCODER,
         small={},
     ),
-    "ncm_cosine": _closed(
-        "discriminants",
-        "NCM",
-        "Stores unit class means; a correction moves one (Rebuffi et al. 2017).",
+    "ncm_cosine": Row(
+        module="rivals.discriminants",
+        cls="NCM",
+        params=dict(unit=True),
+        about="Stores unit class means; a correction moves one (Rebuffi et al. 2017).",
+        comparisons=WIDE,
         small={},
-        unit=True,
     ),
-    "slda": _closed(
-        "discriminants",
-        "SLDA",
-        "Stores class means and a covariance, moves both (Hayes and Kanan 2020).",
-        EVERY_ENCODER,
+    "slda": Row(
+        module="rivals.discriminants",
+        cls="SLDA",
+        params=dict(shrinkage=1e-4),
+        about="Stores class means and a covariance, moves both (Hayes and Kanan 2020).",
+        comparisons=EVERY_ENCODER,
         small={},
-        shrinkage=1e-4,
     ),
-    "slda_frozen": _closed(
-        "discriminants",
-        "SLDA",
-        "As slda, but moves means alone.",
+    "slda_frozen": Row(
+        module="rivals.discriminants",
+        cls="SLDA",
+        params=dict(shrinkage=1e-4, updated=False),
+        about="As slda, but moves means alone.",
+        comparisons=WIDE,
         small={},
-        shrinkage=1e-4,
-        updated=False,
     ),
-    "slda_shrunk": _closed(
-        "discriminants",
-        "SLDA",
-        "As slda, its covariance shrunk 100 times as much.",
-        EVERY_ENCODER,
-        shrinkage=1e-2,
+    "slda_shrunk": Row(
+        module="rivals.discriminants",
+        cls="SLDA",
+        params=dict(shrinkage=1e-2),
+        about="As slda, its covariance shrunk 100 times as much.",
+        comparisons=EVERY_ENCODER,
     ),
-    "klda": _klda(
-        "As slda, on 2,000 random features (Prabhu et al. 2024; Momeni et al. 2025).",
-        EVERY_ENCODER,
+    "klda": Row(
+        **KERNEL_ROW,
+        params=KLDA,
+        about="As slda, on 2,000 random features (Prabhu et al. 2024; Momeni et al. 2025).",
+        comparisons=EVERY_ENCODER,
     ),
-    "klda_held": _klda(
-        "As klda, class means held to that of all initial rows, a prior worth 2.5 rows "
+    "klda_held": Row(
+        **KERNEL_ROW,
+        params=KLDA | dict(prior_rows=2.5),
+        about="As klda, class means held to that of all initial rows, a prior worth 2.5 rows "
         "(Gauvain and Lee 1994).",
-        EVERY_ENCODER,
-        prior_rows=2.5,
+        comparisons=EVERY_ENCODER,
     ),
-    "klda_oas": _klda(
-        "As klda, shrunk by an OAS estimate on the initial rows "
+    "klda_oas": Row(
+        **KERNEL_ROW,
+        params=KLDA | dict(shrinkage="oas"),
+        about="As klda, shrunk by an OAS estimate on the initial rows "
         "(Prabhu et al. 2024; Chen et al. 2010).",
-        TWO_ENCODERS,
-        shrinkage="oas",
+        comparisons=TWO_ENCODERS,
     ),
-    "klda_5": _closed(
-        "discriminants",
-        "AveragedKLDA",
-        "Mean of klda over 5 draws of its features (Momeni et al. 2025).",
-        TWO_ENCODERS,
+    "klda_5": Row(
+        module="rivals.discriminants",
+        cls="AveragedKLDA",
+        params=dict(draws=5, params=KLDA),
+        about="Mean of klda over 5 draws of its features (Momeni et al. 2025).",
+        comparisons=TWO_ENCODERS,
         small=dict(params=FEW_FEATURES),
         shares="kernel features",
-        draws=5,
-        params=KLDA,
     ),
-    "rls": _closed(
-        "ridge",
-        "RLS",
-        "Stores ridge regression on all rows, updated exactly (Zhuang et al. 2022).",
-        EVERY_ENCODER,
+    "rls": Row(
+        module="rivals.ridge",
+        cls="RLS",
+        params=dict(ridge=0.1),
+        about="Stores ridge regression on all rows, updated exactly (Zhuang et al. 2022).",
+        comparisons=EVERY_ENCODER,
         small={},
-        ridge=0.1,
     ),
-    "ranpac": _closed(
-        "ridge",
-        "RanPAC",
-        "As rls, on 2,000 rectified projections, classes weighing the same "
+    "ranpac": Row(
+        module="rivals.ridge",
+        cls="RanPAC",
+        params=dict(features=2000),
+        about="As rls, on 2,000 rectified projections, classes weighing the same "
         "(McDonnell et al. 2023).",
-        EVERY_ENCODER,
+        comparisons=EVERY_ENCODER,
         small=FEW_FEATURES,
         shares="projections",
-        features=2000,
     ),
-    "blind": _closed(
-        "blind",
-        "Blind",
-        "Stores one class id, that of the last correction, and answers it.",
+    "blind": Row(
+        module="rivals.blind",
+        cls="Blind",
+        params={},
+        about="Stores one class id, that of the last correction, and answers it.",
+        comparisons=WIDE,
         small={},
     ),
-    "er": _replay(
-        "ER",
-        "SGD on a correction and 10 of 1,000 stored rows (Chaudhry et al. 2019).",
+    "er": Row(
+        **REPLAY_ROW,
+        cls="ER",
+        params=REPLAY | dict(lr=0.1),
+        about="SGD on a correction and 10 of 1,000 stored rows (Chaudhry et al. 2019).",
+        comparisons=WIDE,
         small=dict(memory=60),
-        lr=0.1,
     ),
-    "er_ace": _replay(
-        "ERACE",
-        "As er, new rows compete among their own classes (Caccia et al. 2022).",
+    "er_ace": Row(
+        **REPLAY_ROW,
+        cls="ERACE",
+        params=REPLAY | dict(lr=0.1, recent=10),
+        about="As er, new rows compete among their own classes (Caccia et al. 2022).",
+        comparisons=WIDE,
         small=dict(memory=60),
-        lr=0.1,
-        recent=10,
     ),
-    "der_pp": _replay(
-        "DERPP",
-        "As er, stored rows held to their old logits (Buzzega et al. 2020).",
+    "der_pp": Row(
+        **REPLAY_ROW,
+        cls="DERPP",
+        params=REPLAY | dict(lr=0.03, memory_batch=32, alpha=0.1, beta=0.5),
+        about="As er, stored rows held to their old logits (Buzzega et al. 2020).",
+        comparisons=WIDE,
         small=dict(memory=60, memory_batch=8),
-        lr=0.03,
-        memory_batch=32,
-        alpha=0.1,
-        beta=0.5,
     ),
-    "mir": _replay(
-        "MIR",
-        "As er, on the rows that a correction hurts (Aljundi et al. 2019).",
+    "mir": Row(
+        **REPLAY_ROW,
+        cls="MIR",
+        params=REPLAY | dict(lr=0.1, candidates=50),
+        about="As er, on the rows that a correction hurts (Aljundi et al. 2019).",
+        comparisons=WIDE,
         small=dict(memory=60, candidates=20),
-        lr=0.1,
-        candidates=50,
     ),
-    "er_tuned": _replay(
-        "ER",
-        "As er, at the rate best on held-out known classes.",
-        EVERY_ENCODER,
+    "er_tuned": Row(
+        **REPLAY_ROW,
+        cls="ER",
+        params=REPLAY,
+        about="As er, at the rate best on held-out known classes.",
+        comparisons=EVERY_ENCODER,
         small=dict(memory=60),
     ),
-    "er_ace_tuned": _replay(
-        "ERACE",
-        "As er_ace, at the rate best on held-out known classes.",
-        EVERY_ENCODER,
-        recent=10,
+    "er_ace_tuned": Row(
+        **REPLAY_ROW,
+        cls="ERACE",
+        params=REPLAY | dict(recent=10),
+        about="As er_ace, at the rate best on held-out known classes.",
+        comparisons=EVERY_ENCODER,
     ),
-    "gdumb": _replay(
-        "GDumb",
-        "Stores 1,000 rows, trains a new head on them (Prabhu et al. 2020).",
+    "gdumb": Row(
+        **REPLAY_ROW,
+        cls="GDumb",
+        params=REPLAY | dict(every=25),
+        about="Stores 1,000 rows, trains a new head on them (Prabhu et al. 2020).",
+        comparisons=WIDE,
         small=dict(memory=60),
-        every=25,
     ),
     "pa": Row(
-        "rivals.passive_aggressive",
-        "PassiveAggressive",
-        dict(C=1.0),
-        "Stores a one-vs-rest linear model; the least step that corrects (Crammer et al. 2006).",
-        WIDE,
+        module="rivals.passive_aggressive",
+        cls="PassiveAggressive",
+        params=dict(C=1.0),
+        about="Stores a one-vs-rest linear model; the least step that corrects "
+        "(Crammer et al. 2006).",
+        comparisons=WIDE,
         small={},
         shares="passive-aggressive",
     ),
     "ledger_plda": Row(
-        "rivals.ledger_plda",
-        "LedgerPLDA",
-        MIX,
-        "The system proposed before: the ledger, read through two Gaussian models, a head and "
-        "neighbours; appends.",
-        EVERY_ENCODER,
+        module="rivals.ledger_plda",
+        cls="LedgerPLDA",
+        params=MIX,
+        about="The system proposed before: the ledger, read through two Gaussian models, a head "
+        "and neighbours; appends.",
+        comparisons=EVERY_ENCODER,
         small=dict(kernel=SMALL_KERNEL),
         shares="head of known classes",
     ),
     "ledger_lda": Row(
-        "rivals.ledger_lda",
-        "LedgerLDA",
-        HEAD,
-        "Proposed: the substrate's ledger, read through whitened class means, nearest entries "
-        "and a head; appends.",
-        EVERY_ENCODER,
+        module="rivals.ledger_lda",
+        cls="LedgerLDA",
+        params=HEAD,
+        about="Proposed: the substrate's ledger, read through whitened class means, nearest "
+        "entries and a head; appends.",
+        comparisons=EVERY_ENCODER,
         small={},
         shares="head of known classes",
         version=2,
     ),
-    "slda_even": _even("slda", small={}),
-    "klda_held_even": _even("klda_held", shares="kernel features"),
+    "slda_even": Row(
+        module="rivals.even",
+        cls="Even",
+        params=dict(of="slda"),
+        about="As slda, known and new classes equally likely once a new one has two rows.",
+        comparisons=TWO_ENCODERS,
+        small={},
+    ),
+    "klda_held_even": Row(
+        module="rivals.even",
+        cls="Even",
+        params=dict(of="klda_held"),
+        about="As klda_held, known and new classes equally likely once a new one has two rows.",
+        comparisons=TWO_ENCODERS,
+        shares="kernel features",
+    ),
     "ledger_plda_even": Row(
-        "rivals.even",
-        "Even",
-        dict(of="ledger_plda", changes=dict(new_odds=1.0), calibrated=False),
-        "As ledger_plda, its factor on new classes replaced by the even rule.",
-        TWO_ENCODERS,
+        module="rivals.even",
+        cls="Even",
+        params=dict(of="ledger_plda", changes=dict(new_odds=1.0), calibrated=False),
+        about="As ledger_plda, its factor on new classes replaced by the even rule.",
+        comparisons=TWO_ENCODERS,
         shares="head of known classes",
     ),
 }
 
 ABLATIONS = {  # of the substrate's vote (section 5.6)
-    "substrate_k1": _near(
-        "Substrate",
-        "Substrate that asks the nearest entry alone.",
-        k=1,
-        margin=0.05,
+    "substrate_k1": Row(
+        module="systems.neighbours",
+        cls="Substrate",
+        params=dict(k=1, margin=0.05),
+        about="Substrate that asks the nearest entry alone.",
     ),
-    "substrate_sumsim": _near(
-        "Substrate",
-        "Substrate with votes weighed by cosine.",
-        k=5,
-        rule="sumsim",
+    "substrate_sumsim": Row(
+        module="systems.neighbours",
+        cls="Substrate",
+        params=dict(k=5, rule="sumsim"),
+        about="Substrate with votes weighed by cosine.",
     ),
-    "substrate_count_only": _near(
-        "Substrate",
-        "Substrate with ties by count only.",
-        **VOTE,
-        rule="count_only",
+    "substrate_count_only": Row(
+        module="systems.neighbours",
+        cls="Substrate",
+        params=dict(**VOTE, rule="count_only"),
+        about="Substrate with ties by count only.",
     ),
-    "substrate_no_recency": _near(
-        "Substrate",
-        "Substrate with ties by class id.",
-        **VOTE,
-        rule="no_recency",
+    "substrate_no_recency": Row(
+        module="systems.neighbours",
+        cls="Substrate",
+        params=dict(**VOTE, rule="no_recency"),
+        about="Substrate with ties by class id.",
     ),
 }
 

@@ -42,7 +42,7 @@ from secrets import token_bytes
 from typing import Any, NamedTuple
 
 from corrigible.proofs.tree import HASH
-from ocrrlib.chain import Link, commitment, entry_hash
+from ocrrlib.chain import ChainLink, commitment, entry_hash
 from ocrrlib.files import InputError
 
 # Bytes
@@ -88,8 +88,8 @@ class Row(NamedTuple):
     act: str | None = None
 
     @property
-    def link(self) -> Link:
-        return Link(self.place, self.time, self.commitment, self.previous, self.hash)
+    def link(self) -> ChainLink:
+        return ChainLink(self.place, self.time, self.commitment, self.previous, self.hash)
 
     def fields(self) -> dict:
         """Return the values by name, bytes as hexadecimal digits, without those erased."""
