@@ -20,6 +20,7 @@ STREAM = closure(PROJECT["dependencies"])
 RUN = closure([*PROJECT["dependencies"], *EXTRAS["run"]])
 OTHERS = [requirement for requirement in MEMORY["dependencies"] if requirement != "ocrrlib"]
 ASK = closure([*PROJECT["dependencies"], *OTHERS])
+COMMAND = closure([*PROJECT["dependencies"], *OTHERS, *MEMORY["optional-dependencies"]["command"]])
 BOUND = 260e6  # bytes that a memory may take
 EVALUATION = """if True:
     import ocrr
@@ -74,6 +75,12 @@ def runs(tmp_path_factory, site):
 def ask(tmp_path_factory, site):
     """Environment variables with which Python finds the wheels, and what a memory asks for."""
     return only(ASK, tmp_path_factory.mktemp("ask"), site)
+
+
+@pytest.fixture(scope="module")
+def command(tmp_path_factory, site):
+    """Environment variables with which Python finds the wheels, and the extra ``command``."""
+    return only(COMMAND, tmp_path_factory.mktemp("command"), site)
 
 
 def test_a_memory_is_small_and_without_what_the_extras_bring(site):
@@ -138,49 +145,56 @@ def test_an_installed_core_evaluates_from_an_empty_folder_as_the_checkout_does(
     assert len(figures) == 3 and list((tmp_path / "empty").iterdir()) == []
 
 
-def test_a_memory_answers_reads_json_lines_and_says_what_else_needs(ask, tmp_path):
+def test_a_bare_memory_answers_and_its_command_says_which_extra_it_needs(ask, tmp_path):
     program = """if True:
         import sys
         import numpy as np
-        from corrigible import CorrectionMemory, ledger_encoder
-        from corrigible.cli import main
+        from corrigible import CorrectionMemory
+        from corrigible.__main__ import main
 
         memory = CorrectionMemory.open("desk.sqlite")
         memory.learn(np.eye(3)[:2], ["card", "pin"])
         memory.correct(np.eye(3)[2], "transfer", by="ana")
         print(memory.predict(np.eye(3)[2]).label, memory.verify())
-        memory.close()
+        print({"torch", "pandas", "matplotlib"} & {*sys.modules})
+        try: main(["--help"])
+        except SystemExit as end: print(end)
+    """
+    answer, loaded, refused = run(ask, program, tmp_path).splitlines()
+    assert (answer, loaded) == ("transfer None", "set()")
+    assert "pip install 'corrigible[command]'" in refused
+
+
+def test_the_command_takes_json_lines_and_says_what_other_files_need(command, tmp_path):
+    program = """if True:
+        import numpy as np
+        from corrigible import CorrectionMemory, ledger_encoder
+        from corrigible.cli import main
+
         letters = lambda texts: np.array([[text.count(one) + 1 for one in "ab"] for text in texts])
         CorrectionMemory.open("texts.sqlite", letters).close()
         ledger_encoder.load_encoder = lambda name: letters
         for arguments in (
-            "export desk.sqlite vectors.jsonl",
             "add texts.sqlite a.jsonl",
+            "export texts.sqlite b.jsonl",
             "add texts.sqlite a.csv",
             "export texts.sqlite b.csv",
             "export texts.sqlite b.parquet",
         ):
             try: main(arguments.split())
             except SystemExit as end: print(end.code)
-        print({"torch", "pandas", "matplotlib"} & {*sys.modules})
     """
     (tmp_path / "a.csv").write_text("text,label\na,b\n")
     (tmp_path / "a.jsonl").write_text('{"text": "a", "label": "b"}\n')
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=tmp_path,
-        env=os.environ | ask,
+        env=os.environ | command,
         capture_output=True,
         text=True,
     )
-    assert done.stdout.splitlines() == [
-        "transfer None",
-        "0",
-        "1 entries added, 1 in texts.sqlite",
-        "0",
-        *["2", "2", "2"],
-        "set()",
-    ]
+    said = done.stdout.splitlines()
+    assert said == ["1 entries added, 1 in texts.sqlite", *"00222"]
     refused = done.stderr.splitlines()
     assert len(refused) == 3 and all("pip install 'corrigible[files]'" in one for one in refused)
 
