@@ -1,4 +1,4 @@
-"""Commands that read: ask, entries, history, review, suspects, preview."""
+"""``corrigible ask``, ``review`` and other commands that only read."""
 
 import json
 from pathlib import Path

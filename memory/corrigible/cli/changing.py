@@ -1,4 +1,4 @@
-"""Commands that write: entries, acts, erasures, exports, copies, the index of a base."""
+"""``corrigible new``, ``add``, ``forget`` and other commands that write."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The command serve: a service over HTTP."""
+"""``corrigible serve``: answer over HTTP."""
 
 import os
 import signal

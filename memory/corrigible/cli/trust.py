@@ -1,4 +1,4 @@
-"""Commands for trust: key, verify, head, prove, witness."""
+"""``corrigible key``, ``verify``, ``head``, ``prove`` and ``witness``."""
 
 import json
 import os
