@@ -227,12 +227,11 @@ class CorrectionMemory(Past, AbstractContextManager):
         return self._learn([text], [label], by, vectors, notes, replaces)[0]
 
     def _learn(self, texts, labels, by, vectors, about, replaces=None):
-        """Encode; then, once others are excluded and what they wrote is read, check and append."""
         texts, labels, X, notes = rows_to_learn(texts, labels, vectors, about)
         X = self._encoder.unit_rows(texts, X)
         author = str(by)
 
-        def contents():
+        def contents():  # others are excluded, and what they wrote is read
             if not self._vectors.written.entries.size:
                 self._encoder.check_length(X.shape[1])
             self._vectors.admit(*X.shape)
@@ -246,6 +245,7 @@ class CorrectionMemory(Past, AbstractContextManager):
                 new.append(Content(label, author, text, x.data, act_text(note | replaced)))
             return new
 
+        # Begins, reads what is new, asks for contents, lays out rows, appends, and flushes.
         return self._ledger.write(contents)
 
     def review(

@@ -106,6 +106,8 @@ class StoredLedger(AbstractContextManager):
             if self._holds_erased:
                 self._finish_erasure()
 
+    # Writing
+
     def write(self, contents: Callable[[], Iterable[Content]]) -> range:
         """Append entries; return their places once they are on disk.
 
@@ -191,8 +193,8 @@ class StoredLedger(AbstractContextManager):
 
         Waits for other programs until a time of ``time.monotonic``, by default ``LOCK_TIMEOUT``.
         """
-        until = deadline() if until is None else until
         with self._locked():
+            until = deadline() if until is None else until
             if not self.size:  # all would be read while others wait to write
                 self._catch_up()
             start = self.size
@@ -279,6 +281,8 @@ class StoredLedger(AbstractContextManager):
         with suppress(*self.store.errors):  # if the disk is full, it can be read
             self._holds_erased = not self.store.cleaned() and self._holds_erased
 
+    # Reading
+
     def entry(self, place: int) -> dict:
         """Return the fields of an entry, bytes in hexadecimal digits, without those erased."""
         place = index(place)
@@ -317,7 +321,7 @@ class StoredLedger(AbstractContextManager):
             self._catch_up()
             return self._tombstones.get(place)
 
-    # Locking and reading
+    # Locking and verifying
 
     @contextmanager
     def _locked(self):
