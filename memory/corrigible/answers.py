@@ -82,7 +82,7 @@ class Answering:
         return answers
 
     def _confidence(self, counted):
-        """What the reader's answers are worth, by the entries that count."""
+        """Calibrated confidence of the reader, from the entries that count."""
         size = calibrated_size(counted.entries.size, counted.n_first)
         if self._calibrated != (counted.entries, size):
             y = counted.entries.y[:size]

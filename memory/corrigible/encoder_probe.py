@@ -1,4 +1,4 @@
-"""What tells an encoder from another one of its name: the vectors of a few probe texts."""
+"""Fingerprint of an encoder: the vectors of a few probe texts."""
 
 import base64
 from functools import cached_property
@@ -26,7 +26,7 @@ NAMES = 2**13  # bytes of a file's and an encoder's names at most, which stand b
 
 
 class TextEncoder:
-    """An encoder of texts that is known again; ``encoder`` is as ``load_encoder`` takes it.
+    """An encoder of texts with its fingerprint; ``encoder`` is as ``load_encoder`` takes it.
 
     It is loaded when it is first asked, which raises ``InputError`` as ``load_encoder`` does.
     """
@@ -80,7 +80,7 @@ class TextEncoder:
         return rows
 
     def made(self, probe: str) -> bool:
-        """Whether this encoder gives the vectors of a probe.
+        """Whether this encoder has the fingerprint ``probe``.
 
         Raises ``InputError`` if the probe is damaged, or if the encoder's vector of a text depends
         on anything but that text.

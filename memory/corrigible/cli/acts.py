@@ -1,4 +1,4 @@
-"""``corrigible``: entries that change what others mean, and what became of entries."""
+"""``corrigible undo``, ``rename``, ``merge``, ``retire``, ``entries`` and ``history``."""
 
 import json
 from typing import Annotated

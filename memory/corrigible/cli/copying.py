@@ -1,4 +1,4 @@
-"""``corrigible copy``: a memory in another place."""
+"""``corrigible copy``: copy a memory to another file or base."""
 
 import typer
 

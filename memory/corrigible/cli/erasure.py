@@ -1,4 +1,4 @@
-"""``corrigible``: erasure."""
+"""``corrigible forget``: erase entries."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""``corrigible``: a correction memory on the command line."""
+"""``corrigible new``, ``add``, ``ask``, ``correct``, ``export`` and ``index``."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Where a memory is, as commands are told it: a file, or a base's address and a name."""
+"""Open the memory that a command names: a file, or a base's address and a name."""
 
 from contextlib import contextmanager
 from typing import Annotated, Any

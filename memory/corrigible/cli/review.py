@@ -1,4 +1,4 @@
-"""``corrigible``: what is worth a human's time, and what a correction would change."""
+"""``corrigible review``, ``suspects`` and ``preview``."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""``corrigible``: a service over HTTP."""
+"""``corrigible serve``: answer over HTTP."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""``corrigible``: keys, heads and proofs, and who verifies them."""
+"""``corrigible key``, ``verify``, ``head``, ``prove`` and ``witness``."""
 
 import json
 import os

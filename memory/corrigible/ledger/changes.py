@@ -1,4 +1,4 @@
-"""Acts that users ask for, checked against what a ledger means by now."""
+"""Validate undo, replace, rename, merge and retire."""
 
 from collections.abc import Container, Sequence
 

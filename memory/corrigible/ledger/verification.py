@@ -1,4 +1,4 @@
-"""Verification of a ledger by somebody who may only read it."""
+"""Verify a ledger without writing to it."""
 
 from collections.abc import Callable, Iterable
 from os import PathLike

@@ -1,4 +1,4 @@
-"""Threads of a process that write one ledger: those that wait share a transaction and its flush."""
+"""Group commit: threads that write one ledger at once share a transaction and its flush."""
 
 import threading
 from collections import deque
@@ -30,7 +30,7 @@ class Writable(Protocol):
 
 
 class PendingWrite:
-    """Entries that a thread writes until a time, and what came of it: their places, or an error."""
+    """Entries that a thread asks to write, and the outcome: their places, or an error."""
 
     def __init__(self, contents: Callable[[], Iterable[Content]]):
         self.contents = contents

@@ -1,4 +1,4 @@
-"""What an entry does to others, and says about itself: a JSON object in its field ``act``.
+"""Acts: how an entry changes others, and notes about itself, as JSON in its field ``act``.
 
 An entry with a vector may have ``about`` and ``replaces``; one without does one of the other four::
 
