@@ -1,4 +1,4 @@
-"""How sure an answer is: the share of right answers among those of the same evidence.
+"""Calibrated confidence: the share of right answers among those with the same evidence.
 
 Evidence are two numbers: the probability that the reader gives its answer, and the cosine of the
 nearest entry. What they are worth is learnt from the entries themselves. Each half of them, without

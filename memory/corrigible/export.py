@@ -1,4 +1,4 @@
-"""Entries of a correction memory as a table, and in files of other formats."""
+"""Export entries of a correction memory as a DataFrame, CSV, JSON Lines or parquet."""
 
 import csv
 import json

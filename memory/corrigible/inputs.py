@@ -1,4 +1,4 @@
-"""What callers give to a correction memory, checked at the door: texts, vectors, labels."""
+"""Check the arguments of a correction memory: texts, vectors, labels, places, times."""
 
 from collections.abc import Iterable, Mapping, Set
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""The encoder of a memory's texts: loaded when it is first needed, refused if it is another one.
+"""Encode a memory's texts: load its encoder when first needed, and refuse another one.
 
 The vectors of a few probe texts tell it from another one of its name.
 """

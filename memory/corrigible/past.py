@@ -1,4 +1,4 @@
-"""What a correction memory answers and lists, as of now or of an earlier head."""
+"""Ask and list a correction memory, as of now or of an earlier head."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What is worth a human's time: unsure answers, doubtful entries, and what a correction changes."""
+"""Find unsure answers, doubtful entries, and the answers that a correction would change."""
 
 import copy
 from collections.abc import Sequence

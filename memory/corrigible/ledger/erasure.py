@@ -1,4 +1,4 @@
-"""Which entries are to be erased, by place or by what they hold, and what is told of them.
+"""Choose the entries to erase, and lay out their tombstones.
 
 A tombstone is an entry without vector that has the place of an erased one as text. It repeats what
 that one did to others, see ``corrigible.proofs.rows``, so that an erasure changes no other entry's

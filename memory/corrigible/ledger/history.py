@@ -1,4 +1,4 @@
-"""What became of entries: which count by now, and what happened to one."""
+"""List the entries that count, and the history of one entry."""
 
 import json
 import unicodedata
@@ -31,7 +31,7 @@ class Event(NamedTuple):
 
 
 class History(NamedTuple):
-    """What an entry counts as by now, None if it does not count, and what happened to it."""
+    """Present label of an entry, None if it does not count, and the events that led there."""
 
     label: str | None
     events: list[Event]
@@ -43,7 +43,7 @@ def time_of(row: Row) -> datetime:
 
 
 def counting(rows: list[Row], size: int | None = None) -> Iterator[tuple[Row, str]]:
-    """Those of all rows of a ledger that count, each with the label that it counts as.
+    """The rows of a ledger that count, each with its present label.
 
     With ``size``, those that counted when there were so many. Later rows are needed all the same:
     they repeat what acts said that were erased since.

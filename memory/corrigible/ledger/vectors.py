@@ -1,4 +1,4 @@
-"""The vectors and labels of a ledger, as a system reads them, now or as they were."""
+"""Vectors and labels of a ledger in RAM, for the reader: of now, or of an earlier size."""
 
 from collections.abc import Callable, Sequence
 from functools import cached_property

@@ -1,4 +1,4 @@
-"""Heads and proofs of a ledger, and its verification by somebody who may only read it."""
+"""Prove what a ledger holds, and verify one without writing to it."""
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Texts that go by files, editors and mail: keys, heads, proofs, requests, a witness's state."""
+"""Read texts that passed through editors and mail: keys, heads, proofs, requests."""
 
 import unicodedata
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The entries of a ledger as rows: how they are made, and whether they are whole.
+"""Entries of a ledger as rows: make new ones, and check stored ones.
 
 An entry commits to its content under a salt, so that nothing can be told from the commitment once
 salt and content are erased. Numbers are little-endian, words UTF-8, hashes SHA-256::

@@ -1,4 +1,4 @@
-"""A correction memory behind HTTP, ``corrigible serve``: anybody asks, who has a key corrects."""
+"""A correction memory behind HTTP: anybody may ask, owners of keys may correct."""
 
 import asyncio
 import hmac

@@ -1,4 +1,4 @@
-"""What clients may send to a memory's service, within limits, and how it shows answers."""
+"""Requests to a memory's service, with their limits, and its replies as JSON."""
 
 import asyncio
 from typing import Annotated, Any, Self

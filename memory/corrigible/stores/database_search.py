@@ -1,4 +1,4 @@
-"""Vectors that stay in a database, which finds the neighbours of a query.
+"""Search for neighbours among vectors that stay in a database.
 
 The client keeps three numbers an entry: place, time, and label. Cosines are computed anew from the
 vectors that come back, exactly as in ``ocrrlib.search``, so that an exact search of the database

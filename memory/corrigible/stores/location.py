@@ -1,4 +1,4 @@
-"""Where a correction memory is: in a file, or on a server by its address and name."""
+"""Find a memory's store by its location: a file, or an address and a name on a server."""
 
 import re
 from os import PathLike

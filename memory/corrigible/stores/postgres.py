@@ -1,4 +1,4 @@
-"""A ledger's store on a PostgreSQL server: for programs of any number of machines."""
+"""Store a ledger on a PostgreSQL server, for programs on any number of machines."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress

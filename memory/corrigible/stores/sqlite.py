@@ -1,4 +1,4 @@
-"""A ledger's store in a file, by SQLite: for all programs of one machine.
+"""Store a ledger in an SQLite file, for all programs on one machine.
 
 Table ``about`` has one row: JSON of format version, origin (name of the ledger), encoder, and for
 texts its probe. Table ``entries`` has a ``Row`` an entry. A database with any other table, index,
@@ -415,7 +415,7 @@ def _emptied_log(base):
 
 
 def file_id(path: Path) -> tuple[int, int] | None:
-    """Return what tells a file from another one of its name, or None if there is none."""
+    """Return the identity of a file (device and inode), or None if there is none."""
     try:
         status = os.stat(path)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The interface ``Store``: what a ledger needs of any database that keeps it."""
+"""The interface ``Store``, which each database implements for the ledger."""
 
 import json
 import secrets

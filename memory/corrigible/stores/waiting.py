@@ -1,4 +1,4 @@
-"""Waiting for other programs and servers, and errors of databases as ``InputError``."""
+"""Wait for other programs and servers, and turn database errors into ``InputError``."""
 
 import time
 from collections.abc import Callable, Iterator
