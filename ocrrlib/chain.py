@@ -64,7 +64,7 @@ def entry_hash(place: int, time: int, committed: bytes, previous: bytes) -> byte
 
 
 class ChainLink(NamedTuple):
-    """What binds an entry to the one before it, and its hash."""
+    """An entry as the chain binds it: by its commitment, the hash before it, and its own hash."""
 
     place: int
     time: int

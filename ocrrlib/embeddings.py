@@ -88,7 +88,7 @@ def load_sentences(dataset: str, backbone: str) -> Sentences:
 
 
 def halve(X: np.ndarray, row: Callable[[int], str] = "row {}".format) -> np.ndarray:
-    """Unit rows (n, d) in float16, the form in files, of rows of any length but zero.
+    """Scale rows (n, d) to length 1 and round them to float16, the form in files.
 
     Raises ``InputError`` if a row is zero, not finite or too long to be normalised; ``row`` names
     it, from its number.
@@ -110,7 +110,7 @@ def halve(X: np.ndarray, row: Callable[[int], str] = "row {}".format) -> np.ndar
 
 
 def quantise(halves: np.ndarray) -> np.ndarray:
-    """Unit rows (n, d) float16 as int8: multiples of a 64th of the row's largest value.
+    """Round unit rows (n, d) float16 to int8: multiples of a 64th of the row's largest value.
 
     No scale is kept, as ``widen`` normalises the rows.
     """
@@ -120,7 +120,7 @@ def quantise(halves: np.ndarray) -> np.ndarray:
 
 
 def widen(halves: np.ndarray) -> np.ndarray:
-    """Unit rows (n, d) float32 of float16 or int8 ones, rounded to multiples of 2**-24.
+    """Restore unit rows (n, d) float32 from float16 or int8, rounded to multiples of 2**-24.
 
     Every step is exact or correctly rounded whatever the order of summation, so all machines get
     the same bits.
@@ -181,7 +181,7 @@ def path_of(dataset: str, encoder: str | Path, folder: str | Path = FOLDER) -> P
 
 
 def _encoded(dataset, encoder):
-    """Tensors, as in a file, and description of a dataset by an encoder of any kind."""
+    """Encode a dataset by an encoder of any kind: tensors, as in a file, and their description."""
     texts = load_texts(dataset)
     classes, y_train, y_test = texts.labels
     function = load_encoder(encoder, texts.train, progress=True)

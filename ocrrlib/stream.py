@@ -134,7 +134,7 @@ def positions(system, scenario, policy, queries, every) -> Iterator[Position]:
 
 
 class Unwatched:
-    """Fixed queries (q, d) put to a system without ``watch``, anew each time, by row number."""
+    """Fixed queries (q, d), asked by row number of a system without ``watch``; nothing is kept."""
 
     def __init__(self, system, Q: np.ndarray):
         self.system = system

@@ -1,4 +1,4 @@
-"""Many pieces of work: in parallel, resumable, each kept as soon as it is finished.
+"""Run many tasks in parallel and resume them: each result is kept once it is finished.
 
 A finished result is kept under ``build/`` by everything that decides it: its key, the text of the
 code and the versions of libraries. After an edit of a system, old results are never shown.

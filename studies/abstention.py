@@ -32,7 +32,7 @@ DECIMALS = 6
 
 @lru_cache(maxsize=1)
 def scenario_in_scope(dataset: str, seed: int) -> tuple[Scenario, np.ndarray]:
-    """A scenario without rows out of scope; and the test rows (m, d) that are."""
+    """A scenario without out-of-scope rows, and its out-of-scope test rows (m, d)."""
     data = load(dataset)
     if OUT_OF_SCOPE not in data.classes:
         return make_scenario(data, seed, cap=None), data.X_test[:0]
@@ -84,7 +84,7 @@ def _moments(memory, scenario, names) -> Iterator[tuple[str, int]]:
 
 
 def _asked(memory, tests, labels, out_of_scope):
-    """What answers to test rows are worth by now, a row for each promise."""
+    """Quality of the answers to test rows at one moment, a row for each promise."""
     answers = memory.predict(tests)
     right = np.array([answer.label for answer in answers]) == labels
     confidence = np.array([answer.confidence for answer in answers])

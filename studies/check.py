@@ -1,4 +1,4 @@
-"""Do published rows still come out?  Repeat published runs and compare them exactly.
+"""Repeat published runs and compare their rows exactly with the published ones.
 
 python -m studies.check [SECONDS=60] [SAMPLE=300 SEED=1] [SYSTEMS=slda,ncm] [ALL=1] [JOBS=2]
 
@@ -129,7 +129,7 @@ def choose(settings: dict[str, str]) -> list[Published]:
 
 
 def undeclared() -> list[str]:
-    """Results whose systems are not those of the registry, or of another protocol: a line each."""
+    """Results of another protocol, or of systems that are declared otherwise now: a line each."""
     lines = []
     for name in GRIDS:
         about = read_about(ROOT / f"data/results/{name}.parquet")
@@ -143,7 +143,7 @@ def undeclared() -> list[str]:
 
 
 def differing(runs: list[Published], jobs: int = 1, progress: bool = True) -> list[Published]:
-    """Repeat published runs; those of which a published column comes out otherwise."""
+    """Repeat published runs and return those that differ in a published column."""
     fits: dict[Run, list[Published]] = {}
     for one in runs:
         fits.setdefault(same_fit(one.run), []).append(one)
@@ -166,7 +166,7 @@ def differing(runs: list[Published], jobs: int = 1, progress: bool = True) -> li
 
 
 def _same(there, again):
-    """Whether published checkpoints equal the first of those, in the columns of both."""
+    """Whether the repeated checkpoints equal the first published ones, in common columns."""
     again = again[[name for name in again if name in there]]
     return there[again.columns].head(len(again)).reset_index(drop=True).equals(again)
 
@@ -193,7 +193,7 @@ def rows_of_each_study(settings: dict[str, str]) -> int:
 
 
 def check(settings: dict[str, str]) -> tuple[list[str], str]:
-    """What comes out otherwise, a line each, and what was repeated; raises as ``choose``."""
+    """Differences, a line each, and a summary of what was repeated; raises as ``choose``."""
     runs = choose(settings)
     wrong = undeclared()
     salt = settings["SEED"] or commit()

@@ -153,7 +153,7 @@ def of_ledgers(profile: str = "paper") -> pd.DataFrame:
 
 
 def of_ledger(name: str, n: int, items: int = 200) -> dict:
-    """The same for one of them."""
+    """Costs of one substrate whose ledger holds ``n`` synthetic entries."""
     source, target = np.ones((2, COPIED), np.uint8)  # in use before what is free is asked for
     check_memory(n)
     cell = Cell(n, min(100, n), 0.12, queries=items)

@@ -90,7 +90,7 @@ def measured(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _titles(runs):
-    """What the settings of runs are called."""
+    """Titles of the settings of runs."""
     return [
         SETTING_TITLES.get(run["study"], "usual").format(**run) for run in runs.to_dict("records")
     ]
@@ -126,7 +126,7 @@ def compared(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _pairs(runs):
-    """Runs beside what they are compared with: ``value`` and, of ``than``, ``value_than``."""
+    """Runs beside the runs that they are compared with: ``value`` beside ``value_than``."""
     usual = runs[[*PAIR, "value"]].rename(columns={"setting": "than"})
     settings = runs[runs["setting"] != runs["usual"]]
     settings = settings.assign(than=settings["usual"])

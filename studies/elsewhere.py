@@ -112,7 +112,7 @@ def run_elsewhere(seeds: Iterable[int] = range(20), **how) -> pd.DataFrame:
 
 
 def measured(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows with the names of measures that ``studies.target`` takes, and the harmonic mean."""
+    """Rows with metrics named as in ``studies.target``, and the harmonic mean."""
     found = rows.rename(columns={name: axis for axis, name in AXES.items()})
     return found.assign(hm=harmonic_mean(found["novel"], found["original"]))
 

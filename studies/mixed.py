@@ -45,7 +45,7 @@ MIX_CELL = [*MIX_COLUMNS, "dataset", "policy"]
 
 
 def numbers(n_known: int, n_new: int, share: int) -> tuple[int, int]:
-    """Most known and new rows, of so many, of which exactly ``share`` % are known."""
+    """Most known and new rows that can be taken if exactly ``share`` % are to be known."""
     parts = np.array([share, 100 - share]) // gcd(share, 100)
     wanted = parts > 0
     times = (np.array([n_known, n_new])[wanted] // parts[wanted]).min()
@@ -151,7 +151,7 @@ def _run(system, scenario, policy):
 
 
 def counts(last: Checkpoint, scenario: Scenario, policy: str, new: np.ndarray) -> dict:
-    """Items of new and of known classes, and how many were mistaken, how, and corrected.
+    """Numbers of items, mistakes and corrections of new and of known classes.
 
     ``new`` (C,) bool are the new classes, ``last`` is the checkpoint after the stream.
     """

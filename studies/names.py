@@ -76,7 +76,7 @@ def embed_names() -> None:
 
 
 def name_rows(data: Embedded, names: str, seed: int) -> np.ndarray:
-    """Embeddings (C, d) of class names; for controls those of other classes, or opaque ones."""
+    """Embeddings (C, d) of class names; for controls, of other classes' names or opaque ones."""
     part = "opaque" if "opaque" in names else data.dataset
     rows = widen(load_file(NAMES_FILE)[part][: len(data.classes)])
     if names in CONTROLS:

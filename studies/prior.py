@@ -45,7 +45,7 @@ def answers_under(share: float, p: np.ndarray, new: np.ndarray) -> np.ndarray:
 
 
 class Followed:
-    """A system of which the probability of new classes, ``mass``, is kept for each stream item.
+    """Record the probability that a system gives to new classes, ``mass``, item by item.
 
     With a rule, a name in ``PRIOR_RULES``, it answers these items under the share that the rule
     estimates from what came before. Test rows are answered as ever.

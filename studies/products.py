@@ -109,7 +109,7 @@ def run_one(product: Product, data: Sentences, policy: str, seed: int) -> dict:
 
 
 def kept(name: str, known_by: dict, make: Callable[[], dict], folder: Path) -> dict:
-    """What ``make`` returns, from the file ``name`` if it was kept under the same ``known_by``."""
+    """Result of ``make``, read from the file ``name`` if it has one of the same ``known_by``."""
     path = folder / f"{name}.json"
     if path.exists():
         found = json.loads(path.read_text(encoding="utf-8"))

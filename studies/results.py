@@ -1,4 +1,4 @@
-"""Results of studies that are not grids of streams: what names their rows, how they run again."""
+"""Results files of single studies: the columns that name a row, and how a row is run again."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

@@ -307,7 +307,7 @@ def judge(exact, near, labels: np.ndarray, y: np.ndarray) -> dict[str, float]:
 
 
 def compare(cell: Cell) -> tuple[dict[str, float], dict[str, float]]:
-    """Build, search both ways, let both vote: what is found (see ``judge``) and what it costs.
+    """Compare exact and approximate search: what each finds (see ``judge``) and what it costs.
 
     The first dict is the same on every machine. The second has the seconds of the build,
     milliseconds per query (one at a time, and in a batch), bytes of the index and of the process.
@@ -353,7 +353,7 @@ SCALE_COSTS = Study("scale_costs", SCALE_CELL, timed=True)
 def run_cells(
     cells: Iterable[Cell], jobs: int = 1, cache=CACHE, progress: bool = True
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """What is found in every cell and what it costs, see ``compare``: a row per cell each.
+    """Run ``compare`` on every cell: tables of outcomes and of costs, a row per cell.
 
     With more than one job at a time costs are not worth much.
     """

@@ -60,7 +60,7 @@ def by_seed(runs: pd.DataFrame, *columns: str) -> Iterator[tuple]:
 
 
 def differences(system, other) -> np.ndarray:
-    """``system - other``, pair by pair; what is only rounding is zero."""
+    """``system - other``, pair by pair; differences within rounding are zero."""
     system = np.asarray(system, float)
     other = np.asarray(other, float)
     found = system - other

@@ -391,7 +391,7 @@ def test_a_grid_that_holds_out_more_classes_has_more_novel_test_rows(datasets):
 
 
 def test_systems_that_read_sentences_need_a_grid_of_their_own():
-    with pytest.raises(InputError, match="a grid each"):
+    with pytest.raises(InputError, match="a grid of their own"):
         runs.datasets_of(grid(["banking77"], ["oracle"], ["ncm", "lora"], [0]))
 
 

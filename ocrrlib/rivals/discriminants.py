@@ -94,7 +94,7 @@ class SLDA(System):
         self.b = np.einsum("cd,cd->c", self._held(self.means), self.weights) / -2
 
     def _held(self, M):
-        """Rows (C, D) of classes held to the last one of M, that of the mean of initial rows."""
+        """Rows (C, D) of classes, held to the last row of M, which is for the mean initial row."""
         if not self.prior_rows:
             return M
         return class_means(self.counts[:, None] * M[:-1], self.counts, M[-1], self.prior_rows)
@@ -215,7 +215,7 @@ class KLDA(SLDA):
 
 @dataclass(eq=False)
 class AveragedKLDA(System):
-    """Mean probabilities of KLDA systems that draw other features (KLDA-E, Momeni et al. 2025)."""
+    """Mean probabilities of KLDA on several draws of its features (KLDA-E, Momeni et al. 2025)."""
 
     draws: int = 5  #: such systems
     params: dict = field(default_factory=dict)  #: hyperparameters of each

@@ -27,7 +27,7 @@ def even_prior(counts: np.ndarray, known: np.ndarray) -> np.ndarray:
 
 @dataclass(eq=False)
 class Even(System):
-    """Another system of the registry under the even rule; nothing else of it changes.
+    """A system of the registry under the even rule; nothing else of it changes.
 
     p(c) is the other's to the power 1 / T times the prior of ``even_prior``. Initial rows that are
     held back, one in five of each class, set the temperature T, under which they are likeliest; the

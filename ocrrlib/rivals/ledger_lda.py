@@ -56,9 +56,9 @@ class WhitenedMeans(GaussianClasses):
         return (X - self.mu) @ self.P
 
     def excess(self, features: np.ndarray, scores: np.ndarray) -> np.ndarray:
-        """What the spread of each class changes in its log-density, to first order (m, C).
+        """Change of log-densities (m, C) by the spread of each class, to first order.
 
-        Of features (m, d) with ``scores`` (m, C).
+        ``features`` (m, d) are of rows, with ``scores`` (m, C).
         """
         # f_c = (sigma_c - 1) d/dsigma (-|z - m_c|^2 / (2 sigma) - d/2 log sigma), at sigma = 1
         #     = (sigma_c - 1) (|z - m_c|^2 - d) / 2,  with |z - m_c|^2 = |z|^2 - 2 s_c
@@ -230,11 +230,11 @@ def read_by_others(
 def likeliest_weights(
     features: list[np.ndarray], own: np.ndarray, start: tuple[float, ...]
 ) -> tuple[float, ...]:
-    """Weights, from 0, of features under which the classes ``own`` (n,) of rows are likeliest.
+    """Weights of features, at least 0, under which the classes ``own`` (n,) are likeliest.
 
     Probabilities are the softmax of the weighted sum of features (n, K). Of n rows, each counts as
     (n + 1) / (n + 2) of its class; the rest is shared by the other classes, so that the weights
-    stay finite (Platt 1999). Classes of which a feature is -inf are impossible. The search begins
+    stay finite (Platt 1999). A class with a feature of -inf is impossible. The search begins
     at ``start``, which is the answer if rows have no other class.
     """
     F = np.stack(features)

@@ -35,7 +35,7 @@ class BalancedReservoir:
         self.was_largest = np.zeros(n_classes, bool)
 
     def write(self, x: np.ndarray, y: int) -> int | None:
-        """Offer a row (d,) of class ``y``; its slot, or None if it is not kept."""
+        """Offer a row (d,) of class ``y``; return its slot, or None if it is not kept."""
         self.met[y] += 1
         own = self.places[y]
         if self.size < self.budget:
@@ -76,7 +76,7 @@ def initial_memory(
 
 @dataclass(eq=False)
 class Replay(Tuned):
-    """A linear head over the classes met, and a memory of rows that join each correction.
+    """A linear head over the classes met, and a memory of rows replayed with each correction.
 
     The head is trained on the known classes. Rows of weights of classes to come are zero, and their
     logits are left out of every softmax. Each correction moves the head by one SGD step and enters

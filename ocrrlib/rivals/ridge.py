@@ -166,7 +166,7 @@ class RanPAC(System):
 def left_out_errors(
     F: np.ndarray, y: np.ndarray, d: np.ndarray, values: np.ndarray, targets: np.ndarray
 ) -> list[float]:
-    """Squared errors, weighted, of rows left out in turn of regressions with each of ``RIDGES``.
+    """Weighted squared errors on rows left out in turn, for each of ``RIDGES``.
 
     ``F`` (n, M) are features of rows along the eigenvectors of Z^T D Z, which has the eigenvalues
     ``values`` (M,); ``y`` (n,) are their classes, ``d`` (n,) their weights. ``targets`` (C, M) is

@@ -1,4 +1,4 @@
-"""Products and scores of fixed queries that are kept: only what changed is computed again."""
+"""Cached products and scores of fixed queries: only what changed is computed again."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Step sizes tuned on a rehearsal among the known classes, and a linear head at such a rate."""
+"""Step sizes tuned by a rehearsal among the known classes, and a linear head that uses one."""
 
 from dataclasses import dataclass, replace
 
@@ -65,7 +65,7 @@ class Tuned(LinearHead):
 
 @dataclass(eq=False)
 class OnlineLinearTuned(Tuned):
-    """``online_linear`` at the rate that rehearses best, which answers only classes met."""
+    """``online_linear`` at the step size that rehearses best; it answers only classes met."""
 
     rates = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 

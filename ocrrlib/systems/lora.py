@@ -29,7 +29,7 @@ QUERIES_AND_VALUES = [
 
 @contextmanager
 def one_thread():
-    """On a CPU sums depend on the number of threads; results should not."""
+    """Use one thread on a CPU, as sums depend on the number of threads."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -40,7 +40,7 @@ def one_thread():
 
 @contextmanager
 def torch_seed(seed):
-    """torch's draws in the block follow from ``seed``; those elsewhere are not touched."""
+    """Seed torch's draws in a block; draws outside of it are not changed."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         yield
@@ -90,7 +90,7 @@ def tokenise(X, backbone, max_length):
 
 
 def by_length(lengths, rows, size):
-    """Batches of ``rows``, of neighbours in length, so that little is padded."""
+    """Batches of ``rows`` of similar length, so that little is padded."""
     order = rows[np.argsort(lengths[rows], kind="stable")]
     return [order[start : start + size] for start in range(0, len(order), size)]
 
@@ -131,7 +131,7 @@ class Training:
         self.states = [self._state()]
 
     def after(self, epochs):
-        """Adapters and head after so many epochs, as a dictionary of tensors."""
+        """Adapters and head after a number of epochs, as a dictionary of tensors."""
         while len(self.states) <= epochs:
             epoch = [self.seed, len(self.states)]
             with torch_seed(np.random.SeedSequence(epoch).generate_state(1)[0].item()):

@@ -132,7 +132,7 @@ class Substrate(Neighbours):
         return self.fit(entries.X[:n], entries.y[:n], range(n_classes))
 
     def answer(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Answer rows X (m, d) from the entries that are read, as they are by now.
+        """Answer rows X (m, d) from the entries that are read, the newest included.
 
         Returns class ids (m,), probabilities (m, C), and cosines and slots (m, k) of neighbours.
         """

@@ -15,7 +15,7 @@ from ocrrlib.files import InputError
 
 @dataclass(frozen=True)
 class Row:
-    """One system as data."""
+    """One system: its class, its hyperparameters, its source, and where it takes part."""
 
     module: str  #: where its class is, below ``ocrrlib``; imported when it is first made
     cls: str
