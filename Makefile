@@ -50,8 +50,8 @@ FIRST := 02_full_sweep  # others wait for it
 EXECUTED := $(patsubst %,$(NB)/%.ipynb,$(FIRST) $(filter-out $(FIRST),$(NOTEBOOKS)))
 
 .DEFAULT_GOAL := help
-.PHONY: help paper notebooks site arxiv metadata lora scale compute beyond products leaderboard check test test-slow \
-	verify lab bench torture database embed clean settings active
+.PHONY: help paper notebooks site arxiv metadata lora scale compute beyond products leaderboard check smoke lint test \
+	test-slow verify lab bench torture database embed clean settings active
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 13
@@ -193,15 +193,29 @@ ifndef SAMPLE
 	@echo "all published artefacts come out byte for byte"
 endif
 
-test: $(READY)  ## run the tests, 6 to 8 minutes
-	@$(PY) -m pytest -n logical --maxprocesses 4 --dist worksteal -m "not slow"
+# What a reviewer runs first: the protocol, a few systems by name, the ledger's hashes, a memory, the README's example.
+SMOKE := tests/test_stream.py tests/test_scenario.py tests/test_policies.py tests/test_metrics.py tests/test_voting.py \
+	tests/test_search.py tests/test_neighbours.py tests/test_systems.py tests/test_docs.py memory/tests/test_ledger.py \
+	memory/tests/test_memory_docs.py
+smoke: $(READY)  ## test the core's promises in a minute
+	@$(PY) -m pytest $(SMOKE) -m smoke
+
+lint: $(READY)  ## check style, types and which room imports which
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check --quiet .
+	@$(PY) -m mypy
+	@PYTHONPATH=memory $(PY:python=lint-imports) --config pyproject.toml --no-logo
+
+XDIST := -n logical --maxprocesses 4 --dist worksteal
+test: lint  ## run lint and the tests, 4 minutes
+	@$(PY) -m pytest $(XDIST) -m "not slow and not published"
 
 # cffconvert needs an older jsonschema than JupyterLab, and an environment of its own.
 CITATION := build/citation
 CITATION_READY := $(CITATION)/ready-$(shell cksum tests/citation.lock | cut -d ' ' -f 1)
 
-test-slow: $(READY) $(CITATION_READY)  ## run the tests that need a browser, LaTeX, LoRA, Dask or whole notebooks, about 40 minutes
-	@$(PY) -m pytest -n logical --maxprocesses 4 --dist worksteal -m slow
+test-slow: $(READY) $(CITATION_READY)  ## run the other tests: browser, LaTeX, LoRA, Dask; published work runs again; half an hour
+	@$(PY) -m pytest $(XDIST) -m "slow or published"
 
 lab: $(READY)  ## open the notebooks in JupyterLab, at the correction desk
 	PYTHONPATH="$$PWD" $(PY) -m jupyterlab --ServerApp.root_dir="$$PWD" notebooks/00_tour.ipynb
