@@ -9,7 +9,7 @@ import sys
 import threading
 from collections import deque
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -19,7 +19,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from entries import MEMORY, clusters, in_a_file, rows
+from entries import LABELS, D, X, clusters, in_a_file, refused, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,16 +30,6 @@ from ocrrlib.files import InputError
 from ocrrlib.systems import make
 from trials import torture
 from trials.auditor import letters, sql
-
-X, LABELS = MEMORY
-D = X.shape[1]
-
-
-@contextmanager
-def refused(what=""):
-    with pytest.raises(InputError) as caught:
-        yield
-    assert str(what) in str(caught.value) and len(str(caught.value).splitlines()) == 1
 
 
 def test_texts_are_learnt_asked_and_corrected(place):

@@ -6,8 +6,7 @@ from secrets import token_hex
 
 import psycopg
 import pytest
-from entries import MEMORY
-from test_memory import X, refused
+from entries import MEMORY, X, refused
 
 from corrigible import CorrectionMemory, Undone, Unknown, proven, verify
 from corrigible.cli import main
