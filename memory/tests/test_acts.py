@@ -4,7 +4,6 @@ import json
 import sqlite3
 from contextlib import closing
 
-import numpy as np
 import pytest
 from entries import FEW, LABELS, STEPS, D, X, counting_by_the_rule, in_a_file, refused, rows, step
 from hypothesis import given, settings
@@ -15,7 +14,6 @@ from trials.auditor import letters, sql
 
 Q = rows(9, D, 3)
 FAR = -X[0]  # nearest to what is written of it
-DEEP = {"a": [[[[[[[[1]]]]]]]]}
 
 
 def test_a_correction_replaces_the_entry_that_was_wrong(memory):
@@ -97,33 +95,6 @@ def test_labels_are_renamed_merged_and_retired_for_all_entries_so_far(memory):
         memory.correct(X[0], "zero")
     memory.undo(retired)
     assert "zero" in memory.labels
-
-
-@pytest.mark.parametrize(
-    "act, what",
-    [
-        (lambda memory: memory.rename("nobody", "somebody"), "there is no label 'nobody'"),
-        (lambda memory: memory.rename("class 0", "class 1"), "'class 1' is there already: merge"),
-        (lambda memory: memory.merge(["class 0"], "class 0"), "there is nothing to merge"),
-        (lambda memory: memory.merge(["class 0", "nobody"], "x"), "there is no label 'nobody'"),
-        (lambda memory: memory.merge("class 0", "x"), "is no list of labels"),
-        (lambda memory: memory.rename("class 0", "\ud800"), "is no Unicode text"),
-        (lambda memory: memory.retire("nobody"), "there is no label 'nobody'"),
-        (lambda memory: memory.undo(99), "there is no entry 99"),
-        (lambda memory: memory.correct(X[0], "x", replaces=99), "there is no entry 99"),
-        (lambda memory: memory.correct(X[0], "x", about=["ticket"]), "give a JSON object"),
-        (lambda memory: memory.correct(X[0], "x", about={"a": "b" * 5000}), "give a JSON object"),
-        (lambda memory: memory.correct(X[0], "x", about={"a": np.nan}), "give a JSON object"),
-        (lambda memory: memory.correct(X[0], "x", about=DEEP), "8 levels deep"),
-        (lambda memory: memory.correct(X[0], "x", about={"a": "\ud800"}), "give a JSON object"),
-        (lambda memory: memory.learn(X[:2], ["x", "y"], about={"a": 1}), "is no list of notes"),
-        (lambda memory: memory.entries(since="yesterday"), "is no time"),
-    ],
-)
-def test_what_cannot_be_done_is_refused_and_writes_nothing(memory, act, what):
-    with refused(what):
-        act(memory)
-    assert len(memory) == len(X)
 
 
 def test_entries_are_listed_as_they_count_and_an_entry_has_a_history(place):
