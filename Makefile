@@ -193,12 +193,15 @@ ifndef SAMPLE
 	@echo "all published artefacts come out byte for byte"
 endif
 
-# What a reviewer runs first: the protocol, a few systems by name, the ledger's hashes, a memory, the README's example.
-SMOKE := tests/test_stream.py tests/test_scenario.py tests/test_policies.py tests/test_metrics.py tests/test_voting.py \
-	tests/test_search.py tests/test_neighbours.py tests/test_systems.py tests/test_docs.py memory/tests/test_ledger.py \
-	memory/tests/test_memory_docs.py
-smoke: $(READY)  ## test the core's promises in a minute
-	@$(PY) -m pytest $(SMOKE) -m smoke
+# What a reviewer runs first: the protocol, every system by name, the ledger's hashes, the README's example, a memory.
+SMOKE := $(patsubst %,tests/test_%.py,stream scenario policies metrics voting search neighbours systems) \
+	tests/test_docs.py::test_the_example_of_the_readme_ranks_a_system_of_ten_lines_among_the_published_ones \
+	memory/tests/test_ledger.py memory/tests/test_memory_docs.py::test_the_five_lines_of_the_readme_run
+FAST := -m "not slow and not published"
+WORKERS := -n logical --maxprocesses 4 --dist worksteal
+
+smoke: $(READY)  ## test the core's promises, one minute
+	@$(PY) -m pytest $(WORKERS) $(FAST) $(SMOKE)
 
 lint: $(READY)  ## check style, types and which room imports which
 	@$(PY) -m ruff check .
@@ -206,16 +209,15 @@ lint: $(READY)  ## check style, types and which room imports which
 	@$(PY) -m mypy
 	@PYTHONPATH=memory $(PY:python=lint-imports) --config pyproject.toml --no-logo
 
-XDIST := -n logical --maxprocesses 4 --dist worksteal
 test: lint  ## run lint and the tests, 4 minutes
-	@$(PY) -m pytest $(XDIST) -m "not slow and not published"
+	@$(PY) -m pytest $(WORKERS) $(FAST)
 
 # cffconvert needs an older jsonschema than JupyterLab, and an environment of its own.
 CITATION := build/citation
 CITATION_READY := $(CITATION)/ready-$(shell cksum tests/citation.lock | cut -d ' ' -f 1)
 
 test-slow: $(READY) $(CITATION_READY)  ## run the other tests: browser, LaTeX, LoRA, Dask; published work runs again; half an hour
-	@$(PY) -m pytest $(XDIST) -m "slow or published"
+	@$(PY) -m pytest $(WORKERS) -m "slow or published"
 
 lab: $(READY)  ## open the notebooks in JupyterLab, at the correction desk
 	PYTHONPATH="$$PWD" $(PY) -m jupyterlab --ServerApp.root_dir="$$PWD" notebooks/00_tour.ipynb
