@@ -495,7 +495,7 @@ def test_results_made_by_hand_are_read_before_published_ones_but_not_by_make(tmp
 def test_a_checkout_without_a_folder_to_write_to_keeps_runs_in_the_users_cache(tmp_path):
     checkout = tmp_path / "check out"
     ignored = shutil.ignore_patterns("__pycache__")
-    for name in ("ocrrlib", "notebooks"):
+    for name in ("ocrrlib", "ocrr", "notebooks"):
         shutil.copytree(ROOT / name, checkout / name, ignore=ignored)
     (checkout / "data").symlink_to(ROOT / "data")
     (checkout / "build").touch()  # no folder: this stops root as well
@@ -504,7 +504,7 @@ def test_a_checkout_without_a_folder_to_write_to_keeps_runs_in_the_users_cache(t
     unset = ("OCRR_CACHE_DIR", "OCRR_BY_MAKE")
     variables = {n: v for n, v in os.environ.items() if n not in unset} | variables
     program = "from notebooks.output import *; print(cache_folder()); print(output_folder())"
-    for command in (["-m", "ocrrlib", "run", "ncm", "--seeds", "0"], ["-c", program]):
+    for command in (["-m", "ocrr", "run", "ncm", "--seeds", "0"], ["-c", program]):
         done = subprocess.run(
             [sys.executable, *command], cwd=tmp_path, env=variables, capture_output=True, text=True
         )
