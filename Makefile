@@ -50,8 +50,8 @@ FIRST := 02_full_sweep  # others wait for it
 EXECUTED := $(patsubst %,$(NB)/%.ipynb,$(FIRST) $(filter-out $(FIRST),$(NOTEBOOKS)))
 
 .DEFAULT_GOAL := help
-.PHONY: help paper notebooks site arxiv metadata lora scale compute beyond products leaderboard check test test-slow \
-	verify lab bench torture database embed clean settings active
+.PHONY: help paper notebooks site arxiv metadata lora scale compute beyond products leaderboard check smoke lint test \
+	test-slow verify lab bench torture database embed clean settings active
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 13
@@ -192,15 +192,31 @@ ifndef SAMPLE
 	@echo "all published artefacts come out byte for byte"
 endif
 
-test: $(READY)  ## run the tests, 6 to 8 minutes
-	@$(PY) -m pytest -n logical --maxprocesses 4 --dist worksteal -m "not slow"
+# What a reviewer runs first: the protocol, every system by name, the ledger's hashes, the README's example, a memory.
+SMOKE := $(patsubst %,tests/test_%.py,stream scenario policies metrics voting search neighbours systems) \
+	tests/test_docs.py::test_the_example_of_the_readme_ranks_a_system_of_ten_lines_among_the_published_ones \
+	memory/tests/test_ledger.py memory/tests/test_memory_docs.py::test_the_five_lines_of_the_readme_run
+FAST := -m "not slow and not published"
+WORKERS := -n logical --maxprocesses 4 --dist worksteal
+
+smoke: $(READY)  ## test the core's promises, one minute
+	@$(PY) -m pytest $(WORKERS) $(FAST) $(SMOKE)
+
+lint: $(READY)  ## check style, types and which room imports which
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check --quiet .
+	@$(PY) -m mypy
+	@PYTHONPATH=memory $(PY:python=lint-imports) --config pyproject.toml --no-logo
+
+test: lint  ## run lint and the tests, 4 minutes
+	@$(PY) -m pytest $(WORKERS) $(FAST)
 
 # cffconvert needs an older jsonschema than JupyterLab, and an environment of its own.
 CITATION := build/citation
 CITATION_READY := $(CITATION)/ready-$(shell cksum tests/citation.lock | cut -d ' ' -f 1)
 
-test-slow: $(READY) $(CITATION_READY)  ## run the tests that need a browser, LaTeX, LoRA, Dask or whole notebooks, about 40 minutes
-	@$(PY) -m pytest -n logical --maxprocesses 4 --dist worksteal -m slow
+test-slow: $(READY) $(CITATION_READY)  ## run the other tests: browser, LaTeX, LoRA, Dask; published work runs again; half an hour
+	@$(PY) -m pytest $(WORKERS) -m "slow or published"
 
 lab: $(READY)  ## open the notebooks in JupyterLab, at the correction desk
 	PYTHONPATH="$$PWD" $(PY) -m jupyterlab --ServerApp.root_dir="$$PWD" notebooks/00_tour.ipynb

@@ -125,8 +125,9 @@ def evaluate(
     try:
         runs = run_tasks(_run, tasks, jobs, cache, progress, dask, note)
     except PicklingError as error:
+        said = str(error.__cause__ or error).strip('\n"')  # may be a traceback: its last line
         raise InputError(
-            f"{title} cannot be sent to other processes ({error.__cause__ or error}): "
+            f"{title} cannot be sent to other processes ({said.splitlines()[-1]}): "
             "evaluate with jobs=1"
         ) from error
 

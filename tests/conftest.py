@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shutil
 import socket
 
 # Before NumPy is there: on a machine with other work, waiting BLAS threads make small products ten
@@ -15,9 +16,10 @@ from hypothesis import HealthCheck, settings
 
 from ocrrlib.embeddings import Embedded, path_of, read
 from ocrrlib.encoders import DEFAULT_ENCODER
+from ocrrlib.files import ROOT
 from ocrrlib.tasks import CACHE  # noqa: F401  found once, here: it must not be that of one test
 from tests.browser import browser, find
-from tests.samples import clusters
+from tests.samples import clusters, git
 
 settings.register_profile(
     "repeatable", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -144,3 +146,17 @@ def tab():
         pytest.skip("no Chromium is installed")
     with browser() as tab:
         yield tab
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    """A folder with a space in its path, with all files of the checkout, committed."""
+    folder = tmp_path_factory.mktemp("check out")
+    for name in git(ROOT, "ls-files", "-z").split("\0")[:-1]:
+        if (ROOT / name).exists():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+    git(folder, "init", "--quiet")
+    git(folder, "add", "--all")
+    git(folder, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "-m", "all")
+    return folder

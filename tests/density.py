@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ocrrlib.files import ROOT
 
-FOLDERS = ("ocrrlib", "studies", "paper", "notebooks", "tests")
+FOLDERS = ("ocrrlib", "ocrr", "memory", "studies", "paper", "notebooks", "tests", "bench")
 COLUMNS = 100
 LAYOUT = {
     tokenize.COMMENT,

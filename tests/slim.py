@@ -6,6 +6,7 @@ import subprocess
 import sys
 from importlib.metadata import distribution, packages_distributions
 
+import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -35,6 +36,16 @@ class Slim(PathFinder):
 
 sys.meta_path[sys.meta_path.index(PathFinder)] = Slim
 """
+
+
+def environment(path):
+    """The version of Python and pip's lines in an environment file."""
+    parts = yaml.safe_load((ROOT / path).read_text())["dependencies"]
+    python = next(part for part in parts if str(part).startswith("python="))
+    return python, next(part["pip"] for part in parts if isinstance(part, dict))
+
+
+PYTHON, PINS = environment("binder/environment.yml")
 
 
 def names(requirements):

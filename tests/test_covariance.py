@@ -1,28 +1,16 @@
 """Covariances: bases and shrinkage are the textbook's."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from ocrrlib.rivals.covariance import discriminant_basis, ledoit_wolf_shrinkage, oas_shrinkage
 from ocrrlib.systems.base import class_means, class_sums
-from tests.samples import clusters
+from tests.samples import clusters, within
 
 KNOWN = 6
 CLASSES = 9
 D = 8
 X, Y = clusters(KNOWN, 30, D, seed=3)
-
-
-def scatter(Z, y):
-    """Of rows around the means of their classes."""
-    centred = Z - pd.DataFrame(Z).groupby(y).transform("mean").to_numpy()
-    return centred.T @ centred
-
-
-def within(Z, y):
-    """Covariance of rows of one class."""
-    return scatter(Z, y) / (len(y) - len(np.unique(y)))
 
 
 @pytest.mark.parametrize("shrinkage", [0.0, 0.3, 1.0])

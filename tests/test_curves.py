@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_systems import CONTRACT, VOTING, fitted, teach
 
 from ocrrlib.metrics import best_known_and_new, curve, heights, summary
 from ocrrlib.rivals.readers import LedgerReader
 from ocrrlib.scenario import make_scenario
 from ocrrlib.systems.neighbours import KNNLM, Neighbours
 from ocrrlib.voting import softmax
+from tests.samples import CONTRACT, VOTING, fitted, teach
 
 NEW = np.array([False, False, True, True])
 

@@ -191,6 +191,7 @@ def cells(name, without=""):
     ]
 
 
+@pytest.mark.published
 def test_a_replayed_run_ends_as_published_and_adds_up():
     names = {}
     for source in cells("12_explore")[1:3]:
@@ -209,6 +210,7 @@ def test_a_replayed_run_ends_as_published_and_adds_up():
     )
 
 
+@pytest.mark.published
 def test_the_benchmark_from_scratch_equals_every_published_checkpoint(monkeypatch):
     monkeypatch.chdir(ROOT)
     sources = cells("00_from_scratch", without="hide-input")  # which shows what came out

@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 from scipy.stats import multivariate_normal
-from test_covariance import scatter
 
 from ocrrlib.rivals.covariance import oas_shrinkage
 from ocrrlib.rivals.discriminants import KLDA, MOST_TERMS, NCM, REINVERT_AT, SLDA, AveragedKLDA
 from ocrrlib.rivals.features import lift
 from ocrrlib.rivals.ridge import RLS
 from ocrrlib.voting import softmax
-from tests.samples import clusters, rows
+from tests.samples import clusters, rows, scatter
 
 KNOWN = 5
 CLASSES = 8

@@ -10,17 +10,13 @@ import tomllib
 from importlib.metadata import metadata, version
 from urllib.parse import parse_qs, urlsplit
 
-import nbformat
 import pytest
-import yaml
-from nbclient import NotebookClient
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
-from slim import closure, names, only
 
-import notebooks.run  # noqa: F401 - with its nbclient, which cannot wait forever
 from ocrrlib.files import ROOT
+from tests.slim import PINS, PYTHON, closure, environment, names
 
 LINES = (ROOT / "requirements.lock").read_text().splitlines()
 LOCK = {canonicalize_name(name): version for name, version in (line.split("==") for line in LINES)}
@@ -51,16 +47,6 @@ HEAVY = [
         for r in EXTRAS[e]
     ),
 ]
-
-
-def environment(path):
-    """The version of Python and pip's lines in an environment file."""
-    parts = yaml.safe_load((ROOT / path).read_text())["dependencies"]
-    python = next(part for part in parts if str(part).startswith("python="))
-    return python, next(part["pip"] for part in parts if isinstance(part, dict))
-
-
-PYTHON, PINS = environment("binder/environment.yml")
 
 
 @pytest.mark.parametrize("requirement", REQUIRED)
@@ -155,13 +141,3 @@ def test_binder_has_the_project_and_jupyterlab_complete_and_nothing_heavy():
         r"https://mybinder\.org/v2/[^\s)]+", (ROOT / "README.md").read_text()
     ):
         assert parse_qs(urlsplit(address).query)["urlpath"] == ["lab/tree/notebooks"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ("00_tour", "11_your_own", "12_explore", "13_correction_memory"))
-def test_a_notebook_on_published_results_runs_in_binder(name, tmp_path, monkeypatch):
-    for variable, value in only(names(PINS), tmp_path).items():
-        monkeypatch.setenv(variable, value)
-    monkeypatch.delenv("OCRR_DATA_DIR", raising=False)
-    notebook = nbformat.read(ROOT / f"notebooks/{name}.ipynb", as_version=4)
-    NotebookClient(notebook, resources={"metadata": {"path": ROOT}}, timeout=300).execute()

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from test_systems import fitted, teach
 
 from ocrrlib.rivals.even import best_temperature, even_prior
 from ocrrlib.scenario import make_scenario
 from ocrrlib.systems.base import softmax_seen
+from tests.samples import fitted, teach
 
 
 def test_new_classes_of_two_rows_share_the_weight_of_all_known_ones():

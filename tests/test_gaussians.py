@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
-from test_covariance import within
 
 from ocrrlib.rivals.gaussians import PLDA, KernelLDA
-from tests.samples import clusters, rows
+from tests.samples import clusters, rows, within
 
 KNOWN = 6
 CLASSES = 9

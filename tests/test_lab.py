@@ -1,20 +1,13 @@
-"""Notebooks run by hand; the correction desk in a real browser, on a running JupyterLab."""
+"""The correction desk in a real browser, on a running JupyterLab."""
 
 import json
 import os
-import re
-import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
-
-import notebooks.run  # noqa: F401 - with its nbclient, which cannot wait forever
-from ocrrlib.files import ROOT, cache_folder
 
 pytestmark = pytest.mark.slow
 # Without news and dialogues at a first visit, and with all cells drawn.
@@ -34,57 +27,8 @@ DESK = "document.querySelector('.jp-OutputArea .widget-vbox')"
 LABEL = "lost_or_stolen_phone"
 
 
-def git(folder, *words):
-    """What git prints."""
-    return subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True).stdout
-
-
-def copy_of_checkout(tmp_path_factory):
-    """A folder with a space in its path, with all files of the checkout, committed."""
-    folder = tmp_path_factory.mktemp("check out")
-    for name in git(ROOT, "ls-files", "-z").decode().split("\0")[:-1]:
-        if (ROOT / name).exists():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, folder / name)
-    git(folder, "init", "--quiet")
-    git(folder, "add", "--all")
-    git(folder, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "-m", "all")
-    return folder
-
-
 @pytest.fixture(scope="module")
-def checkout(tmp_path_factory):
-    return copy_of_checkout(tmp_path_factory)
-
-
-BY_HAND = [(path.stem, {}) for path in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))]
-BY_HAND += [("02_full_sweep", {"SEEDS": '"0"'}), ("05_vote_ablation", {"OUT": '"."'})]
-
-
-@pytest.mark.parametrize("stem, changed", BY_HAND)
-def test_a_notebook_run_by_hand_leaves_published_files_and_says_where_it_writes(
-    stem, changed, checkout, monkeypatch
-):
-    monkeypatch.setenv("OCRR_CACHE_DIR", str(cache_folder().absolute()))  # of runs, as far as made
-    monkeypatch.setenv("PYTHONPATH", str(checkout))
-    shutil.rmtree(checkout / "build/lab", ignore_errors=True)
-    notebook = nbformat.read(checkout / f"notebooks/{stem}.ipynb", as_version=4)
-    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    for name, value in changed.items():
-        cells[0].source, places = re.subn(f"(?m)^{name} = .*", f"{name} = {value}", cells[0].source)
-        assert places == 1
-    where = {"metadata": {"path": checkout / "notebooks"}}  # as JupyterLab does
-    NotebookClient(notebook, resources=where, timeout=600).execute()
-    first = next(output for cell in cells for output in cell.outputs)
-    assert "writes " in first.text
-    assert git(checkout, "status", "--porcelain").decode() == ""
-    if "OUT" in cells[0].source:
-        assert "build/lab" in first.text
-        assert [path for path in (checkout / "build/lab").rglob("*") if path.is_file()]
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
+def lab(tmp_path_factory, checkout):
     """Address of the JupyterLab of `make lab` in a copy of the checkout; it ends with the tests."""
     home = tmp_path_factory.mktemp("lab")
     config = home / "JUPYTER_CONFIG_DIR"
@@ -104,7 +48,7 @@ def lab(tmp_path_factory):
     server = subprocess.Popen(
         ["make", "lab"],
         env=os.environ | settings,
-        cwd=copy_of_checkout(tmp_path_factory),
+        cwd=checkout,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,

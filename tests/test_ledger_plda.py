@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from test_systems import corrections, teach
 
 from ocrrlib.rivals.gaussians import PLDA, KernelLDA
 from ocrrlib.rivals.ledger_plda import LedgerPLDA
@@ -10,6 +9,7 @@ from ocrrlib.scenario import make_scenario
 from ocrrlib.systems import SYSTEMS, make
 from ocrrlib.systems.neighbours import Substrate
 from ocrrlib.voting import softmax
+from tests.samples import corrections, teach
 
 KERNEL = dict(features=24, bandwidth=1.0, shrinkage=0.2, prior_rows=2, rank=16)
 USUAL = SYSTEMS["ledger_plda"].params | {"kernel": KERNEL}

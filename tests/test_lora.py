@@ -8,12 +8,12 @@ from functools import partial
 
 import numpy as np
 import pytest
-from test_systems import assert_refused, corrections, teach
 
 from ocrrlib.encoders import load_backbone, load_tokeniser
 from ocrrlib.scenario import make_scenario
 from ocrrlib.systems import SYSTEMS
 from ocrrlib.systems.base import Storage
+from tests.samples import assert_refused, corrections, teach
 
 pytestmark = pytest.mark.slow
 torch = pytest.importorskip("torch")

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from test_published import assert_published, execute, results
 
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import make_scenario
@@ -162,9 +161,3 @@ def test_verdicts_are_by_stream_and_one_that_changes_its_sign_is_reversed():
     other = turned(table).query("metric == 'met'")
     assert other["moved"].tolist() == [True, True, False]
     assert other["reversed"].tolist() == [True, False, False]
-
-
-def test_the_notebook_makes_what_is_published(tmp_path):
-    execute("17_known_in_stream", results(tmp_path))
-    made = assert_published(tmp_path)
-    assert {"mixed", "table_mixed", "table_mixed_shares"} <= made

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from safetensors.numpy import load_file
-from test_published import assert_published, execute, results
 
 from ocrrlib.embeddings import widen
 from ocrrlib.scenario import make_scenario
@@ -63,11 +62,6 @@ def test_differences_are_to_the_same_system_without_names_seed_by_seed():
     assert (found["p_holm"] == 1).all() and (found.drop(index="novel")[["low", "high"]] == 0).all(
         axis=None
     )
-
-
-def test_the_notebook_makes_what_is_published(tmp_path):
-    execute("14_label_names", results(tmp_path))
-    assert {"label_names", "table_names"} <= assert_published(tmp_path)
 
 
 @pytest.mark.slow

@@ -694,7 +694,7 @@ class Mine:
         self.sums[y] += self.step * x
 """
 KILLED = """
-import mine, ocrrlib
+import mine, ocrr
 run = ocrr.evaluate(mine.Mine(), {path!r}, [0, 1, 2], every=5, progress=False, out="out")
 print(run.curve.to_csv())
 """

@@ -191,13 +191,10 @@ def test_nested_parquet_has_dotted_names(tmp_path):
     assert found == ROWS
 
 
-def test_half_characters_and_files_without_rows_are_refused(tmp_path):
+def test_half_characters_are_refused(tmp_path):
     half = json.dumps({"text": "half \ud83d", "label": "a"})
     with pytest.raises(InputError, match="in row 1.*surrogate"):
         read(written(tmp_path / "a.jsonl", json.dumps({"text": "a", "label": "b"}) + "\n" + half))
-    for name, content in (("a.csv", " \n"), ("a.csv", ""), ("a.json", "[]"), ("a.jsonl", "\n")):
-        with pytest.raises(InputError, match="it is empty"):
-            read(written(tmp_path / name, content))
 
 
 def test_the_first_sheet_of_a_workbook_is_read(tmp_path):
@@ -210,23 +207,6 @@ def test_the_first_sheet_of_a_workbook_is_read(tmp_path):
         TABLE.assign(label=[1.0, 2.0] * 100).to_excel(book, sheet_name="one", index=False)
         TABLE.to_excel(book, sheet_name="two", index=False)
     assert [label for _, label in read(path)] == ["1", "2"] * 100
-
-
-@pytest.mark.parametrize(
-    "table, options, clue",
-    [
-        (TABLE[["text", "text", "label"]], {}, "2 columns have the name 'text'"),
-        (TABLE.set_axis([0, 1], axis=1), {}, "unknown column 'text', 'label'; there are: 0, 1"),
-        (TABLE[:0], {}, "no rows"),
-        (TABLE.assign(label="x"), {}, "one class"),
-        (TABLE.assign(label=TABLE["text"]), {}, "is 'label' the column of classes"),
-        (TABLE.assign(text=TABLE["text"].str.encode("utf-8")), {}, "'text' cannot be used"),
-        (TABLE.assign(label=[b"a", b"b"] * 100), {}, "'label' cannot be used.*b'a'"),
-    ],
-)
-def test_a_table_that_is_no_dataset_is_refused_before_its_texts_are_encoded(table, options, clue):
-    with pytest.raises(InputError, match=clue):
-        read_data(table, encoder=None, **options)
 
 
 def counts(texts):
@@ -302,13 +282,6 @@ def test_a_label_with_a_nul_is_refused_and_not_taken_for_another(tmp_path):
     path = written(tmp_path / "a.jsonl", "\n".join(map(json.dumps, rows)))
     with pytest.raises(InputError, match="'label' cannot be used in row 1, 3, 5"):
         read(path)
-
-
-def test_a_missing_file_is_told_from_one_of_another_kind(tmp_path):
-    with pytest.raises(InputError, match="no such file"):
-        read(tmp_path / "a.csv")
-    with pytest.raises(InputError, match="not a file in"):
-        read(written(tmp_path / "a.txt", "text,label\n"))
 
 
 @pytest.mark.parametrize("mark", ["", "\ufeff"])

@@ -8,9 +8,9 @@ import tomllib
 import zipfile
 
 import pytest
-from slim import closure, installed_bytes, names, only, run
 
 from ocrrlib.files import ROOT
+from tests.slim import closure, installed_bytes, names, only, run
 
 pytestmark = pytest.mark.slow
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -1,6 +1,7 @@
 """Policies: corrections are on time, wrong labels nest over rates, questions are all spent."""
 
 from dataclasses import replace
+from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
@@ -25,7 +26,12 @@ def s(tiny):
 
 def chances(x):
     """Class probabilities that somebody gives a row."""
-    return np.random.default_rng(list(x.tobytes())).dirichlet(np.ones(12))
+    return drawn(x.tobytes())
+
+
+@cache
+def drawn(row):
+    return np.random.default_rng(list(row)).dirichlet(np.ones(12))
 
 
 class Clocked:

@@ -5,7 +5,6 @@ import importlib.metadata
 import numpy as np
 import pandas as pd
 import pytest
-from test_published import assert_published, execute, results
 
 from ocrrlib.datasets import Texts
 from ocrrlib.embeddings import Sentences
@@ -164,8 +163,3 @@ def test_products_are_compared_on_streams_that_all_have_met():
         columns=[*products.PRODUCT_RUN],
     )
     assert sorted(tables.shared(rows)["seed"]) == [0, 0, 1, 1]
-
-
-def test_tables_are_those_of_the_published_rows(tmp_path):
-    execute("16_products", results(tmp_path))
-    assert {"table_products", "table_product_claims"} <= assert_published(tmp_path)

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from river import linear_model, multiclass, optim
-from test_systems import corrections, teach
 
 from ocrrlib.rivals.passive_aggressive import PassiveAggressive
 from ocrrlib.scenario import make_scenario
 from ocrrlib.systems.river import RiverLogReg
+from tests.samples import corrections, teach
 
 
 @pytest.fixture(scope="module")

@@ -448,20 +448,21 @@ def test_fresh_rows_of_a_study_replace_published_ones_and_the_others_stay(tmp_pa
 
 
 def test_only_systems_that_are_declared_otherwise_than_published_run_again(tmp_path, monkeypatch):
-    there = [runs.published(name) for name in ("beyond", "beyond_rows")]
+    name = "beyond_tfidf"
+    there = [runs.published(name) for name in ("beyond_tfidf", "beyond_tfidf_rows")]
     asked = []
 
     def run_grid(new, datasets, **how):
         asked.extend(new)
-        return [part[part["system"] == "ncm"] for part in there]
+        return [part[part["system"] == "slda"] for part in there]
 
     monkeypatch.setattr(grids, "run_grid", run_grid)
-    monkeypatch.setitem(runs.SYSTEMS, "ncm", replace(runs.SYSTEMS["ncm"], version=99))
-    found = grids.run_again("beyond", grids.published_runs("beyond"), tmp_path)
-    assert {run.system for run in asked} == {"ncm"} and len(asked) == 3 * 3 * 20
+    monkeypatch.setitem(runs.SYSTEMS, "slda", replace(runs.SYSTEMS["slda"], version=99))
+    found = grids.run_again(name, grids.published_runs(name), tmp_path)
+    assert {run.system for run in asked} == {"slda"} and len(asked) == 3 * 3 * 20
     for one, other in zip(found, there):
         assert_same(one, other)
-    assert_same(read_results(runs.path_of("beyond_rows", tmp_path)), there[1])
+    assert_same(read_results(runs.path_of("beyond_tfidf_rows", tmp_path)), there[1])
 
 
 @pytest.mark.parametrize("out", ["", ".", "docs", "build/..", "notebooks", str(ROOT), "build/lab"])
@@ -495,7 +496,7 @@ def test_results_made_by_hand_are_read_before_published_ones_but_not_by_make(tmp
 def test_a_checkout_without_a_folder_to_write_to_keeps_runs_in_the_users_cache(tmp_path):
     checkout = tmp_path / "check out"
     ignored = shutil.ignore_patterns("__pycache__")
-    for name in ("ocrrlib", "notebooks"):
+    for name in ("ocrrlib", "ocrr", "notebooks"):
         shutil.copytree(ROOT / name, checkout / name, ignore=ignored)
     (checkout / "data").symlink_to(ROOT / "data")
     (checkout / "build").touch()  # no folder: this stops root as well
@@ -504,7 +505,7 @@ def test_a_checkout_without_a_folder_to_write_to_keeps_runs_in_the_users_cache(t
     unset = ("OCRR_CACHE_DIR", "OCRR_BY_MAKE")
     variables = {n: v for n, v in os.environ.items() if n not in unset} | variables
     program = "from notebooks.output import *; print(cache_folder()); print(output_folder())"
-    for command in (["-m", "ocrrlib", "run", "ncm", "--seeds", "0"], ["-c", program]):
+    for command in (["-m", "ocrr", "run", "ncm", "--seeds", "0"], ["-c", program]):
         done = subprocess.run(
             [sys.executable, *command], cwd=tmp_path, env=variables, capture_output=True, text=True
         )

@@ -107,9 +107,10 @@ def test_sums_of_flips_that_differ_by_rounding_are_equal(d, p):
 
 
 def test_every_system_is_compared_with_the_substrate_in_its_cell_and_metric():
-    runs = statistics.measure(published("full_sweep"))
+    rows = published("full_sweep").query("dataset == 'clinc150' and policy != 'random50'")
+    runs = statistics.measure(rows)
     found = statistics.accuracies(runs, resamples=99)
-    assert len(found) == 2 * 3 * 9 * len(TESTED) and (found["seeds"] == 3).all()
+    assert len(found) == 2 * 9 * len(TESTED) and (found["seeds"] == 3).all()
     assert (
         found[["difference", "p_holm"]].isna().all(axis=1) == (found["system"] == "substrate")
     ).all()

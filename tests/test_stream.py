@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_systems import CONTRACT, new
 
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import EVERY, run_stream
 from ocrrlib.systems import make
+from tests.samples import CONTRACT, new
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from ocrrlib.files import sha256
 from ocrrlib.systems import SYSTEMS
 from paper import figures, style
 
-SHIPPED = Path(mpl.get_data_path(), "fonts/ttf")
+SHIPPED = Path(mpl.get_data_path(), "fonts/ttf").resolve()
 OTHER = str(SHIPPED / "STIXGeneral.ttf")  # letters that look otherwise
 
 
@@ -32,7 +32,10 @@ def drawn(tmp_path, monkeypatch):
             axes.set_title("seven $x_1$", weight="bold")
             style.save(figure, "figure", tmp_path)
             plt.close(figure)
-            found = [findfont(FontProperties(weight=weight)) for weight in ("normal", "bold")]
+            found = [
+                Path(findfont(FontProperties(weight=weight))).resolve()
+                for weight in ("normal", "bold")
+            ]
         return [sha256(tmp_path / f"figure.{suffix}") for suffix in ("pdf", "png")], found
 
     yield draw
@@ -45,7 +48,7 @@ def drawn(tmp_path, monkeypatch):
 def test_a_figure_is_the_same_whatever_fonts_a_machine_has(drawn, name):
     fonts = [FontEntry(fname=OTHER, name=name)] if name else []
     hashes, found = drawn(fontManager.ttflist)
-    assert found == [str(SHIPPED / "DejaVuSans.ttf"), str(SHIPPED / "DejaVuSans-Bold.ttf")]
+    assert found == [SHIPPED / "DejaVuSans.ttf", SHIPPED / "DejaVuSans-Bold.ttf"]
     assert drawn(fonts) == (hashes, found)
     assert drawn([*fonts, *fontManager.ttflist]) == (hashes, found)
 

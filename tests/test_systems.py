@@ -4,28 +4,28 @@ import copy
 import pickle
 import subprocess
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from ocrrlib.files import InputError
 from ocrrlib.scenario import make_scenario
-from ocrrlib.systems import SYSTEMS, make
+from ocrrlib.systems import make
 from ocrrlib.systems.base import Storage
-from tests.samples import rows
+from tests.samples import (
+    BACKBONES,
+    CONTRACT,
+    TEXT,
+    VOTING,
+    assert_refused,
+    corrections,
+    fitted,
+    new,
+    rows,
+    teach,
+)
 
-# Systems and variants whose rows have small settings.
-TESTED = [name for name, row in SYSTEMS.items() if row.small is not None]
-CONTRACT = [name for name in TESTED if SYSTEMS[name].reads == "embeddings"]
 STATIC = {"static_knn", "static_linear"}
-VOTING = {"static_knn", "substrate", "substrate_hnsw", "bounded_reservoir_100", "bounded_fifo_100"}
-# Systems that read sentences, and backbones for them.
-TEXT = {
-    "lora": "bert",
-    "lora_replay": "deberta",
-}
-BACKBONES: dict[str, dict] = {}  # of systems that read sentences, while they are tested
 every_system = pytest.mark.parametrize("name", CONTRACT)
 text_too = pytest.mark.parametrize(
     "name", [*CONTRACT, *(pytest.param(name, marks=pytest.mark.slow) for name in TEXT)]
@@ -42,28 +42,7 @@ def s(name, tiny, request, monkeypatch):
     return make_scenario(tiny, 0, held_out=4, cap=None)
 
 
-def corrections(s, n=90):
-    """New rows and their classes, with some known ones in between."""
-    both = [*zip(s.X_stream, s.y_stream.tolist()), *zip(s.X_initial, s.y_initial.tolist())]
-    return [both[place] for place in np.random.default_rng(5).permutation(len(both))[:n]]
-
-
 pairs = pytest.fixture(corrections)
-
-
-def new(name, seed=0):
-    row = SYSTEMS[name]
-    return replace(row, params=row.params | row.small | BACKBONES.get(name, {})).make(seed)
-
-
-def fitted(name, s, seed=0):
-    return new(name, seed).fit(s.X_initial, s.y_initial, s.classes)
-
-
-def teach(system, pairs):
-    for x, y in pairs:
-        system.correct(x, y)
-    return system
 
 
 @text_too
@@ -252,12 +231,6 @@ def test_rows_that_do_not_vary_within_a_class_are_coped_with(name, X, y, more, l
                 np.concatenate([system.predict(q[None]) for q in Q]), predicted
             )
             np.testing.assert_array_equal(answers(everything), predicted)
-
-
-def assert_refused(clue, call, *args):
-    with pytest.raises(InputError, match=clue) as caught:
-        call(*args)
-    assert "\n" not in str(caught.value) and 20 < len(str(caught.value)) < 200
 
 
 @every_system

@@ -4,21 +4,16 @@ import json
 import sqlite3
 from contextlib import closing
 
-import numpy as np
 import pytest
-from entries import in_a_file, rows
-from hypothesis import HealthCheck, given, settings
+from entries import FEW, LABELS, STEPS, D, X, counting_by_the_rule, in_a_file, refused, rows, step
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_memory import LABELS, D, X, refused
 
 from corrigible import CorrectionMemory, proven, verify
-from corrigible.proofs.rows import Row
-from trials.auditor import ALL, letters, sql
+from trials.auditor import letters, sql
 
 Q = rows(9, D, 3)
 FAR = -X[0]  # nearest to what is written of it
-FEW = [HealthCheck.function_scoped_fixture]
-DEEP = {"a": [[[[[[[[1]]]]]]]]}
 
 
 def test_a_correction_replaces_the_entry_that_was_wrong(memory):
@@ -102,33 +97,6 @@ def test_labels_are_renamed_merged_and_retired_for_all_entries_so_far(memory):
     assert "zero" in memory.labels
 
 
-@pytest.mark.parametrize(
-    "act, what",
-    [
-        (lambda memory: memory.rename("nobody", "somebody"), "there is no label 'nobody'"),
-        (lambda memory: memory.rename("class 0", "class 1"), "'class 1' is there already: merge"),
-        (lambda memory: memory.merge(["class 0"], "class 0"), "there is nothing to merge"),
-        (lambda memory: memory.merge(["class 0", "nobody"], "x"), "there is no label 'nobody'"),
-        (lambda memory: memory.merge("class 0", "x"), "is no list of labels"),
-        (lambda memory: memory.rename("class 0", "\ud800"), "is no Unicode text"),
-        (lambda memory: memory.retire("nobody"), "there is no label 'nobody'"),
-        (lambda memory: memory.undo(99), "there is no entry 99"),
-        (lambda memory: memory.correct(X[0], "x", replaces=99), "there is no entry 99"),
-        (lambda memory: memory.correct(X[0], "x", about=["ticket"]), "give a JSON object"),
-        (lambda memory: memory.correct(X[0], "x", about={"a": "b" * 5000}), "give a JSON object"),
-        (lambda memory: memory.correct(X[0], "x", about={"a": np.nan}), "give a JSON object"),
-        (lambda memory: memory.correct(X[0], "x", about=DEEP), "8 levels deep"),
-        (lambda memory: memory.correct(X[0], "x", about={"a": "\ud800"}), "give a JSON object"),
-        (lambda memory: memory.learn(X[:2], ["x", "y"], about={"a": 1}), "is no list of notes"),
-        (lambda memory: memory.entries(since="yesterday"), "is no time"),
-    ],
-)
-def test_what_cannot_be_done_is_refused_and_writes_nothing(memory, act, what):
-    with refused(what):
-        act(memory)
-    assert len(memory) == len(X)
-
-
 def test_entries_are_listed_as_they_count_and_an_entry_has_a_history(place):
     with CorrectionMemory.open(place, letters) as memory:
         memory.learn(["lost card", "no pin"], ["lost", "pin"], by="ana")
@@ -189,82 +157,12 @@ def test_a_file_without_a_column_for_acts_is_read_and_gets_it_when_it_is_opened_
         assert second.verify(before) is None
 
 
-# Histories: what is done, by numbers that choose among what is there
-
-STEPS = st.lists(
-    st.tuples(
-        st.sampled_from(
-            ["correct", "correct", "replace", "undo", "undo", "rename", "merge", "retire", "forget"]
-        ),
-        st.integers(0, 10**6),
-        st.integers(0, 10**6),
-    ),
-    max_size=14,
-)
-
-
-def step(memory, what, a, b):
-    """Do what can be done; what cannot is refused and writes nothing."""
-    place = a % len(memory)
-    labels = memory.labels
-    label = labels[a % len(labels)] if labels else "none"
-    other = f"label {b % 4}"
-    try:
-        if what == "correct":
-            memory.correct(X[a % len(X)], other)
-        elif what == "replace":
-            memory.correct(X[b % len(X)], other, replaces=place)
-        elif what == "undo":
-            memory.undo(place)
-        elif what == "rename":
-            memory.rename(label, other)
-        elif what == "merge":
-            memory.merge([label], other)
-        elif what == "retire":
-            memory.retire(label)
-        else:
-            memory.forget(place)
-    except ValueError as refusal:
-        assert len(str(refusal).splitlines()) == 1
-
-
 def answered(memory):
     """Answers, or the refusal if nothing counts."""
     try:
         return memory.predict(Q)
     except ValueError:
         return None
-
-
-def counting_by_the_rule(path):
-    """Labels by place of the entries that count: the rule, read off the page on memories."""
-    rows = [Row(*values) for values in sql(path, [ALL])]
-    acts = {}
-    for row in rows:
-        tells_of_erasure = row.x == b"" and row.text is not None
-        acts[int(row.text) if tells_of_erasure else row.place] = json.loads(row.act or "{}")
-
-    def stands(place):
-        later = [other for other in acts if other > place and acts[other].get("undo") == place]
-        return not any(stands(other) for other in later)
-
-    standing = {place: acts[place] for place in sorted(acts) if stands(place)}
-    replaced = {act.get("replaces") for act in standing.values()}
-    retired = {act.get("retire") for act in standing.values()}
-    namings = [(place, *act["merge"]) for place, act in standing.items() if "merge" in act]
-    for place, act in standing.items():
-        if "rename" in act:
-            namings.append((place, act["rename"][:1], act["rename"][1]))
-    labels = {}
-    for row in rows:
-        if row.x and row.place in standing and row.place not in replaced:
-            label = row.label
-            for place, olds, new in sorted(namings):
-                if place > row.place and label in olds:
-                    label = new
-            if label not in retired:
-                labels[row.place] = label
-    return labels
 
 
 def check_history(folder, steps, reader):

@@ -9,11 +9,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from entries import rows
+from entries import (
+    FEW,
+    STEPS,
+    D,
+    X,
+    being_read,
+    counting_by_the_rule,
+    legible,
+    refused,
+    rows,
+    script,
+    step,
+)
 from hypothesis import given, settings
-from test_acts import FEW, STEPS, counting_by_the_rule, step
-from test_ledger_file import being_read, legible, script
-from test_memory import D, X, refused
 
 from corrigible import COSIGNATURE, ML_DSA_44, CorrectionMemory, Key, proven
 from trials.auditor import letters

@@ -5,21 +5,19 @@ import resource
 import shutil
 import sqlite3
 import subprocess
-import sys
 import threading
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing
 from functools import partial
 from itertools import count
 
 import numpy as np
 import pytest
-from entries import rows
+from entries import being_read, legible, rows, script
 
 from corrigible import CorrectionMemory, verify
 from corrigible.proofs.rows import LATEST
 from ocrrlib.files import InputError
-from trials import PATHS
 from trials.auditor import letters
 
 SECRET = "a secret of somebody "
@@ -32,27 +30,6 @@ def secrets(tmp_path):
     with CorrectionMemory.open(path, letters) as memory:
         memory.learn([f"{SECRET}{i}." * (1 + 40 * i) for i in range(20)], ["a"] * 20)
     return path
-
-
-def legible(path, text):
-    """Whether a text is in a file or in what SQLite keeps beside it."""
-    files = path.parent.glob(f"{path.name}*")
-    return any(text.encode() in file.read_bytes() for file in files)
-
-
-@contextmanager
-def being_read(path):
-    """Let another connection read a file meanwhile."""
-    with closing(sqlite3.connect(path, check_same_thread=False)) as other:
-        other.execute("BEGIN").execute("SELECT * FROM entries").fetchone()
-        yield other
-
-
-def script(code, *arguments, **how):
-    """Start another process that runs code."""
-    command = [sys.executable, "-c", code, *map(str, arguments)]
-    environment = os.environ | {"PYTHONPATH": PATHS}
-    return subprocess.Popen(command, env=environment, text=True, **how)
 
 
 def forget_again(memory):

@@ -9,7 +9,7 @@ import sys
 import threading
 from collections import deque
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -19,7 +19,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from entries import MEMORY, clusters, in_a_file, rows
+from entries import LABELS, D, X, clusters, in_a_file, refused, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,16 +30,6 @@ from ocrrlib.files import InputError
 from ocrrlib.systems import make
 from trials import torture
 from trials.auditor import letters, sql
-
-X, LABELS = MEMORY
-D = X.shape[1]
-
-
-@contextmanager
-def refused(what=""):
-    with pytest.raises(InputError) as caught:
-        yield
-    assert str(what) in str(caught.value) and len(str(caught.value).splitlines()) == 1
 
 
 def test_texts_are_learnt_asked_and_corrected(place):
@@ -289,35 +279,65 @@ def test_a_model_is_the_same_in_other_batches_and_another_one_with_other_weights
         memory.predict("where is my card")
 
 
-BAD = {
-    "texts without an encoder": lambda memory: memory.learn(["a"], ["x"]),
-    "NaN": lambda memory: memory.learn([X[0], X[1] * np.nan], ["x", "y"]),
-    "other lengths": lambda memory: memory.learn([X[0], X[1][:5]], ["x", "y"]),
-    "columns": lambda memory: memory.learn(pd.DataFrame({"a": ["b"], "c": ["d"]}), ["x", "y"]),
-    "labels in one word": lambda memory: memory.learn(X[:2], "xy"),
-    "labels without an order": lambda memory: memory.learn(X[:2], {"x", "y"}),
-    "one vector as a list": lambda memory: memory.predict(X[0].tolist()),
-    "another length": lambda memory: memory.learn(X[:2, :5], ["x", "y"]),
-    "fewer labels": lambda memory: memory.learn(X[:2], ["x"]),
-    "empty label": lambda memory: memory.learn(X[:2], ["x", " "]),
-    "zero byte": lambda memory: memory.learn(X[:2], ["x", "a\0b"]),
-    "no such entry": lambda memory: memory.forget(10**30),
-    "a place in words": lambda memory: memory.forget("1"),
-    "no place": lambda memory: memory.entry(None),
-    "a proof of no place": lambda memory: memory.prove_entry(1.5),
-    "a long author": lambda memory: memory.correct(X[0], "x", by="a" * 2**20),
-    "no such proof": lambda memory: memory.prove_entry(60),
-    "no head": lambda memory: memory.verify("a head"),
-    "closed": lambda memory: (memory.close(), memory.predict(X[0])),
-    "labels when closed": lambda memory: (memory.close(), memory.labels),
-    "no reader of ledgers": lambda memory: CorrectionMemory.open(memory.path, reader="slda"),
-}
+DEEP = {"a": [[[[[[[[1]]]]]]]]}
+BAD = [  # calls, and what the refusal says
+    (lambda memory: memory.learn(["a"], ["x"]), "made without an encoder"),
+    (lambda memory: memory.learn([X[0], X[1] * np.nan], ["x", "y"]), "row 1 is zero, not finite"),
+    (lambda memory: memory.learn([X[0], X[1][:5]], ["x", "y"]), "equally long rows"),
+    (lambda memory: memory.learn(pd.DataFrame([["b", "d"]]), ["x", "y"]), "equally long rows"),
+    (lambda memory: memory.learn(X[:2, :5], ["x", "y"]), "the vectors have 5 values"),
+    (lambda memory: memory.learn(X[:2], "xy"), "is no list of labels"),
+    (lambda memory: memory.learn(X[:2], {"x", "y"}), "is no list of labels"),
+    (lambda memory: memory.learn(X[:2], ["x"]), "2 rows, 1 labels"),
+    (lambda memory: memory.learn(X[:2], ["x", " "]), "row 1: ' ' is no label"),
+    (lambda memory: memory.learn(X[:2], ["x", "a\0b"]), "leave out the zero byte"),
+    (lambda memory: memory.learn(X[:2], ["x", "y"], about={"a": 1}), "is no list of notes"),
+    (lambda memory: memory.predict(X[0].tolist()), "row 0 is 0.1"),
+    *(
+        (lambda memory, share=share: memory.predict(X[0], at_least=share), "share")
+        for share in (0, 1, -1, 95, "0.9", True, np.nan)
+    ),
+    *(
+        (lambda memory, n=n, ask=ask: ask(memory, n), "number of results")
+        for n in (-1, 2.5, "3", None)
+        for ask in (lambda memory, n: memory.review(X, n), CorrectionMemory.suspects)
+    ),
+    *(
+        (lambda memory, queries=queries: memory.preview(X[0], "class 3", queries), "list")
+        for queries in ("a word", 3, None)
+    ),
+    (lambda memory: memory.correct(X[0], "x", by="a" * 2**20), "shorten it"),
+    (lambda memory: memory.correct(X[0], "x", replaces=99), "there is no entry 99"),
+    (lambda memory: memory.correct(X[0], "x", about=["ticket"]), "give a JSON object"),
+    (lambda memory: memory.correct(X[0], "x", about={"a": "b" * 5000}), "give a JSON object"),
+    (lambda memory: memory.correct(X[0], "x", about={"a": np.nan}), "give a JSON object"),
+    (lambda memory: memory.correct(X[0], "x", about=DEEP), "8 levels deep"),
+    (lambda memory: memory.correct(X[0], "x", about={"a": "\ud800"}), "give a JSON object"),
+    (lambda memory: memory.rename("nobody", "somebody"), "there is no label 'nobody'"),
+    (lambda memory: memory.rename("class 0", "class 1"), "'class 1' is there already: merge"),
+    (lambda memory: memory.rename("class 0", "\ud800"), "is no Unicode text"),
+    (lambda memory: memory.merge(["class 0"], "class 0"), "there is nothing to merge"),
+    (lambda memory: memory.merge(["class 0", "nobody"], "x"), "there is no label 'nobody'"),
+    (lambda memory: memory.merge("class 0", "x"), "is no list of labels"),
+    (lambda memory: memory.retire("nobody"), "there is no label 'nobody'"),
+    (lambda memory: memory.undo(99), "there is no entry 99"),
+    (lambda memory: memory.forget(10**30), ""),
+    (lambda memory: memory.forget("1"), "is no place of an entry"),
+    (lambda memory: memory.entry(None), "is no place of an entry"),
+    (lambda memory: memory.entries(since="yesterday"), "is no time"),
+    (lambda memory: memory.prove_entry(1.5), "is no place of an entry"),
+    (lambda memory: memory.prove_entry(60), "there is no entry 60"),
+    (lambda memory: memory.verify("a head"), "no head"),
+    (lambda memory: (memory.close(), memory.predict(X[0])), ""),
+    (lambda memory: (memory.close(), memory.labels), ""),
+    (lambda memory: CorrectionMemory.open(memory.path, reader="slda"), "reads no ledger"),
+]
 
 
-@pytest.mark.parametrize("call", BAD.values(), ids=BAD)
-def test_bad_input_is_refused_in_one_line_and_changes_nothing(memory, call):
+@pytest.mark.parametrize("call, what", BAD)
+def test_bad_input_is_refused_in_one_line_and_changes_nothing(memory, call, what):
     head = memory.head()
-    with refused():
+    with refused(what):
         call(memory)
     with CorrectionMemory.open(memory.path) as again:
         assert again.head().root == head.root

@@ -6,8 +6,7 @@ from secrets import token_hex
 
 import psycopg
 import pytest
-from entries import MEMORY, corrigible
-from test_memory import X, refused
+from entries import MEMORY, X, corrigible, refused
 
 from corrigible import CorrectionMemory, Undone, Unknown, proven, verify
 from corrigible.ledger.copies import copy
