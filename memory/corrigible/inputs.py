@@ -58,7 +58,7 @@ def rows_to_learn(
     """
     texts, X = texts_and_vectors(texts, vectors)
     labels = labels_of(labels)
-    notes = [{}] * len(texts)
+    notes: list[dict] = [{}] * len(texts)
     if about is not None:
         notes = [checked_about(note) for note in _listed("notes", about)]
     n_vectors = len(texts) if X is None else len(X)
