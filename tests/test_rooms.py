@@ -11,7 +11,7 @@ from tests.density import FOLDERS, density, files
 
 MEMORY = "import sys, corrigible; print(*sys.modules)"
 # The registry loads a system's libraries when the system is first made; the door, a user's module.
-BY_NAME = {"ocrrlib/systems/registry.py", "ocrr/cli/benchmark.py"}
+BY_NAME = {"ocrrlib/systems/registry.py", "ocrr/cli.py"}
 
 
 def test_the_correction_memory_loads_no_table_library_and_no_system():
