@@ -92,7 +92,7 @@ def detection(frame: Callable[[str], pd.DataFrame]) -> pd.DataFrame:
 
 def mixed_even(frame: Callable[[str], pd.DataFrame]) -> pd.DataFrame:
     """Systems with the even rule against those without it, where 90 % of the rows are known."""
-    plain = {f"{name}{mixed.EVEN}": name for name in mixed.COMPARED}
+    plain = {f"{name}{mixed.EVEN}": name for name in mixed.MIXED_SYSTEMS}
     return mixed.compared(mixed.measured(frame("mixed").query("share == 90")), plain)
 
 
