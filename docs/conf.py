@@ -57,8 +57,13 @@ nb_execution_mode = "off"
 nb_output_stderr = "remove"
 nb_merge_streams = True
 nb_render_markdown_format = "gfm"
-autodoc_default_options = {"members": True, "member-order": "bysource"}
+autodoc_default_options = {
+    "members": True,
+    "member-order": "bysource",
+    "ignore-module-all": True,  # each object once, where it is defined
+}
 autodoc_preserve_defaults = True
+suppress_warnings = ["ref.python"]  # psycopg has a `Row`, too; which is meant does not matter
 
 
 def copy_notebooks():
