@@ -82,14 +82,14 @@ def draw(
     """A sample of published runs, the same for the same ``salt``, such as a commit's hash.
 
     ``seconds`` limits the CPU time that they take, by ``data/results/costs.parquet``; runs on
-    sentences are left out. ``count`` is how many are drawn; without both, one (policy, seed) of
-    every file, dataset and system.
+    sentences are left out. ``count`` is how many are drawn; without both, one (dataset, policy,
+    seed) of every file and system.
     """
     mixed = random.Random(salt).sample(runs, len(runs))
     if count is not None:
         return mixed[:count]
     if seconds is None:
-        return list({(one.file, one.run.dataset, one.run.system): one for one in mixed}.values())
+        return list({(one.file, one.run.system): one for one in mixed}.values())
     costs = published("costs").set_index(["dataset", "system"])["seed_s"].to_dict()
     chosen = []
     spent = 0.0
