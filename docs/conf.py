@@ -124,7 +124,9 @@ def write_tables():
 
 def fill(app, page, text):
     """Lead links to the memory's pages, and put quotes in place of their keys."""
-    text[0] = text[0].replace("](../memory/docs/", "](memory/")
+    text[0] = (
+        text[0].replace("](../memory/docs/", "](memory/").replace("](../notebooks/", "](notebooks/")
+    )
     text[0] = list_modules(text[0])
     if page in ("index", "products"):
         quotes = Quotes()

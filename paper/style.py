@@ -141,7 +141,10 @@ def cell_title(dataset: str, policy: str) -> str:
 def style_of(system: str) -> tuple[str, str]:
     """Colour and marker of a system; all budgets of one eviction share theirs."""
     without_budget = system.rsplit("_", 1)[0]
-    colour, marker = STYLES.get(system) or STYLES[without_budget]
+    known = STYLES.get(system) or STYLES.get(without_budget)
+    if known is None:  # a system that a reader adds to a grid
+        return family_colour(system), "o"
+    colour, marker = known
     return PALETTE[colour], marker
 
 

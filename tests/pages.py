@@ -84,13 +84,12 @@ def run_page(text):
     return left
 
 
-def broken_links(page, root):
-    """Links of a page to files that are not there; the site's build copies notebooks beside it."""
+def broken_links(page):
+    """Links of a page to files that are not there."""
     text = re.sub(FENCE, "", page.read_text(encoding="utf-8"))
     links = re.findall(r"\]\(([^)#]+)", text)
-    places = [(root if link.startswith("notebooks/") else page.parent) / link for link in links]
-    found = zip(links, places)
-    return [link for link, place in found if not (link.startswith("https://") or place.exists())]
+    local = [link for link in links if not link.startswith("https://")]
+    return [link for link in local if not (page.parent / link).exists()]
 
 
 def listed_modules(page):

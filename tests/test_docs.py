@@ -52,7 +52,7 @@ def test_the_example_of_the_readme_ranks_a_system_of_ten_lines_among_the_publish
     ids=lambda path: path.stem,
 )
 def test_links_to_files_lead_somewhere(page):
-    assert broken_links(page, ROOT) == []
+    assert broken_links(page) == []
 
 
 def test_the_page_of_the_library_has_every_module():

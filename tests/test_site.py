@@ -61,7 +61,7 @@ def site(tmp_path_factory):
         executed(ROOT / f"notebooks/{name}.ipynb", source / "build/notebooks")
     for name in ("figures", "products"):  # their links to notebooks that are not built here
         page = source / f"docs/{name}.md"
-        links = re.sub(r"(\[[^]]*\])\(notebooks/(?!05)\w+\.ipynb\)", r"\1", page.read_text())
+        links = re.sub(r"(\[[^]]*\])\(\.\./notebooks/(?!05)\w+\.ipynb\)", r"\1", page.read_text())
         page.write_text(links)
     command = [sys.executable, *"-m sphinx -W --keep-going -q -b html docs build/site".split()]
     run = subprocess.run(command, cwd=source, capture_output=True, text=True)
