@@ -15,12 +15,19 @@ from hypothesis import HealthCheck, settings
 
 from corrigible import CorrectionMemory
 from tests.browser import browser, find
+from trials import PATHS
 from trials.servers import connection, serving
 
 settings.register_profile(
     "repeatable", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("repeatable")
+
+
+@pytest.fixture(autouse=True)
+def paths(monkeypatch):
+    """Let processes that trials start find them."""
+    monkeypatch.setenv("PYTHONPATH", PATHS)
 
 
 @pytest.fixture

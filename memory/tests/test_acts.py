@@ -195,7 +195,7 @@ def test_a_memory_answers_as_under_any_earlier_head(tmp_path, steps, reader):
 
 
 @pytest.mark.slow
-@settings(max_examples=1000, deadline=None, suppress_health_check=FEW)
+@settings(max_examples=200, deadline=None, suppress_health_check=FEW)
 @given(STEPS, st.sampled_from(["substrate", "ledger_lda"]))
-def test_a_thousand_histories_answer_as_they_did(tmp_path, steps, reader):
+def test_two_hundred_histories_answer_as_they_did(tmp_path, steps, reader):
     check_history(tmp_path, steps, reader)
