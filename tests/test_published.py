@@ -18,7 +18,7 @@ from ocrrlib.systems import SYSTEMS
 from paper import style
 from paper.makefile import Makefile
 from paper.quotes import Quotes
-from paper.streams import TOLD, difference
+from paper.streams import TOLD, Studies, difference
 from tests.samples import git
 from tests.slim import PINS, names, only
 
@@ -112,14 +112,15 @@ def test_a_new_system_leaves_the_table_of_hyperparameters_as_it_is(tmp_path, mon
 
 
 @pytest.fixture(scope="module")
-def streams(tmp_path_factory):
-    out = tmp_path_factory.mktemp("streams")
-    return out, execute("10_streams", out)
+def streams():
+    """The studies of harder streams as published, and their rows."""
+    rows = published("streams")
+    return Studies(rows), rows
 
 
 @pytest.mark.published
 def test_the_advice_claims_only_effects_whose_interval_leaves_out_0(streams):
-    studies, rows = (streams[1][name] for name in ("studies", "rows"))
+    studies, rows = streams
     prose = (ROOT / "paper/supplement.md").read_text(encoding="utf-8")
     quotes = Quotes()
     keys = re.findall(r"{{streams\.([\w.]+)}}", prose)
