@@ -5,9 +5,9 @@ import re
 import time
 
 import pytest
+from client import ANA, KEYS, TEXTS, detail, serving
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from test_service import ANA, KEYS, TEXTS, detail, serving
 
 from corrigible import CorrectionMemory, proven
 from corrigible.service.app import make_app

@@ -8,11 +8,11 @@ import socket
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 import httpx2
 import pytest
-import uvicorn
+from client import ANA, TEXTS, detail, serving
 from entries import corrigible
 
 from corrigible import CorrectionMemory, Head, Key, proven
@@ -22,32 +22,6 @@ from corrigible.service.app import Batcher, make_app
 from ocrrlib.files import InputError
 from trials.auditor import letters, sql
 from trials.load import CLIENTS, load, request, served
-
-KEYS = {"ana": "secret of ana", "bö": "schlüssel"}
-ANA = {"Authorization": "Bearer secret of ana"}
-TEXTS = {"lost card": "lost", "no pin": "pin", "card gone": "lost"}
-
-
-@contextmanager
-def serving(memory, keys=KEYS, signer=None, patience=None):
-    """A client of the service of a memory, run by uvicorn in a thread.
-
-    It ends with the context, after what is in progress, or ``patience`` in seconds.
-    """
-    app = make_app(memory, keys, signer)
-    how = dict(log_config=None, lifespan="off", timeout_graceful_shutdown=patience)
-    config = uvicorn.Config(app, **how)
-    server = uvicorn.Server(config)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        try:
-            with httpx2.Client(base_url=address, timeout=60) as client:
-                yield client
-        finally:
-            server.should_exit = True
-            thread.join()
 
 
 @pytest.fixture
@@ -61,13 +35,6 @@ def memory(tmp_path):
 def client(memory):
     with serving(memory) as client:
         yield client
-
-
-def detail(reply):
-    """The one line of a refusal."""
-    why = reply.json()["detail"]
-    assert isinstance(why, str) and len(why.splitlines()) == 1 and "Traceback" not in why
-    return why
 
 
 def test_an_answer_that_cannot_be_promised_has_a_reason_instead(client):
