@@ -12,7 +12,7 @@ var Scorer = {
   partialTerm: 2,
   score([page, title, anchor, about, score, file, kind]) {
     const heading = kind === "title" ? 10 : 0;
-    const later = /^(api|help-desk|notebooks\/.*)$/.test(page) ? 10 : 0;
+    const later = /^((memory\/)?api|memory\/help-desk|notebooks\/.*)$/.test(page) ? 10 : 0;
     return score + heading - later;
   },
 };
