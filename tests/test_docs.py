@@ -29,6 +29,7 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.published
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_example_runs_and_prints_what_the_page_says(page, here):
     left = run_page(page.read_text(encoding="utf-8"))

@@ -270,6 +270,7 @@ def test_on_a_phone_tables_scroll_within_their_boxes(source):
         )
 
 
+@pytest.mark.published
 def test_the_bytes_depend_on_nothing_but_the_inputs(source, tmp_path):
     first = build(source.parent, tmp_path / "out", FORMATS)
     home = tmp_path / "home"
@@ -326,6 +327,7 @@ def test_every_font_is_in_the_pdf_and_the_archive_compiles(real, source, tmp_pat
         assert not re.search(r"undefined|multiply|Overfull \\hbox \(\d\d|Float too large", log)
 
 
+@pytest.mark.published
 def test_the_paper_is_short():
     text = expand(ROOT / "paper")["ocrr"]
     abstract = re.search(r"^abstract: \|\n((?:  .*\n)+)", text, re.MULTILINE)[1]

@@ -121,6 +121,7 @@ def test_a_text_is_the_rounded_number_with_thousands_and_a_minus_sign(number, di
     assert ("," in shown) == (abs(rounded) >= 10_000) and len(shown.partition(".")[2]) == digits
 
 
+@pytest.mark.published
 def test_every_quote_is_used_and_every_key_in_prose_has_one():
     expand(ROOT / "paper")  # which names a line that is never used
     found = Quotes()
