@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from ocrrlib.files import InputError
-from ocrrlib.labels import label_of
+from ocrrlib.labels import label_of, look_alikes
 
 SAME = {
     "lost card": [
@@ -16,8 +16,12 @@ SAME = {
         "lost card\r\n",
         np.str_("lost card\t"),
         "lost card\xa0",
+        "lost  card",
+        "lost\u2003card",
+        "\ufefflost\u200b card\ufe0f",
+        "lo\xadst card\u2060",
     ],
-    "caf\xe9": ["caf\xe9", "cafe\u0301", np.str_(" cafe\u0301 ")],
+    "caf\xe9": ["caf\xe9", "cafe\u0301", np.str_(" cafe\u0301 "), "cafe\u200d\u0301"],
     "0": [0, "0", 0.0, -0.0, np.int8(0), np.uint64(0), np.float32(0), np.float16(-0.0)],
     "-12": [-12, "-12", -12.0, np.int64(-12), np.float64(-12)],
     "9007199254740992": [2**53, float(2**53)],
@@ -26,7 +30,18 @@ SAME = {
     "False": [False, np.False_, "False "],
 }
 NONE = [
-    *["", " ", "\n", None, b"lost", np.bytes_(b"0"), bytearray(b"a"), 0.5, np.float32(1.5)],
+    *[
+        "",
+        " ",
+        "\n",
+        "\u200b",
+        None,
+        b"lost",
+        np.bytes_(b"0"),
+        bytearray(b"a"),
+        0.5,
+        np.float32(1.5),
+    ],
     *[float("nan"), np.nan, float("inf"), -np.inf, 1e18, np.float64(2**60), pd.NA, pd.NaT],
     *[Decimal(0), 1j, ["a"], ("a",), {"a": 1}, np.array("a"), np.array([[1, 2], [3, 4]] * 30)],
 ]
@@ -54,3 +69,14 @@ def test_a_label_is_its_own_label():
 def test_a_column_of_integers_with_gaps_has_the_labels_of_one_without():
     with_gaps = pd.Series([3, None, 1]).dropna()
     assert [label_of(value) for value in with_gaps] == [label_of(value) for value in (3, 1)]
+
+
+def test_labels_that_differ_by_case_blanks_or_a_letter_look_alike():
+    one = ["Delivery", "delivery", "Delivry", "Deilvery"]
+    assert {*look_alikes(one)} >= {(one[0], other) for other in one[1:]}
+    assert look_alikes(["lost card", "lost_card"]) == [("lost card", "lost_card")]
+    assert look_alikes(["refund", "fee", "refunds"]) == [("refund", "refunds")]
+
+
+def test_labels_that_differ_by_numbers_or_short_words_do_not_look_alike():
+    assert look_alikes(["label 1", "label 2", "class a", "class b", "pin", "tin"]) == []

@@ -9,10 +9,11 @@ import numpy as np
 from corrigible.confidence import Calibration, Sureness, unknown_share
 from corrigible.ledger.vectors import LiveVectors
 from corrigible.proofs.rows import Row
-from corrigible.readers import Reader, make_reader
+from corrigible.readers import Reader, answered, make_reader
 from ocrrlib.search import Entries
 
 NEIGHBOURS = 5  # shown beside an answer
+TOLD = 3  # entries that a reason names
 LEAST_ROOM = 16  # classes that a reader is made for at least
 
 
@@ -30,7 +31,8 @@ class Answer(NamedTuple):
     """The answer to a query, with the nearest entries, best first.
 
     ``confidence`` is the probability that it is right, see ``corrigible.confidence``. ``label``
-    is None, for a ``reason``, if the caller asked for more than can be promised.
+    is None, for a ``reason``, if the caller asked for more than can be promised. An answer to what
+    is stored already names the entry that decides as its reason, and those that it overrules.
     """
 
     label: str | None
@@ -59,7 +61,7 @@ class Answering:
 
         With ``at_least``, only where that share of the answers is expected to be right.
         """
-        ids, probabilities, cosines, slots = self.reader(counted).answer(X)
+        ids, probabilities, cosines, slots, copies = answered(self.reader(counted), X)
         sure = Sureness(probabilities[np.arange(len(ids)), ids], cosines[:, 0])
         entries = counted.entries
         y = entries.y
@@ -71,6 +73,8 @@ class Answering:
         answers = []
         for row, id in enumerate(ids):
             answer = Answer(counted.labels[id], found[row], near[row])
+            if row in copies:
+                answer = answer._replace(reason=_stored(counted, copies[row]))
             if found[row] < least:
                 answer = answer._replace(label=None, reason=_reason(found[row], least, at_least))
             answers.append(answer)
@@ -109,6 +113,17 @@ def _neighbours(counted, y, cosines, slots, rows_at):
         cosine = float(cosines[query, rank])
         near[query].append(Neighbour(row.place, label, row.text, cosine, when))
     return near
+
+
+def _stored(counted, slots):
+    """Why a stored text is answered as it is; ``slots`` are its entries, newest first."""
+    newest, *older = (counted.origin(slot) for slot in slots)
+    overruled = [f"{one.place} ({one.label})" for one in older if one.label != newest.label]
+    if not overruled:
+        return f"entry {newest.place} holds it"
+    more = "" if len(overruled) <= TOLD else f" and {len(overruled) - TOLD} more"
+    told = ", ".join(overruled[:TOLD]) + more
+    return f"entry {newest.place}, the newest that holds it, overrules entry {told}"
 
 
 def _reason(confidence, least, share):

@@ -1,6 +1,6 @@
 """Check the arguments of a correction memory: texts, vectors, labels, places, times."""
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Container, Iterable, Mapping, Set
 from datetime import UTC, datetime
 from numbers import Real
 from operator import index
@@ -83,6 +83,16 @@ def labels_of(values: Any) -> list[str]:
             raise InputError(f"row {place}, {label!r}, is no Unicode text: mend it") from error
         labels.append(label)
     return labels
+
+
+def stored_labels(values: Any) -> Callable[[Container[str]], list[str]]:
+    """A function of the labels known, which gives labels (n,) as ``labels_of``, or as known.
+
+    Some were written before blanks and invisible characters were made one.
+    """
+    given = _listed("labels", values)
+    labels = labels_of(given)
+    return lambda known: [old if old in known else new for old, new in zip(given, labels)]
 
 
 def entry_number(value: Any) -> int:

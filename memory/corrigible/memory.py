@@ -3,6 +3,9 @@
 How it answers and lists is in ``corrigible.past``, for earlier heads as well.
 """
 
+import shlex
+import warnings
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
@@ -13,6 +16,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from corrigible.answers import Answering
+from corrigible.duplicates import overruled_by, places_for
 from corrigible.export import export, to_table
 from corrigible.inputs import (
     entry_number,
@@ -21,11 +25,12 @@ from corrigible.inputs import (
     number_of,
     rows_to_learn,
     some_texts_and_vectors,
+    stored_labels,
     texts_and_vectors,
     word_of,
 )
 from corrigible.ledger import erasure, verification
-from corrigible.ledger.history import Entry, counting
+from corrigible.ledger.history import Entry, counting, entry_of
 from corrigible.ledger.ledger import StoredLedger
 from corrigible.ledger.vectors import Vectors
 from corrigible.ledger_encoder import LedgerEncoder, TextEncoder
@@ -46,6 +51,7 @@ from corrigible.review import (
 from corrigible.stores.location import located
 from corrigible.stores.store import Location, Unknown, new_about
 from ocrrlib.chain import Fault
+from ocrrlib.labels import look_alikes
 from ocrrlib.search import Entries
 
 if TYPE_CHECKING:
@@ -196,17 +202,22 @@ class CorrectionMemory(Past, AbstractContextManager):
         by: str = "",
         vectors: Sequence[np.ndarray] | np.ndarray | None = None,
         about: Iterable[Mapping | None] | None = None,
-    ) -> range:
+        again: bool = False,
+    ) -> list[int]:
         """Append texts (n,), or vectors (n, d), with their labels (n,), all or none.
+
+        What is stored under the same label, and not under another one since, is not stored a second
+        time, unless ``again`` is true.
 
         Lists, arrays, columns of tables and generators will do. Labels are words or whole numbers,
         see ``ocrrlib.labels``. ``by`` is the author, kept in each entry; ``vectors`` (n, d) are
         those of the texts, where they are known; ``about`` (n,) are small JSON objects of your own,
-        as a ticket's number. Returns the places of the new entries. Raises ``InputError`` if a row
-        is no text or no label, or is too long, a label is retired, their numbers differ, or the
-        vectors have another length than those held or those of the file's encoder.
+        as a ticket's number. Returns the places (n,) of the entries, new or stored before. Raises
+        ``InputError`` if a row is no text or no label, or is too long, a label is retired, their
+        numbers differ, or the vectors have another length than those held or those of the file's
+        encoder.
         """
-        return self._learn(texts, labels, by, vectors, about)
+        return self._learn(texts, labels, by, vectors, about, again)
 
     def correct(
         self,
@@ -216,37 +227,69 @@ class CorrectionMemory(Past, AbstractContextManager):
         vector: np.ndarray | None = None,
         replaces: int | None = None,
         about: Mapping | None = None,
+        again: bool = False,
     ) -> int:
         """Append a text, or a vector (d,), with its right label; return its place.
 
-        The entry that it ``replaces``, by its place, does not count any more. Raises as ``learn``
-        does, and if there is no such entry, or it did not count before.
+        From then on this text has this label, whatever older entries of it say. The entry that it
+        ``replaces``, by its place, does not count any more. As ``learn``, it stores nothing twice,
+        unless it replaces an entry. Raises as ``learn`` does, and if there is no such entry, or it
+        did not count before.
         """
         vectors = None if vector is None else [vector]
         notes = None if about is None else [about]
-        return self._learn([text], [label], by, vectors, notes, replaces)[0]
+        return self._learn([text], [label], by, vectors, notes, again, replaces)[0]
 
-    def _learn(self, texts, labels, by, vectors, about, replaces=None):
+    def overruled(self, place: int) -> list[Entry]:
+        """List the entries of an equal text under other labels that an entry overrules.
+
+        They still vote on other texts: ``undo`` those that are wrong.
+        """
+        place = entry_number(place)
+        with self._ledger.snapshot():
+            found = overruled_by(self._vectors.counted, place)
+            rows = self._ledger.rows_at([one.place for one in found])
+        return [entry_of(rows[one.place], one.label) for one in found]
+
+    def _learn(self, texts, labels, by, vectors, about, again, replaces=None):
         texts, labels, X, notes = rows_to_learn(texts, labels, vectors, about)
         X = self._encoder.unit_rows(texts, X)
         author = str(by)
+        places: list[int] = []
+        fresh: set[str] = set()  # labels that were not there
+        numbers: Counter[str] = Counter()  # of the entries of labels
 
         def contents():  # others are excluded, and what they wrote is read
+            nonlocal places, fresh, numbers
             if not self._vectors.written.entries.size:
                 self._encoder.check_length(X.shape[1])
             self._vectors.admit(*X.shape)
             meaning = self._vectors.meaning
             meaning.check_not_retired(dict.fromkeys(labels))
+            counted = self._vectors.counted
+            fresh = {*labels}.difference(counted.labels)
             replaced = {}
             if replaces is not None:
                 replaced = meaning.replace(self._ledger.entry(entry_number(replaces)))
+            end = self._ledger.size
+            places = [*range(end, end + len(texts))]
+            if not again and replaces is None:
+                places = places_for(self._vectors, end, texts, labels, X)
             new = []
-            for label, text, x, note in zip(labels, texts, X, notes):
-                new.append(Content(label, author, text, x.data, act_text(note | replaced)))
+            for place, label, text, x, note in zip(places, labels, texts, X, notes):
+                if place == end + len(new):
+                    new.append(Content(label, author, text, x.data, act_text(note | replaced)))
+            if fresh:
+                numbers = Counter(
+                    dict(zip(counted.labels, np.bincount(counted.entries.y).tolist()))
+                )
+                numbers.update(content.label for content in new)
             return new
 
         # Begins, reads what is new, asks for contents, lays out rows, appends, and flushes.
-        return self._ledger.write(contents)
+        self._ledger.write(contents)
+        _warn_of_look_alikes(numbers, fresh)
+        return places
 
     def review(
         self,
@@ -353,9 +396,14 @@ class CorrectionMemory(Past, AbstractContextManager):
 
         Raises ``InputError`` if there is no such label, or the new one is there.
         """
-        old, new = labels_of([old, new])
-        held = self._vectors
-        return self._act(lambda: held.meaning.rename(old, new, held.counted.labels), by)
+        stored = stored_labels([old])
+        (to,) = labels_of([new])
+
+        def change():
+            known = self._vectors.counted.labels
+            return self._vectors.meaning.rename(*stored(known), to, known)
+
+        return self._act(change, by)
 
     def merge(self, labels: Iterable[str | float], into: str | float, by: str = "") -> int:
         """Make one label of several in all entries so far; return the place of the new entry.
@@ -363,19 +411,27 @@ class CorrectionMemory(Past, AbstractContextManager):
         ``into`` may be one of them, or another one, or new. Raises ``InputError`` if one of the
         labels is not there, or ``into`` is retired.
         """
-        old = labels_of(labels)
-        (into,) = labels_of([into])
-        held = self._vectors
-        return self._act(lambda: held.meaning.merge(old, into, held.counted.labels), by)
+        stored = stored_labels(labels)
+        target = stored_labels([into])
+
+        def change():
+            known = self._vectors.counted.labels
+            return self._vectors.meaning.merge(stored(known), *target(known), known)
+
+        return self._act(change, by)
 
     def retire(self, label: str | float, by: str = "") -> int:
         """Answer a label no more, and refuse corrections with it; return the new entry's place.
 
         Raises ``InputError`` if there is no such label.
         """
-        (label,) = labels_of([label])
-        held = self._vectors
-        return self._act(lambda: held.meaning.retire(label, held.counted.labels), by)
+        stored = stored_labels([label])
+
+        def change():
+            known = self._vectors.counted.labels
+            return self._vectors.meaning.retire(*stored(known), known)
+
+        return self._act(change, by)
 
     def _act(self, change, by):
         """Append an act, made when all entries are read."""
@@ -488,3 +544,15 @@ class CorrectionMemory(Past, AbstractContextManager):
         """
         rows = [row._replace(label=label) for row, label in counting(self._ledger.rows())]
         export(rows, path)
+
+
+def _warn_of_look_alikes(numbers, fresh):
+    """Name the labels that are new and look like others; ``numbers`` of entries are by label."""
+    for one, other in look_alikes(numbers) if fresh else ():
+        if one in fresh or other in fresh:
+            warnings.warn(
+                f"labels {one!r} ({numbers[one]}) and {other!r} ({numbers[other]}) look alike: if "
+                f"they are one, `corrigible merge FILE {shlex.quote(other)} --into "
+                f"{shlex.quote(one)}`, or memory.merge([{other!r}], {one!r})",
+                stacklevel=4,
+            )

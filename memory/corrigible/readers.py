@@ -5,7 +5,7 @@ from typing import Protocol, Self
 import numpy as np
 
 from ocrrlib.files import InputError
-from ocrrlib.search import Entries
+from ocrrlib.search import SAME_VECTOR, Entries
 
 
 class Reader(Protocol):
@@ -37,6 +37,47 @@ def make_reader(name: str) -> Reader:
     if not hasattr(reader, "read") or not hasattr(reader, "answer"):
         raise InputError(f"{name} reads no ledger: give substrate or ledger_lda")
     return reader
+
+
+def answered(
+    reader: Reader, X: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[int, np.ndarray]]:
+    """Answer rows (m, d) as ``reader.answer`` does, but where a vector is stored, by its entries.
+
+    The newest entry with an equal vector decides: a text that was corrected has the label that it
+    was given last, however many copies it had under another one. Returns class ids,
+    probabilities, cosines and slots as the reader does, and the slots of entries with an equal
+    vector, newest first, by the rows that have any.
+    """
+    ids, probabilities, cosines, slots = reader.answer(X)
+    copies = stored_copies(reader.entries, X, cosines, slots)
+    ids = ids.copy()
+    probabilities = probabilities.copy()
+    for row, same in copies.items():
+        label = reader.entries.y[same[0]]
+        # The label that decides is as probable as the one that the reader would have answered.
+        swapped = [ids[row], label]
+        probabilities[row, swapped] = probabilities[row, swapped[::-1]]
+        ids[row] = label
+    return ids, probabilities, cosines, slots, copies
+
+
+def stored_copies(
+    entries: Entries, X: np.ndarray, cosines: np.ndarray, slots: np.ndarray
+) -> dict[int, np.ndarray]:
+    """Slots of the entries whose vectors equal rows X (m, d), newest first, by these rows.
+
+    ``cosines`` and ``slots`` (m, k) are those of their nearest entries. An approximate search may
+    miss some.
+    """
+    copies = {}
+    for row in np.flatnonzero(cosines[:, 0] >= SAME_VECTOR).tolist():
+        near = cosines[row]
+        found = slots[row]
+        while near[-1] >= SAME_VECTOR and len(near) < entries.size:  # perhaps there are more
+            near, found = (one[0] for one in entries.nearest(X[[row]], 2 * len(near)))
+        copies[row] = np.sort(found[near >= SAME_VECTOR])[::-1]
+    return copies
 
 
 def check_search(search: str | None, ef_search: int | None, name: str) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from corrigible.answers import Answer, Answering
 from corrigible.confidence import Sureness, calibrated, unknown_share
 from corrigible.ledger.vectors import LiveVectors
+from corrigible.readers import answered
 from ocrrlib.search import SAME_VECTOR, Entries
 from ocrrlib.voting import TEMPERATURE, softmax, vote
 
@@ -68,13 +69,17 @@ def suspects(counted: LiveVectors, n: int) -> list[tuple[int, str, float]]:
     """The ``n`` entries that others contradict most: slots, their labels instead, confidence.
 
     Each is left out, and the nearest others vote as in ``substrate``, if its label has any. A
-    vector that is stored under two labels is contradicted, too. Of more than ``NEWEST`` entries the
-    newest are judged.
+    vector that is stored under two labels is contradicted, too, but not by an entry that was
+    written before it: what was corrected is no suspect. Of more than ``NEWEST`` entries the newest
+    are judged.
     """
     entries = counted.entries
     judged = np.arange(max(0, entries.size - NEWEST), entries.size)
     sims, slots = _nearest_others(entries, judged)
     labels = np.where(slots < 0, -1, entries.y[slots])
+    times = counted.times.values
+    earlier = times[slots] < times[judged][:, None]
+    sims, labels = _without(_contradict(entries.y[judged], sims, labels) & earlier, sims, labels)
     elected = _elected_instead(entries.y, judged, sims, labels)
     doubtful = np.flatnonzero(elected >= 0)
     sims = sims[doubtful]
@@ -113,11 +118,23 @@ def _elected_instead(y, judged, sims, labels):
     elected = vote(sims, labels)
     has_others = np.bincount(y)[own] > 1  # else its own label cannot win
     elected[(elected == own) | ~has_others] = -1
-    # A copy under another label contradicts it, whatever the vote.
-    copies = (sims >= SAME_VECTOR) & (labels != own[:, None]) & (labels >= 0)
+    copies = _contradict(own, sims, labels)  # whatever the vote
     has_copy = copies.any(axis=1)
     elected[has_copy] = labels[has_copy, copies[has_copy].argmax(axis=1)]
     return elected
+
+
+def _contradict(own, sims, labels):
+    """Which of the others (n, VOTERS) have an equal vector and another class than ``own`` (n,)."""
+    return (sims >= SAME_VECTOR) & (labels != own[:, None]) & (labels >= 0)
+
+
+def _without(gone, sims, labels):
+    """Cosines and classes (n, VOTERS) without those ``gone``, best first."""
+    sims = np.where(gone, -np.inf, sims)
+    labels = np.where(gone, -1, labels)
+    order = np.argsort(-sims, axis=1, kind="stable")
+    return np.take_along_axis(sims, order, axis=1), np.take_along_axis(labels, order, axis=1)
 
 
 def _nearest_others(entries, judged):
@@ -153,7 +170,7 @@ def changed_answers(
     _, slots = entries.nearest(x[None], AROUND)
     slots = slots[slots >= 0]
     asked = np.concatenate([entries.X[slots], X])
-    ids = [one.answer(asked)[0].tolist() for one in (reader, after)]
+    ids = [answered(one, asked)[0].tolist() for one in (reader, after)]
     changes = [
         (row, labels[old], labels[new]) for row, (old, new) in enumerate(zip(*ids)) if old != new
     ]

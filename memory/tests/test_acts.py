@@ -44,7 +44,7 @@ def test_entries_and_histories_are_those_under_a_head(memory):
     head = memory.head()
     then = memory.entries(), memory.history(place)
     memory.rename("early", "late")
-    memory.correct(FAR, "later")
+    memory.correct(FAR, "afterwards")
     past = memory.at(head)
     assert (past.entries(), past.history(place)) == then
     assert (memory.entries(), memory.history(place)) != then

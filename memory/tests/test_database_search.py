@@ -113,7 +113,7 @@ def test_the_database_reviews_as_memory_does(pair):
 def test_vectors_come_back_as_they_were_hashed(pair):
     near, far, both = pair
     X, labels, _ = rows(8, 600)  # some of these are no float16 numbers
-    both(lambda memory: memory.learn(X, labels))
+    both(lambda memory: memory.learn(X, labels, again=True))
     both(lambda memory: [memory.entry(place)["x"] for place in range(600)])
     assert far.verify(far.head()) is None
 

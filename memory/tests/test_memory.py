@@ -35,7 +35,7 @@ from trials.auditor import letters, sql
 def test_texts_are_learnt_asked_and_corrected(place):
     with CorrectionMemory.open(place, encoder=letters) as memory:
         texts = ["lost card", "no pin", "card gone"]
-        assert memory.learn(texts, ["lost", "pin", "lost"]) == range(3)
+        assert memory.learn(texts, ["lost", "pin", "lost"]) == [0, 1, 2]
         answer = memory.predict("my card was swallowed")
         assert answer.label == "lost"
         assert 0 < answer.confidence <= 1
@@ -371,10 +371,10 @@ def test_a_row_that_is_no_text_is_refused_by_its_number(place, row, given):
 def test_texts_and_labels_come_in_any_ordered_form(place, form):
     texts = ["my card", "a pin"]
     with CorrectionMemory.open(place, letters) as memory:
-        assert memory.learn(form(texts), form(["1", "2"])) == range(2)
+        assert memory.learn(form(texts), form(["1", "2"])) == [0, 1]
         answers = memory.predict(form(texts))
         assert [answer.neighbours[0].text for answer in answers] == texts
-        assert memory.learn(iter(texts), ["1", "2"], vectors=letters(texts)) == range(2, 4)
+        assert memory.learn(iter(texts), ["3", "4"], vectors=letters(texts)) == [2, 3]
         assert memory.predict(iter(letters(texts))) == memory.predict(letters(texts))
         assert memory.predict(pd.Series(letters(texts)[0])) == memory.predict(letters(texts)[0])
 
@@ -470,11 +470,11 @@ def test_threads_and_processes_write_and_read_the_same_memory(place):
 def test_a_file_can_be_made_by_several_at_once(tmp_path):
     start = threading.Barrier(2, timeout=100)
 
-    def work(_):
+    def work(own):
         for i in range(40):
             start.wait()
             with CorrectionMemory.open(tmp_path / f"{i}.sqlite") as memory:
-                memory.correct(X[0], "a")
+                memory.correct(X[own], "a")
                 start.wait()
                 assert len(memory) == 2
 

@@ -38,8 +38,10 @@ def ask(
     with opened(file, reader) as memory:
         asked = memory if at is None else memory.at(read_from(at, Head.read))
         for answer in asked.predict(texts, at_least):
-            told = answer.reason or f"{answer.label} ({answer.confidence:.2f})"
-            typer.echo(visible(told))
+            told = [] if answer.label is None else [f"{answer.label} ({answer.confidence:.2f})"]
+            if answer.reason is not None:
+                told.append(answer.reason)
+            typer.echo(visible(": ".join(told)))
             for near in answer.neighbours:
                 source = f"entry {near.entry}, {near.when:%Y-%m-%d}, {near.label}: {near.text}"
                 typer.echo(visible(f"  {near.cosine:.3f}  {source}"))

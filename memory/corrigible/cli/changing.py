@@ -22,6 +22,8 @@ from ocrrlib.files import InputError, needs
 
 changing = typer.Typer(**PLAIN)
 
+Again = Annotated[bool, typer.Option("--again", help="Store what is stored already, too.")]
+
 
 @changing.command()
 def new(
@@ -49,9 +51,10 @@ def add(
     drop_empty: Annotated[
         bool, typer.Option("--drop-empty", help="Leave out rows without text or label.")
     ] = False,
+    again: Again = False,
     name: Name = None,
 ):
-    """Learn all rows of a file."""
+    """Learn all rows of a file, but those that are stored already."""
     from corrigible.export import is_csv_export
 
     # Before the memory is opened: to close its file here would end SQLite's locks on it.
@@ -69,8 +72,12 @@ def add(
         texts = [from_cell(cell) for cell in texts]
         labels = [from_cell(cell) for cell in labels]
     with opened(file) as memory:
-        places = memory.learn(texts, labels, by)
-        typer.echo(f"{len(places)} entries added, {len(memory)} in {file}")
+        before = len(memory)
+        places = memory.learn(texts, labels, by, again=again)
+        n_new = len({place for place in places if place >= before})
+        n_held = len(places) - n_new
+        held = f"; stored already, and left out: {n_held} (--again adds them, too)"
+        typer.echo(f"{n_new} entries added, {len(memory)} in {file}{held if n_held else ''}")
 
 
 def _rows(data, text, label, **reading):
@@ -107,13 +114,24 @@ def correct(
         int | None, typer.Option(help="Entry that does not count any more.")
     ] = None,
     about: Annotated[str | None, typer.Option(help="A small JSON object, kept with it.")] = None,
+    again: Again = False,
     name: Name = None,
 ):
     """Learn the right class of a text."""
     with opened(file) as memory:
         noted = None if about is None else _json(about)
-        place = memory.correct(text, label, by, replaces=replaces, about=noted)
+        before = len(memory)
+        place = memory.correct(text, label, by, replaces=replaces, about=noted, again=again)
+        if place < before:
+            typer.echo(f"it is stored as entry {place} in {file} (--again adds it once more)")
+            return
         typer.echo(f"entry {place} added to {file}")
+        older = memory.overruled(place)
+        if older:
+            places = " ".join(str(one.place) for one in older)
+            labels = ", ".join(dict.fromkeys(one.label for one in older))
+            told = f"older entries say {labels} of this text: undo those that are wrong ({places})"
+            typer.echo(visible(told))
 
 
 def _json(text):
@@ -124,10 +142,11 @@ def _json(text):
 
 
 @changing.command()
-def undo(file: File, entry: int, by: Author = "", name: Name = None):
-    """Undo an entry: a correction, a rename, a merge, a retirement, or an undo."""
+def undo(file: File, entries: list[int], by: Author = "", name: Name = None):
+    """Undo entries: a correction, a rename, a merge, a retirement, or an undo."""
     with opened(file) as memory:
-        typer.echo(f"entry {memory.undo(entry, by)} added to {file}: entry {entry} is undone")
+        for entry in dict.fromkeys(entries):
+            typer.echo(f"entry {memory.undo(entry, by)} added to {file}: entry {entry} is undone")
 
 
 @changing.command()

@@ -21,6 +21,14 @@ class Origin(NamedTuple):
     label: str
 
 
+def content_key(text: str | None, x: bytes | memoryview) -> int:
+    """The same number for equal texts, whatever their blanks, or equal vectors without text.
+
+    It holds in this process alone.
+    """
+    return hash(bytes(x) if text is None else " ".join(text.split()))
+
+
 class Numbers:
     """Whole numbers in one growing array: ``values`` (n,)."""
 
@@ -126,6 +134,7 @@ class Vectors:
     def clear(self):
         """Drop all rows."""
         self.dim = 0  # of the vectors, as far as it is known
+        self._keys = Numbers()  # of what was written, in its order
         self.written = self._no_vectors(0)
         self._acts: list[tuple[int, dict]] = []  # places, and what is said there of other entries
         self._count_anew()
@@ -206,12 +215,21 @@ class Vectors:
             self.admit(self._room() // length, length // VALUE)
         X = self._unit_vectors(vectors)
         self.written.extend(X, rows)
+        self._keys.extend([content_key(row.text, row.x or b"") for row in rows])
         counted = self.__dict__.get("counted", self.written)
         if counted is not self.written:
             if all(self.meaning.counts_as(row.place, row.label) == row.label for row in rows):
                 counted.extend(X, rows)
             else:  # an act was written before what it speaks of: by another program
                 del self.counted
+
+    def may_hold(self, keys: Sequence[int]) -> np.ndarray:
+        """Whether a content was ever written (n,) bool, by its ``content_key``."""
+        return np.isin(np.asarray(keys, np.int64), self._keys.values)
+
+    def key_at(self, place: int) -> int:
+        """The ``content_key`` of the entry at a place."""
+        return int(self._keys.values[np.searchsorted(self.written.places.values, place)])
 
     def admit(self, n: int, dim: int):
         """Make room for ``n`` more vectors; ``InputError`` if they differ from others in length."""

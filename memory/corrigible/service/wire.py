@@ -146,8 +146,10 @@ def shown(answer: Answer, name: str | None) -> dict:
     # Confidence rises with the cosine: strangers see tenths.
     confidence = answer.confidence if name else round(answer.confidence, 1)
     found = {"label": answer.label, "confidence": confidence, "neighbours": near}
-    if answer.label is None:
-        found["reason"] = answer.reason if name else "it is not sure enough"
+    if name and answer.reason is not None:
+        found["reason"] = answer.reason
+    elif answer.label is None:
+        found["reason"] = "it is not sure enough"
     return found
 
 
