@@ -88,7 +88,7 @@ $(eval $(call reads,12_explore,beyond))
 $(eval $(call reads,13_correction_memory,memory))
 $(eval $(call reads,14_label_names,names))
 $(eval $(call reads,15_headline,lora))
-$(eval $(call reads,16_products,beyond costs product_claims products))
+$(eval $(call reads,16_products,beyond costs product_claims product_stored_wrong products stored_wrong))
 $(eval $(call reads,17_known_in_stream,mixed))
 $(eval $(call reads,18_when_not_to_answer,abstention))
 $(eval $(call reads,19_ledger_lda,beyond beyond_mpnet boldness costs elsewhere))
@@ -97,8 +97,8 @@ $(eval $(call reads,19_ledger_lda,beyond beyond_mpnet boldness costs elsewhere))
 published.lora := lora parameters
 published.scale := scale scale_costs ledger_search race
 published.compute := costs growth
-published.beyond := $(BEYOND_FILES) boldness elsewhere streams names mixed abstention
-published.products := products product_claims
+published.beyond := $(BEYOND_FILES) boldness elsewhere streams names mixed abstention stored_wrong
+published.products := products product_claims product_stored_wrong
 published.database := database_scale
 published.torture := memory
 
@@ -127,7 +127,7 @@ $(eval $(call made,10_streams,,$(addprefix streams_,asked digits drift encoder k
 $(eval $(call made,13_correction_memory,,,table_memory))
 $(eval $(call made,14_label_names,,label_names,table_names))
 $(eval $(call made,15_headline,,,table1_headline))
-$(eval $(call made,16_products,,,table_product_claims table_products))
+$(eval $(call made,16_products,,,table_product_claims table_products table_stored_wrong))
 $(eval $(call made,17_known_in_stream,,mixed,table_mixed table_mixed_shares))
 $(eval $(call made,18_when_not_to_answer,,abstention,table_abstention))
 $(eval $(call made,19_ledger_lda,,boldness,table_even table_target))
@@ -168,12 +168,14 @@ beyond: settings  ## compare all systems over 20 seeds, on harder streams, with 
 	@$(RUN) BEYOND=live notebooks/14_label_names.ipynb $(NB)/14_label_names.ipynb
 	@$(RUN) BEYOND=live notebooks/17_known_in_stream.ipynb $(NB)/17_known_in_stream.ipynb
 	@$(RUN) BEYOND=live notebooks/18_when_not_to_answer.ipynb $(NB)/18_when_not_to_answer.ipynb
+	@$(RUN) BEYOND=live notebooks/16_products.ipynb $(NB)/16_products.ipynb
 
 # Products have an environment of their own, named by the content of its lock.
 BENCH := build/products
 BENCH_READY := $(BENCH)/ready-$(shell cksum studies/products.lock | cut -d ' ' -f 1)
 
 products: $(BENCH_READY)  ## stream sentences through three products that learn from corrections (hours)
+	@PYTHONPATH="$$PWD" OMP_NUM_THREADS=1 $(BENCH)/bin/python -m studies.stored_wrong
 	@PYTHONPATH="$$PWD" OMP_NUM_THREADS=1 $(BENCH)/bin/python -m studies.products
 
 leaderboard: $(READY)  ## rank the published systems and those in data/results/leaderboard: figures/leaderboard.csv, .md

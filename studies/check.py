@@ -40,6 +40,7 @@ from studies.ledger_search import LEDGER_SEARCH
 from studies.mixed import MIXED
 from studies.names import LABEL_NAMES
 from studies.scale import SCALE
+from studies.stored_wrong import STORED_WRONG
 from studies.streams import STREAMS
 
 # Checkpoints that are compared of a system that reads sentences: each of its runs takes minutes.
@@ -53,6 +54,7 @@ _STUDIES = (
     ELSEWHERE,
     MIXED,
     ABSTENTION,
+    STORED_WRONG,
 )
 STUDIES = {study.name: study for study in _STUDIES}
 LARGEST = 10_000  # entries of a synthetic ledger that is searched again
