@@ -263,9 +263,9 @@ class Evaluation:
         ``other`` is an evaluation, or the name of a published system, whose published runs are
         taken. ``higher`` and ``lower`` count the seeds in which this system's metric is that. Of
         several systems, each is compared. Raises ``InputError`` if the name is unknown or no stream
-        (dataset, policy, held-out classes, checkpoints, seed) is in both, or their data differ, or
-        ``other`` has several systems, too. Two encoders can be compared
-        on published datasets only: of others it is not known that the texts are the same.
+        (dataset, policy, held-out classes, checkpoints, seed) is in both, if their data differ, or
+        ``other`` has several systems. Two encoders can be compared on published datasets only: of
+        others it is not known that the texts are the same.
         """
         if isinstance(other, str):
             names = published_runs()["system"].unique()
