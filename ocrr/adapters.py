@@ -80,9 +80,8 @@ def as_system(thing: Any, seed: int = 0, encoder: str | None = None) -> "System 
             return adapter(model, seed)
     raise InputError(
         f"{title_of(model)} cannot be used as a system: give an object with fit(X, y, classes), "
-        "predict(X) and correct(x, y), a scikit-learn classifier with partial_fit, one without as "
-        f"ocrr.Refit({title_of(model)}()), a river classifier, or a class or a function of the "
-        "seed that makes one"
+        "predict(X) and correct(x, y), a scikit-learn classifier with partial_fit, ocrr.Refit of "
+        "one without, a river classifier, or a class or a function of the seed that makes one"
     )
 
 
@@ -333,7 +332,7 @@ class Sklearn(Own):
         return np.where(answers == scores.argmax(axis=1), among_met, answers)
 
     def _scores(self, method, X):
-        scores = _scores_by_class(self.model, method, X, self.n_classes)
+        scores = _scores_by_class(self.model, method, X, self.n_classes, np.arange(self.n_classes))
         _refuse_nan(self.model, method, scores[:, self.met], self.n_classes)
         return scores
 
@@ -388,14 +387,15 @@ class Refit(System):
         self.refits = 0
 
     def _fit_anew(self):
+        y = np.concatenate(self.labels)
+        self.known = np.unique(y)
         self.fitted_model = _copied(_unfitted, self.model, self.seed)
-        self.fitted_model.fit(np.concatenate(self.rows), np.concatenate(self.labels))
+        self.fitted_model.fit(np.concatenate(self.rows), y)
 
     def _correct(self, x, y):
         self.rows.append(x[None])
         self.labels.append(np.array([y]))
-        waiting = (len(self.rows) - 1) % self.every
-        if not waiting:
+        if (len(self.rows) - 1) % self.every == 0:
             self._fit_anew()
             self.refits += 1
         # Only what was learnt counts: until it changes, answers to watched queries are kept.
@@ -410,7 +410,7 @@ class Refit(System):
     def _log_probabilities(self, X):
         for method in ("predict_proba", "decision_function"):
             if hasattr(self.fitted_model, method):
-                scores = _scores_by_class(self.fitted_model, method, X, self.n_classes)
+                scores = _scores_by_class(self.fitted_model, method, X, self.n_classes, self.known)
                 _refuse_nan(self.model, method, scores, self.n_classes)
                 if method == "decision_function":
                     return scores
@@ -444,10 +444,13 @@ def _class_ids(model, answers, n, n_classes):
     return given.astype(np.int64)
 
 
-def _scores_by_class(model, method, X, n_classes):
-    """Numbers (m, C) that a method gives, at the ids of ``classes_``; others are -inf."""
+def _scores_by_class(model, method, X, n_classes, known):
+    """Numbers (m, C) that a method gives, at the ids of ``classes_``; others are -inf.
+
+    Columns of a model without ``classes_`` are those of the ids ``known``.
+    """
     given = np.asarray(getattr(model, method)(X))
-    ids = np.asarray(getattr(model, "classes_", np.arange(n_classes)))
+    ids = np.asarray(getattr(model, "classes_", known))
     if given.ndim == 1 and len(ids) == 2:  # one score, for the second class
         given = np.stack([np.zeros(len(X)), given], axis=1)
     if given.shape != (len(X), len(ids)) or not np.isin(ids, np.arange(n_classes)).all():

@@ -692,7 +692,7 @@ def test_an_error_or_exit_in_a_function_that_makes_a_system_is_one_of_it(maker, 
 
 
 def test_any_number_of_jobs_gives_the_same(tiny):
-    for given in (SGDClassifier(), lambda seed: Means()):
+    for given in (SGDClassifier(), lambda seed: Means(), Refit(Centroids(), every=5)):
         one, many = (
             evaluate(given, tiny, [4, 0], "random50", jobs=jobs, **QUIET).curve
             for jobs in (1, 100_000)
@@ -845,6 +845,13 @@ class Centroids:
         return self.classes[(X @ self.means.T).argmax(axis=1)]
 
 
+class Scored(Centroids):
+    """The same with scores, in the order of the labels it was given."""
+
+    def decision_function(self, X):
+        return X @ self.means.T
+
+
 # With what gives probabilities, if anything does.
 REFITTED = {
     "logistic": (LogisticRegression(), "predict_proba"),
@@ -855,6 +862,7 @@ REFITTED = {
     "search": (GridSearchCV(LinearSVC(), {"C": [0.1, 1]}, cv=2), "decision_function"),
     "votes": (VotingClassifier([("tree", DecisionTreeClassifier())]), None),
     "own": (Centroids(), None),
+    "own with scores": (Scored(), "decision_function"),
 }
 
 
@@ -976,7 +984,7 @@ def test_what_cannot_be_refitted_is_refused(model, every, clue):
 
 
 def test_a_classifier_without_partial_fit_is_told_of_the_one_that_refits():
-    with pytest.raises(InputError, match=r"Refit\(LogisticRegression\(\)\)"):
+    with pytest.raises(InputError, match="LogisticRegression cannot.* ocrr.Refit of one without"):
         evaluate(LogisticRegression(), "missing")
 
 
