@@ -1,18 +1,19 @@
 """The benchmark with a classifier, an encoder or data of your own.
 
-``evaluate`` runs it, ``read_data`` reads a file, ``as_system`` wraps a classifier, an
-``Evaluation`` is the result; the command ``ocrr`` does the same from a shell.
+``evaluate`` runs it, ``read_data`` reads a file, ``as_system`` wraps a classifier, ``Refit`` one
+that can only be fitted anew, an ``Evaluation`` is the result; the command ``ocrr`` does the same
+from a shell.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ocrr.adapters import as_system
+    from ocrr.adapters import Refit, as_system
     from ocrr.data.read import read_data
     from ocrr.evaluation import Evaluation
     from ocrr.evaluator import evaluate
 
-__all__ = ["Evaluation", "as_system", "evaluate", "read_data"]
+__all__ = ["Evaluation", "Refit", "as_system", "evaluate", "read_data"]
 
 
 def __getattr__(name: str) -> Any:
@@ -20,7 +21,7 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        from ocrr.adapters import as_system
+        from ocrr.adapters import Refit, as_system
         from ocrr.data.read import read_data
         from ocrr.evaluation import Evaluation
         from ocrr.evaluator import evaluate
@@ -31,6 +32,7 @@ def __getattr__(name: str) -> Any:
 
     public = {
         "Evaluation": Evaluation,
+        "Refit": Refit,
         "as_system": as_system,
         "evaluate": evaluate,
         "read_data": read_data,

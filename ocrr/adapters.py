@@ -3,6 +3,7 @@
 import copy
 import functools
 import inspect
+import operator
 import re
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 from ocrrlib.files import InputError
 from ocrrlib.systems import make
 from ocrrlib.systems.base import Storage, System
+from ocrrlib.voting import softmax
 
 # Passes of scikit-learn classifiers with max_iter over the initial rows. The step size of
 # SGDClassifier and its kin shrinks with every row: after more passes they hardly learn new classes.
@@ -40,7 +42,9 @@ def settings_of(thing: Any) -> str:
     Addresses in memory, which differ from process to process, are left out.
     """
     settings: Any = ()
-    if isinstance(thing, functools.partial):
+    if isinstance(thing, Refit):
+        settings = (settings_of(thing.model), thing.every)
+    elif isinstance(thing, functools.partial):
         settings = (thing.args, thing.keywords)
     elif not (inspect.isclass(thing) or inspect.isroutine(thing)):
         parameters = getattr(thing, "get_params", None) or getattr(thing, "_get_params", None)
@@ -76,9 +80,20 @@ def as_system(thing: Any, seed: int = 0, encoder: str | None = None) -> "System 
             return adapter(model, seed)
     raise InputError(
         f"{title_of(model)} cannot be used as a system: give an object with fit(X, y, classes), "
-        "predict(X) and correct(x, y), a scikit-learn classifier with partial_fit, a river "
-        "classifier, or a class or a function of the seed that makes one"
+        "predict(X) and correct(x, y), a scikit-learn classifier with partial_fit, ocrr.Refit of "
+        "one without, a river classifier, or a class or a function of the seed that makes one"
     )
+
+
+def whole_number(name: str, value: Any) -> int:
+    """A whole number from 1 of any type; ``InputError`` for others, ``True`` among them."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = 0
+    if number < 1 or isinstance(value, (bool, np.bool_)):
+        raise InputError(f"{name} {value!r} cannot be used: give a whole number from 1")
+    return number
 
 
 def _call(maker, seed):
@@ -190,16 +205,7 @@ class Own:
 
         Raises ``InputError`` if the object gives anything else.
         """
-        given = np.asarray(self._answers(X))
-        last = self.n_classes - 1
-        right_form = given.shape == (len(X),) and given.dtype.kind in "iu"
-        if not right_form or not ((given >= -1) & (given <= last)).all():
-            raise InputError(
-                f"{title_of(self.model)}.predict must give class ids ({len(X)},), integers from 0 "
-                f"to {last} or -1; it gave {given.dtype} of shape {given.shape}, "
-                f"as {given.ravel()[:3]}"
-            )
-        return given.astype(np.int64)
+        return _class_ids(self.model, self._answers(X), len(X), self.n_classes)
 
     def _answers(self, X):
         return self.model.predict(X)
@@ -210,21 +216,13 @@ class Own:
     def _checked_proba(self, X: np.ndarray) -> np.ndarray:
         """Class probabilities (m, C); ``InputError`` if the object gives anything else."""
         p = np.array(self._proba(X), np.float64)
-        self._refuse_nan("predict_proba", p)
+        _refuse_nan(self.model, "predict_proba", p, self.n_classes)
         if p.shape != (len(X), self.n_classes) or not ((p >= 0) & np.isfinite(p)).all():
             raise InputError(
                 f"{title_of(self.model)}.predict_proba must give numbers "
                 f"({len(X)}, {self.n_classes}), finite and none negative; it gave {p.shape}"
             )
         return p
-
-    def _refuse_nan(self, method, numbers):
-        if np.isnan(numbers).any():
-            raise InputError(
-                f"{title_of(self.model)}.{method} must give numbers ({len(numbers)}, "
-                f"{self.n_classes}), but it gave NaN: choose a method, or settings, that can learn "
-                "row by row"
-            )
 
     def correct(self, x: np.ndarray, y: int) -> None:
         """Make one update with a row (d,) and its class id."""
@@ -296,10 +294,7 @@ class Sklearn(Own):
     settings = "get_params"
 
     def __init__(self, model: Any, seed: int):
-        if hasattr(model, "__sklearn_tags__"):
-            from sklearn.base import is_classifier  # slow to import, and there where a model is
-
-            _refuse_others(model, is_classifier(model))
+        _refuse_regressors(model)
         if not hasattr(model, "get_params") and _trained(model):
             raise InputError(
                 f"{title_of(model)} is fitted already, and has no get_params to copy it without: "
@@ -328,7 +323,7 @@ class Sklearn(Own):
     def _answers(self, X):
         names = ("predict_joint_log_proba", "decision_function", "predict_proba")
         names = [name for name in names if hasattr(self.model, name)]
-        if not names or self.n_classes < 3:  # of two classes there may be one score
+        if not names:
             return self.model.predict(X)
         scores = self._scores(names[0], X)
         among_met = self.met[scores[:, self.met].argmax(axis=1)]
@@ -337,17 +332,8 @@ class Sklearn(Own):
         return np.where(answers == scores.argmax(axis=1), among_met, answers)
 
     def _scores(self, method, X):
-        """Numbers (m, C) that a method gives, at the ids of ``classes_``; others are -inf."""
-        given = np.asarray(getattr(self.model, method)(X))
-        ids = np.asarray(getattr(self.model, "classes_", np.arange(self.n_classes)))
-        if given.shape != (len(X), len(ids)) or not np.isin(ids, np.arange(self.n_classes)).all():
-            raise InputError(
-                f"{title_of(self.model)}.{method} must give one column for each of its classes_, "
-                f"which are class ids; it gave {given.shape} for {len(ids)}"
-            )
-        scores = np.full((len(X), self.n_classes), -np.inf)
-        scores[:, ids] = given
-        self._refuse_nan(method, scores[:, self.met])
+        scores = _scores_by_class(self.model, method, X, self.n_classes, np.arange(self.n_classes))
+        _refuse_nan(self.model, method, scores[:, self.met], self.n_classes)
         return scores
 
     @np.errstate(all="ignore")
@@ -368,6 +354,123 @@ class Sklearn(Own):
         self._learn(x[None], np.array([y]))
 
 
+class Refit(System):
+    """A classifier without ``partial_fit``, fitted anew on all rows after so many corrections.
+
+    ``model`` has ``fit(X, y)`` and ``predict(X)``, as those of scikit-learn. Rows are kept, initial
+    and corrected ones; after ``every`` corrections an unfitted copy of ``model`` is fitted on all
+    of them, and its answers stay until the next one is. ``refits`` counts these. Probabilities, and
+    with them curves, follow from ``predict_proba`` or else ``decision_function``, if there is one.
+    The memory in use is that of the rows; the model's is not known.
+
+    Raises ``InputError`` if ``model`` is no such classifier or ``every`` no whole number from 1.
+    """
+
+    refits = 0
+
+    def __init__(self, model: Any, every: int = 50):
+        name = title_of(model)
+        if inspect.isclass(model):
+            raise InputError(f"Refit cannot use the class {name}: give an object, as {name}()")
+        methods = (getattr(model, method, None) for method in ("fit", "predict"))
+        if isinstance(model, System) or not all(map(callable, methods)):
+            raise InputError(f"Refit needs a classifier with fit and predict, and {name} is none")
+        _refuse_regressors(model)
+        self.model = model
+        self.every = whole_number("every", every)
+        self.__name__ = f"Refit_{name}"
+
+    def _fit(self, X, y):
+        self.rows = [X]
+        self.labels = [y]
+        self._fit_anew()
+        self.refits = 0
+
+    def _fit_anew(self):
+        y = np.concatenate(self.labels)
+        self.known = np.unique(y)
+        self.fitted_model = _copied(_unfitted, self.model, self.seed)
+        self.fitted_model.fit(np.concatenate(self.rows), y)
+
+    def _correct(self, x, y):
+        self.rows.append(x[None])
+        self.labels.append(np.array([y]))
+        if (len(self.rows) - 1) % self.every == 0:
+            self._fit_anew()
+            self.refits += 1
+        # Only what was learnt counts: until it changes, answers to watched queries are kept.
+        self.corrections = self.refits * self.every
+
+    def _evidence(self, X):
+        return X
+
+    def _answer(self, X):
+        return _class_ids(self.model, self.fitted_model.predict(X), len(X), self.n_classes)
+
+    def _log_probabilities(self, X):
+        for method in ("predict_proba", "decision_function"):
+            if hasattr(self.fitted_model, method):
+                scores = _scores_by_class(self.fitted_model, method, X, self.n_classes, self.known)
+                _refuse_nan(self.model, method, scores, self.n_classes)
+                if method == "decision_function":
+                    return scores
+                with np.errstate(divide="ignore"):
+                    return np.log(np.maximum(scores, 0))
+        return None
+
+    def _probabilities(self, X):
+        log_p = self._log_probabilities(X)
+        if log_p is None:
+            raise InputError(f"{title_of(self.model)} has neither probabilities nor scores")
+        return softmax(log_p)
+
+    def storage(self) -> Storage:
+        """Bytes of the rows and their labels, and how many there are."""
+        arrays = [*self.rows, *self.labels]
+        return Storage(sum(array.nbytes for array in arrays), sum(map(len, self.labels)))
+
+
+def _class_ids(model, answers, n, n_classes):
+    """The answers (n,) of a model as int64; ``InputError`` if they are no class ids or -1."""
+    given = np.asarray(answers)
+    last = n_classes - 1
+    right_form = given.shape == (n,) and given.dtype.kind in "iu"
+    if not right_form or not ((given >= -1) & (given <= last)).all():
+        raise InputError(
+            f"{title_of(model)}.predict must give class ids ({n},), integers from 0 "
+            f"to {last} or -1; it gave {given.dtype} of shape {given.shape}, "
+            f"as {given.ravel()[:3]}"
+        )
+    return given.astype(np.int64)
+
+
+def _scores_by_class(model, method, X, n_classes, known):
+    """Numbers (m, C) that a method gives, at the ids of ``classes_``; others are -inf.
+
+    Columns of a model without ``classes_`` are those of the ids ``known``.
+    """
+    given = np.asarray(getattr(model, method)(X))
+    ids = np.asarray(getattr(model, "classes_", known))
+    if given.ndim == 1 and len(ids) == 2:  # one score, for the second class
+        given = np.stack([np.zeros(len(X)), given], axis=1)
+    if given.shape != (len(X), len(ids)) or not np.isin(ids, np.arange(n_classes)).all():
+        raise InputError(
+            f"{title_of(model)}.{method} must give one column for each of its classes_, "
+            f"which are class ids; it gave {given.shape} for {len(ids)}"
+        )
+    scores = np.full((len(X), n_classes), -np.inf)
+    scores[:, ids] = given
+    return scores
+
+
+def _refuse_nan(model, method, numbers, n_classes):
+    if np.isnan(numbers).any():
+        raise InputError(
+            f"{title_of(model)}.{method} must give numbers ({len(numbers)}, {n_classes}), but it "
+            "gave NaN: choose a method, or settings, that can learn from a single row"
+        )
+
+
 def _features(x):
     """A row (d,) as river takes it: values by number."""
     return dict(enumerate(x.tolist()))
@@ -383,6 +486,14 @@ def _trained(model):
     """Whether a model has attributes that, by scikit-learn's convention, come from training."""
     attributes = getattr(model, "__dict__", {})
     return any(name.endswith("_") and not name.startswith("_") for name in attributes)
+
+
+def _refuse_regressors(model):
+    """Refuse what scikit-learn knows as another kind of model."""
+    if hasattr(model, "__sklearn_tags__"):
+        from sklearn.base import is_classifier  # slow to import, and there where a model is
+
+        _refuse_others(model, is_classifier(model))
 
 
 def _refuse_others(model, classifies):

@@ -211,7 +211,6 @@ def run(
     named = _distinct(systems, name, out)
     _check_before(named, data, seeds, policy, out, source)
     compare = context.info_name == "compare"
-    progress = sys.stderr.isatty()
     encoder = _named(encoder)
     reading: dict[str, Any] = dict(
         split=split,
@@ -240,7 +239,6 @@ def run(
                 every,
                 name=name,
                 jobs=jobs,
-                progress=progress,
                 out=out,
                 version=system_version,
             )

@@ -1,10 +1,12 @@
-"""Results of a system, and its rank among all published systems."""
+"""Results of systems, as tables and a plot, and their ranks among all published systems."""
 
 import functools
 import io
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -14,9 +16,20 @@ from scipy.special import stdtrit
 from ocrrlib import __version__
 from ocrrlib.datasets import DATASETS
 from ocrrlib.embeddings import load
-from ocrrlib.files import InputError, check_name, data_folder, pick, writable, write_text
+from ocrrlib.files import (
+    InputError,
+    check_name,
+    data_folder,
+    needs,
+    pick,
+    writable,
+    write_text,
+)
 from ocrrlib.metrics import RUN, final, harmonic_mean, over_steps
 from ocrrlib.stream import EVERY
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 HELD_OUT = 10  # classes, in all published cells
 # Of a run's end: measured, or, as harmonic mean and points lost, following from these.
@@ -25,6 +38,8 @@ METRICS += ["starts at", "lost", "holds at once", "holds", "corrections"]
 # A system without probabilities has no curve, and nothing holds where nothing was corrected.
 OPTIONAL = ["best hm", "ausuc", "holds at once", "holds"]
 FOLLOWING = ["hm", "lost"]
+SHORT = ["novel", "original", "hm", "ausuc", "corrections"]  # in a table to print
+REPORT = "ocrrlib[report]"  # the extra for figures and LaTeX
 NAMES = {  # of columns of checkpoints
     "novel_acc": "novel",
     "original_acc": "original",
@@ -71,13 +86,17 @@ def intervals(runs: pd.DataFrame) -> pd.DataFrame:
     Spread and interval of one run are NaN. A metric that no run has is left out.
     """
     runs = runs[METRICS].dropna(axis=1, how="all")
-    n = len(runs)
     mean = runs.mean()
-    sd = runs.std()
-    # mean +- t_(0.975, n - 1) sd / sqrt(n)
-    half = stdtrit(max(n - 1, 1), 0.975) * sd / np.sqrt(n)
-    table = pd.DataFrame({"mean": mean, "sd": sd, "low": mean - half, "high": mean + half, "n": n})
-    return table.rename_axis("metric").reset_index()
+    half = half_interval(runs)
+    columns = {"mean": mean, "sd": runs.std(), "low": mean - half, "high": mean + half}
+    return pd.DataFrame(columns | {"n": len(runs)}).rename_axis("metric").reset_index()
+
+
+def half_interval(runs: pd.DataFrame) -> pd.Series:
+    """Half the width of each column's 95 % t interval; NaN for one row."""
+    n = len(runs)
+    # t_(0.975, n - 1) sd / sqrt(n)
+    return stdtrit(max(n - 1, 1), 0.975) * runs.std() / np.sqrt(n)
 
 
 def ranking(runs: pd.DataFrame) -> pd.DataFrame:
@@ -111,11 +130,13 @@ def published_runs() -> pd.DataFrame:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Evaluation:
-    """Results of the system ``name``.
+    """Results of the system ``name``, or of several, whose names are joined by commas.
+
+    Of several, ``result[name]`` are those of one, and tables have a row, or rows, of each.
 
     ``curve`` has one row per checkpoint, with the columns of the published results; ``runs`` one
     row per seed, with ``CELL``, ``seed``, ``system``, ``METRICS``, and of the scenario the numbers
-    of ``classes``, ``novel_rows`` and ``original_rows`` (tested).
+    of ``classes``, ``novel_rows`` and ``original_rows`` (tested), and ``refits`` of a ``Refit``.
     """
 
     name: str
@@ -123,19 +144,91 @@ class Evaluation:
     runs: pd.DataFrame
 
     @property
+    def names(self) -> list[str]:
+        """Names of the systems, in order."""
+        return self.runs["system"].unique().tolist()
+
+    def __getitem__(self, name: str) -> "Evaluation":
+        """Results of one of the systems; ``InputError`` if there is none of this name."""
+        pick("system", name, dict.fromkeys(self.names))
+        frames = [frame[frame["system"] == name] for frame in (self.curve, self.runs)]
+        return Evaluation(name, *(frame.reset_index(drop=True) for frame in frames))
+
+    @property
     def summary(self) -> pd.DataFrame:
         """One row per metric: ``mean``, ``sd``, ``low`` and ``high`` (95 % t interval), ``n``.
 
         ``ausuc`` and ``best hm`` are missing for a system without probabilities, ``holds`` where
-        nothing was corrected; the interval is NaN for one seed.
+        nothing was corrected; the interval is NaN for one seed. Of several systems, ``system`` is
+        the first column.
         """
-        return intervals(self.runs)
+        return self._of_each(intervals)
+
+    def _of_each(self, table: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
+        """The tables of the systems' runs, one below the other."""
+        parts = {name: table(runs) for name, runs in self.runs.groupby("system", sort=False)}
+        if len(parts) == 1:
+            return parts[self.name]
+        return pd.concat(parts, names=["system"]).reset_index("system").reset_index(drop=True)
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row per system, to print: means ± half the 95 % t interval, as text.
+
+        Columns are ``novel``, ``original``, ``hm``, ``ausuc`` and ``corrections``; ``summary`` has
+        the numbers, and all metrics.
+        """
+        rows: dict = {name: {} for name in self.names}
+        for name in rows:
+            for one in self[name].summary.itertuples():
+                digits = 0 if one.metric == "corrections" else 3
+                half = f" ± {one.high - one.mean:.{digits}f}" if one.n > 1 else ""
+                rows[name][one.metric] = f"{one.mean:.{digits}f}{half}"
+        table = pd.DataFrame.from_dict(rows, orient="index")
+        return table[[metric for metric in SHORT if metric in table]].fillna("–")
+
+    def to_latex(self) -> str:
+        """``table`` for LaTeX with the package booktabs; needs the extra ``report``."""
+        with needs(REPORT):
+            import jinja2  # noqa: F401  what pandas needs
+        table = self.table
+        latex = table.to_latex(escape=True, column_format="l" + "r" * len(table.columns))
+        return latex.replace("±", r"$\pm$").replace("–", "--")
+
+    def plot(self, axes: "Axes | None" = None) -> "Axes":
+        """Draw accuracies over the stream, novel ones as lines, original ones dashed.
+
+        A line is the mean over seeds, a band its 95 % t interval; a seed whose stream is over stays
+        where it ended. Draws on new axes, if none are given, and returns them. Needs the extra
+        ``report``.
+        """
+        with needs(REPORT):
+            import matplotlib.pyplot as plt
+
+        if axes is None:
+            axes = plt.subplots()[1]
+        for name, curve in self.curve.groupby("system", sort=False):
+            colour = None  # the next one of the axes
+            for axis, style in (("novel", "-"), ("original", "--")):
+                seeds = curve.pivot(index="step", columns="seed", values=f"{axis}_acc")
+                seeds = seeds.interpolate("index")
+                mean = seeds.mean(axis=1)
+                label = f"{name}, {axis}"
+                (line,) = axes.plot(mean.index, mean, style, color=colour, label=label)
+                colour = line.get_color()
+                if len(seeds.columns) > 1:
+                    half = half_interval(seeds.T)
+                    band = (mean - half, mean + half)
+                    axes.fill_between(mean.index, *band, color=colour, alpha=0.15, linewidth=0)
+        axes.set(xlabel="stream items", ylabel="accuracy")
+        axes.legend()
+        return axes
 
     def compared(self) -> pd.DataFrame:
-        """``ranking`` of this system among all published ones of its cell.
+        """``ranking`` of these systems among all published ones of their cell.
 
-        Only seeds that both have count; ``own`` marks this system. Raises ``InputError`` if nothing
-        is published for the cell or these seeds.
+        Only seeds that both have count; ``own`` marks these systems. Raises ``InputError`` if
+        nothing is published for the cell or these seeds.
         """
         published = self._published()
         both = pd.concat([self.runs.assign(source=OWN), published])
@@ -168,10 +261,11 @@ class Evaluation:
         """``summary`` of the differences to another system on the same streams, seed by seed.
 
         ``other`` is an evaluation, or the name of a published system, whose published runs are
-        taken. ``higher`` and ``lower`` count the seeds in which this system's metric is that.
-        Raises ``InputError`` if the name is unknown or no stream (dataset, policy, held-out
-        classes, checkpoints, seed) is in both, or their data differ. Two encoders can be compared
-        on published datasets only: of others it is not known that the texts are the same.
+        taken. ``higher`` and ``lower`` count the seeds in which this system's metric is that. Of
+        several systems, each is compared. Raises ``InputError`` if the name is unknown or no stream
+        (dataset, policy, held-out classes, checkpoints, seed) is in both, if their data differ, or
+        ``other`` has several systems. Two encoders can be compared on published datasets only: of
+        others it is not known that the texts are the same.
         """
         if isinstance(other, str):
             names = published_runs()["system"].unique()
@@ -179,6 +273,11 @@ class Evaluation:
             published = self._published()
             their_runs = published[published["system"] == other]
         elif isinstance(other, Evaluation):
+            if len(other.names) > 1:
+                raise InputError(
+                    f"there are several systems to compare with: give one, as "
+                    f"other[{other.names[0]!r}]"
+                )
             self._refuse_other_data(other)
             their_runs = other.runs
         else:
@@ -186,16 +285,20 @@ class Evaluation:
                 f"{type(other).__name__} is no evaluation: give one, or the name of a published "
                 "system"
             )
-        mine = self.runs.set_index(STREAM)[METRICS]
         theirs = their_runs.set_index(STREAM)[METRICS]
-        gaps = (mine - theirs).dropna(how="all")
-        if gaps.empty:
-            raise InputError(
-                f"{self!r} and {other!r} have no stream in common: evaluate them on the same"
-            )
-        table = intervals(gaps)
-        gaps = gaps[table["metric"]]
-        return table.assign(higher=(gaps > 0).sum().to_numpy(), lower=(gaps < 0).sum().to_numpy())
+
+        def gaps(runs):
+            found = (runs.set_index(STREAM)[METRICS] - theirs).dropna(how="all")
+            if found.empty:
+                raise InputError(
+                    f"{self!r} and {other!r} have no stream in common: evaluate them on the same"
+                )
+            table = intervals(found)
+            found = found[table["metric"]]
+            higher = (found > 0).sum().to_numpy()
+            return table.assign(higher=higher, lower=(found < 0).sum().to_numpy())
+
+        return self._of_each(gaps)
 
     def _refuse_other_data(self, other):
         mine = self.runs.iloc[0]
@@ -239,7 +342,8 @@ class Evaluation:
     def title(self) -> str:
         """System, dataset, policy and number of seeds."""
         first = self.runs.iloc[0]
-        return f"{self.name} on {first['dataset']}, {first['policy']}, {len(self.runs)} seeds"
+        seeds = self.runs["seed"].nunique()
+        return f"{self.name} on {first['dataset']}, {first['policy']}, {seeds} seeds"
 
     @property
     def sizes(self) -> str:
@@ -252,9 +356,14 @@ class Evaluation:
         )
 
     def __repr__(self) -> str:
+        if len(self.names) > 1:
+            return "\n".join(repr(self[name]) for name in self.names)
         means = self.runs[METRICS].mean().drop([*FOLLOWING, "starts at"]).dropna()
         shown = ", ".join(f"{metric} {means[metric]:.3f}" for metric in means.index[:-1])
-        return f"<{self.title}: {shown}, {means['corrections']:.0f} corrections>"
+        shown += f", {means['corrections']:.0f} corrections"
+        if "refits" in self.runs and self.runs["refits"].notna().all():
+            shown += f", {self.runs['refits'].mean():.0f} refits"
+        return f"<{self.title}: {shown}>"
 
 
 def check_folder(folder: str | Path) -> None:

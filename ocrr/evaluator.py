@@ -3,7 +3,6 @@
 import hashlib
 import inspect
 import json
-import operator
 import random
 import sys
 from collections.abc import Callable, Sequence
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ocrr.adapters import as_system, settings_of, title_of
+from ocrr.adapters import as_system, settings_of, title_of, whole_number
 from ocrr.data.read import check_held_out, read_data
 from ocrr.evaluation import HELD_OUT, Evaluation, check_folder, finals
 from ocrrlib.datasets import DATASETS, load_texts
@@ -40,7 +39,7 @@ def evaluate(
     name: str | None = None,
     jobs: int = 1,
     dask: str | None = None,
-    progress: bool = True,
+    progress: bool | None = None,
     out: str | Path | None = None,
     version: str = "",
 ) -> Evaluation:
@@ -48,13 +47,15 @@ def evaluate(
 
     Parameters
     ----------
-    system : str, callable or object
+    system : str, callable, object, or a list or dict of these
         Name in the registry; an object with ``fit``, ``predict`` and ``correct``, of which each
         seed gets a deep copy; a scikit-learn or river classifier, of which each seed gets an
         unfitted copy with the same settings; or a class or function that makes one of these. The
         seed is passed on as ``seed`` or ``random_state`` where there is such a parameter, in parts
         of a classifier, too. With ``predict_proba(X)``, class probabilities (m, C), or those of the
-        library, the result has curves, see ``ocrrlib.metrics``.
+        library, the result has curves, see ``ocrrlib.metrics``. A scikit-learn classifier without
+        ``partial_fit`` is given as ``Refit`` of it. Several, in a list, or in a dict by their names
+        in results, meet the same streams and draws, and are one result.
     dataset : str, path, DataFrame, dict of arrays or Embedded
         Name of a published dataset, or what ``read_data`` reads or returns.
     seeds : sequence of int or str
@@ -68,9 +69,12 @@ def evaluate(
     every : int
         Stream items between two checkpoints.
     name : str, optional
-        Name of the system in results.
+        Name of the system in results, by default that of its class or function.
     jobs, dask : int, str, optional
         Worker processes, or the address of a Dask scheduler; results are the same.
+    progress : bool, optional
+        Whether a bar for each system is shown on stderr; by default if that is a terminal or a
+        notebook.
     out : str or path, optional
         Folder in which finished runs of a system of your own are kept, in its folder ``runs``, and
         from which a later call takes them. A run is known there by the name and the settings of the
@@ -89,75 +93,96 @@ def evaluate(
 
     Examples
     --------
-    >>> evaluate("ncm", seeds=[0], policy="random10", progress=False)
+    >>> evaluate("ncm", seeds=[0], policy="random10")
     <ncm on banking77, random10, 1 seeds: novel 0.767, original 0.850, best hm 0.851, ...>
     """
-    title = name or title_of(system)
-    check_name("name", title)
+    named = _by_name(system, name)
     seeds = parse_seeds(seeds)
     rule = _policy(policy)
-    every = _count("every", every)
-    jobs = _count("jobs", jobs)
+    every = whole_number("every", every)
+    jobs = whole_number("jobs", jobs)
     _check_encoder(encoder)
     if out is not None:
         check_folder(out)
-    reads_text = isinstance(as_system(system), TextSystem)
+    read_text = {title: isinstance(as_system(one), TextSystem) for title, one in named.items()}
     if held_out is not None:
-        held_out = _count("held_out", held_out)
-    data = _load(dataset, encoder, reads_text, held_out)
-    if held_out is None:
-        held_out = min(HELD_OUT, max(1, len(data.classes) // 4))
-    check_held_out(data.classes, held_out)
+        held_out = whole_number("held_out", held_out)
+    loaded = {kind: _load(dataset, encoder, kind, held_out) for kind in {*read_text.values()}}
+    if progress is None:
+        progress = sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel")
     encoder_name = encoder if isinstance(encoder, str) else None
-    options = (system, encoder_name, rule, held_out, every)
-    tasks = [
-        Task({"run": f"{title} on {data.dataset}, seed {seed}"}, (data, seed, options))
-        for seed in seeds
-    ]
-    cell = (title, data.fingerprint, vars(rule), held_out, every)
-    cache = None
-    note = ""
-    if isinstance(system, str):
-        cache = cache_folder() / "own" / _digest([system, *cell])
-    elif out is not None:
-        cache = Path(out).absolute() / "runs" / _digest([settings_of(system), version, *cell])
-        note = f"from {out}: a changed system wants another version or folder"
-    try:
-        runs = run_tasks(_run, tasks, jobs, cache, progress, dask, note)
-    except PicklingError as error:
-        said = str(error.__cause__ or error).strip('\n"')  # may be a traceback: its last line
-        raise InputError(
-            f"{title} cannot be sent to other processes ({said.splitlines()[-1]}): "
-            "evaluate with jobs=1"
-        ) from error
 
-    named = {"dataset": data.dataset, "encoder": data.encoder, "policy": rule.name}
     rows = []
-    sizes = []
-    for seed, finished in zip(seeds, runs):
-        run = named | {"seed": seed, "system": title}
-        rows += [run | checkpoint for checkpoint in finished["checkpoints"]]
-        sizes.append(finished["rows"])
+    ends = []
+    for title, one in named.items():
+        data = loaded[read_text[title]]
+        held = held_out or min(HELD_OUT, max(1, len(data.classes) // 4))
+        check_held_out(data.classes, held)
+        options = (one, encoder_name, rule, held, every)
+        tasks = [
+            Task({"run": f"{title} on {data.dataset}, seed {seed}"}, (data, seed, options))
+            for seed in seeds
+        ]
+        cell = (title, data.fingerprint, vars(rule), held, every)
+        kept = _kept_in(one, cell, out, version)
+        try:
+            runs = run_tasks(_run, tasks, jobs, progress=progress, dask=dask, title=title, **kept)
+        except PicklingError as error:
+            said = str(error.__cause__ or error).strip('\n"')  # may be a traceback: its last line
+            raise InputError(
+                f"{title} cannot be sent to other processes ({said.splitlines()[-1]}): "
+                "evaluate with jobs=1"
+            ) from error
+        of_all = {"dataset": data.dataset, "encoder": data.encoder, "policy": rule.name}
+        setting = {"fingerprint": data.fingerprint, "held_out": held, "every": every}
+        setting["classes"] = len(data.classes)
+        for seed, finished in zip(seeds, runs):
+            run = of_all | {"seed": seed, "system": title}
+            rows += [run | checkpoint for checkpoint in finished["checkpoints"]]
+            ends.append(setting | finished["end"])
     curve = pd.DataFrame(rows)
-    reached = finals(curve).assign(fingerprint=data.fingerprint, held_out=held_out, every=every)
-    tested = pd.DataFrame(sizes, columns=["novel_rows", "original_rows"])
-    reached = reached.assign(classes=len(data.classes)).join(tested)
-    return Evaluation(title, curve, reached)
+    reached = finals(curve).join(pd.DataFrame(ends).dropna(axis=1, how="all"))
+    return Evaluation(", ".join(named), curve, reached)
+
+
+def _by_name(system, name):
+    """The systems by their names in results; of equal names in a list, later ones get a number."""
+    if not isinstance(system, (list, tuple, dict)):
+        named = {name or title_of(system): system}
+    elif name is not None:
+        raise InputError(f"the name {name!r} is for one system: give several in a dict, by name")
+    elif not system:
+        raise InputError("there is no system in the list: give one or more")
+    elif isinstance(system, dict):
+        named = system
+    else:
+        named = {}
+        for one in system:
+            title = title_of(one)
+            number = 1
+            while title in named:
+                number += 1
+                title = f"{title_of(one)}_{number}"
+            named[title] = one
+    for title in named:
+        check_name("name", title)
+    return named
+
+
+def _kept_in(system, cell, out, version):
+    """Options of ``run_tasks``: where finished runs are kept, and what is said of those there."""
+    if isinstance(system, str):
+        return {"cache": cache_folder() / "own" / _digest([system, *cell])}
+    if out is None:
+        return {"cache": None}
+    return {
+        "cache": Path(out).absolute() / "runs" / _digest([settings_of(system), version, *cell]),
+        "note": f"from {out}: a changed system wants another version or folder",
+    }
 
 
 def _digest(value):
     return hashlib.sha256(json.dumps(value, default=str).encode()).hexdigest()[:32]
-
-
-def _count(name, value):
-    """A whole number from 1 of any type; ``InputError`` for others, ``True`` among them."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = 0
-    if number < 1 or isinstance(value, (bool, np.bool_)):
-        raise InputError(f"{name} {value!r} cannot be used: give a whole number from 1")
-    return number
 
 
 def _check_encoder(encoder):
@@ -204,15 +229,14 @@ def _load(dataset, encoder, reads_text, held_out):
 
 
 def _run(data, seed, options):
-    """Checkpoints of one seed, as dicts, and the numbers of novel and original test rows."""
-    system, encoder, policy, held_out, every = options
+    """Checkpoints of one seed, as dicts; numbers of novel and original test rows, and of refits."""
+    thing, encoder, policy, held_out, every = options
     scenario = make_scenario(data, seed, cap=None, held_out=held_out)
     random.seed(seed)
     np.random.seed(seed)
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(seed)
-    checkpoints = run_stream(as_system(system, seed, encoder), scenario, policy, every)
-    return {
-        "checkpoints": [checkpoint.scalars for checkpoint in checkpoints],
-        "rows": [len(scenario.y_novel), len(scenario.y_original)],
-    }
+    system = as_system(thing, seed, encoder)
+    checkpoints = [one.scalars for one in run_stream(system, scenario, policy, every)]
+    end = {"novel_rows": len(scenario.y_novel), "original_rows": len(scenario.y_original)}
+    return {"checkpoints": checkpoints, "end": end | {"refits": getattr(system, "refits", None)}}

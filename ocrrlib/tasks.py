@@ -67,13 +67,15 @@ def run_tasks(
     progress: bool = True,
     dask: str | None = None,
     note: str = "",
+    title: str = "",
 ) -> list:
     """``function(*task.args)`` for every task, in order; tasks of one key are done once.
 
     ``function`` gives what JSON can hold, the same whenever it is called. ``jobs`` worker processes
     do the work, or the cluster whose scheduler has the address ``dask``. A finished result is kept
     in the folder ``cache``, if there is one, and not computed again; how many were found there is
-    said on stderr if there is a ``note`` to end this line.
+    said on stderr if there is a ``note`` to end this line. With ``progress``, a bar with this
+    ``title`` stands there, too.
 
     Raises ``InputError`` if there are too few jobs, no scheduler answers, workers are lost or a
     task raises one, and ``RuntimeError`` if a task fails otherwise. An error of a task names it;
@@ -107,7 +109,8 @@ def run_tasks(
         workers = dict(backend="loky", n_jobs=jobs, inner_max_num_threads=1, max_nbytes=None)
         keep_in = cache
         parent = os.getpid()
-    bar = tqdm(total=len({*keys}), initial=len(found), unit="task", disable=not progress)
+    shown = dict(desc=title or None, unit="task", disable=not progress)
+    bar = tqdm(total=len({*keys}), initial=len(found), **shown)
     with bar, client, joblib.parallel_config(**workers):
         work = [joblib.delayed(_do)(function, group, keep_in, parent) for group in longest_first]
         try:

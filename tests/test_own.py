@@ -1,6 +1,7 @@
 """Your own system: as published for names, as expected for others, one line per mistake."""
 
 import functools
+import io
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import threading
 from dataclasses import replace
 
 import joblib
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -26,17 +28,35 @@ from river import (
 )
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.cluster import MiniBatchKMeans
-from sklearn.linear_model import LogisticRegression, SGDClassifier, SGDOneClassSVM, SGDRegressor
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+    VotingClassifier,
+)
+from sklearn.linear_model import (
+    LinearRegression,
+    LogisticRegression,
+    SGDClassifier,
+    SGDOneClassSVM,
+    SGDRegressor,
+)
+from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import BernoulliNB, GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, LinearSVC
+from sklearn.tree import DecisionTreeClassifier
 
-from ocrr.adapters import as_system, settings_of
+from ocrr.adapters import Refit, _unfitted, as_system, settings_of
 from ocrr.evaluator import evaluate
 from ocrrlib.datasets import Texts
 from ocrrlib.files import ROOT, InputError
-from ocrrlib.policies import Policy
+from ocrrlib.policies import POLICIES, Policy
 from ocrrlib.scenario import make_scenario
+from ocrrlib.stream import Unwatched, run_stream
 from ocrrlib.systems import make
 from ocrrlib.systems.base import Storage, System, TextSystem
 from tests.samples import Means
@@ -259,6 +279,15 @@ def test_a_class_without_a_row_is_masked_until_it_is_corrected(name, tiny):
     np.testing.assert_array_equal(
         everything.predict(tiny.X_test), everything.model.predict(tiny.X_test)
     )
+
+
+def test_of_two_classes_one_is_masked_until_it_is_corrected(tiny):
+    X = tiny.X_train[tiny.y_train == 3]
+    system = as_system(SGDClassifier()).fit(X, np.zeros(len(X), int), ("three", "other"))
+    assert (system.predict(tiny.X_test) == 0).all()
+    for row in tiny.X_train[tiny.y_train == 5]:
+        system.correct(row, 1)
+    assert (system.predict(tiny.X_test[tiny.y_test == 5]) == 1).all()
 
 
 class Counting(Means):
@@ -663,7 +692,7 @@ def test_an_error_or_exit_in_a_function_that_makes_a_system_is_one_of_it(maker, 
 
 
 def test_any_number_of_jobs_gives_the_same(tiny):
-    for given in (SGDClassifier(), lambda seed: Means()):
+    for given in (SGDClassifier(), lambda seed: Means(), Refit(Centroids(), every=5)):
         one, many = (
             evaluate(given, tiny, [4, 0], "random50", jobs=jobs, **QUIET).curve
             for jobs in (1, 100_000)
@@ -803,3 +832,298 @@ def test_finished_seeds_of_a_name_are_cached_by_all_that_decides_them(tiny, tmp_
     assert counts == [2, 2, 4, 6, 8, 10]
     evaluate(Means(), tiny, [2], **QUIET)
     assert sum(path.is_file() for path in tmp_path.rglob("*")) == 10
+
+
+class Centroids:
+    """Somebody's classifier of vectors with fit and predict alone."""
+
+    def fit(self, X, y):
+        self.classes = np.unique(y)
+        self.means = np.array([X[y == label].mean(axis=0) for label in self.classes])
+
+    def predict(self, X):
+        return self.classes[(X @ self.means.T).argmax(axis=1)]
+
+
+class Scored(Centroids):
+    """The same with scores, in the order of the labels it was given."""
+
+    def decision_function(self, X):
+        return X @ self.means.T
+
+
+# With what gives probabilities, if anything does.
+REFITTED = {
+    "logistic": (LogisticRegression(), "predict_proba"),
+    "forest": (RandomForestClassifier(5), "predict_proba"),
+    "neighbours": (KNeighborsClassifier(), "predict_proba"),
+    "histogram": (HistGradientBoostingClassifier(max_iter=2), "predict_proba"),
+    "pipeline": (make_pipeline(StandardScaler(), LinearSVC()), "decision_function"),
+    "search": (GridSearchCV(LinearSVC(), {"C": [0.1, 1]}, cv=2), "decision_function"),
+    "votes": (VotingClassifier([("tree", DecisionTreeClassifier())]), None),
+    "own": (Centroids(), None),
+    "own with scores": (Scored(), "decision_function"),
+}
+
+
+@pytest.fixture
+def stream(tiny):
+    """Rows and class ids of a scenario whose stream is of new classes only."""
+    return make_scenario(tiny, 0, held_out=3, cap=None)
+
+
+@pytest.mark.parametrize("name", REFITTED)
+@pytest.mark.filterwarnings("ignore:The least populated class:UserWarning")
+def test_a_classifier_without_partial_fit_is_fitted_anew_after_some_corrections(name, stream):
+    model, scores = REFITTED[name]
+    system = as_system(Refit(model, every=20), 4)
+    system.fit(stream.X_initial, stream.y_initial, stream.classes)
+    for n in range(45):
+        fitted_on = n // 20 * 20  # corrections
+        assert system.refits == n // 20
+        if n % 10 == 5:
+            X = np.concatenate([stream.X_initial, stream.X_stream[:fitted_on]])
+            y = np.concatenate([stream.y_initial, stream.y_stream[:fitted_on]])
+            alone = _unfitted(model, 4)
+            alone.fit(X, y)
+            np.testing.assert_array_equal(
+                system.predict(stream.queries), alone.predict(stream.queries)
+            )
+            if scores == "predict_proba":
+                p = system.predict_proba(stream.queries)[:, np.unique(y)]
+                np.testing.assert_allclose(p, alone.predict_proba(stream.queries), atol=1e-6)
+        system.correct(stream.X_stream[n], int(stream.y_stream[n]))
+    assert system.storage().entries == len(stream.y_initial) + 45
+    assert not hasattr(model, "classes_")  # what was given stays as it was
+
+
+@pytest.mark.parametrize("name", REFITTED)
+@pytest.mark.filterwarnings("ignore:The least populated class:UserWarning")
+def test_a_refitted_classifier_learns_and_has_a_curve_where_it_has_scores(name, tiny):
+    model, scores = REFITTED[name]
+    result = evaluate(Refit(model, every=10), tiny, "0-1")
+    assert result.curve.query("step == 0")["novel_acc"].eq(0).all()
+    assert result.runs["novel"].gt(0.5).all()
+    assert result.runs["ausuc"].gt(0.3).all() == (scores is not None)
+    assert result.runs["refits"].tolist() == (result.runs["corrections"] // 10).tolist()
+    assert result.name == f"Refit_{type(model).__name__}"
+    assert repr(result).endswith(f", {result.runs['refits'].mean():.0f} refits>")
+
+
+def test_a_refitted_classifier_answers_the_stream_as_row_by_row(tiny, stream):
+    watched, asked = (as_system(Refit(LogisticRegression(), every=7)) for _ in range(2))
+    asked.watch = lambda Q: Unwatched(asked, Q)
+    runs = [list(run_stream(one, stream, POLICIES["oracle"], 5)) for one in (watched, asked)]
+    for one, other in zip(*runs):
+        np.testing.assert_array_equal(one.given, other.given)
+        assert one.ausuc == pytest.approx(other.ausuc)
+
+
+def test_of_two_classes_one_score_is_enough(stream):
+    known = np.isin(stream.y_initial, np.unique(stream.y_initial)[:2])
+    system = as_system(Refit(LinearSVC(), every=1))
+    system.fit(stream.X_initial[known], stream.y_initial[known], stream.classes)
+    p = system.predict_proba(stream.queries)
+    assert (p.argmax(axis=1) == system.predict(stream.queries)).all()
+    assert ((p > 0).sum(axis=1) == 2).all()
+
+
+def test_the_seed_is_passed_on_to_what_is_refitted_and_training_is_not(tiny):
+    trained = RandomForestClassifier(3).fit(tiny.X_train, tiny.y_train)
+    system = as_system(lambda seed: Refit(trained), 7)
+    system.fit(tiny.X_train[:50], tiny.y_train[:50], tiny.classes)
+    assert system.fitted_model.random_state == 7 and trained.random_state is None
+    one, again = (evaluate(Refit(trained), tiny, [3]).curve for _ in range(2))
+    pd.testing.assert_frame_equal(one, again)
+
+
+def test_settings_of_what_is_refitted_are_in_what_its_runs_are_known_by():
+    found = settings_of(Refit(LogisticRegression(C=0.5), every=30))
+    assert "'C': 0.5" in found and "30" in found
+
+
+def test_scores_of_pairs_of_classes_are_refused(tiny):
+    with pytest.raises(InputError, match="SVC.decision_function must give one column for each"):
+        evaluate(Refit(SVC(decision_function_shape="ovo")), tiny, [0])
+
+
+class Stub:
+    """Has the methods, but answers nothing that is a class id."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def fit(self, X, y):
+        pass
+
+    def predict(self, X):
+        return np.full(len(X), self.answer)
+
+
+@pytest.mark.parametrize("answer", [12, 0.5, "card", np.nan])
+def test_answers_of_what_is_refitted_must_be_class_ids(answer, tiny):
+    with pytest.raises(InputError, match="seed 4.*Stub.predict must give class ids"):
+        evaluate(Refit(Stub(answer)), tiny, [4])
+
+
+@pytest.mark.parametrize(
+    "model, every, clue",
+    [
+        (LogisticRegression, 50, r"give an object, as LogisticRegression\(\)"),
+        ("ncm", 50, "fit and predict"),
+        (make("ncm"), 50, "fit and predict"),
+        (LinearRegression(), 50, "is no classifier"),
+        (LogisticRegression(), 0, "every 0"),
+        (LogisticRegression(), 2.5, "every 2.5"),
+    ],
+)
+def test_what_cannot_be_refitted_is_refused(model, every, clue):
+    with pytest.raises(InputError, match=clue) as caught:
+        Refit(model, every=every)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_classifier_without_partial_fit_is_told_of_the_one_that_refits():
+    with pytest.raises(InputError, match="LogisticRegression cannot.* ocrr.Refit of one without"):
+        evaluate(LogisticRegression(), "missing")
+
+
+SEVERAL = {"means": Means(), "forest": Refit(RandomForestClassifier(5), every=10), "ncm": "ncm"}
+
+
+@pytest.fixture(scope="module")
+def several(tiny):
+    return evaluate(SEVERAL, tiny, "0-3")
+
+
+def test_several_classifiers_are_one_result_with_a_row_each(several, tiny):
+    assert several.names == [*SEVERAL] == several.table.index.tolist()
+    assert several.summary["system"].drop_duplicates().tolist() == [*SEVERAL]
+    for name, system in SEVERAL.items():
+        alone = evaluate(system, tiny, "0-3", name=name)
+        one = several[name]
+        pd.testing.assert_frame_equal(one.curve, alone.curve)
+        pd.testing.assert_frame_equal(one.summary, alone.summary)
+        assert (
+            several.table.loc[name].tolist()
+            == alone.table.loc[name].reindex(several.table.columns, fill_value="–").tolist()
+        )
+    with pytest.raises(InputError, match="unknown system 'nmc'.*did you mean 'ncm'"):
+        several["nmc"]
+
+
+def test_names_of_several_are_their_own(tiny):
+    found = evaluate([Means(), "ncm", Means, Refit(BernoulliNB()), Refit(BernoulliNB())], tiny, [0])
+    assert found.names == ["Means", "ncm", "Means_2", "Refit_BernoulliNB", "Refit_BernoulliNB_2"]
+    assert len(found.runs) == 5 == len(repr(found).splitlines())
+
+
+@pytest.mark.parametrize(
+    "systems, options, clue",
+    [
+        ([], {}, "no system"),
+        ({}, {}, "no system"),
+        (["ncm", "slda"], dict(name="both"), "name 'both' is for one system"),
+        ({"a<b": "ncm"}, {}, "not a plain name"),
+        ({1: "ncm"}, {}, "not a plain name"),
+        (["ncm", "substrat"], {}, "unknown system.*substrate"),
+        (["ncm", LogisticRegression()], {}, "LogisticRegression cannot be used"),
+    ],
+)
+def test_several_that_cannot_be_used_are_refused_before_anything_runs(systems, options, clue):
+    with pytest.raises(InputError, match=clue) as caught:
+        evaluate(systems, "missing", **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_several_are_compared_with_what_is_published_and_with_another(banking):
+    both = evaluate(["ncm", "slda"], banking, [0, 3])
+    ranked = both.compared()
+    assert ranked["own"].sum() == 2 and len(ranked) == PUBLISHED + 2
+    gaps = both.against("ncm")
+    assert gaps.columns[0] == "system"
+    zero = gaps[gaps["system"] == "ncm"]["mean"]
+    assert (zero == 0).all()
+    alone = both["slda"].against("ncm").reset_index(drop=True)
+    there = gaps[gaps["system"] == "slda"].drop(columns="system").reset_index(drop=True)
+    pd.testing.assert_frame_equal(alone, there)
+    with pytest.raises(InputError, match=r"several systems.*\['ncm'\]"):
+        both["slda"].against(both)
+
+
+def test_the_table_has_means_and_half_of_their_intervals(several):
+    row = several["ncm"].summary.set_index("metric").loc["novel"]
+    half = (row["high"] - row["low"]) / 2
+    assert several.table.at["ncm", "novel"] == f"{row['mean']:.3f} ± {half:.3f}"
+    assert several.table.columns.tolist() == ["novel", "original", "hm", "ausuc", "corrections"]
+    assert several.table.at["means", "ausuc"] == "–"  # it has no probabilities
+    assert "ausuc" not in several["means"].table
+    assert "±" not in several["ncm"].table.iloc[0, -1][:2]
+
+
+def test_a_table_of_one_seed_has_no_interval(tiny):
+    assert evaluate("ncm", tiny, [0]).table.at["ncm", "novel"].count("±") == 0
+
+
+def test_the_latex_table_has_a_row_each_and_names_that_latex_takes(tiny):
+    named = {"my_means 50%": Means(), "ncm": "ncm"}
+    lines = evaluate(named, tiny, "0-2").to_latex().splitlines()
+    assert lines[0] == r"\begin{tabular}{lrrrrr}" and lines[-1] == r"\end{tabular}"
+    assert sum(line.startswith(r"my\_means 50\% & ") for line in lines) == 1
+    assert sum(line.count(r"$\pm$") for line in lines) == 9  # the means have no area
+
+
+def test_the_plot_has_two_lines_and_bands_of_each_system(several):
+    axes = several.plot()
+    drawn = {line.get_label(): line for line in axes.lines}
+    assert [*drawn] == [f"{name}, {axis}" for name in SEVERAL for axis in ("novel", "original")]
+    assert len(axes.collections) == 6
+    line = drawn["ncm, novel"]
+    ends = several["ncm"].runs["novel"].mean()
+    assert line.get_xdata()[0] == line.get_ydata()[0] == 0
+    assert line.get_ydata()[-1] == pytest.approx(ends)
+    assert line.get_xdata()[-1] == several.curve["step"].max()
+    assert several["ncm"].plot(axes) is axes and len(axes.lines) == 8
+    plt.close(axes.figure)
+
+
+def test_a_plot_of_one_seed_has_no_band(tiny):
+    axes = evaluate("ncm", tiny, [0]).plot()
+    assert len(axes.lines) == 2 and not axes.collections
+    plt.close(axes.figure)
+
+
+@pytest.mark.parametrize("missing, use", [("matplotlib.pyplot", "plot"), ("jinja2", "to_latex")])
+def test_a_missing_package_is_one_line_with_its_extra(missing, use, several, monkeypatch):
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(InputError, match=r"pip install 'ocrrlib\[report\]'"):
+        getattr(several, use)()
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+class OutStream(io.StringIO):
+    """Where a notebook's stderr goes."""
+
+    __module__ = "ipykernel.iostream"
+
+
+@pytest.mark.parametrize(
+    "stderr, progress, shown",
+    [
+        (Terminal, None, True),
+        (OutStream, None, True),
+        (io.StringIO, None, False),
+        (Terminal, False, False),
+        (io.StringIO, True, True),
+    ],
+)
+def test_progress_is_shown_by_name_where_somebody_looks(stderr, progress, shown, tiny, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", stderr())
+    evaluate([Means(), "ncm"], tiny, [0], progress=progress)
+    said = sys.stderr.getvalue()
+    assert all((f"{name}: 100%" in said) == shown for name in ("Means", "ncm"))
+    assert bool(said) == shown
