@@ -20,7 +20,7 @@ import pytest
 
 from notebooks import output
 from ocrrlib import runs, tasks
-from ocrrlib.experiments import Run, grid, parse_seeds
+from ocrrlib.experiments import Run, grid, parse_names, parse_seeds
 from ocrrlib.files import ROOT, InputError, atomic, write_text
 from ocrrlib.metrics import RUN, final, summary
 from ocrrlib.runs import read_about, read_results, run_grid, same_fit, sweep
@@ -395,15 +395,33 @@ def test_systems_that_read_sentences_need_a_grid_of_their_own():
         runs.datasets_of(grid(["banking77"], ["oracle"], ["ncm", "lora"], [0]))
 
 
-@pytest.mark.parametrize("given", ["0,1,2", "0-2", " 0, 1 - 2", [0, 1, 2], range(3), np.arange(3)])
+THREE = ["0,1,2", "0-2", " 0, 1 - 2", [0, 1, 2], ["0", "1-2"], range(3), np.arange(3)]
+
+
+@pytest.mark.parametrize("given", THREE)
 def test_seeds_are_read_from_text_and_sequences(given):
     assert parse_seeds(given) == (0, 1, 2)
 
 
-@pytest.mark.parametrize("given", ["a", "2-0", "3-", "", "0-2,1", "-1", "0-99999999999"])
-def test_seeds_that_are_no_list_of_different_integers_are_refused(given):
-    with pytest.raises(InputError, match="seeds .*integers"):
+@pytest.mark.parametrize("given", [7, np.int64(7), "7", " 7", "7-7", [7], ["7"], (7,)])
+def test_one_whole_number_is_a_seed(given):
+    assert parse_seeds(given) == (7,) and type(parse_seeds(given)[0]) is int
+
+
+NO_SEEDS = ["a", "2-0", "3-", "", "0-2,1", "-1", "0-99999999999", "[0]", "0.0"]
+NO_SEEDS += [-1, 2**32, 0.0, True, None, [], [0, 0], [True], [0.5], [[0]], np.array(0.5)]
+
+
+@pytest.mark.parametrize("given", NO_SEEDS)
+def test_what_is_no_list_of_different_integers_is_refused_in_a_line(given):
+    with pytest.raises(InputError, match="seeds .*integers") as caught:
         parse_seeds(given)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("given", ["a", " a ", ["a"], ("a",)])
+def test_one_name_is_a_list_of_names(given):
+    assert parse_names(given) == ["a"] and parse_names("a, b") == parse_names(["a", "b"])
 
 
 # --- files
