@@ -10,6 +10,8 @@ from pathlib import Path
 import nbformat
 import papermill
 import pytest
+from nbclient import NotebookClient
+from nbclient.output_widget import OutputWidget
 
 from notebooks.run import check, execute, main
 from ocrrlib.files import ROOT, InputError
@@ -56,6 +58,21 @@ def test_a_notebook_ends_with_what_came_out_and_a_turn_and_folds_what_writes_tab
     assert cells[heads[after[0]] - 1 if after else -1].source.startswith('Markdown(f"""')
     folded = [cell for cell in cells if "hide-cell" in cell.metadata.get("tags", [])]
     assert all(cell.source.endswith('.write(out / "paper/tables");') for cell in folded)
+
+
+WITH_WIDGETS = [path for path in NOTEBOOKS if "widgets" in path.read_text(encoding="utf-8")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", WITH_WIDGETS, ids=lambda path: path.stem)
+def test_a_notebook_with_widgets_lets_its_client_tell_the_kernel_nothing(path, monkeypatch):
+    """A message between request and reply can make the client miss the reply, and wait forever."""
+    told = []
+    monkeypatch.setattr(OutputWidget, "send", lambda widget, data: told.append(data))
+    notebook = nbformat.read(path, as_version=4)
+    where = {"metadata": {"path": str(ROOT)}}
+    NotebookClient(notebook, kernel_name="python3", resources=where).execute()
+    assert notebook.metadata.widgets and not told
 
 
 def test_tags_name_the_figures_and_tables_that_a_notebook_makes():
