@@ -85,6 +85,16 @@ def test_tags_name_the_figures_and_tables_that_a_notebook_makes():
         assert sorted(tag for tag in tags if tag not in FOLDED) == sorted(names), path.stem
 
 
+def test_a_notebook_that_makes_results_or_tables_ends_with_how_they_differ_from_the_published():
+    for stem, files in Makefile().made.items():
+        results = [Path(file).stem for file in files if file.endswith(".parquet")]
+        tables = [Path(file).stem for file in files if file.endswith(".csv")]
+        cells = nbformat.read(ROOT / f"notebooks/{stem}.ipynb", as_version=4).cells
+        text = "\n".join(cell.source for cell in cells)
+        (called,) = re.findall(r"(?s)\{against_published\(out, (.*?)\)\}", text)
+        assert sorted(re.findall(r"\w+", called)) == sorted(results or tables), stem
+
+
 def test_a_notebook_is_made_again_when_a_published_result_that_it_shows_is_newer():
     database = make("-pnq", "paper").stdout
     for path in NOTEBOOKS:
