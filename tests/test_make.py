@@ -75,6 +75,17 @@ def test_a_notebook_with_widgets_lets_its_client_tell_the_kernel_nothing(path, m
     assert notebook.metadata.widgets and not told
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "stem, given", [("11_your_own", {"SEEDS": 0}), ("12_explore", {"SYSTEMS": ["ncm"]})]
+)
+def test_a_list_of_one_may_be_given_as_papermill_reads_it(stem, given, tmp_path):
+    how = dict(cwd=ROOT, kernel_name="python3", progress_bar=False)
+    papermill.execute_notebook(
+        ROOT / f"notebooks/{stem}.ipynb", tmp_path / "made.ipynb", given, **how
+    )
+
+
 def test_tags_name_the_figures_and_tables_that_a_notebook_makes():
     made = Makefile().made
     for path in NOTEBOOKS:
