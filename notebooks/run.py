@@ -18,7 +18,6 @@ from pathlib import Path
 import nbformat
 import papermill
 from jupyter_client import AsyncKernelManager
-from nbclient import output_widget
 from nbclient.exceptions import DeadKernelError
 from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
@@ -33,10 +32,6 @@ GOAL = (*OUTCOME, *OTHER, "O")  # and of a goal of `make`, unless it is one of t
 TAKEN = {"embed": ("ENCODER",), "arxiv": OTHER}
 TAKEN |= dict.fromkeys(("paper/ocrr.pdf", "paper/supplement.pdf"), OTHER)
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-# What an output widget shows stays with the client: telling the kernel, too, can lose the reply
-# that the client waits for, and then it waits forever (nbclient issue 312).
-output_widget.OutputWidget.send = lambda *told: None
 
 
 def check_names(settings: dict[str, str], names: Iterable[str]) -> None:

@@ -31,7 +31,7 @@ from ocrrlib.tasks import Task, run_tasks
 def evaluate(
     system: Any,
     dataset: str | Path | pd.DataFrame | dict[str, np.ndarray] | Embedded = "banking77",
-    seeds: str | Sequence[int] = range(10),
+    seeds: int | str | Sequence[int] = range(10),
     policy: str | Policy = "oracle",
     encoder: str | Path | Callable | Any = DEFAULT_ENCODER,
     held_out: int | None = None,
@@ -58,7 +58,7 @@ def evaluate(
         in results, meet the same streams and draws, and are one result.
     dataset : str, path, DataFrame, dict of arrays or Embedded
         Name of a published dataset, or what ``read_data`` reads or returns.
-    seeds : sequence of int or str
+    seeds : int, sequence of int or str
         Seeds of held-out classes, stream order, Bernoulli draws and system; also as ``"0-4"``.
     policy : str or Policy
         Name in ``POLICIES``, or a policy of your own.

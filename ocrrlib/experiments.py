@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -75,20 +74,29 @@ ALL_ROWS = PROFILES | {
 }  # for what is not the paper's: all test rows
 
 
-def parse_seeds(seeds: str | Iterable[int]) -> tuple[int, ...]:
-    """Seeds as integers, from ``"0,1,2"``, ``"0-4"`` or a sequence.
+def parse_names(names: str | Iterable[str]) -> list[str]:
+    """Names as a list, from ``"a,b"``, one name or a sequence."""
+    parts = names.split(",") if isinstance(names, str) else names
+    return [part.strip() for part in parts]
+
+
+def parse_seeds(seeds: int | str | Iterable[int]) -> tuple[int, ...]:
+    """Seeds as integers, from one of them, ``"0,1,2"``, ``"0-4"`` or a sequence.
 
     Raises ``InputError`` if there is none, one twice, or one that is not an integer from 0 up.
     """
     way_out = f"from 0 to {2**32 - 1}, as 0,1,2 or, at most {MOST_SEEDS:,} of them, as 0-2"
     refusal = InputError(f"seeds {seeds!r} cannot be used: give different integers {way_out}")
+    if isinstance(seeds, str):
+        parts: Iterable[Any] = seeds.split(",")
+    elif isinstance(seeds, Iterable):
+        parts = seeds
+    else:
+        parts = [seeds]
     numbers: list[int] = []
     try:
-        if isinstance(seeds, str):
-            for part in seeds.split(","):
-                numbers += _span(part)
-        else:
-            numbers = [operator.index(seed) for seed in seeds]
+        for part in parts:
+            numbers += _span(str(part))
     except (TypeError, ValueError):
         raise refusal from None
     if not numbers or min(numbers) < 0 or max(numbers) >= 2**32:
@@ -112,7 +120,7 @@ def grid(
     datasets: Iterable[str],
     policies: Iterable[str],
     systems: Iterable[str],
-    seeds: str | Iterable[int],
+    seeds: int | str | Iterable[int],
     encoder: str = DEFAULT_ENCODER,
     **setting: Any,
 ) -> list[Run]:

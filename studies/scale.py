@@ -13,6 +13,7 @@ import pandas as pd
 import psutil
 from threadpoolctl import threadpool_limits
 
+from ocrrlib.experiments import parse_names
 from ocrrlib.files import InputError, pick
 from ocrrlib.search import top_k
 from ocrrlib.tasks import CACHE
@@ -155,14 +156,16 @@ PARTS = COMPARISONS | RACES
 
 
 def cells(
-    parts: str, profile: str = "paper", of: dict[str, tuple[Cell, ...]] = COMPARISONS
+    parts: str | Iterable[str],
+    profile: str = "paper",
+    of: dict[str, tuple[Cell, ...]] = COMPARISONS,
 ) -> list[Cell]:
-    """The comparisons of parts, given as ``"10k,1M"``; in the quick profile small ones.
+    """The comparisons of parts, as ``"10k,1M"`` or a list; in the quick profile small ones.
 
     Raises ``InputError`` if a part is unknown.
     """
     found = []
-    for name in parts.split(","):
+    for name in parse_names(parts):
         pick("part of the scale experiment", name, PARTS)
         found += of.get(name, ())
     if profile == "quick":

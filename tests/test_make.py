@@ -10,6 +10,8 @@ from pathlib import Path
 import nbformat
 import papermill
 import pytest
+from nbclient import NotebookClient
+from nbclient.output_widget import OutputWidget
 
 from notebooks.run import check, execute, main
 from ocrrlib.files import ROOT, InputError
@@ -58,6 +60,32 @@ def test_a_notebook_ends_with_what_came_out_and_a_turn_and_folds_what_writes_tab
     assert all(cell.source.endswith('.write(out / "paper/tables");') for cell in folded)
 
 
+WITH_WIDGETS = [path for path in NOTEBOOKS if "widgets" in path.read_text(encoding="utf-8")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", WITH_WIDGETS, ids=lambda path: path.stem)
+def test_a_notebook_with_widgets_lets_its_client_tell_the_kernel_nothing(path, monkeypatch):
+    """A message between request and reply can make the client miss the reply, and wait forever."""
+    told = []
+    monkeypatch.setattr(OutputWidget, "send", lambda widget, data: told.append(data))
+    notebook = nbformat.read(path, as_version=4)
+    where = {"metadata": {"path": str(ROOT)}}
+    NotebookClient(notebook, kernel_name="python3", resources=where).execute()
+    assert notebook.metadata.widgets and not told
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "stem, given", [("11_your_own", {"SEEDS": 0}), ("12_explore", {"SYSTEMS": ["ncm"]})]
+)
+def test_a_list_of_one_may_be_given_as_papermill_reads_it(stem, given, tmp_path):
+    how = dict(cwd=ROOT, kernel_name="python3", progress_bar=False)
+    papermill.execute_notebook(
+        ROOT / f"notebooks/{stem}.ipynb", tmp_path / "made.ipynb", given, **how
+    )
+
+
 def test_tags_name_the_figures_and_tables_that_a_notebook_makes():
     made = Makefile().made
     for path in NOTEBOOKS:
@@ -66,6 +94,16 @@ def test_tags_name_the_figures_and_tables_that_a_notebook_makes():
         cells = nbformat.read(path, as_version=4).cells
         tags = [tag for cell in cells for tag in cell.metadata.get("tags", [])]
         assert sorted(tag for tag in tags if tag not in FOLDED) == sorted(names), path.stem
+
+
+def test_a_notebook_that_makes_results_or_tables_ends_with_how_they_differ_from_the_published():
+    for stem, files in Makefile().made.items():
+        results = [Path(file).stem for file in files if file.endswith(".parquet")]
+        tables = [Path(file).stem for file in files if file.endswith(".csv")]
+        cells = nbformat.read(ROOT / f"notebooks/{stem}.ipynb", as_version=4).cells
+        text = "\n".join(cell.source for cell in cells)
+        (called,) = re.findall(r"(?s)\{against_published\(out, (.*?)\)\}", text)
+        assert sorted(re.findall(r"\w+", called)) == sorted(results or tables), stem
 
 
 def test_a_notebook_is_made_again_when_a_published_result_that_it_shows_is_newer():

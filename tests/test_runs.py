@@ -20,14 +20,15 @@ import pytest
 
 from notebooks import output
 from ocrrlib import runs, tasks
-from ocrrlib.experiments import Run, grid, parse_seeds
+from ocrrlib.experiments import Run, grid, parse_names, parse_seeds
 from ocrrlib.files import ROOT, InputError, atomic, write_text
-from ocrrlib.metrics import RUN, final, summary
+from ocrrlib.metrics import DATASET_POLICY_SYSTEM, RUN, final, summary
 from ocrrlib.runs import read_about, read_results, run_grid, same_fit, sweep
 from ocrrlib.scenario import make_scenario
 from ocrrlib.tasks import Task, run_tasks
 from studies import grids
 from studies.costs import GROWTH
+from tests.samples import git
 
 # Every family, everything random, two scenarios and two policies.
 SYSTEMS = (
@@ -395,15 +396,33 @@ def test_systems_that_read_sentences_need_a_grid_of_their_own():
         runs.datasets_of(grid(["banking77"], ["oracle"], ["ncm", "lora"], [0]))
 
 
-@pytest.mark.parametrize("given", ["0,1,2", "0-2", " 0, 1 - 2", [0, 1, 2], range(3), np.arange(3)])
+THREE = ["0,1,2", "0-2", " 0, 1 - 2", [0, 1, 2], ["0", "1-2"], range(3), np.arange(3)]
+
+
+@pytest.mark.parametrize("given", THREE)
 def test_seeds_are_read_from_text_and_sequences(given):
     assert parse_seeds(given) == (0, 1, 2)
 
 
-@pytest.mark.parametrize("given", ["a", "2-0", "3-", "", "0-2,1", "-1", "0-99999999999"])
-def test_seeds_that_are_no_list_of_different_integers_are_refused(given):
-    with pytest.raises(InputError, match="seeds .*integers"):
+@pytest.mark.parametrize("given", [7, np.int64(7), "7", " 7", "7-7", [7], ["7"], (7,)])
+def test_one_whole_number_is_a_seed(given):
+    assert parse_seeds(given) == (7,) and type(parse_seeds(given)[0]) is int
+
+
+NO_SEEDS = ["a", "2-0", "3-", "", "0-2,1", "-1", "0-99999999999", "[0]", "0.0"]
+NO_SEEDS += [-1, 2**32, 0.0, True, None, [], [0, 0], [True], [0.5], [[0]], np.array(0.5)]
+
+
+@pytest.mark.parametrize("given", NO_SEEDS)
+def test_what_is_no_list_of_different_integers_is_refused_in_a_line(given):
+    with pytest.raises(InputError, match="seeds .*integers") as caught:
         parse_seeds(given)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("given", ["a", " a ", ["a"], ("a",)])
+def test_one_name_is_a_list_of_names(given):
+    assert parse_names(given) == ["a"] and parse_names("a, b") == parse_names(["a", "b"])
 
 
 # --- files
@@ -491,6 +510,52 @@ def test_results_made_by_hand_are_read_before_published_ones_but_not_by_make(tmp
         output.made("lora", tmp_path)
     output.published("lora", tmp_path)
     assert_same(output.made("lora", tmp_path), runs.published("lora"))
+
+
+@pytest.fixture
+def committed(tmp_path, monkeypatch, reference):
+    """A checkout with results and a table, both committed; the results and the table."""
+    table = pd.DataFrame({"system": ["ncm", "slda"], "novel": [0.1, np.nan]})
+    runs.write_results(reference, runs.path_of("grid", tmp_path))
+    (tmp_path / "paper/tables").mkdir(parents=True)
+    table.to_csv(tmp_path / "paper/tables/table_ends.csv", index=False)
+    git(tmp_path, "init", "--quiet")
+    git(tmp_path, "add", "--all")
+    git(tmp_path, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "-m", "all")
+    monkeypatch.setattr(output, "ROOT", tmp_path)
+    return reference, table
+
+
+@pytest.mark.parametrize("folder", ["", "build/lab"])  # written over, or beside
+def test_what_was_made_is_compared_with_what_is_committed(committed, tmp_path, folder):
+    results, table = committed
+    out = tmp_path / folder
+    n = len(results.drop_duplicates(DATASET_POLICY_SYSTEM))
+
+    def said(results, table):
+        runs.write_results(results, runs.path_of("grid", out))
+        (out / "paper/tables").mkdir(parents=True, exist_ok=True)
+        table.to_csv(out / "paper/tables/table_ends.csv", index=False)
+        return output.against_published(out, "grid", "table_ends")
+
+    assert said(results, table) == f"All {n + 2} cells of `grid`, `table_ends` are as published."
+    fewer = results[results["seed"] == results["seed"].min()]
+    rows = f"{len(fewer) + 2} of {len(results) + 2} rows"
+    assert said(fewer, table).endswith(f" are as published, with {rows}.")
+    is_ours = results["system"] == "substrate"
+    other = results.assign(novel_acc=results["novel_acc"] + 1e-12 * is_ours)
+    ours = len(results[is_ours].drop_duplicates(DATASET_POLICY_SYSTEM))
+    differ = "cells of `grid`, `table_ends` differ from the published."
+    assert said(other, table.replace("ncm", "pa")) == f"{ours + 1} of {n + 2} {differ}"
+    assert said(results[~is_ours], table) == f"{ours} of {n + 2} {differ}"
+    assert said(results, pd.concat([table, table.assign(system="new")])) == f"2 of {n + 4} {differ}"
+
+
+def test_without_git_what_was_written_over_is_not_called_as_published(committed, tmp_path):
+    shutil.rmtree(tmp_path / ".git")
+    assert "no committed `table_ends`" in output.against_published(tmp_path, "table_ends")
+    shutil.copytree(tmp_path / "paper", tmp_path / "lab/paper")
+    assert "All 2 cells" in output.against_published(tmp_path / "lab", "table_ends")
 
 
 def test_a_checkout_without_a_folder_to_write_to_keeps_runs_in_the_users_cache(tmp_path):
