@@ -8,7 +8,7 @@ import numpy as np
 
 from corrigible.confidence import Calibration, Sureness, unknown_share
 from corrigible.ledger.vectors import LiveVectors
-from corrigible.proofs.rows import Row
+from corrigible.proofs.rows import Row, read_act
 from corrigible.readers import Reader, make_reader
 from ocrrlib.search import Entries
 
@@ -24,6 +24,7 @@ class Neighbour(NamedTuple):
     text: str | None
     cosine: float
     when: datetime
+    about: dict
 
 
 class Answer(NamedTuple):
@@ -107,7 +108,8 @@ def _neighbours(counted, y, cosines, slots, rows_at):
         when = datetime.fromtimestamp(row.time / 1e6, UTC)
         label = counted.labels[ids[query, rank]]
         cosine = float(cosines[query, rank])
-        near[query].append(Neighbour(row.place, label, row.text, cosine, when))
+        about = read_act(row.act).get("about", {})
+        near[query].append(Neighbour(row.place, label, row.text, cosine, when, about))
     return near
 
 
