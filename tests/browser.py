@@ -132,8 +132,8 @@ class Tab:
     def hold(self, key, n):
         """Hold a key down until it has come ``n`` times."""
         code, text = KEYS[key]
-        for time in range(n):
-            self._send("keyDown", key, code, text, autoRepeat=time > 0)
+        for turn in range(n):
+            self._send("keyDown", key, code, text, autoRepeat=turn > 0)
         self._send("keyUp", key, code, "")
 
     def _strike(self, key, code, text):

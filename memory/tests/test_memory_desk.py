@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from threading import Event
 
 import pytest
 from client import ANA, KEYS, TEXTS, detail, serving
@@ -348,6 +349,28 @@ def test_a_text_is_skipped_gets_a_new_label_or_is_set_aside_by_one_key(ana, memo
     tab.strike("u")
     ana.sees("current", "pans")
     assert memory.entry(3)["label"] == "kitchen" and len(memory) == 4
+
+
+def test_answers_that_come_after_a_skip_stay_with_their_texts(ana, memory, monkeypatch, tab):
+    for text in ("no pins", "lost a card", "tins"):
+        ana.enters("text", text)
+        ana.sees("current", text)
+    predict = memory.predict
+    asked = Event()
+    skipped = Event()
+
+    def late(*given):
+        asked.set()
+        assert skipped.wait(60)
+        return predict(*given)
+
+    monkeypatch.setattr(memory, "predict", late)
+    memory.correct("qqq", "kitchen")  # the page sees it, and asks all texts again
+    assert asked.wait(60)
+    tab.strike("s")
+    skipped.set()
+    answers = {"lost a card": "lost", "no pins": "pin", "tins": "kitchen"}
+    ana.sees("queue", "[^]*".join(rf"{text}\s+(perhaps )?{answers[text]}," for text in answers))
 
 
 def test_enter_held_down_or_struck_again_stores_a_text_once(ana, memory, tab):
