@@ -185,7 +185,9 @@ def read_rows(
         rows = np.ones(len(table), bool)
         usable = check_cells(table.index, checked, rows, findings, drop_empty)
         for one in more:
-            findings.add(table.index[usable & one.bad], f"{one.name!r} is no text in row", "mend it")
+            findings.add(
+                table.index[usable & one.bad], f"{one.name!r} is no text in row", "mend it"
+            )
         findings.refuse()
     return content[usable], checked[-1].values[usable], *(one.values[usable] for one in more)
 
