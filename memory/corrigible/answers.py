@@ -17,7 +17,7 @@ LEAST_ROOM = 16  # classes that a reader is made for at least
 
 
 class Neighbour(NamedTuple):
-    """An entry near a query, under the label that it counts as."""
+    """An entry near a query, under the label that it counts as; ``about`` is noted with it."""
 
     entry: int
     label: str

@@ -152,7 +152,7 @@ def make_desk(
     async def suspects(name: Author):
         ranked = await asyncio.to_thread(memory.suspects, SUSPECTED + len(kept))
         found = [one for one in ranked if one.text and one.place not in kept][:SUSPECTED]
-        X = await encoded([one.text for one in found])
+        X = await encoded([one.text or "" for one in found])
         return {"suspects": await asyncio.to_thread(with_others, found, X, name)}
 
     def with_others(found, X, name):
@@ -171,9 +171,9 @@ def make_desk(
             raise HTTPException(422, "give text or entry")
         if sent.text is not None:
             recent.set_aside(sent.text, sent.aside)
-        elif sent.aside:
+        elif sent.entry is not None and sent.aside:
             kept.add(sent.entry)
-        else:
+        elif sent.entry is not None:
             kept.discard(sent.entry)
         return {"aside": sent.aside}
 
