@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cache, partial
+from pathlib import Path
 
 import ipywidgets as widgets
 import matplotlib as mpl
@@ -93,15 +94,17 @@ class Desk:
         self._folder = tempfile.mkdtemp(prefix="desk-")
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self.systems = systems
-        self.memory = None
+        self._memories = {}  # on that file, by the system that answers
         self.restart()
 
     def restart(self) -> None:
         """Forget query and corrections, and begin another file."""
-        if self.memory:
-            self.memory.close()
-            self.memory.path.unlink()
-        self.memory = CorrectionMemory.open(f"{self._folder}/desk.sqlite")
+        for memory in self._memories.values():
+            memory.close()
+        path = Path(self._folder) / "desk.sqlite"
+        path.unlink(missing_ok=True)
+        self.memory = CorrectionMemory.open(path)
+        self._memories = {"substrate": self.memory}
         self._name_classes(self._given.classes)
         s = self.scenario
         self.memory.learn(s.X_initial, [s.classes[id] for id in s.y_initial])
@@ -190,17 +193,28 @@ class Desk:
         x = self._x[None]
         (id,) = system.predict(x)
         p = system.predict_proba(x)[0].copy()
+        confidence = self._confidence(name, system, names[id])
         row = {
             "before": "" if self.answers is None else self.answers.at[name, "answer"],
             "answer": names[id],
             "right": "",
-            "probability": f"{p[id]:.2f}",
+            "confidence": "" if confidence is None else f"{confidence:.2f}",
+            "share of votes": f"{p[id]:.2f}" if confidence is None else "",
         }
         if self.truth:
             row["right"] = "✓" if names[id] == self.truth else "✗"
         p[id] = 0
         row["runner-up"] = names[p.argmax()] if p.any() else ""
         return row
+
+    def _confidence(self, name, system, label):
+        """A memory's probability that an answer to the last query is right; None without one."""
+        if not hasattr(system, "read"):  # it reads no ledger
+            return None
+        if name not in self._memories:
+            self._memories[name] = CorrectionMemory.open(self.memory.path, reader=name)
+        answer = self._memories[name].predict(self._x)
+        return answer.confidence if answer.label == label else None
 
     def _nearest(self, entries):
         """The five entries nearest to the last query: class, entry, cosine and kind."""

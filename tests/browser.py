@@ -129,10 +129,20 @@ class Tab:
         for letter in letters:
             self._strike(letter, ord(letter.upper()), letter)
 
+    def hold(self, key, n):
+        """Hold a key down until it has come ``n`` times."""
+        code, text = KEYS[key]
+        for turn in range(n):
+            self._send("keyDown", key, code, text, autoRepeat=turn > 0)
+        self._send("keyUp", key, code, "")
+
     def _strike(self, key, code, text):
-        for kind in ("keyDown", "keyUp"):
-            event = dict(type=kind, key=key, code=key, windowsVirtualKeyCode=code)
-            self.call("Input.dispatchKeyEvent", **event, text=text * (kind == "keyDown"))
+        self._send("keyDown", key, code, text)
+        self._send("keyUp", key, code, "")
+
+    def _send(self, kind, key, code, text, **how):
+        event = dict(type=kind, key=key, code=key, windowsVirtualKeyCode=code, text=text)
+        self.call("Input.dispatchKeyEvent", **event, **how)
 
     def click(self, selector):
         """Click in the middle of an element, wherever it is on the page."""

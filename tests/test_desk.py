@@ -44,6 +44,14 @@ def test_a_typed_query_is_encoded_and_has_no_known_class(desk):
     assert set(desk.ask("card gone").answers["answer"]) == {"class 03"}
 
 
+def test_how_sure_a_system_is_is_the_memorys_confidence_or_a_share_of_votes(desk):
+    answers = desk.ask("zebra crossing").answers
+    confidence = desk.memory.predict(directions(["zebra crossing"])[0]).confidence
+    assert answers["confidence"].tolist() == [f"{confidence:.2f}", ""]
+    assert answers["share of votes"].tolist()[0] == "" != answers["share of votes"].tolist()[1]
+    assert "probability" not in answers
+
+
 def test_rows_are_drawn_by_class_and_by_kind(desk, tiny):
     assert {tiny.y_test[desk.draw("class 04")] for _ in range(6)} == {4}
     assert tiny.classes[tiny.y_test[desk.draw(KNOWN)]] not in desk.new

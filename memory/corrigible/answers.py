@@ -8,7 +8,7 @@ import numpy as np
 
 from corrigible.confidence import Calibration, Sureness, unknown_share
 from corrigible.ledger.vectors import LiveVectors
-from corrigible.proofs.rows import Row
+from corrigible.proofs.rows import Row, read_act
 from corrigible.readers import Reader, answered, make_reader
 from ocrrlib.search import Entries
 
@@ -18,13 +18,14 @@ LEAST_ROOM = 16  # classes that a reader is made for at least
 
 
 class Neighbour(NamedTuple):
-    """An entry near a query, under the label that it counts as."""
+    """An entry near a query, under the label that it counts as; ``about`` is noted with it."""
 
     entry: int
     label: str
     text: str | None
     cosine: float
     when: datetime
+    about: dict
 
 
 class Answer(NamedTuple):
@@ -111,7 +112,8 @@ def _neighbours(counted, y, cosines, slots, rows_at):
         when = datetime.fromtimestamp(row.time / 1e6, UTC)
         label = counted.labels[ids[query, rank]]
         cosine = float(cosines[query, rank])
-        near[query].append(Neighbour(row.place, label, row.text, cosine, when))
+        about = read_act(row.act).get("about", {})
+        near[query].append(Neighbour(row.place, label, row.text, cosine, when, about))
     return near
 
 

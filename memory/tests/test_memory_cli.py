@@ -1,5 +1,6 @@
 """The command ``corrigible``: each command once, and what it refuses."""
 
+import io
 import json
 import pathlib
 import shutil
@@ -110,6 +111,38 @@ def test_entries_are_replaced_undone_and_renamed():
     assert listed == ["zwei: dd", 'four: aa {"ticket": 7}']
     assert said("entries", "a.sqlite", "--by", "ana", "--like", "D").count("entry") == 1
     assert said("history", "a.sqlite", 0).splitlines()[-1] == "entry 0 does not count"
+
+
+def test_texts_are_asked_a_line_of_standard_input_with_the_encoder_loaded_once(monkeypatch):
+    said("new", "a.sqlite")
+    for text, label in (("aa", "one"), ("dd", "two")):
+        said("correct", "a.sqlite", text, label)
+    loaded = []
+    monkeypatch.setattr(
+        "corrigible.ledger_encoder.load_encoder", lambda name: loaded.append(name) or letters
+    )
+    monkeypatch.setattr("sys.stdin", io.StringIO("aaa\n\nddd\n"))
+    answers = [line for line in said("ask", "a.sqlite").splitlines() if line[0] != " "]
+    assert [answer.split()[0] for answer in answers] == ["one", "two"] and len(loaded) == 1
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xff\n"), "utf-8"))
+    status, _, err = corrigible("ask", "a.sqlite")
+    assert status == 2 and "no UTF-8" in err
+
+
+def test_columns_of_a_file_are_kept_with_its_entries():
+    rows = "text,label,ticket,channel\naa,one,0471,mail\ndd,two,,mail\n"
+    pathlib.Path("rows.csv").write_text(rows)
+    said("new", "a.sqlite")
+    said("add", "a.sqlite", "rows.csv", "--about", "ticket", "--about", "channel")
+    with CorrectionMemory.open("a.sqlite") as memory:
+        notes = [entry.about for entry in memory.entries()]
+    assert notes == [{"ticket": "0471", "channel": "mail"}, {"channel": "mail"}]
+    assert '{"channel": "mail", "ticket": "0471"}' in said("ask", "a.sqlite", "aa")
+    status, _, err = corrigible("add", "a.sqlite", "rows.csv", "--about", "tikcet")
+    assert status == 2 and "did you mean 'ticket'" in err
+    np.savez("rows.npz", X=np.eye(9), y=np.arange(9))
+    status, _, err = corrigible("add", "a.sqlite", "rows.npz", "--about", "ticket")
+    assert status == 2 and "vectors have no column 'ticket'" in err
 
 
 def test_answers_are_kept_back_reviewed_and_previewed():

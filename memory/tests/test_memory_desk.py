@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from threading import Event
 
 import pytest
 from client import ANA, KEYS, TEXTS, detail, serving
@@ -46,6 +47,7 @@ POSTS = {
     "rename": {"old": "lost", "new": "gone"},
     "merge": {"labels": ["lost"], "into": "pin"},
     "verify": {"head": "a"},
+    "aside": {"text": "a"},
 }
 
 
@@ -54,7 +56,7 @@ def test_a_stranger_gets_the_page_and_nothing_else_of_the_desk(client, memory):
     assert client.get("/").status_code == client.get("/desk.json").status_code == 200
     for path, sent in POSTS.items():
         assert client.post(path, json=sent).status_code == 401
-    for path in ("labels", "entries", "history/0"):
+    for path in ("labels", "entries", "history/0", "suspects"):
         assert client.get(path).status_code == 401
     assert len(memory) == 3
 
@@ -67,6 +69,7 @@ BAD = {
     "review": [{"texts": [""]}, {"texts": ["a"] * 1001}, {"n": 0}, {"n": 65}],
     "preview": [{"text": "a"}, {"text": "a", "label": "b" * 201}],
     "correct": [{"text": "a", "label": "b", "replaces": -1}],
+    "aside": [{}, {"text": "a", "entry": 1}, {"entry": -1}],
 }
 
 
@@ -149,7 +152,8 @@ def test_labels_are_renamed_and_merged_by_the_owner_of_the_key(client, memory):
     assert client.post("/rename", json={"old": "pin", "new": "code"}).json() == {"entry": 3}
     sent = {"labels": ["lost", "code"], "into": "card"}
     assert client.post("/merge", json=sent).json() == {"entry": 4}
-    assert client.get("/labels").json() == {"author": "ana", "labels": ["card"]}
+    told = {"author": "ana", "labels": ["card"], "counts": {"card": 3}}
+    assert client.get("/labels").json() == told
     assert memory.entry(4)["author"] == "ana"
 
 
@@ -161,6 +165,35 @@ def test_entries_that_count_are_listed_the_newest_first(client, memory):
     assert [(one["place"], one["author"]) for one in found["entries"]] == [(3, "ana"), (2, "bo")]
     assert client.get("/entries?label=pin&by=bo").json()["found"] == 1
     assert client.get("/entries?since=yesterday").status_code == 422
+
+
+def test_a_text_set_aside_leaves_the_queue_however_often_it_is_asked(client):
+    for text in ("asdf", "no pins"):
+        client.post("/predict", json={"text": text})
+    assert client.post("/aside", json={"text": "asdf"}).json() == {"aside": True}
+    client.post("/predict", json={"text": "asdf"})
+    assert asked(client) == ["no pins"]
+    client.post("/aside", json={"text": "asdf", "aside": False})
+    client.post("/predict", json={"text": "asdf"})
+    assert sorted(asked(client)) == ["asdf", "no pins"]
+
+
+def test_suspects_are_listed_with_what_contradicts_them_until_they_are_kept(client, memory):
+    memory.correct("no pin", "sewing", about={"ticket": 4711})
+    found = client.get("/suspects").json()["suspects"]
+    (one,) = [one for one in found if one["place"] == 3]
+    assert (one["text"], one["label"], one["instead"]) == ("no pin", "sewing", "pin")
+    assert one["about"] == {"ticket": 4711}
+    assert [near["entry"] for near in one["neighbours"]][0] == 1
+    assert 3 not in [near["entry"] for near in one["neighbours"]]
+    assert client.post("/aside", json={"entry": 3}).json() == {"aside": True}
+    assert [one["place"] for one in client.get("/suspects").json()["suspects"]] == [1]
+
+
+def test_a_neighbour_has_the_ticket_that_was_noted_with_it(client, memory):
+    memory.correct("no pins", "pin", about={"ticket": 4711})
+    near = client.post("/predict", json={"text": "no pins"}).json()["neighbours"]
+    assert [one["about"] for one in near[:2]] == [{"ticket": 4711}, {}]
 
 
 def test_a_kept_head_verifies_the_file_or_names_the_fault(client, memory):
@@ -258,6 +291,125 @@ def test_the_page_shows_markup_as_text_and_runs_nothing_but_itself(memory, tab):
         assert tab.run("document.querySelectorAll('img, main script').length") == 0
         assert tab.run("document.title") == "Correction desk" and tab.errors == []
         assert all(url.startswith((str(client.base_url), "data:")) for url in tab.requests)
+
+
+@pytest.fixture
+def ana(memory, tab):
+    """Ana at the page of a memory of three entries."""
+    with serving(memory, {"ana": "secret"}) as client:
+        ana = Person(tab, str(client.base_url).rstrip("/"))
+        ana.logs_in("secret")
+        yield ana
+    assert tab.errors == []
+
+
+CHOSEN = "document.querySelector('#choices :checked')?.value ?? null"
+FOCUS = "document.activeElement.id"
+
+
+def test_a_label_is_chosen_for_those_the_memory_is_sure_of_alone(ana, memory, monkeypatch, tab):
+    sure = {"lost": 0.5, "pin": 0.49}
+    predict = memory.predict
+
+    def told(X, share):
+        return [one._replace(confidence=sure[one.label]) for one in predict(X, share)]
+
+    monkeypatch.setattr(memory, "predict", told)
+    ana.enters("text", "lost a card")
+    ana.sees("current", "lost a card")
+    assert tab.run(CHOSEN) == "lost"
+    ana.enters("text", "no pins")
+    ana.sees("current", "no pins")
+    assert tab.run(CHOSEN) is None
+    tab.press("Enter")
+    ana.sees("status", "Nothing is stored")
+    assert len(memory) == 3
+    tab.strike("1")
+    tab.press("Enter")
+    ana.sees("log", "no pins is pin")
+    assert memory.entry(3)["label"] == "pin"
+
+
+def test_a_text_is_skipped_gets_a_new_label_or_is_set_aside_by_one_key(ana, memory, tab):
+    for text in ("pans", "tins", "mops"):  # the last one asked stands first
+        ana.enters("text", text)
+        ana.sees("current", text)
+    tab.strike("s")
+    ana.sees("current", "tins")
+    ana.sees("queue", "tins[^]*pans[^]*mops")
+    tab.strike("n")
+    assert (tab.run(FOCUS), tab.run(CHOSEN)) == ("label", None)
+    tab.press("kitchen", "Enter")
+    ana.sees("log", "tins is kitchen")
+    ana.sees("current", "pans")
+    tab.strike("x")
+    ana.sees("log", "pans set aside")
+    ana.sees("current", "mops")
+    assert "pans" not in tab.run("document.getElementById('queue').innerText")
+    tab.strike("u")
+    ana.sees("current", "pans")
+    assert memory.entry(3)["label"] == "kitchen" and len(memory) == 4
+
+
+def test_answers_that_come_after_a_skip_stay_with_their_texts(ana, memory, monkeypatch, tab):
+    for text in ("no pins", "lost a card", "tins"):
+        ana.enters("text", text)
+        ana.sees("current", text)
+    predict = memory.predict
+    asked = Event()
+    skipped = Event()
+
+    def late(*given):
+        asked.set()
+        assert skipped.wait(60)
+        return predict(*given)
+
+    monkeypatch.setattr(memory, "predict", late)
+    memory.correct("qqq", "kitchen")  # the page sees it, and asks all texts again
+    assert asked.wait(60)
+    tab.strike("s")
+    skipped.set()
+    answers = {"lost a card": "lost", "no pins": "pin", "tins": "kitchen"}
+    ana.sees("queue", "[^]*".join(rf"{text}\s+(perhaps )?{answers[text]}," for text in answers))
+
+
+def test_enter_held_down_or_struck_again_stores_a_text_once(ana, memory, tab):
+    ana.enters("text", "tins")
+    ana.sees("current", "tins")
+    tab.strike("l")
+    tab.press("kitchen")
+    tab.hold("Enter", 12)
+    ana.sees("queue", "✓ kitchen")
+    assert tab.run(FOCUS) == "queue"
+    tab.press(*12 * ["Enter"])
+    ana.sees("status", "stored as kitchen already, entry 3")
+    assert len(memory) == 4
+
+
+def test_a_suspect_is_replaced_or_kept_by_one_key(ana, memory, tab):
+    memory.correct("no pin", "sewing", about={"ticket": 4711})
+    tab.press("Escape")
+    tab.strike("t")
+    ana.sees("answer", "stored as (sewing; others say pin|pin; others say sewing)")
+    if "sewing;" not in tab.run("document.getElementById('answer').innerText"):
+        tab.strike("j")
+    ana.sees("answer", "stored as sewing; others say pin[^]* · ticket 4711")
+    tab.strike("1")
+    tab.press("Enter")
+    ana.sees("log", "no pin is pin")
+    ana.sees("answer", "stored as pin; others say sewing")
+    tab.strike("x")
+    ana.sees("log", "entry 1 stays pin")
+    assert memory.history(3).label is None and memory.history(1).label == "pin"
+
+
+def test_labels_to_be_merged_have_counts_and_stand_beside_those_that_look_alike(ana, memory, tab):
+    labels = ["Delivery", "card", "delivery", "Delivry", "delivery", "edelivery"]
+    memory.learn([f"text {n}" for n, _ in enumerate(labels)], labels, about=[{"ticket": 7}] * 6)
+    ana.sees("entries", "delivery · ticket 7")
+    shown = tab.run("[...document.getElementById('several').options].map(one => one.text)")
+    alike = ["Delivery (1)", "delivery (2)", "Delivry (1)", "edelivery (1)"]
+    assert shown == ["card (1)", *alike, "lost (2)", "pin (1)"]
 
 
 slow = pytest.mark.slow
@@ -360,6 +512,7 @@ def test_the_page_fits_its_window_in_the_language_of_the_browser(address, langua
     assert tab.run("document.documentElement.lang") == language
     bo.logs_in("secret")
     bo.pastes(f"{language}{width}" * 50, "where " * width, MARKUP)
+    tab.run("document.querySelector('#choices input').click()")
     bo.sees("preview", words[language]["noChange"].split()[0])
     bo.enters("label", "l" * 200)
     bo.sees("log", "l" * 200)
@@ -388,6 +541,7 @@ def test_no_acknowledged_correction_is_lost_when_the_service_is_killed(tickets, 
     confirming = """(async () => {
         const $ = id => document.getElementById(id);
         while ($("away").hidden) {
+            $("label").value = "topic";
             $("confirm").click();
             await new Promise(next => setTimeout(next, 5));
         }

@@ -115,7 +115,8 @@ def test_nobody_corrects_or_proves_without_a_key(client, memory, header):
 
 def test_a_key_of_other_letters_is_a_key(client, memory):
     headers = {b"Authorization": "Bearer schlüssel".encode()}
-    assert client.post("/correct", json=SENT | {"label": "gone"}, headers=headers).status_code == 200
+    sent = SENT | {"label": "gone"}
+    assert client.post("/correct", json=sent, headers=headers).status_code == 200
     assert memory.entry(3)["author"] == "bö"
 
 

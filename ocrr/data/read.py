@@ -157,26 +157,47 @@ def read_rows(
     no_header: bool = False,
     no_quotes: bool = False,
     drop_empty: bool = False,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Texts (n,), or vectors (n, d), and labels (n,) of a file, all options as of ``read_data``."""
+    also: Sequence[str] = (),
+) -> tuple[np.ndarray, ...]:
+    """Texts (n,), or vectors (n, d), and labels (n,) of a file, all options as of ``read_data``.
+
+    Then each column that is asked for ``also`` (n,), as text, "" where it is empty.
+    """
     layout = _layout(text, label, encoding, sep, no_header, no_quotes)
     with _named(path):
         findings = Findings()
         table = _read(Path(path), layout, findings)
         if isinstance(table, pd.DataFrame):
             way_out = _way_out(Path(path), "--text and --label")
-            texts, labels = columns(table, [layout.text, layout.label], findings, way_out)
+            names = [layout.text, layout.label, *also]
+            texts, labels, *others = columns(table, names, findings, way_out)
             checked = [cells(layout.text, texts, text_of), cells(layout.label, labels, label_of)]
             content = checked[0].values
+            more = [cells(name, column, _noted) for name, column in zip(also, others)]
+        elif also:
+            raise InputError(f"vectors have no column {also[0]!r}: give texts, or leave it out")
         else:
             _check_vector_layout(layout)
             arrays = {name: pick("array", name, table) for name in ("X", "y")}
             content, table, _ = vectors(arrays, split=None)
             checked = [cells("y", table["y"], label_of)]
+            more = []
         rows = np.ones(len(table), bool)
         usable = check_cells(table.index, checked, rows, findings, drop_empty)
+        for one in more:
+            findings.add(
+                table.index[usable & one.bad], f"{one.name!r} is no text in row", "mend it"
+            )
         findings.refuse()
-    return content[usable], checked[-1].values[usable]
+    return content[usable], checked[-1].values[usable], *(one.values[usable] for one in more)
+
+
+def _noted(value):
+    """A number or date as text, a whole number without a point; words as they are."""
+    try:
+        return label_of(value)
+    except InputError:
+        return text_of(value)
 
 
 def check_held_out(classes: Sequence[str], held_out: int | None) -> None:

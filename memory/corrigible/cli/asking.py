@@ -1,6 +1,8 @@
 """``corrigible ask``, ``review`` and other commands that only read."""
 
 import json
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -22,7 +24,10 @@ Reader = Annotated[str, typer.Option(help="The system that answers.")]
 @asking.command()
 def ask(
     file: File,
-    texts: Annotated[list[str], typer.Argument(help="One text or several.")],
+    texts: Annotated[
+        list[str] | None,
+        typer.Argument(help="One or several; without, one a line is read from standard input."),
+    ] = None,
     reader: Reader = "substrate",
     at: Annotated[
         Path | None, typer.Option(help="File of an earlier head: answer as then.")
@@ -37,14 +42,41 @@ def ask(
 
     with opened(file, reader) as memory:
         asked = memory if at is None else memory.at(read_from(at, Head.read))
-        for answer in asked.predict(texts, at_least):
-            told = [] if answer.label is None else [f"{answer.label} ({answer.confidence:.2f})"]
-            if answer.reason is not None:
-                told.append(answer.reason)
-            typer.echo(visible(": ".join(told)))
-            for near in answer.neighbours:
-                source = f"entry {near.entry}, {near.when:%Y-%m-%d}, {near.label}: {near.text}"
-                typer.echo(visible(f"  {near.cosine:.3f}  {source}"))
+        if texts:
+            _tell(asked.predict(texts, at_least))
+            return
+        asked.predict(["this loads the encoder, and learns how sure answers are"])
+        for text in _typed():
+            _tell(asked.predict([text], at_least))
+
+
+def _typed() -> Iterator[str]:
+    """Texts from standard input, one a line, with a prompt where somebody types."""
+    prompt = "> " if sys.stdin.isatty() else ""
+    while True:
+        try:
+            text = input(prompt).strip()
+        except EOFError:
+            return
+        except UnicodeDecodeError as error:
+            raise InputError(f"standard input is no UTF-8 ({error}): convert it") from error
+        if text:
+            yield text
+
+
+def _tell(answers):
+    for answer in answers:
+        told = [] if answer.label is None else [f"{answer.label} ({answer.confidence:.2f})"]
+        if answer.reason is not None:
+            told.append(answer.reason)
+        typer.echo(visible(": ".join(told)))
+        for near in answer.neighbours:
+            source = f"entry {near.entry}, {near.when:%Y-%m-%d}, {near.label}: {near.text}"
+            typer.echo(visible(f"  {near.cosine:.3f}  {source}{_noted(near.about)}"))
+
+
+def _noted(about):
+    return f" {json.dumps(about)}" if about else ""
 
 
 @asking.command()
@@ -63,8 +95,7 @@ def entries(
             typer.echo(f"{file} has no such entry that counts", err=True)
         for entry in found:
             source = f"entry {entry.place}, {entry.when:%Y-%m-%d}, {entry.label}: {entry.text}"
-            about = f" {json.dumps(entry.about)}" if entry.about else ""
-            typer.echo(visible(source + about))
+            typer.echo(visible(source + _noted(entry.about)))
 
 
 @asking.command()

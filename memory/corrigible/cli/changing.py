@@ -43,6 +43,10 @@ def add(
     data: Annotated[Path, typer.Argument(help="A file of texts or vectors, with labels.")],
     text: TextColumn = "text",
     label: LabelColumn = "label",
+    about: Annotated[
+        list[str] | None,
+        typer.Option(help="A column that is kept with each entry, as `ticket`; may be repeated."),
+    ] = None,
     by: Author = "",
     encoding: Encoding = None,
     sep: Separator = None,
@@ -58,10 +62,12 @@ def add(
     from corrigible.export import is_csv_export
 
     # Before the memory is opened: to close its file here would end SQLite's locks on it.
-    texts, labels = _rows(
+    noted = about or []
+    texts, labels, *columns = _rows(
         data,
         text,
         label,
+        noted,
         encoding=encoding,
         sep=sep,
         no_header=no_header,
@@ -71,35 +77,44 @@ def add(
     if is_csv_export(data):
         texts = [from_cell(cell) for cell in texts]
         labels = [from_cell(cell) for cell in labels]
+        columns = [[from_cell(cell) for cell in column] for column in columns]
+    notes: list[dict] = [{} for _ in labels]
+    for name, column in zip(noted, columns):
+        for note, value in zip(notes, column):
+            if value:
+                note[name] = value
     with opened(file) as memory:
         before = len(memory)
-        places = memory.learn(texts, labels, by, again=again)
+        places = memory.learn(texts, labels, by, about=notes, again=again)
         n_new = len({place for place in places if place >= before})
         n_held = len(places) - n_new
         held = f"; stored already, and left out: {n_held} (--again adds them, too)"
         typer.echo(f"{n_new} entries added, {len(memory)} in {file}{held if n_held else ''}")
 
 
-def _rows(data, text, label, **reading):
-    """Texts or vectors of a file, and labels; JSON Lines are read without further packages, too."""
+def _rows(data, text, label, also, **reading):
+    """Texts or vectors of a file, labels, and columns ``also``.
+
+    JSON Lines are read without further packages, too.
+    """
     try:
         with needs("corrigible[files]"):
             from ocrr.data.read import read_rows
     except InputError:
         if data.suffix.lower() != ".jsonl":
             raise
-        return _json_lines(data, text, label)
-    return read_rows(data, text, label, **reading)
+        return _json_lines(data, [text, label, *also])
+    return read_rows(data, text, label, also=also, **reading)
 
 
-def _json_lines(data, text, label):
+def _json_lines(data, names):
     with open(data, encoding="utf-8-sig") as lines:
         try:
             rows = [json.loads(line) for line in lines if line.strip()]
-            return [row[text] for row in rows], [row[label] for row in rows]
+            return [[row[name] for row in rows] for name in names]
         except (LookupError, TypeError, ValueError, RecursionError) as error:
             raise InputError(
-                f"{data} has a line that is no JSON object with {text!r} and {label!r} ({error}): "
+                f"{data} has a line that is no JSON object with {', '.join(names)} ({error}): "
                 "give one a line"
             ) from error
 

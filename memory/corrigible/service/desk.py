@@ -18,8 +18,10 @@ from fastapi.responses import FileResponse, HTMLResponse
 from corrigible.memory import CorrectionMemory
 from corrigible.proofs.heads import Head
 from corrigible.proofs.keys import Key
+from corrigible.proofs.rows import read_act
 from corrigible.service.wire import (
     TEXTS,
+    Aside,
     Correction,
     Known,
     Merge,
@@ -31,6 +33,7 @@ from corrigible.service.wire import (
 )
 
 LISTED = 100  # entries in a reply at most
+SUSPECTED = 20  # suspects in a reply at most
 NO_ANSWER: dict[str, Any] = {"label": None, "confidence": 0, "neighbours": []}
 PAGE = FilePath(__file__).with_name("desk.html")
 WORDS = FilePath(__file__).with_name("desk.json")
@@ -42,14 +45,27 @@ class RecentTexts:
     def __init__(self, room: int):
         self._room = room
         self.vectors: dict[str, np.ndarray] = {}  # by text, the newest last
+        self._aside: dict[str, None] = {}  # texts that are not to be reviewed, the newest last
 
     def note(self, texts: Sequence[str], X: Sequence[np.ndarray]) -> None:
         """Take texts (n,) and their vectors (n, d), in the place of the oldest."""
         for text, x in zip(texts, X):
             self.vectors.pop(text, None)
-            self.vectors[text] = np.array(x)  # not a view of all that were encoded together
-        for text in list(self.vectors)[: max(0, len(self.vectors) - self._room)]:
-            del self.vectors[text]
+            if text not in self._aside:
+                self.vectors[text] = np.array(x)  # not a view of all that were encoded together
+        self._shorten(self.vectors)
+
+    def set_aside(self, text: str, aside: bool = True) -> None:
+        """Leave out a text, however often it is asked; or, with ``aside`` false, do so no more."""
+        self._aside.pop(text, None)
+        if aside:
+            self._aside[text] = None
+            self.vectors.pop(text, None)
+        self._shorten(self._aside)
+
+    def _shorten(self, by_text):
+        for text in list(by_text)[: max(0, len(by_text) - self._room)]:
+            del by_text[text]
 
 
 def page() -> tuple[str, dict[str, str]]:
@@ -87,6 +103,7 @@ def make_desk(
     """Make the desk's addresses: ``encoded`` gives vectors, ``author`` who owns a request's key."""
     desk = APIRouter()
     html, headers = page()
+    kept: set[int] = set()  # suspects that somebody found right
     Author = Annotated[str, Depends(author)]
 
     def known(entry):
@@ -131,9 +148,40 @@ def make_desk(
             one["text"] = texts[one["row"]]
         return {"entries": [one._asdict() for one in change.entries], "queries": queries}
 
+    @desk.get("/suspects")
+    async def suspects(name: Author):
+        ranked = await asyncio.to_thread(memory.suspects, SUSPECTED + len(kept))
+        found = [one for one in ranked if one.text and one.place not in kept][:SUSPECTED]
+        X = await encoded([one.text or "" for one in found])
+        return {"suspects": await asyncio.to_thread(with_others, found, X, name)}
+
+    def with_others(found, X, name):
+        answers = memory.predict(X) if found else []
+        told = []
+        for one, answer in zip(found, answers):
+            near = shown(answer, name)["neighbours"]
+            others = [other for other in near if other["entry"] != one.place]
+            about = read_act(memory.entry(one.place).get("act")).get("about", {})
+            told.append(one._asdict() | {"about": about, "neighbours": others})
+        return told
+
+    @desk.post("/aside", dependencies=[Depends(author)])
+    async def set_aside(sent: Annotated[Aside, Depends(Aside.read)]):
+        if (sent.text is None) == (sent.entry is None):
+            raise HTTPException(422, "give text or entry")
+        if sent.text is not None:
+            recent.set_aside(sent.text, sent.aside)
+        elif sent.entry is not None and sent.aside:
+            kept.add(sent.entry)
+        elif sent.entry is not None:
+            kept.discard(sent.entry)
+        return {"aside": sent.aside}
+
     @desk.get("/labels")
     def labels(name: Author):
-        return {"author": name, "labels": memory.labels}
+        names = memory.labels
+        counts = np.bincount(memory.counted.y, minlength=len(names)).tolist()
+        return {"author": name, "labels": names, "counts": dict(zip(names, counts))}
 
     @desk.get("/entries", dependencies=[Depends(author)])
     def entries(

@@ -69,6 +69,14 @@ class Review(RequestBody):
     n: Annotated[int, Field(ge=1, le=TEXTS)] = 20
 
 
+class Aside(RequestBody):
+    """A text, or a suspect by its entry, that is set aside, or back again."""
+
+    text: Text | None = None
+    entry: Place | None = None
+    aside: bool = True
+
+
 class Undo(RequestBody):
     """An entry to be undone."""
 
