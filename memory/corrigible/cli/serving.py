@@ -24,6 +24,10 @@ def serve(
     remember: Annotated[
         int, typer.Option(min=0, help="Texts asked last that the desk may review, kept in RAM.")
     ] = 1000,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(help="A name that it is reached under, as desk.example; also by a proxy."),
+    ] = None,
     name: Name = None,
     search: Annotated[
         str | None, typer.Option(help="`database` leaves vectors there; else they are read.")
@@ -37,6 +41,7 @@ def serve(
         import uvicorn
 
         from corrigible.service.app import make_app
+        from corrigible.service.connection import TimedProtocol
     if not 0 <= port < 2**16:
         raise InputError(f"{port} is no port: give a number up to 65535")
     keys = _secrets(os.environ.get("OCRR_MEMORY_KEYS", ""))
@@ -48,10 +53,11 @@ def serve(
         opened(file, reader, search, ef_search) as memory,
         _listening(host, port) as listener,
     ):
-        app = make_app(memory, keys, signer, remember)
+        app = make_app(memory, keys, signer, remember, [host, *(allow_host or [])])
         memory.embed(["this loads the encoder"])
         config = uvicorn.Config(
             app,
+            http=TimedProtocol,
             ws="none",
             lifespan="off",
             access_log=False,
