@@ -53,7 +53,9 @@ def serve(
         opened(file, reader, search, ef_search) as memory,
         _listening(host, port) as listener,
     ):
-        app = make_app(memory, keys, signer, remember, [host, *(allow_host or [])])
+        own_port = listener.getsockname()[1]
+        hosts = [f"{host}:{own_port}", *(allow_host or [])]
+        app = make_app(memory, keys, signer, remember, hosts)
         memory.embed(["this loads the encoder"])
         config = uvicorn.Config(
             app,
@@ -65,7 +67,7 @@ def serve(
             limit_concurrency=1000,
             timeout_graceful_shutdown=30,  # seconds for requests in progress
         )
-        address = f"http://{host}:{listener.getsockname()[1]}"
+        address = f"http://{host}:{own_port}"
         authors = ", ".join(keys) or "nobody (OCRR_MEMORY_KEYS is empty)"
         typer.echo(f"{address} serves the {len(memory)} entries of {file}; correct: {authors}")
         # uvicorn raises a signal again when it has ended: the memory is closed then.

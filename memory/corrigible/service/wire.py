@@ -23,6 +23,7 @@ REVIEWED = 1000  # texts to be ranked at once
 BODY_TIMEOUT = 10  # seconds for a body to arrive
 CLOSE = {"Connection": "close"}
 JSON = "application/json"
+ALLOW = "serve it with --allow-host, or make_app(hosts=...), if it is yours"
 
 
 def _word(text):  # pydantic refuses lone surrogates
@@ -150,9 +151,11 @@ async def check_parameters(request: Request) -> None:
 def make_sender_check(hosts: Iterable[str]) -> Callable[[Request], Awaitable[None]]:
     """Make a check that a request means this service, and that no foreign page sends it.
 
-    ``hosts`` are names of the service. Raises ``InputError`` if one is no name.
+    ``hosts`` are names of the service, with the port that pages of it have if that is not the usual
+    one. Raises ``InputError`` if one is no name.
     """
-    names = {_hostname(host.lower()) for host in hosts}
+    own = {host.lower() for host in hosts}
+    names = {_hostname(host) for host in own}
     for name in names:
         if not name or "/" in name:
             raise InputError(f"{name!r} is no name of a host: give one as desk.example")
@@ -160,11 +163,11 @@ def make_sender_check(hosts: Iterable[str]) -> Callable[[Request], Awaitable[Non
     async def check_sender(request: Request) -> None:
         host = request.headers.get("host", "").lower()
         if not _is_safe(_hostname(host)) and _hostname(host) not in names:
-            raise HTTPException(403, f"the host {host!r:.80} is not allowed: see --allow-host")
+            raise HTTPException(403, f"the host {host!r:.80} is not allowed: {ALLOW}")
         origin = request.headers.get("origin")  # set by browsers
         sender = host if origin is None else origin.lower().partition("://")[2]
-        if sender != host and _hostname(sender) not in names:  # behind a proxy they may differ
-            raise HTTPException(403, f"pages of {origin!r:.80} are not allowed: see --allow-host")
+        if sender != host and sender not in own:  # behind a proxy they may differ
+            raise HTTPException(403, f"pages of {origin!r:.80} are not allowed: {ALLOW}")
 
     return check_sender
 
