@@ -8,6 +8,7 @@ import httpx2
 import uvicorn
 
 from corrigible.service.app import make_app
+from corrigible.service.connection import TimedProtocol
 
 KEYS = {"ana": "secret of ana", "bö": "schlüssel"}
 ANA = {"Authorization": "Bearer secret of ana"}
@@ -22,7 +23,7 @@ def serving(memory, keys=KEYS, signer=None, patience=None):
     """
     app = make_app(memory, keys, signer)
     how = dict(log_config=None, lifespan="off", timeout_graceful_shutdown=patience)
-    config = uvicorn.Config(app, **how)
+    config = uvicorn.Config(app, http=TimedProtocol, **how)
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

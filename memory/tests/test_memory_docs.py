@@ -13,7 +13,8 @@ PAGES = [path for path in sorted((MEMORY / "docs").glob("*.md")) if path.stem !=
 NOT_EXECUTED = {
     "service": [
         "$ corrigible new tickets.sqlite",
-        '$ curl localhost:8000/predict -d \'{"text": "my PIN is gone"}\'',
+        '$ curl localhost:8000/predict --json \'{"text": "my PIN is gone"}\'',
+        "$ corrigible serve tickets.sqlite --allow-host desk.example",
     ],
 }
 

@@ -5,19 +5,22 @@ import json
 import logging
 import signal
 import socket
+import sqlite3
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import suppress
+from contextlib import closing, contextmanager, suppress
 
 import httpx2
 import pytest
-from client import ANA, TEXTS, detail, serving
+from client import ANA, KEYS, TEXTS, detail, serving
 from entries import corrigible
+from fastapi.testclient import TestClient
 
 from corrigible import CorrectionMemory, Head, Key, proven
 from corrigible.inputs import labels_of
-from corrigible.service import wire
+from corrigible.service import app, connection, wire
 from corrigible.service.app import Batcher, make_app
 from ocrrlib.files import InputError
 from trials.auditor import letters, sql
@@ -29,6 +32,12 @@ def memory(tmp_path):
     with CorrectionMemory.open(tmp_path / "tickets.sqlite", letters) as memory:
         memory.learn(list(TEXTS), list(TEXTS.values()))
         yield memory
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch):
+    """Let the number of entries be the newest, however busy this machine is."""
+    monkeypatch.setattr(app, "MOMENT", 60)
 
 
 @pytest.fixture
@@ -71,7 +80,7 @@ def test_corrections_are_answered_and_proved(memory):
     key = Key.new("helpdesk")
     with serving(memory, signer=key) as client:
         sent = {"text": "my card was swallowed", "label": "swallowed"}
-        assert client.post("/correct", json=sent, headers=ANA).json() == {"entry": 3}
+        assert client.post("/correct", json=sent, headers=ANA).json() == {"entry": 3, "new": True}
         answer = client.post("/predict", json={"text": sent["text"]}, headers=ANA).json()
         assert answer["label"] == "swallowed"
         assert answer["neighbours"][0]["text"] == sent["text"]
@@ -248,6 +257,195 @@ def test_a_body_that_does_not_arrive_is_not_waited_for(client, monkeypatch):
     assert client.post("/predict", json={"text": "no pin"}).status_code == 200
 
 
+@contextmanager
+def silent(memory):
+    """Let a memory's base reply to nobody meanwhile, as if the server of it were gone."""
+    lock = memory._ledger._lock
+    taken = threading.Event()
+    done = threading.Event()
+
+    def hold():
+        with lock:
+            taken.set()
+            done.wait()
+
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(hold)
+        taken.wait()
+        try:
+            yield
+        finally:
+            done.set()
+
+
+WAITING = [
+    ("GET", "/head", None),
+    ("GET", "/proof/0", None),
+    ("GET", "/labels", None),
+    ("GET", "/entries", None),
+    ("GET", "/history/0", None),
+    ("POST", "/predict", {"text": "a"}),
+    ("POST", "/correct", {"text": "a", "label": "lost", "replaces": 0}),
+    ("POST", "/preview", {"text": "a", "label": "lost", "replaces": 1}),
+    ("POST", "/review", {"texts": ["a"]}),
+    ("POST", "/undo", {"entry": 2}),
+]
+
+
+def test_a_base_that_does_not_reply_holds_up_no_page_and_no_sign_of_life(
+    client, memory, monkeypatch
+):
+    n = 5 * len(WAITING)
+    before = client.get("/health").json()
+    with (
+        ThreadPoolExecutor(n) as threads,
+        httpx2.Client(
+            base_url=client.base_url, timeout=60, limits=httpx2.Limits(max_connections=n)
+        ) as others,
+    ):
+        monkeypatch.setattr(app, "MOMENT", 0)
+        with silent(memory):
+            asks = [
+                threads.submit(others.request, method, path, json=sent, headers=ANA)
+                for method, path, sent in 5 * WAITING
+            ]
+            for path in ("/", "/desk.json", "/health"):
+                assert client.get(path, timeout=10).status_code == 200
+            assert client.get("/health", timeout=10).json() == before
+            assert not any(one.done() for one in asks)
+        assert {one.result().status_code for one in asks} <= {200, 422}  # undone five times
+    monkeypatch.setattr(app, "MOMENT", 60)
+    assert client.get("/health").json() == {"entries": len(memory)}
+
+
+def test_a_broken_memory_has_no_number_of_entries(client, memory):
+    assert client.get("/health").status_code == 200
+    sql(memory.path, ["DELETE FROM entries WHERE place = 2"])
+    reply = client.get("/health")
+    assert reply.status_code == 503 and "entry 2" in detail(reply)
+
+
+BEGUN = b"POST /predict HTTP/1.1\r\nHost: a\r\n"
+ANSWERED = b"GET /health HTTP/1.1\r\nHost: a\r\n"
+SLOW = {
+    "nothing": [b""],
+    "headers without end": [BEGUN],
+    "a second request's": [ANSWERED + b"\r\n", BEGUN],
+    "a body that nobody reads": [ANSWERED + b"Content-Length: 9\r\n\r\n", b"{"],
+}
+
+
+@pytest.mark.parametrize("sent", SLOW.values(), ids=SLOW)
+def test_a_client_that_sends_no_whole_headers_is_cut_off(client, monkeypatch, sent):
+    monkeypatch.setattr(connection, "HEADERS_TIMEOUT", 0.5)
+    *before, last = sent
+    with stranger_of(client) as stranger:
+        stranger.settimeout(20)
+        for part in before:
+            stranger.sendall(part)
+            reply = b""
+            while not reply.endswith(b"}"):
+                reply += stranger.recv(1000)
+            assert reply.startswith(b"HTTP/1.1 200")
+        stranger.sendall(last)
+        reply = b"".join(iter(lambda: stranger.recv(1000), b""))  # until the connection ends
+    assert reply.startswith(b"HTTP/1.1 408") == (last == BEGUN)
+
+
+def test_the_time_for_headers_does_not_limit_the_answer(tmp_path, monkeypatch):
+    monkeypatch.setattr(connection, "HEADERS_TIMEOUT", 0.5)
+
+    def slow(texts):
+        time.sleep(0.7)
+        return letters(texts)
+
+    with CorrectionMemory.open(tmp_path / "m.sqlite", slow) as memory:
+        memory.learn(["a"], ["b"])
+        with serving(memory) as client:
+            assert client.post("/predict", json={"text": "a"}).json()["label"] == "b"
+
+
+def test_corrections_that_wait_are_written_together_and_wrong_ones_refused(client, memory):
+    n = 60
+    memory.learn(["tin can"], ["old"])
+    memory.retire("old")
+    wrong = {0: {"label": "old"}, 1: {"replaces": 4}, 2: {"replaces": 99}}
+    sent = [{"text": f"card {i}", "label": "lost"} | wrong.get(i, {}) for i in range(n)]
+    with (
+        ThreadPoolExecutor(n) as threads,
+        httpx2.Client(
+            base_url=client.base_url, headers=ANA, limits=httpx2.Limits(max_connections=n)
+        ) as others,
+    ):
+        with closing(sqlite3.connect(memory.path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")  # another program writes
+            asks = [threads.submit(others.post, "/correct", json=one) for one in sent]
+            end = time.monotonic() + 20
+            while len(memory._ledger._waiting) < n - 1:  # the last one's entry is not there
+                assert time.monotonic() < end, "not all wait to be written"
+                time.sleep(0.01)
+            other.execute("ROLLBACK")
+        replies = [one.result() for one in asks]
+    assert [reply.status_code for reply in replies] == [422, 422, 404] + [200] * (n - 3)
+    stored = {memory.entry(reply.json()["entry"])["text"] for reply in replies[3:]}
+    assert stored == {one["text"] for one in sent[3:]}
+    assert memory.verify() is None
+
+
+def test_a_page_of_another_origin_is_refused(client, memory):
+    host = f"{client.base_url.host}:{client.base_url.port}"
+    for origin in ("https://evil.example", "http://localhost:3000", "null", f"http://evil.{host}"):
+        for path, sent in (("/predict", {"text": "a"}), ("/correct", SENT)):
+            reply = client.post(path, json=sent, headers=ANA | {"Origin": origin})
+            assert reply.status_code == 403 and origin in detail(reply)
+    assert len(memory) == 3
+    own = {"Origin": f"http://{host}"}
+    assert client.post("/predict", json={"text": "a"}, headers=own).status_code == 200
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
+def test_what_a_form_could_send_is_refused(client, kind):
+    reply = client.post("/predict", content=text("a"), headers={"Content-Type": kind})
+    assert reply.status_code == 415 and "application/json" in detail(reply)
+    headers = {"Content-Type": "Application/JSON; charset=utf-8"}
+    assert client.post("/predict", content=text("a"), headers=headers).status_code == 200
+
+
+LOCAL = ["localhost:8000", "LOCALHOST", "127.0.0.1:1", "[::1]:8000", "192.168.1.7", "memory:80"]
+
+
+def test_a_host_that_is_not_allowed_is_refused(memory):
+    client = TestClient(make_app(memory, KEYS, hosts=["Desk.example"]))
+    for host in [*LOCAL, "desk.example", "desk.example:8443"]:
+        assert client.get("/health", headers={"Host": host}).status_code == 200
+    for host in ("evil.example", "desk.example.evil.example", "localhost.evil.example:8000"):
+        for path in ("/health", "/"):
+            reply = client.get(path, headers={"Host": host})
+            assert reply.status_code == 403 and host in detail(reply)
+
+
+def test_a_page_behind_a_proxy_may_ask_if_its_host_is_allowed(memory):
+    client = TestClient(make_app(memory, KEYS, hosts=["127.0.0.1:8000", "desk.example"]))
+    statuses = {"https://desk.example": 200, "http://127.0.0.1:3000": 403, "https://a.example": 403}
+    for origin, status in statuses.items():
+        headers = {"Host": "127.0.0.1:8000", "Origin": origin}
+        reply = client.post("/predict", json={"text": "a"}, headers=headers)
+        assert reply.status_code == status
+
+
+@pytest.mark.parametrize("host", ["https://desk.example", ""])
+def test_what_is_no_name_of_a_host_is_refused(memory, host):
+    with pytest.raises(InputError, match="desk.example"):
+        make_app(memory, KEYS, hosts=[host])
+
+
+def test_a_memory_alone_makes_a_service(memory):
+    assert TestClient(make_app(memory)).post("/correct", json=SENT).status_code == 403
+    client = TestClient(make_app(memory, keys=KEYS))
+    assert client.post("/correct", json=SENT, headers=ANA).status_code == 200
+    assert Head.read(client.get("/head").text).size == 4
+
+
 def test_too_many_waiting_texts_are_refused_and_the_others_answered(tmp_path):
     go = threading.Event()
     go.set()
@@ -355,7 +553,7 @@ def test_an_empty_memory_says_so_and_can_be_taught(tmp_path):
         with serving(memory) as client:
             reply = client.post("/predict", json={"text": "a"})
             assert reply.status_code == 503 and "no entry" in detail(reply)
-            assert client.post("/correct", json=SENT, headers=ANA).json() == {"entry": 0}
+            assert client.post("/correct", json=SENT, headers=ANA).json() == {"entry": 0, "new": True}
             assert client.post("/predict", json={"text": "a"}).json()["label"] == "lost"
 
 
@@ -407,7 +605,7 @@ def test_all_of_many_clients_are_answered_and_the_rest_when_it_ends(tmp_path, en
         with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
             headers = {"Authorization": "Bearer secret"}
             sent = {"text": "it was swallowed", "label": "swallowed"}
-            assert client.post("/correct", json=sent, headers=headers).json() == {"entry": 2}
+            assert client.post("/correct", json=sent, headers=headers).json() == {"entry": 2, "new": True}
             with stranger_of(client) as last:
                 last.sendall(request(texts[0]))
                 assert client.get("/health").status_code == 200  # read after that

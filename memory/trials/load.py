@@ -1,7 +1,8 @@
-"""The memory's service, and many clients of it at once: ``python -m trials.load PORT``.
+"""The memory's service, and many clients of it at once: ``python -m trials.load PORT [SECRET]``.
 
-Each asks for one text after the other on a connection of its own. Texts come on standard input, a
-line each; figures go to standard output, as JSON.
+Each asks for one text after the other on a connection of its own, or with the secret of a key
+corrects one after the other. Texts come on standard input, a line each; figures go to standard
+output, as JSON.
 """
 
 import asyncio
@@ -31,11 +32,18 @@ def served(path, port=0, **environment):
             process.kill()
 
 
-def request(text):
-    """Bytes of a request."""
-    body = json.dumps({"text": text}).encode()
-    head = f"POST /predict HTTP/1.1\r\nHost: load\r\nContent-Length: {len(body)}\r\n\r\n"
-    return head.encode() + body
+def request(text, secret=None):
+    """Bytes of a question, or with a key's secret, of a correction."""
+    path = "predict"
+    sent = {"text": text}
+    key = ""
+    if secret is not None:
+        path = "correct"
+        sent["label"] = "load"
+        key = f"Authorization: Bearer {secret}\r\n"
+    body = json.dumps(sent).encode()
+    length = f"Content-Length: {len(body)}\r\n"
+    return f"POST /{path} HTTP/1.1\r\nHost: load\r\n{key}{length}\r\n".encode() + body
 
 
 async def client(port, requests, seconds, failed):
@@ -53,9 +61,9 @@ async def client(port, requests, seconds, failed):
     writer.close()
 
 
-async def load(port, texts):
+async def load(port, texts, secret=None):
     """Answers a second, seconds at the median and at the 99th percentile, number of failures."""
-    requests = [request(text) for text in texts]
+    requests = [request(text, secret) for text in texts]
     seconds = []
     failed = []
     started = time.perf_counter()
@@ -71,4 +79,5 @@ async def load(port, texts):
 
 
 if __name__ == "__main__":
-    print(json.dumps(asyncio.run(load(int(sys.argv[1]), sys.stdin.read().splitlines()))))
+    port, *secret = sys.argv[1:]
+    print(json.dumps(asyncio.run(load(int(port), sys.stdin.read().splitlines(), *secret))))

@@ -24,6 +24,10 @@ def serve(
     remember: Annotated[
         int, typer.Option(min=0, help="Texts asked last that the desk may review, kept in RAM.")
     ] = 1000,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(help="A name that it is reached under, as desk.example; also by a proxy."),
+    ] = None,
     name: Name = None,
     search: Annotated[
         str | None, typer.Option(help="`database` leaves vectors there; else they are read.")
@@ -37,6 +41,7 @@ def serve(
         import uvicorn
 
         from corrigible.service.app import make_app
+        from corrigible.service.connection import TimedProtocol
     if not 0 <= port < 2**16:
         raise InputError(f"{port} is no port: give a number up to 65535")
     keys = _secrets(os.environ.get("OCRR_MEMORY_KEYS", ""))
@@ -48,10 +53,13 @@ def serve(
         opened(file, reader, search, ef_search) as memory,
         _listening(host, port) as listener,
     ):
-        app = make_app(memory, keys, signer, remember)
+        own_port = listener.getsockname()[1]
+        hosts = [f"{host}:{own_port}", *(allow_host or [])]
+        app = make_app(memory, keys, signer, remember, hosts)
         memory.embed(["this loads the encoder"])
         config = uvicorn.Config(
             app,
+            http=TimedProtocol,
             ws="none",
             lifespan="off",
             access_log=False,
@@ -59,7 +67,7 @@ def serve(
             limit_concurrency=1000,
             timeout_graceful_shutdown=30,  # seconds for requests in progress
         )
-        address = f"http://{host}:{listener.getsockname()[1]}"
+        address = f"http://{host}:{own_port}"
         authors = ", ".join(keys) or "nobody (OCRR_MEMORY_KEYS is empty)"
         typer.echo(f"{address} serves the {len(memory)} entries of {file}; correct: {authors}")
         # uvicorn raises a signal again when it has ended: the memory is closed then.

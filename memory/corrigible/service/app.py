@@ -3,7 +3,7 @@
 import asyncio
 import hmac
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -17,12 +17,21 @@ from pydantic import ValidationError
 from corrigible.memory import CorrectionMemory
 from corrigible.proofs.keys import Key
 from corrigible.service.desk import RecentTexts, make_desk
-from corrigible.service.wire import Correction, Query, check_parameters, fault, refusal, shown
+from corrigible.service.wire import (
+    Correction,
+    Query,
+    check_parameters,
+    fault,
+    make_sender_check,
+    refusal,
+    shown,
+)
 from ocrrlib.files import InputError
 
 WAITING = 512  # texts of all requests
 BATCH = 32  # texts encoded at once: more are no faster on CPUs
 REMEMBERED = 1000  # texts that were asked last
+MOMENT = 0.5  # seconds to wait for the number of entries
 CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
 
@@ -70,6 +79,34 @@ class Batcher:
         return [outcome for item in items for outcome in self._outcomes([item])]
 
 
+class Counter:
+    """The number of entries as last read: who asks waits a moment at most, not for the base."""
+
+    def __init__(self, memory: CorrectionMemory):
+        self._memory = memory
+        self._thread = ThreadPoolExecutor(1)  # those of other pools may all wait for the base
+        self._reading: asyncio.Task | None = None
+        self._number: int | None = None  # before it was ever read
+        self._fault: str | None = None
+
+    async def __call__(self) -> int | None:
+        """The number; ``InputError`` if it could not be read when it was last tried."""
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.create_task(self._read())
+        await asyncio.wait([self._reading], timeout=MOMENT)
+        if self._fault is not None:
+            raise InputError(self._fault)
+        return self._number
+
+    async def _read(self):
+        loop = asyncio.get_running_loop()
+        try:
+            self._number = await loop.run_in_executor(self._thread, len, self._memory)
+            self._fault = None
+        except InputError as error:
+            self._fault = str(error)
+
+
 class Service(FastAPI):
     """FastAPI, but an error inside is one line in the log, and what is cancelled gets 503."""
 
@@ -94,21 +131,28 @@ def _answers(memory, queries):
 
 def make_app(
     memory: CorrectionMemory,
-    keys: dict[str, str],
-    signer: Key | None,
+    keys: Mapping[str, str] | None = None,
+    signer: Key | None = None,
     remembered: int = REMEMBERED,
+    hosts: Iterable[str] = (),
 ) -> FastAPI:
     """Make a memory's service, with a desk for owners of keys.
 
-    ``keys`` are secrets by owner's name, ``signer`` signs heads. Of the texts asked, so many as
-    ``remembered`` are kept in RAM for the owners of keys to review.
+    ``keys`` are secrets by owner's name; without, nobody may correct. ``signer`` signs heads. Of
+    the texts asked, so many as ``remembered`` are kept in RAM for the owners of keys to review.
+    ``hosts`` are names that the service is reached under, as ``desk.example``; addresses and names
+    without a dot, as ``localhost``, need not be given. Raises ``InputError`` if a key is empty, or
+    a host is no name.
     """
+    keys = keys or {}
     if not all(keys.values()):
         raise InputError("a key is empty: give each owner a long secret")
-    checked = [Depends(check_parameters)]
+    checked = [Depends(make_sender_check(hosts)), Depends(check_parameters)]
     app = Service(openapi_url=None, redirect_slashes=False, dependencies=checked)
     encoded = Batcher(memory.embed)
     answered = Batcher(partial(_answers, memory))
+    count = Counter(memory)
+    writers = ThreadPoolExecutor(WAITING)  # threads that wait are written together
 
     @app.exception_handler(RequestValidationError)
     @app.exception_handler(ValidationError)
@@ -135,6 +179,11 @@ def make_app(
             raise HTTPException(401 if keys else 403, "this needs a key", CHALLENGE)
         return name
 
+    def known(entry):
+        if entry >= len(memory):
+            raise HTTPException(404, f"there is no entry {entry}")
+        return entry
+
     recent = RecentTexts(remembered if keys else 0)
     app.include_router(make_desk(memory, recent, encoded, author))
 
@@ -155,12 +204,15 @@ def make_app(
     async def correct(
         name: Annotated[str, Depends(author)], sent: Annotated[Correction, Depends(Correction.read)]
     ):
-        replaces = sent.replaces
-        if replaces is not None and replaces >= len(memory):
-            raise HTTPException(404, f"there is no entry {replaces}")
         (vector,) = await encoded([sent.text])
-        put = partial(memory.correct, sent.text, sent.label, name, vector, replaces)
-        return {"entry": await asyncio.to_thread(put)}
+
+        def put():
+            replaces = None if sent.replaces is None else known(sent.replaces)
+            end = len(memory)
+            place = memory.correct(sent.text, sent.label, name, vector, replaces)
+            return {"entry": place, "new": place >= end}  # else it was stored already
+
+        return await asyncio.get_running_loop().run_in_executor(writers, put)
 
     @app.get("/head", response_class=PlainTextResponse)
     def head():
@@ -168,12 +220,10 @@ def make_app(
 
     @app.get("/proof/{entry}", response_class=PlainTextResponse, dependencies=[Depends(author)])
     def proof(entry: Annotated[int, Path(ge=0)]):
-        if entry >= len(memory):
-            raise HTTPException(404, f"there is no entry {entry}")
-        return memory.prove_entry(entry, signer)
+        return memory.prove_entry(known(entry), signer)
 
     @app.get("/health")
-    def health():
-        return {"entries": len(memory)}
+    async def health():
+        return {"entries": await count()}
 
     return app

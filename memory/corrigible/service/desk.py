@@ -3,7 +3,6 @@
 The page is ``desk.html``, its words in each language ``desk.json``.
 """
 
-import asyncio
 import base64
 import re
 from collections.abc import Awaitable, Callable, Sequence
@@ -13,7 +12,8 @@ from typing import Annotated, Any
 
 import numpy as np
 from fastapi import APIRouter, Depends, HTTPException, Path
-from fastapi.responses import FileResponse, HTMLResponse
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import HTMLResponse, Response
 
 from corrigible.memory import CorrectionMemory
 from corrigible.proofs.heads import Head
@@ -104,6 +104,7 @@ def make_desk(
     desk = APIRouter()
     html, headers = page()
     kept: set[int] = set()  # suspects that somebody found right
+    words = WORDS.read_bytes()  # once: all threads may wait for the base
     Author = Annotated[str, Depends(author)]
 
     def known(entry):
@@ -116,8 +117,8 @@ def make_desk(
         return HTMLResponse(html, headers=headers)
 
     @desk.get("/desk.json")
-    async def words():
-        return FileResponse(WORDS, headers={"Cache-Control": "no-cache"})
+    async def serve_words():
+        return Response(words, headers={"Cache-Control": "no-cache"}, media_type="application/json")
 
     @desk.post("/review")
     async def review(name: Author, sent: Annotated[Review, Depends(Review.read)]):
@@ -127,22 +128,27 @@ def make_desk(
         for start in range(0, len(new), TEXTS):
             part = new[start : start + TEXTS]
             vectors.update(zip(part, await encoded(part)))
-        if not memory.labels or not texts:
-            listed = texts[: sent.n]  # in their order
-            return {"texts": [{"text": text, **NO_ANSWER} for text in listed]}
         X = [vectors[text] for text in texts]
-        found = await asyncio.to_thread(memory.review, texts, sent.n, X)
-        return {"texts": [{"text": texts[one.row]} | shown(one.answer, name) for one in found]}
+
+        def ranked():
+            if not memory.labels or not texts:
+                return [{"text": text, **NO_ANSWER} for text in texts[: sent.n]]  # in their order
+            found = memory.review(texts, sent.n, X)
+            return [{"text": texts[one.row]} | shown(one.answer, name) for one in found]
+
+        return {"texts": await run_in_threadpool(ranked)}
 
     @desk.post("/preview", dependencies=[Depends(author)])
     async def preview(sent: Annotated[Correction, Depends(Correction.read)]):
-        if sent.replaces is not None:
-            known(sent.replaces)
         (vector,) = await encoded([sent.text])
         texts = list(recent.vectors)
         X = list(recent.vectors.values())
-        given = sent.text, sent.label, X, vector, sent.replaces
-        change = await asyncio.to_thread(memory.preview, *given)
+
+        def previewed():
+            replaces = None if sent.replaces is None else known(sent.replaces)
+            return memory.preview(sent.text, sent.label, X, vector, replaces)
+
+        change = await run_in_threadpool(previewed)
         queries = [one._asdict() for one in change.queries]
         for one in queries:
             one["text"] = texts[one["row"]]
@@ -150,10 +156,10 @@ def make_desk(
 
     @desk.get("/suspects")
     async def suspects(name: Author):
-        ranked = await asyncio.to_thread(memory.suspects, SUSPECTED + len(kept))
+        ranked = await run_in_threadpool(memory.suspects, SUSPECTED + len(kept))
         found = [one for one in ranked if one.text and one.place not in kept][:SUSPECTED]
         X = await encoded([one.text or "" for one in found])
-        return {"suspects": await asyncio.to_thread(with_others, found, X, name)}
+        return {"suspects": await run_in_threadpool(with_others, found, X, name)}
 
     def with_others(found, X, name):
         answers = memory.predict(X) if found else []

@@ -1,6 +1,9 @@
 """Requests to a memory's service, with their limits, and its replies as JSON."""
 
 import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from ipaddress import ip_address
 from typing import Annotated, Any, Self
 
 from fastapi import HTTPException, Request
@@ -10,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, Validati
 from starlette.requests import ClientDisconnect
 
 from corrigible.answers import Answer
+from ocrrlib.files import InputError
 from ocrrlib.labels import label_of
 
 MAX_BODY = 2**20  # bytes of a request
@@ -18,6 +22,8 @@ TEXTS = 64  # of a request
 REVIEWED = 1000  # texts to be ranked at once
 BODY_TIMEOUT = 10  # seconds for a body to arrive
 CLOSE = {"Connection": "close"}
+JSON = "application/json"
+ALLOW = "serve it with --allow-host, or make_app(hosts=...), if it is yours"
 
 
 def _word(text):  # pydantic refuses lone surrogates
@@ -42,7 +48,10 @@ class RequestBody(BaseModel, extra="forbid"):
 
     @classmethod
     async def read(cls, request: Request) -> Self:
-        """Read a body; it is refused with status 408, 413 or 422."""
+        """Read a body; it is refused with status 408, 413, 415 or 422."""
+        kind = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
+        if kind != JSON:  # as a form has, which any page may send
+            raise HTTPException(415, f"send it as {JSON}, not as {kind!r:.80}")
         return cls.model_validate_json(await _body(request))
 
 
@@ -145,6 +154,44 @@ async def check_parameters(request: Request) -> None:
         if known and name not in known:
             there = ", ".join(known)
             raise HTTPException(422, f"unknown parameter {name!r:.80}; there are: {there}")
+
+
+def make_sender_check(hosts: Iterable[str]) -> Callable[[Request], Awaitable[None]]:
+    """Make a check that a request means this service, and that no foreign page sends it.
+
+    ``hosts`` are names of the service, with the port that pages of it have if that is not the usual
+    one. Raises ``InputError`` if one is no name.
+    """
+    own = {host.lower() for host in hosts}
+    names = {_hostname(host) for host in own}
+    for name in names:
+        if not name or "/" in name:
+            raise InputError(f"{name!r} is no name of a host: give one as desk.example")
+
+    async def check_sender(request: Request) -> None:
+        host = request.headers.get("host", "").lower()
+        if not _is_safe(_hostname(host)) and _hostname(host) not in names:
+            raise HTTPException(403, f"the host {host!r:.80} is not allowed: {ALLOW}")
+        origin = request.headers.get("origin")  # set by browsers
+        sender = host if origin is None else origin.lower().partition("://")[2]
+        if sender != host and sender not in own:  # behind a proxy they may differ
+            raise HTTPException(403, f"pages of {origin!r:.80} are not allowed: {ALLOW}")
+
+    return check_sender
+
+
+def _hostname(host):
+    """A host without its port."""
+    return re.sub(r":\d*$", "", host).strip("[]")
+
+
+def _is_safe(name):
+    """Whether no stranger can make a browser find this service under a name: it has no domain."""
+    try:
+        ip_address(name)
+    except ValueError:
+        return "." not in name  # as localhost
+    return True
 
 
 def shown(answer: Answer, name: str | None) -> dict:
