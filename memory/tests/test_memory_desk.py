@@ -320,6 +320,7 @@ def test_a_label_is_chosen_for_those_the_memory_is_sure_of_alone(ana, memory, mo
     assert tab.run(CHOSEN) == "lost"
     ana.enters("text", "no pins")
     ana.sees("current", "no pins")
+    ana.sees("choices", "None is chosen")
     assert tab.run(CHOSEN) is None
     tab.press("Enter")
     ana.sees("status", "Nothing is stored")
