@@ -347,4 +347,4 @@ class TestAppended(Appended.TestCase):
 
 @pytest.mark.slow
 class TestAppendedForLonger(Appended.TestCase):
-    settings = settings(max_examples=300, stateful_step_count=25, deadline=None)
+    settings = settings(max_examples=100, stateful_step_count=20, deadline=None)
