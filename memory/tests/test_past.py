@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 from corrigible import CorrectionMemory, verify
 from corrigible.ledger.copies import copy
 from corrigible.ledger.history import history
-from corrigible.proofs.rows import Content, act_text, new_rows
+from corrigible.proofs.rows import LATEST, Content, act_text, new_rows
 from ocrrlib.chain import Fault
 from trials.auditor import ADD, sql
 
@@ -33,10 +33,10 @@ NEWEST = "SELECT place, hash FROM entries ORDER BY place DESC LIMIT 1"
 ERASED = "SELECT place FROM entries WHERE salt IS NULL"
 
 
-def append(path, *contents):
+def append(path, *contents, when=None):
     """Append entries as anybody can who may insert rows; return the place of the first."""
     ((place, previous),) = sql(path, [NEWEST])
-    new = new_rows(contents, place + 1, previous, time.time_ns() // 1000)
+    new = new_rows(contents, place + 1, previous, when or time.time_ns() // 1000)
     sql(path, *([ADD, row] for row in new))
     return place + 1
 
@@ -135,6 +135,15 @@ def test_a_vector_counts_without_an_act_that_is_none(memory, act):
     memory.correct(np.eye(3)[1], "deny", replaces=forged)
     assert memory.labels == ["approve", "deny"]
     assert memory.forget(forged) == [forged] and memory.verify() is None
+
+
+def test_an_entry_of_the_latest_time_stops_no_writer(memory):
+    append(memory.path, tombstone(3), when=LATEST - 1)
+    with unchanged(memory) as head:
+        undone = memory.retire("deny")
+        memory.undo(undone)
+    assert memory.correct(np.eye(3)[1], "deny") == undone + 2
+    assert memory.forget(0) == [0] and memory.verify(head).kind == "void"
 
 
 def test_a_tombstone_that_was_written_before_its_entry_is_erased_goes_with_it(memory):

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from corrigible.ledger.meaning import Reading
 from corrigible.proofs.rows import (
+    LATEST,
     Content,
     Row,
     done_to_others,
@@ -234,7 +235,9 @@ class StoredLedger(AbstractContextManager):
         """
         start = self.size
         n_void = len(self._reading.void)
-        now = max(time.time_ns() // 1000, self._time + 1)  # times increase, whatever the clock
+        now = time.time_ns() // 1000
+        if now <= self._time < LATEST - 1:  # times increase, whatever the clock, while they can
+            now = self._time + 1
         new = new_rows(contents, start, self._newest, now)
         while True:
             rows = list(islice(new, ROWS_AT_ONCE))

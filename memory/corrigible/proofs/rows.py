@@ -112,10 +112,7 @@ def new_rows(contents: Iterable[Content], place: int, previous: bytes, time: int
     an entry's may be.
     """
     if time >= LATEST:
-        raise InputError(
-            "an entry would be written later than 2255: set the clock, or, if it is right and the "
-            "newest entry is as late, choose a new file"
-        )
+        raise InputError("an entry would be written later than 2255: set the clock")
     for n, (label, author, text, vector, act) in enumerate(contents):
         x = bytes(vector)
         _check_size(n, x, [label, author, text or "", act or ""])
