@@ -58,7 +58,7 @@ def counting(rows: list[Row], size: int | None = None) -> Iterator[tuple[Row, st
 
 
 def _read(rows):
-    """What rows say of one another, and the rows without acts that count for nothing."""
+    """What rows say of one another, and the rows without acts that do nothing to others."""
     reading = Reading()
     rows = [reading.take(row) for row in rows]
     return reading, rows

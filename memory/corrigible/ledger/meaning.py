@@ -55,7 +55,7 @@ class Reading:
         self.void: dict[int, int | None] = {}
 
     def take(self, row: Row) -> Row:
-        """Read the next entry; return it without an act that counts for nothing."""
+        """Read the next entry; return it without an act that does nothing to others."""
         if row.salt is None:
             self.erased.add(row.place)
             return row
@@ -76,8 +76,9 @@ class Reading:
             if speaker == row.place:
                 self.void[row.place] = None
             return row._replace(act=None)
-        if done:
-            self.acts[speaker] = done
+        if not done:
+            return row._replace(act=None)
+        self.acts[speaker] = done
         return row
 
 
