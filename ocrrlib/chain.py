@@ -84,8 +84,8 @@ class Fault(NamedTuple):
     """The first broken entry of a ledger.
 
     ``kind`` is *changed* (it does not follow the entries before), *inserted* (in memory: it has no
-    hash), *truncated* (shorter than its hashes or a head say) or *forked* (another history than
-    that of a head).
+    hash), *truncated* (shorter than its hashes or a head say), *forked* (another history than that
+    of a head) or, in a memory, *void* (as it was written, but it counts for nothing).
     """
 
     position: int

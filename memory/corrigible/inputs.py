@@ -98,9 +98,11 @@ def stored_labels(values: Any) -> Callable[[Container[str]], list[str]]:
 def entry_number(value: Any) -> int:
     """The place of an entry as an integer; raises ``InputError`` if it is none."""
     try:
-        return index(value)
-    except TypeError as error:
-        raise InputError(f"{_shown(value)} is no place of an entry: give an integer") from error
+        if not isinstance(value, bool):  # True is no entry 1
+            return index(value)
+    except TypeError:
+        pass
+    raise InputError(f"{_shown(value)} is no place of an entry: give an integer")
 
 
 def entry_numbers(values: Any) -> list[int]:

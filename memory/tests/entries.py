@@ -83,16 +83,14 @@ def script(code, *arguments, **how):
 
 FEW = [HealthCheck.function_scoped_fixture]
 # Histories: what is done, by numbers that choose among what is there
-STEPS = st.lists(
-    st.tuples(
-        st.sampled_from(
-            ["correct", "correct", "replace", "undo", "undo", "rename", "merge", "retire", "forget"]
-        ),
-        st.integers(0, 10**6),
-        st.integers(0, 10**6),
+STEP = st.tuples(
+    st.sampled_from(
+        ["correct", "correct", "replace", "undo", "undo", "rename", "merge", "retire", "forget"]
     ),
-    max_size=14,
+    st.integers(0, 10**6),
+    st.integers(0, 10**6),
 )
+STEPS = st.lists(STEP, max_size=14)
 
 
 def step(memory, what, a, b):

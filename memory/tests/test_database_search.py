@@ -152,6 +152,18 @@ def test_an_index_finds_what_was_just_written_and_nothing_that_does_not_count(in
         assert gone not in [answer.label, *(near.label for near in answer.neighbours)]
 
 
+def test_an_earlier_head_is_asked_exactly_whatever_an_index_finds_by_now(indexed):
+    exact, where = indexed
+    _, _, Q = rows(48, 2000)
+    head = exact.head()
+    then = exact.at(head).predict(Q)
+    with CorrectionMemory.open(**where, ef_search=10) as memory:
+        for size in (1, 60):  # new neighbours of a query, one or many
+            exact.learn(Q[:1] + np.linspace(0, 0.1, size)[:, None], ["new"] * size)
+            assert memory.at(head).predict(Q) == then
+            assert [memory.at(head).predict(q) for q in Q[:9]] == then[:9]
+
+
 def test_an_index_that_several_make_at_once_is_made_once(base):
     where = {"path": base, "name": f"m{next(NUMBERS)}", "search": "database"}
     X, labels, _ = rows(48, 2000)

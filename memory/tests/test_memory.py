@@ -280,6 +280,18 @@ def test_a_model_is_the_same_in_other_batches_and_another_one_with_other_weights
 
 
 DEEP = {"a": [[[[[[[[1]]]]]]]]}
+TAKES_A_PLACE = [
+    CorrectionMemory.undo,
+    CorrectionMemory.forget,
+    CorrectionMemory.entry,
+    CorrectionMemory.history,
+    CorrectionMemory.told_by,
+    CorrectionMemory.prove_entry,
+    lambda memory, place: memory.forget([0, place]),
+    lambda memory, place: memory.at(memory.head()).history(place),
+    lambda memory, place: memory.correct(X[0], "x", replaces=place),
+    lambda memory, place: memory.preview(X[0], "x", replaces=place),
+]
 BAD = [  # calls, and what the refusal says
     (lambda memory: memory.learn(["a"], ["x"]), "made without an encoder"),
     (lambda memory: memory.learn([X[0], X[1] * np.nan], ["x", "y"]), "row 1 is zero, not finite"),
@@ -321,12 +333,21 @@ BAD = [  # calls, and what the refusal says
     (lambda memory: memory.merge("class 0", "x"), "is no list of labels"),
     (lambda memory: memory.retire("nobody"), "there is no label 'nobody'"),
     (lambda memory: memory.undo(99), "there is no entry 99"),
-    (lambda memory: memory.forget(10**30), ""),
+    *(
+        (lambda memory, number=number, call=call: call(memory, number), what)
+        for number, what in (
+            (True, "True is no place of an entry"),
+            (2**63, f"there is no entry {2**63}"),
+            (2**70, f"there is no entry {2**70}"),
+            (-1, "there is no entry -1"),
+            (60, "there is no entry 60"),
+        )
+        for call in TAKES_A_PLACE
+    ),
     (lambda memory: memory.forget("1"), "is no place of an entry"),
     (lambda memory: memory.entry(None), "is no place of an entry"),
     (lambda memory: memory.entries(since="yesterday"), "is no time"),
     (lambda memory: memory.prove_entry(1.5), "is no place of an entry"),
-    (lambda memory: memory.prove_entry(60), "there is no entry 60"),
     (lambda memory: memory.verify("a head"), "no head"),
     (lambda memory: (memory.close(), memory.predict(X[0])), ""),
     (lambda memory: (memory.close(), memory.labels), ""),

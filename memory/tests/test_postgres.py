@@ -101,6 +101,30 @@ def test_a_password_is_in_no_message(server):
     assert "secret" not in str(caught.value)
 
 
+def test_a_server_that_counts_no_dead_rows_is_named_when_an_entry_is_forgotten(postgres):
+    base = postgres.new_base(vector=False)
+    address = postgres.address(base)
+    with CorrectionMemory.open(address, name="m") as memory:
+        memory.learn(X[:3], ["a", "b", "c"])
+        memory.forget(0)
+        with connection(address) as other:
+            other.execute(f"ALTER DATABASE {base} SET track_counts = off")
+    with CorrectionMemory.open(address, name="m") as memory:
+        assert memory.labels == ["b", "c"]
+        with refused("set track_counts there, and erase it again"):
+            memory.forget(1)
+        assert memory.labels == ["c"] and memory.correct(X[0], "a") == 5
+        with refused("set track_counts there"):
+            memory.forget(1)
+    with connection(address) as other:
+        other.execute(f"ALTER DATABASE {base} SET track_counts = on")
+    with CorrectionMemory.open(address, name="m") as memory:
+        assert memory.forget(2) == [2]
+        with refused("nothing to erase"):
+            memory.forget(1)
+        assert memory.verify() is None
+
+
 # Lost connections
 
 

@@ -3,20 +3,14 @@
 A tombstone is an entry without vector that has the place of an erased one as text. It repeats what
 that one did to others, see ``corrigible.proofs.rows``, so that an erasure changes no other entry's
 meaning, and notes the reason, if one is given. A proof of it shows that the entry was erased.
-"""
 
-from collections.abc import Iterable
+Another program may have written before that an entry was erased. That counted for nothing, and is
+erased with the entry, so that the first tombstone left is the right one.
+"""
 
 from corrigible.ledger.history import Entry, composed, entry_of, matches
 from corrigible.ledger.ledger import StoredLedger
-from corrigible.proofs.rows import (
-    Content,
-    Row,
-    act_text,
-    checked_about,
-    done_to_others,
-    read_act,
-)
+from corrigible.proofs.rows import Content, act_text, checked_about, is_tombstone
 from ocrrlib.files import InputError
 
 
@@ -30,15 +24,14 @@ def forget(ledger: StoredLedger, places: list[int], by: str, reason: str) -> lis
 
     def tombstones():
         left = []
-        for place in places:
-            entry = ledger.entry(place)
-            if "salt" not in entry:
+        for place, row in ledger.rows_at(places).items():
+            if row.salt is None:
                 continue
-            if not entry["x"]:
-                what = "is an act, to be undone" if "act" in entry else "tells of an erasure"
+            if not row.x and place not in ledger.void:
+                what = "tells of an erasure" if is_tombstone(row) else "is an act, to be undone"
                 raise InputError(f"entry {place} {what}: there is nothing to erase")
-            left.append(_tombstone(entry["place"], entry.get("act"), by, note))
-        return left
+            left.append(place)
+        return _tombstones(ledger, left, by, note)
 
     erased = ledger.erase(tombstones)
     if not erased:
@@ -60,8 +53,8 @@ def forget_all(
         )
 
     def tombstones():
-        chosen = _chosen(ledger.scan(), author, like)
-        return [_tombstone(row.place, row.act, by, note) for row in chosen]
+        places = [row.place for row in _chosen(ledger, author, like)]
+        return _tombstones(ledger, places, by, note)
 
     return ledger.erase(tombstones)
 
@@ -74,11 +67,11 @@ def would_forget(ledger: StoredLedger, author: str | None, like: str | None) -> 
     _check_selects(author, like)
     found = []
     with ledger.snapshot():
-        for row in _chosen(ledger.scan(), author, like):
+        for row in _chosen(ledger, author, like):
             if row.x:
                 found.append(entry_of(row, row.label or ""))
             else:
-                found.append(entry_of(row._replace(text=row.act), ""))
+                found.append(entry_of(row._replace(text=row.act or row.text), ""))
     return found
 
 
@@ -91,11 +84,11 @@ def _check_selects(author, like):
             raise InputError(f"{name} is empty, which would forget others' entries: give words")
 
 
-def _chosen(rows: Iterable[Row], author, like):
+def _chosen(ledger, author, like):
     """Entries, whether they count or not, and acts, of which no word can be like another."""
-    for row in rows:
-        is_tombstone = not row.x and row.text is not None
-        if row.salt is not None and not is_tombstone and matches(row, author, like):
+    for row in ledger.scan():
+        tells_of_erasure = is_tombstone(row) and row.place not in ledger.void
+        if row.salt is not None and not tells_of_erasure and matches(row, author, like):
             yield row
 
 
@@ -107,8 +100,18 @@ def _note(reason):
         raise InputError("the reason cannot be kept: give a short text") from error
 
 
-def _tombstone(place, act, by, note):
-    return Content("", by, str(place), b"", act_text(note | done_to_others(read_act(act))))
+def _tombstones(ledger, places, by, note):
+    """Tombstones of entries, and of the void ones that tell so already."""
+    places = [*places]
+    for place in places:  # more are added meanwhile
+        for void, named in ledger.void.items():
+            if named == place and void not in places:
+                places.append(void)
+    told = []
+    for place in places:
+        act = act_text(note | ledger.done_by(place))
+        told.append(Content("", by, str(place), b"", act))
+    return told
 
 
 def _named(places):

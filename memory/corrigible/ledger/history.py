@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from corrigible.ledger.meaning import Meaning, acts_of
-from corrigible.proofs.rows import ALONE, Row, act_text, done_to_others, read_act
+from corrigible.ledger.meaning import Meaning, Reading
+from corrigible.proofs.rows import ALONE, Row, act_text, is_tombstone, read_act, told_place
 
 
 class Entry(NamedTuple):
@@ -49,7 +49,7 @@ def counting(rows: list[Row], size: int | None = None) -> Iterator[tuple[Row, st
     they repeat what acts said that were erased since.
     """
     size = len(rows) if size is None else size
-    meaning = _meaning(rows, size)
+    meaning = _meaning(_read(rows)[0], size)
     for row in rows[:size]:
         if row.x:
             label = meaning.counts_as(row.place, row.label or "")
@@ -57,8 +57,15 @@ def counting(rows: list[Row], size: int | None = None) -> Iterator[tuple[Row, st
                 yield row, label
 
 
-def _meaning(rows, size):
-    return Meaning(act for act in acts_of(rows) if act[0] < size)
+def _read(rows):
+    """What rows say of one another, and the rows without acts that do nothing to others."""
+    reading = Reading()
+    rows = [reading.take(row) for row in rows]
+    return reading, rows
+
+
+def _meaning(reading, size):
+    return Meaning(act for act in reading.acts.items() if act[0] < size)
 
 
 def listed(
@@ -85,7 +92,7 @@ def listed(
 
 def entry_of(row: Row, label: str) -> Entry:
     """An entry as it is listed, under a label."""
-    about = read_act(row.act).get("about", {})
+    about = read_act(row).get("about", {})
     return Entry(row.place, label, row.text, row.author or "", time_of(row), about)
 
 
@@ -99,7 +106,7 @@ def matches(row: Row, author: str | None, like: str | None) -> bool:
         return False
     if like is None:
         return True
-    about = read_act(row.act).get("about", {})
+    about = read_act(row).get("about", {})
     return any(_folded(like) in _folded(words) for words in (row.text or "", *_words(about)))
 
 
@@ -133,53 +140,58 @@ def history(rows: list[Row], place: int, size: int | None = None) -> History:
     With ``size``, as when there were so many; what was erased since is missing.
     """
     size = len(rows) if size is None else size
-    meaning = _meaning(rows, size)
-    rows = _with_erased_acts(rows)
+    reading, rows = _read(rows)
+    rows = _with_erased_acts(reading, rows)
     row = rows[place]
-    events = [Event(place, _written(row), row.author, time_of(row))]
+    events = [Event(place, _written(row, reading), row.author, time_of(row))]
     told = {place}  # places of all events, and of replacements that were erased since
-    for later in rows:
-        if not later.x and read_act(later.act).get("replaces") == place:
-            told.add(int(later.text or ""))
+    for by, act in reading.acts.items():
+        if by in reading.erased and act.get("replaces") == place:
+            told.add(by)
     for later in rows[place + 1 : size]:
-        what = _done(row, later, rows, told)
+        what = _done(row, later, reading, told)
         if what:
             told.add(later.place)
             events.append(Event(later.place, what, later.author, time_of(later)))
+    meaning = _meaning(reading, size)
     return History(meaning.counts_as(place, row.label or "") if row.x else None, events)
 
 
-def _with_erased_acts(rows):
+def _with_erased_acts(reading, rows):
     """Rows with the acts that were erased where they stood, not where that is told."""
     rows = [*rows]
-    for row in rows:
-        act = done_to_others(read_act(row.act))
-        if not row.x and row.text is not None and act.keys() & {*ALONE}:
-            place = int(row.text)
+    for place, told_by in reading.told_by.items():
+        act = reading.acts.get(place, {})
+        if act.keys() & {*ALONE}:
             rows[place] = rows[place]._replace(act=act_text(act))
-            rows[row.place] = row._replace(act=None)
+            rows[told_by] = rows[told_by]._replace(act=None)
     return rows
 
 
-def _written(row):
+def _written(row, reading):
     """What an entry was written as."""
-    act = read_act(row.act)
+    act = read_act(row)
+    is_void = row.place in reading.void
     if "replaces" in act and row.x:
         return f"written as {row.label}, in place of entry {act['replaces']}"
     if row.x:
-        return f"written as {row.label}"
+        return f"written as {row.label}" + ", with an act that counts for nothing" * is_void
+    if is_void:
+        return "written, and counts for nothing"
     if row.salt is None and not act:
         return "written, and erased"
-    if row.text is not None:
+    if is_tombstone(row):
         return f"tells that entry {row.text} was erased"
     ((what, value),) = act.items()
     return f"{what} {value}"
 
 
-def _done(row, later, rows, told):
+def _done(row, later, reading, told):
     """What a later entry did to one; None if nothing."""
-    act = read_act(later.act)
-    if later.text == str(row.place) and not later.x and later.salt is not None:
+    act = read_act(later)
+    if told_place(later) == row.place:
+        if later.place in reading.void:
+            return "said to be erased, which counts for nothing"
         return "erased"
     if act.get("replaces") == row.place:
         return "replaced" if later.x else f"replaced by entry {later.text}, which was erased"
@@ -189,7 +201,7 @@ def _done(row, later, rows, told):
         return f"entry {act['undo']} undone"
     if not row.x or not act.keys() & {"rename", "merge", "retire"}:
         return None
-    label = Meaning(acts_of(rows[: later.place])).label(row.place, row.label)
+    label = _meaning(reading, later.place).label(row.place, row.label)
     if "retire" in act:
         return f"label {label} retired" if act["retire"] == label else None
     old, new = act.get("merge") or act["rename"]

@@ -11,7 +11,17 @@ from operator import index
 from random import uniform
 from typing import Protocol
 
-from corrigible.proofs.rows import Content, Row, is_whole, new_rows
+from corrigible.ledger.meaning import Reading
+from corrigible.proofs.rows import (
+    LATEST,
+    Content,
+    Row,
+    done_to_others,
+    is_whole,
+    new_rows,
+    read_act,
+    told_place,
+)
 from corrigible.proofs.tree import Tree
 from corrigible.stores.store import ROWS_AT_ONCE, Store, Undone, Unknown
 from corrigible.stores.waiting import as_input_error, deadline, polling, retry_undone
@@ -36,7 +46,10 @@ class Observer(Protocol):
         """Drop all rows: they are read again, since an entry was erased or a write failed."""
 
     def add(self, rows: list[Row]):
-        """Take verified rows, the next ones in order; an error stops the read or the write."""
+        """Take verified rows, the next ones in order, as ``Reading.take`` returns them.
+
+        An error stops the read or the write.
+        """
 
 
 @dataclass(eq=False)
@@ -75,7 +88,7 @@ class StoredLedger(AbstractContextManager):
             try:
                 self._restart()
                 self._catch_up()
-                self._holds_erased = bool(self._erased)
+                self._holds_erased = bool(self._reading.erased)
                 store.prepare_writes()
             except BaseException:
                 store.close_untouched()
@@ -217,10 +230,14 @@ class StoredLedger(AbstractContextManager):
     def append(self, contents: Iterable[Content]) -> range:
         """Append entries, within a ``transaction``; return their places.
 
-        Raises ``InputError`` if a label or an author has a zero byte, or a word is no Unicode text.
+        Raises ``InputError`` if a label or an author has a zero byte, a word is no Unicode text,
+        or an entry would be void, see ``corrigible.ledger.meaning``.
         """
         start = self.size
-        now = max(time.time_ns() // 1000, self._time + 1)  # times increase, whatever the clock
+        n_void = len(self._reading.void)
+        now = time.time_ns() // 1000
+        if now <= self._time < LATEST - 1:  # times increase, whatever the clock, while they can
+            now = self._time + 1
         new = new_rows(contents, start, self._newest, now)
         while True:
             rows = list(islice(new, ROWS_AT_ONCE))
@@ -228,6 +245,11 @@ class StoredLedger(AbstractContextManager):
                 break
             self.store.insert(rows)
             self._take(rows)
+        if len(self._reading.void) > n_void:
+            raise InputError(
+                f"entry {max(self._reading.void)} would tell of no erasure, or name no earlier "
+                f"entry: it is not written to {self.where}"
+            )
         return range(start, self.size)
 
     def adopt(self, blocks: Iterable[list[Row]]) -> None:
@@ -242,8 +264,9 @@ class StoredLedger(AbstractContextManager):
 
         ``tombstones`` is called when all entries are read and other writers excluded, and again if
         the write was undone; all is erased, or nothing. Erasures that were not finished, by
-        whomever, are finished as well. Raises ``InputError`` if old content stays in the store
-        because others read it.
+        whomever, are finished as well. Raises ``InputError`` if a tombstone has an act that the
+        entry did not have, if the entry was erased or tells of an erasure itself, if a void one
+        would tell of it first, or if old content stays in the store because others read it.
         """
         places = retry_undone(lambda: self._erase(tombstones), deadline())
         self._holds_erased = True
@@ -259,11 +282,33 @@ class StoredLedger(AbstractContextManager):
         """Erase and tell, in one transaction."""
         with self.transaction():
             told = tombstones()
-            places = [int(content.text or "") for content in told]
+            places = self._to_erase(told)
             if places:
-                self.append(told)
-                self.store.erase(places)
-                self._restart()  # the observer has them
+                try:
+                    self.store.erase(places)
+                    self._reading.erased.update(places)
+                    self.append(told)
+                finally:
+                    self._restart()  # the observer has them, or nothing is written
+        return places
+
+    def _to_erase(self, told):
+        """Places of the entries of which tombstones may tell that they are erased now."""
+        tombstones = {*self._reading.told_by.values()}
+        places = []
+        for content in told:
+            place = told_place(content)
+            if place is None:
+                raise InputError(f"{content.text!r} is no place of an entry that could be erased")
+            self._check_is_there(place)
+            if place in tombstones:
+                raise InputError(f"entry {place} tells of an erasure: there is nothing to erase")
+            if done_to_others(read_act(content)) != self.done_by(place):
+                raise InputError(f"entry {place} did other than its tombstone says: repeat its act")
+            places.append(place)
+        for void, named in self.void.items():
+            if named in places and void not in places:
+                raise InputError(f"erase entry {void}, too: it tells falsely that {named} was")
         return places
 
     def _is_cleaned(self):
@@ -278,7 +323,8 @@ class StoredLedger(AbstractContextManager):
     def _finish_erasure(self):
         """Remove what a process left that erased and may have been killed, if one can."""
         self._holds_erased = not self.store.cleans_itself
-        with suppress(*self.store.errors):  # if the disk is full, it can be read
+        # It can be read if the disk is full, or nobody can tell whether all is gone.
+        with suppress(*self.store.errors, InputError):
             self._holds_erased = not self.store.cleaned() and self._holds_erased
 
     # Reading
@@ -294,11 +340,16 @@ class StoredLedger(AbstractContextManager):
         """Return entries by their places, within a ``snapshot`` or a ``transaction``."""
         rows = {}
         for place in places:
+            self._check_is_there(place)
             row = self.store.row(place)
             if row is None:
-                raise InputError(f"there is no entry {place!r} in {self.where}")
+                raise Broken(self.store, Fault(place, "truncated"))
             rows[place] = row
         return rows
+
+    def _check_is_there(self, place):
+        if not 0 <= place < self.size:
+            raise InputError(f"there is no entry {place} in {self.where}")
 
     def rows(self) -> list[Row]:
         """Return all entries."""
@@ -319,7 +370,17 @@ class StoredLedger(AbstractContextManager):
         """Return the place of the tombstone of an erased entry; None if it was not erased."""
         with self._locked():
             self._catch_up()
-            return self._tombstones.get(place)
+            self._check_is_there(place)
+            return self._reading.told_by.get(place)
+
+    def done_by(self, place: int) -> dict:
+        """Return what the act of an entry does to others, as of the last call."""
+        return self._reading.acts.get(place, {})
+
+    @property
+    def void(self) -> dict[int, int | None]:
+        """Places of void entries, as of the last call, see ``corrigible.ledger.meaning``."""
+        return self._reading.void
 
     # Locking and verifying
 
@@ -335,8 +396,7 @@ class StoredLedger(AbstractContextManager):
         self.size = 0
         self._newest = self._genesis  # hash of the newest entry
         self._time = 0  # of the newest entry
-        self._erased = set()  # places
-        self._tombstones = {}  # their places, by those that they name
+        self._reading = Reading()
         if self._observer is not None:
             self._observer.clear()
 
@@ -348,15 +408,31 @@ class StoredLedger(AbstractContextManager):
         self.store.check_tables()
         if size:
             self._check_newest(size - 1)
-        unmatched = self._read()
-        if unmatched and size:  # an entry read before was erased since
+        self._read()
+        if self._was_erased_since(size):
             self._holds_erased = True
             self._restart()
-            unmatched = self._read()
-        if unmatched:
+            self._read()
+        untold = self._reading.erased - self._reading.told_by.keys()
+        if untold:
             self._restart()  # it is read again at the next call
-            raise Broken(self.store, Fault(min(unmatched), "changed"))
+            raise Broken(self.store, Fault(min(untold), "changed"))
         self.store.mark_read()
+
+    def _was_erased_since(self, size):
+        """Whether one of the first ``size`` entries, which were read before, was erased since.
+
+        Then a newer entry tells so, and is void as far as it is known.
+        """
+        for place in reversed(self._reading.void):
+            if place < size:
+                return False
+            named = self._reading.void[place]
+            if named is not None and 0 <= named < size and named not in self._reading.erased:
+                row = self.store.row(named)
+                if row is None or row.salt is None:
+                    return True
+        return False
 
     def _check_newest(self, place):
         """Raise ``Broken`` unless the newest entry known is still there."""
@@ -367,10 +443,7 @@ class StoredLedger(AbstractContextManager):
             raise Broken(self.store, Fault(place, "forked"))
 
     def _read(self):
-        """Verify and take the entries after those known.
-
-        Returns the places of erasures without a tombstone, and of tombstones without an erasure.
-        """
+        """Verify and take the entries after those known."""
         first = self.size or None  # not 0: no place below is overlooked
         try:
             for rows in self.store.blocks(first):
@@ -379,7 +452,6 @@ class StoredLedger(AbstractContextManager):
         except BaseException:
             self._restart()  # the observer may have taken part of a block
             raise
-        return self._erased ^ self._tombstones.keys()
 
     def _verify_rows(self, rows):
         """Raise ``Broken`` unless the rows follow those known."""
@@ -387,17 +459,15 @@ class StoredLedger(AbstractContextManager):
         for place, row in enumerate(rows, self.size):
             if not is_whole(row) or not verify_entry(row.link, place, previous):
                 raise Broken(self.store, Fault(place, "changed"))
-            if row.salt is None:
-                self._erased.add(place)
-            elif not row.x and row.text is not None:
-                self._tombstones[int(row.text)] = place
             previous = row.hash
 
     def _take(self, rows):
+        understood = []
         for row in rows:
             self.tree.leaves += row.hash
+            understood.append(self._reading.take(row))
         self.size += len(rows)
         self._newest = rows[-1].hash
         self._time = rows[-1].time
         if self._observer is not None:
-            self._observer.add(rows)
+            self._observer.add(understood)

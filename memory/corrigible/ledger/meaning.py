@@ -4,20 +4,30 @@ Nothing is taken back in the ledger itself. Acts, see ``corrigible.proofs.rows``
 to be read, and this is the whole rule:
 
 - An entry is *undone* if a later undo of it is not undone itself.
-- An entry counts, unless it is undone, another one that is not undone replaces it, or its label is
+- An entry counts, unless it is undone, a later one that is not undone replaces it, or its label is
   retired.
 - Its label is its own, changed by every later rename and merge that is not undone, in their order.
 - A label is retired if a retirement of it is not undone.
+- Of an entry that was erased, the first tombstone after it says what it did to others. All other
+  tombstones are *void*, and so are acts that name no earlier entry, or are none.
 
-The same entries always mean the same, so the meaning of the first n is what it was when there were
-no more. What users ask for is checked against it, and becomes an act.
+Whatever is appended, the meaning of the first n entries is what it was when there were no more. A
+void tombstone would be the first one if its entry were erased later: ``corrigible.ledger.erasure``
+erases both. What users ask for is checked against the meaning, and becomes an act.
 """
 
 from collections.abc import Container, Iterable, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from corrigible.proofs.rows import ALONE, Row, done_to_others, read_act
+from corrigible.proofs.rows import (
+    ALONE,
+    Row,
+    done_to_others,
+    is_tombstone,
+    read_act,
+    told_place,
+)
 from ocrrlib.files import InputError
 
 
@@ -29,17 +39,60 @@ class Naming(NamedTuple):
     new: str
 
 
+class Reading:
+    """What entries, read in their order, say of one another.
+
+    ``erased`` are places, ``told_by`` has those of the tombstones that count, by the places that
+    they name. ``acts`` has what entries do to others, by the places of those that do it or, if they
+    were erased, did it. ``void`` has the places of entries that are void, with the place of which
+    one tells that it was erased, or None.
+    """
+
+    def __init__(self) -> None:
+        self.erased: set[int] = set()
+        self.told_by: dict[int, int] = {}
+        self.acts: dict[int, dict] = {}
+        self.void: dict[int, int | None] = {}
+
+    def take(self, row: Row) -> Row:
+        """Read the next entry; return it without an act that does nothing to others."""
+        if row.salt is None:
+            self.erased.add(row.place)
+            return row
+        if row.x and row.act is None:
+            return row
+        told = told_place(row)
+        if told is not None and told in self.erased and told not in self.told_by:
+            self.told_by[told] = row.place
+            speaker = told
+        elif is_tombstone(row):
+            self.void[row.place] = told
+            return row._replace(act=None)
+        else:
+            speaker = row.place
+        act = read_act(row)
+        done = done_to_others(act)
+        if not act or done.get("undo", done.get("replaces", -1)) >= speaker:
+            if speaker == row.place:
+                self.void[row.place] = None
+            return row._replace(act=None)
+        if not done:
+            return row._replace(act=None)
+        self.acts[speaker] = done
+        return row
+
+
 def acts_of(rows: Iterable[Row]) -> list[tuple[int, dict]]:
-    """What rows say of other entries, with the places of those that say it.
+    """What rows say of other entries, without those that are void, by the places of who says it.
 
     A row that tells of an erasure speaks for the entry that was erased.
     """
     acts = []
     for row in rows:
-        act = done_to_others(read_act(row.act))
+        act = done_to_others(read_act(row))
         if act:
-            for_another = not row.x and row.text is not None
-            acts.append((int(row.text or "") if for_another else row.place, act))
+            told = told_place(row)
+            acts.append((row.place if told is None else told, act))
     return acts
 
 
@@ -93,14 +146,16 @@ class Meaning:
     def undo(self, entry: dict) -> dict:
         """The act that undoes an entry, by its fields.
 
-        Raises ``InputError`` if it was erased, unless it is an act, tells of an erasure, or was
-        undone before.
+        Raises ``InputError`` if it was erased, unless it is an act, tells of an erasure, means
+        nothing, or was undone before.
         """
         place = entry["place"]
-        if "salt" not in entry and place not in self.alone:
-            raise InputError(f"entry {place} was erased, for good: correct its text anew")
-        if entry.get("x") == "" and "text" in entry:
-            raise InputError(f"entry {place} tells of an erasure, which is for good")
+        if not entry.get("x") and place not in self.alone:
+            if "salt" not in entry:
+                raise InputError(f"entry {place} was erased, for good: correct its text anew")
+            if "text" in entry:
+                raise InputError(f"entry {place} tells of an erasure, which is for good")
+            raise InputError(f"entry {place} means nothing: there is nothing to undo")
         if place in self.undone_by:
             by = self.undone_by[place]
             raise InputError(

@@ -161,17 +161,20 @@ class Vectors:
     @cached_property
     def counted(self) -> LiveVectors:
         """The vectors that count by now; another object after an act."""
-        return self._count(self.meaning, self.written.entries.size) if self._acts else self.written
+        if not self._acts:
+            return self.written
+        return self._count(self.meaning, self.written.entries.size, self._ef_search)
 
     def as_of(self, size: int) -> LiveVectors:
         """The vectors that counted when there were ``size`` entries, without those erased since.
 
-        They are not copied, unless some had been taken out.
+        They are not copied, unless some had been taken out. They are searched exactly: what an
+        index finds of them changes with what was written since.
         """
         meaning = Meaning(act for act in self._acts if act[0] < size)
-        return self._count(meaning, int(np.searchsorted(self.written.places.values, size)))
+        return self._count(meaning, int(np.searchsorted(self.written.places.values, size)), None)
 
-    def _count(self, meaning, n):
+    def _count(self, meaning, n, ef_search):
         """Those of the first ``n`` vectors that count."""
         written = self.written
         places = written.places.values[:n]
@@ -182,7 +185,7 @@ class Vectors:
             entries = Entries.sharing(X if counts.all() else X[counts], y)
         else:
             entries = DatabaseEntries(
-                self._source, self._ef_search, self.dim, lambda: live.values, y, places[~counts]
+                self._source, ef_search, self.dim, lambda: live.values, y, places[~counts]
             )
         return LiveVectors(entries, live, written.times.values[:n][counts], labels)
 

@@ -87,14 +87,17 @@ def verify(
 
     ``path`` and ``name`` are as in ``CorrectionMemory.open``. ``heads`` are heads of the memory
     that were kept elsewhere; without one a cut tail or a complete rewrite goes unnoticed. A rewrite
-    begins behind the newest head that still fits. The memory may be in use, or where nobody can
-    write; nothing is written. Raises ``InputError`` if it cannot be used, or not all ``keys``
-    signed all heads.
+    begins behind the newest head that still fits. If all is as it was written, the first *void*
+    entry is named: another program wrote it, and it counts for nothing, see
+    ``corrigible.ledger.meaning``. The memory may be in use, or where nobody can write; nothing is
+    written. Raises ``InputError`` if it cannot be used, or not all ``keys`` signed all heads.
     """
     keys = tuple(keys)
     known = sorted((Head.read(head) for head in heads), key=lambda head: head.size)
     for head in known:
         head.check(keys)
+
+    void: list[int] = []
 
     def look(ledger):
         fitting = 0
@@ -104,12 +107,13 @@ def verify(
             if head.origin != ledger.origin or head.root != ledger.tree.root(head.size):
                 raise Broken(ledger.store, Fault(fitting, "forked"))
             fitting = head.size
+        void[:] = ledger.void
 
     try:
         inspect(located(path, name), look)
     except Broken as broken:
         return broken.fault
-    return None
+    return Fault(void[0], "void") if void else None
 
 
 def inspect(location: Location, look: Callable[[StoredLedger], None]) -> None:

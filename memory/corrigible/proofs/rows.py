@@ -33,7 +33,8 @@ a vector may have ``about`` and ``replaces``; one without does one of the other 
 
 An entry that tells of an erasure repeats what the one that it erased did to others: what was put
 right does not come back, and a label keeps its name. It may have ``about``, too: the reason. The
-text is canonical: keys sorted, no blanks, ASCII. ``corrigible.ledger.meaning`` says what acts mean.
+text is canonical: keys sorted, no blanks, ASCII. Another program may append what is no act:
+``corrigible.ledger.meaning`` says what acts mean, and which count for nothing.
 """
 
 import json
@@ -111,10 +112,7 @@ def new_rows(contents: Iterable[Content], place: int, previous: bytes, time: int
     an entry's may be.
     """
     if time >= LATEST:
-        raise InputError(
-            "an entry would be written later than 2255: set the clock, or, if it is right and the "
-            "newest entry is as late, choose a new file"
-        )
+        raise InputError("an entry would be written later than 2255: set the clock")
     for n, (label, author, text, vector, act) in enumerate(contents):
         x = bytes(vector)
         _check_size(n, x, [label, author, text or "", act or ""])
@@ -161,15 +159,29 @@ def is_whole(row: Any) -> bool:
         return False
     if row.text is not None and type(row.text) is not str:
         return False
-    if row.act is not None and not is_act(row.act, row.x, row.text):
+    if row.act is not None and type(row.act) is not str:
         return False
     try:
-        if not row.x and (row.text is not None or row.act is None):
-            int(row.text or "")  # a tombstone names a place
         committed = commitment(row.salt, row.x, row.label, row.author, row.text, row.act)
-    except ValueError:  # no place, or half a character
+    except ValueError:  # half a character
         return False
     return committed == row.commitment
+
+
+def is_tombstone(row: Content | Row) -> bool:
+    """Whether an entry has the form of one that tells of an erasure: a text, and no vector."""
+    return row.text is not None and not row.x
+
+
+def told_place(row: Content | Row) -> int | None:
+    """The place of which an entry tells that it was erased; None if it names none."""
+    if row.text is None or not is_tombstone(row):
+        return None
+    try:
+        place = int(row.text)
+    except ValueError:
+        return None
+    return place if row.text == str(place) else None
 
 
 def _types(*values):
@@ -191,9 +203,27 @@ def act_text(act: Mapping) -> str | None:
     return json.dumps(act, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def read_act(text: str | None) -> dict:
-    """The act in a field of a verified entry; empty if there is none."""
-    return json.loads(text) if text else {}
+def read_act(row: Content | Row) -> dict:
+    """The act of an entry; empty if there is none, or what stands there is none."""
+    if row.act is None:
+        return {}
+    try:
+        act = json.loads(row.act)
+        # Another form of the same JSON is none, so that no two texts mean one thing.
+        canonical = act_text(act) == row.act
+    except (TypeError, ValueError, RecursionError, AttributeError):
+        return {}
+    if not canonical or not isinstance(act, dict):
+        return {}
+    if row.x:
+        known = {"about", "replaces"}
+    elif is_tombstone(row):
+        known = {"about", "replaces", *ALONE}
+    else:
+        known = {*ALONE}
+    if not act.keys() <= known or len(done_to_others(act)) > 1:
+        return {}
+    return act if all(_is_right(name, value) for name, value in act.items()) else {}
 
 
 def done_to_others(act: Mapping) -> dict:
@@ -217,29 +247,6 @@ def checked_about(about: Any) -> dict:
     if not _is_right("about", kept) or len(text) > LONGEST_ABOUT:
         raise InputError(f"about {text:.60} cannot be kept: {way_out}")
     return {"about": kept} if kept else {}
-
-
-def is_act(text: Any, x: bytes, words: str | None) -> bool:
-    """Whether a text is the act of an entry with vector ``x`` and text ``words``, as it is written.
-
-    Another form of the same JSON is none, so that no two texts mean one thing.
-    """
-    try:
-        act = json.loads(text)
-        canonical = act_text(act) == text
-    except (TypeError, ValueError, RecursionError, AttributeError):
-        return False
-    if not canonical or not isinstance(act, dict):
-        return False
-    if x:
-        known = {"about", "replaces"}
-    elif words is not None:  # it tells of an erasure
-        known = {"about", "replaces", *ALONE}
-    else:
-        known = {*ALONE}
-    if not act.keys() <= known or len(done_to_others(act)) > 1:
-        return False
-    return all(_is_right(name, value) for name, value in act.items())
 
 
 def _is_right(name, value):
