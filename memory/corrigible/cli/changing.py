@@ -15,6 +15,7 @@ from ocrr.data.options import (
     NoQuotes,
     Separator,
     TextColumn,
+    Where,
 )
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.escapes import from_cell, visible
@@ -46,6 +47,7 @@ def add(
     sep: Separator = None,
     no_header: NoHeader = False,
     no_quotes: NoQuotes = False,
+    where: Where = None,
     drop_empty: Annotated[
         bool, typer.Option("--drop-empty", help="Leave out rows without text or label.")
     ] = False,
@@ -63,6 +65,7 @@ def add(
         sep=sep,
         no_header=no_header,
         no_quotes=no_quotes,
+        where=where or (),
         drop_empty=drop_empty,
     )
     if is_csv_export(data):
@@ -79,7 +82,7 @@ def _rows(data, text, label, **reading):
         with needs("corrigible[files]"):
             from ocrr.data.read import read_rows
     except InputError:
-        if data.suffix.lower() != ".jsonl":
+        if data.suffix.lower() != ".jsonl" or reading["where"]:
             raise
         return _json_lines(data, text, label)
     return read_rows(data, text, label, **reading)
