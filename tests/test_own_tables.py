@@ -221,6 +221,7 @@ def test_a_stray_cell_does_not_make_a_workbook_large(tmp_path):
     book.active["XFD1048576"] = "x"
     book.save(tmp_path / "a.xlsx")
     assert read(tmp_path / "a.xlsx") == ROWS[:4]
+    book.active["XFC1"] = "stray"
     book.active["A12"] = "no label"
     book.active["B12"] = "=1/0"
     book.save(tmp_path / "a.xlsx")

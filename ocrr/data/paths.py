@@ -74,9 +74,10 @@ def _has(name, column, values):
     """Which values (n,) bool of a column are among some, in any case."""
     words = [_word(value) for value in column]
     there = dict.fromkeys(word for word in words if word)
-    for value in values:
-        pick(f"value of {name!r}", value.lower(), there)
-    return np.isin(words, [value.lower() for value in values])
+    wanted = [value.lower() for value in values]
+    for value in wanted:
+        pick(f"value of {name!r}", value, there)
+    return np.array([word in wanted for word in words])
 
 
 def _word(value):

@@ -95,34 +95,38 @@ def _read_excel(path, names, layout, findings):
     with needs("ocrrlib[excel]"):
         from openpyxl import load_workbook
     check_zip(path)
-    header = None
-    width = None
+    header = {}  # names of columns by their places
     rows = {}
     n_cells = 0
     book = load_workbook(path, read_only=True, data_only=True)
     sheet = book.worksheets[0]
     sheet.reset_dimensions()  # it is declared, and may be that of a cell far away
     for number, row in enumerate(sheet.rows):
-        n_cells += len(row)
+        n_cells += max(len(row), len(header)) if row else 0
         check_cells(n_cells, number)
-        if not row:
-            continue
-        values = [None if cell.data_type == "e" else cell.value for cell in row[:width]]
-        filled = [place for place, value in enumerate(values) if value not in (None, "")]
-        if not filled:
-            continue
-        if header is None:
-            width = filled[-1] + 1
-            header = list(range(width)) if layout.no_header else values[:width]
+        if not header:
+            header = _header(row, layout.no_header)
             first = number if layout.no_header else number + 1
-        if number >= first:
-            rows[number - first] = (values + [None] * width)[:width]
+        values = [_value(row[place]) if place < len(row) else None for place in header]
+        if number >= first and any(value is not None for value in values):
+            rows[number - first] = values
     book.close()
-    if header is None:
+    if not header:
         raise InputError("it is empty: give a file with rows")
-    table = pd.DataFrame(list(rows.values()), list(rows), range(width), dtype=object)
-    kept = [place for place, name in enumerate(header) if name not in (None, "")]
-    return named(table[kept].set_axis([header[place] for place in kept], axis=1))
+    return named(pd.DataFrame(list(rows.values()), list(rows), list(header.values()), dtype=object))
+
+
+def _header(row, no_header):
+    """Names of columns by their places, from the first row that is not blank."""
+    filled = {place: _value(cell) for place, cell in enumerate(row) if _value(cell) is not None}
+    if no_header and filled:
+        return {place: place for place in range(max(filled) + 1)}
+    return filled
+
+
+def _value(cell):
+    """What a cell of a sheet holds; None for blank ones and errors of formulas."""
+    return None if cell.data_type == "e" or cell.value == "" else cell.value
 
 
 def _read_parquet(path, names, layout, findings):

@@ -92,12 +92,16 @@ def _json_lines(data, text, label):
     with open(data, encoding="utf-8-sig") as lines:
         try:
             rows = [json.loads(line) for line in lines if line.strip()]
-            return [row[text] for row in rows], [row[label] for row in rows]
+            texts = [row[text] for row in rows]
+            labels = [row[label] for row in rows]
         except (LookupError, TypeError, ValueError, RecursionError) as error:
             raise InputError(
                 f"{data} has a line that is no JSON object with {text!r} and {label!r} ({error}): "
                 "give one a line"
             ) from error
+    if label != "answer" and any("answer" in row for row in rows):  # may reject the label
+        raise InputError(f"{data} has answers: run `pip install 'corrigible[files]'` to choose by")
+    return texts, labels
 
 
 @changing.command()
