@@ -47,6 +47,19 @@ def test_a_file_is_read_by_the_options_that_the_page_has_for_it(file, options):
     assert read(FORMATS / file, **dict(zip(names, words[1::2]))) == ROWS
 
 
+def test_a_number_in_a_path_chooses_one_of_a_list(tmp_path):
+    tasks = json.loads((FORMATS / "label_studio.json").read_text())
+    tasks[1]["annotations"].append({"result": [{"value": {"choices": ["card", "fee"]}}]})
+    tasks[3]["annotations"][0]["result"].insert(0, {"value": {"text": ["a note"]}})
+    path = written(tmp_path / "a.json", tasks)
+    with pytest.raises(InputError, match="'annotations.result.value.choices' cannot .* in row 1"):
+        read(path, text="data.text", label="annotations.result.value.choices")
+    assert read(path, text="data.text", label="annotations.0.result.value.choices") == ROWS
+    numbers = "annotations.0.result.0.value.choices.0"
+    with pytest.raises(InputError, match=f"'{numbers}' is empty in row 3"):
+        read(path, text="data.text", label=numbers)
+
+
 JUDGED = {
     "prodigy.jsonl": ({}, "row 1, 5", "answer=accept"),
     "prodigy_choice.jsonl": (dict(label="accept"), "row 1", "answer=accept"),

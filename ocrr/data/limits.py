@@ -7,7 +7,7 @@ from ocrrlib.files import InputError
 
 CELLS = 20_000_000
 ROWS = 5_000_000
-UNPACKED = 2**30  # bytes; larger ones may have the TIMES of their own size
+UNPACKED = 2**29  # bytes; larger ones may have the TIMES of their own size
 TIMES = 20
 CHARACTERS = 2**31  # of all values of a column
 

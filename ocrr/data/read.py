@@ -69,7 +69,7 @@ def read_data(
         X_train, y_train, X_test and y_test.
     text, label : str
         Columns of texts and classes; none for vectors. A path leads into nested values, as
-        ``annotations.0.result.0.value.choices``, with numbers from 0; a list of one is its value.
+        ``annotations.0.result.value.choices``; a list of one is its value.
     split : str, optional
         Column, or array beside X and y, with ``train`` or ``test`` (or 0 or 1) for each row.
         Without it, the share ``test_share`` of each class is drawn by ``seed``; equal rows stay
