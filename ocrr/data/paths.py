@@ -153,18 +153,20 @@ def at(value: Any, path: str) -> Any:
 
 def unlisted(value: Any) -> Any:
     """The value in a list of one; None of an empty list; any other value as it is."""
-    while isinstance(value, (list, np.ndarray)) and len(value) < 2:
-        value = value[0] if len(value) else None
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    while isinstance(value, list) and len(value) < 2:
+        value = value[0] if value else None
     return value
 
 
 def check_single(value: Any, name: str) -> None:
     """Raise ``InputError`` for a list or an object, with the way to one value of it."""
-    if isinstance(value, (list, dict, np.ndarray)):
+    if isinstance(value, (list, dict)):
         path = next(_leaves(value, name))
         raise InputError(
             f"{reprlib.repr(value)} is not one value: choose by a path, as {path!r}, "
-            f"with a number behind the name of a list, as .0"
+            "with a number behind the name of a list, as .0"
         )
 
 

@@ -181,7 +181,7 @@ def _n_bytes(array):
         return compute.sum(compute.take(lengths, array.indices)).as_py() or 0
     if types.is_struct(array.type):
         return sum(_n_bytes(one) for one in array.flatten())
-    if types.is_list(array.type):
+    if types.is_list(array.type) or types.is_large_list(array.type):
         return _n_bytes(array.flatten())
     return array.nbytes
 
