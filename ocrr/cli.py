@@ -22,6 +22,7 @@ from ocrr.data.options import (
     NoQuotes,
     Separator,
     TextColumn,
+    Where,
 )
 from ocrrlib import __version__
 from ocrrlib.encoders import DEFAULT_ENCODER
@@ -31,8 +32,8 @@ from ocrrlib.files import InputError, check_name, pick
 # Everything else is imported where it is used, so that `ocrr --help` is quick.
 app = typer.Typer(**PLAIN)
 
-READING = "text label split ignore_split encoding sep no_header no_quotes drop_duplicates".split()
-READING += ["drop_empty", "min_rows"]  # options about a file of --data
+READING = "text label split ignore_split encoding sep no_header no_quotes where".split()
+READING += ["drop_duplicates", "drop_empty", "min_rows"]  # options about a file of --data
 
 
 def _tell_version(asked: bool) -> None:
@@ -165,6 +166,7 @@ def run(
     sep: Separator = None,
     no_header: NoHeader = False,
     no_quotes: NoQuotes = False,
+    where: Where = None,
     drop_duplicates: Annotated[
         bool, typer.Option("--drop-duplicates", help="Of equal rows, leave out all but the first.")
     ] = False,
@@ -219,6 +221,7 @@ def run(
         sep=sep,
         no_header=no_header,
         no_quotes=no_quotes,
+        where=where or (),
         drop_duplicates=drop_duplicates,
         drop_empty=drop_empty,
         min_rows=min_rows,

@@ -14,7 +14,8 @@ import numpy as np
 import pandas as pd
 
 from ocrr.adapters import as_system, settings_of, title_of, whole_number
-from ocrr.data.read import check_held_out, read_data
+from ocrr.data.read import read_data
+from ocrr.data.splits import check_held_out
 from ocrr.evaluation import HELD_OUT, Evaluation, check_folder, finals
 from ocrrlib.datasets import DATASETS, load_texts
 from ocrrlib.embeddings import Embedded, load, load_sentences, path_of

@@ -126,6 +126,21 @@ def test_your_texts_columns_and_encoder():
     assert status == 0 and "ncm on tickets" in out
 
 
+def test_rows_are_chosen_by_a_condition():
+    rows = [
+        f'{{"text": "{word} {n}", "label": "{word}", "answer": "{answer}"}}'
+        for word in ("abc", "def", "ghi")
+        for n in range(8)
+        for answer in ("accept", "reject")
+    ]
+    pathlib.Path("a.jsonl").write_text("\n".join(rows))
+    command = ("run", "ncm", "--data", "a.jsonl", "--encoder", "mine:letters", "--seeds", "0")
+    status, _, err = ocrr(*command)
+    assert status == 2 and "--where answer=accept" in err
+    status, out, _ = ocrr(*command, "--where", "answer=accept")
+    assert status == 0 and "ncm on a" in out
+
+
 def test_systems_and_datasets_are_listed():
     assert [line.split()[0] for line in ocrr("systems")[1].splitlines()] == list(SYSTEMS)
     assert [line.split()[0] for line in ocrr("datasets")[1].splitlines()] == list(DATASETS)
@@ -162,6 +177,7 @@ BAD = [
     ([*RUN, "ncm", "--name", "../mine", "--out", "rows"], "slashes"),
     (["run", "ncm", "--text", "body"], "--text is about a file"),
     (["run", "ncm", "--label", "label"], "--label is about a file"),
+    (["run", "ncm", "--where", "a=b"], "--where is about a file"),
     (["run", "ncm", "--min-rows", "2"], "--min-rows is about a file"),
     (["compare", "ncm", "slda", "--no-quotes"], "--no-quotes is about a file"),
 ]

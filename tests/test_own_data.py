@@ -6,6 +6,7 @@ The line has the file, the place and the way out.
 import io
 import json
 import pickle
+import re
 import shutil
 import sys
 import warnings
@@ -327,6 +328,29 @@ def test_all_findings_are_said_at_once_with_count_rows_and_option(tmp_path):
             assert clue in str(caught.value)
         assert "\n" not in str(caught.value) and len(str(caught.value)) < 1500
     assert "more fields than the header in row 38" in str(caught.value)
+
+
+def test_one_error_says_all_that_stands_in_the_way(tmp_path):
+    def command(message):
+        """Options that the message names."""
+        options = dict(drop_empty="--drop-empty", drop_duplicates="--drop-duplicates")
+        found = {name: option in message for name, option in options.items()}
+        return found | dict(min_rows=2 if "--min-rows 2" in message else None)
+
+    others = [("one word", "twice", "train"), ("one word", "twice", "test")]  # alone once dropped
+    others += [(f"other {n}", "router", part) for n, part in enumerate(("dev", "unused set", ""))]
+    table = pd.concat([FAULTY, pd.DataFrame(others, columns=FAULTY.columns)], ignore_index=True)
+    path = written(tmp_path, "csv", table)
+    with pytest.raises(InputError) as caught:
+        read(path, split="part", ignore_split="none", held_out=4)
+    message = str(caught.value)
+    for clue in ("unknown split 'none'", "class rare, twice", "4 classes cannot be held out of 4"):
+        assert clue in message
+    ignored = re.findall(r"--ignore-split ('.+?'|\w+)", message)
+    ignored = [word.strip("'") for word in ignored]
+    assert ignored == ["validation", "dev", "unused set"]
+    data = read(path, split="part", ignore_split=ignored, held_out=3, **command(message))
+    assert data.classes == ("invoice", "parcel", "password", "router")
 
 
 def test_options_leave_out_what_was_found():

@@ -2,11 +2,16 @@
 
 import json
 import warnings
+import zipfile
 
 import numpy as np
+import openpyxl
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from ocrr.data import limits
 from ocrr.data.read import read_data, read_rows
 from ocrrlib.files import InputError
 
@@ -207,6 +212,114 @@ def test_the_first_sheet_of_a_workbook_is_read(tmp_path):
         TABLE.assign(label=[1.0, 2.0] * 100).to_excel(book, sheet_name="one", index=False)
         TABLE.to_excel(book, sheet_name="two", index=False)
     assert [label for _, label in read(path)] == ["1", "2"] * 100
+
+
+def test_a_stray_cell_does_not_make_a_workbook_large(tmp_path):
+    book = openpyxl.Workbook()
+    for row in [("text", "label"), *ROWS[:4]]:
+        book.active.append(row)
+    book.active["XFD1048576"] = "x"
+    book.save(tmp_path / "a.xlsx")
+    assert read(tmp_path / "a.xlsx") == ROWS[:4]
+    book.active["XFC1"] = "stray"
+    book.active["A12"] = "no label"
+    book.active["B12"] = "=1/0"
+    book.save(tmp_path / "a.xlsx")
+    with pytest.raises(InputError, match="'label' is empty in row 10: "):
+        read(tmp_path / "a.xlsx")
+
+
+SHEET = """<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>
+<row r="1"><c r="A1" t="inlineStr"><is><t>text</t></is></c><c r="B1" t="inlineStr"><is><t>label</t>
+</is></c></row>{}</sheetData></worksheet>"""
+
+
+def workbook(path, rows):
+    """A workbook with a sheet of these rows, in XML."""
+    openpyxl.Workbook().save(path.with_suffix(".zip"))
+    with zipfile.ZipFile(path.with_suffix(".zip")) as made:
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as book:
+            for name in made.namelist():
+                is_sheet = name == "xl/worksheets/sheet1.xml"
+                book.writestr(name, SHEET.format(rows) if is_sheet else made.read(name))
+
+
+def wide_rows(path):
+    rows = (f'<row r="{n}"><c r="XFD{n}"><v>1</v></c></row>' for n in range(2, 5000))
+    workbook(path.with_suffix(".xlsx"), "".join(rows))
+
+
+def rows_far_below(path):
+    workbook(path.with_suffix(".xlsx"), '<row r="99000000"><c r="A99000000"><v>1</v></c></row>')
+
+
+def much_space(path):
+    workbook(path.with_suffix(".xlsx"), " " * 2**20)
+
+
+def many_equal_rows(path):
+    cells = pa.DictionaryArray.from_arrays(np.zeros(11_000_000, np.int8), ["a"])
+    table = pa.table({"text": cells, "label": cells})
+    pq.write_table(table, path.with_suffix(".parquet"), store_schema=False)
+
+
+def one_long_text(path):
+    cells = pa.DictionaryArray.from_arrays(np.zeros(4000, np.int8), ["a" * 2**20])
+    table = pa.table({"text": cells, "label": ["a"] * 4000})
+    pq.write_table(table, path.with_suffix(".parquet"), store_schema=False)
+
+
+def long_texts_in_lists(path):
+    cells = pa.DictionaryArray.from_arrays(np.zeros(4000, np.int8), ["a" * 2**20])
+    lists = pa.ListArray.from_arrays(np.arange(4001, dtype=np.int32), cells)
+    table = pa.table({"text": ["a"] * 4000, "label": lists})
+    pq.write_table(table, path.with_suffix(".parquet"), store_schema=False)
+
+
+def zeros(path):
+    np.savez_compressed(path.with_suffix(".npz"), X=np.zeros((2**20, 2)), y=np.zeros(2**20))
+
+
+@pytest.mark.parametrize(
+    "write, clue",
+    [
+        (wide_rows, "more than 20,000,000 cells"),
+        (rows_far_below, "more than .* 5,000,000 rows"),
+        (much_space, "GB once unpacked"),
+        (many_equal_rows, "more than 20,000,000 cells"),
+        (one_long_text, "GB once unpacked"),
+        (long_texts_in_lists, "GB once unpacked"),
+        (zeros, "GB once unpacked"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_files_that_stand_for_more_than_memory_holds_are_refused(
+    write, clue, tmp_path, monkeypatch
+):
+    if write in (much_space, zeros):
+        monkeypatch.setattr(limits, "UNPACKED", 2**19)
+    write(tmp_path / "a")
+    (path,) = (path for path in tmp_path.iterdir() if path.suffix != ".zip")
+    assert path.stat().st_size < 2**18
+    with pytest.raises(InputError, match=clue):
+        read(path)
+
+
+def test_json_with_another_name_in_each_row_is_read_for_two_of_them(tmp_path):
+    rows = [{"text": f"text {n}", "label": "a", f"key {n}": n} for n in range(3000)]
+    path = written(tmp_path / "a.jsonl", "\n".join(map(json.dumps, rows)))
+    assert len(read(path)) == 3000
+    with pytest.raises(InputError, match="unknown column 'body'; there are: text, label, key 0"):
+        read(path, text="body")
+
+
+@pytest.mark.parametrize("start, end", ["[]", ("[1,", "]"), ('{"a":', "}")])
+def test_json_in_deep_levels_is_refused_in_one_line(start, end, tmp_path):
+    for n in (500, 100_000):
+        label = f"{start * n}1{end * n}" if start != "[" else f"{start * n}1, 2{end * n}"
+        path = written(tmp_path / "a.json", f'[{{"text": "a", "label": {label}}}]')
+        with pytest.raises(InputError, match="cannot be"):
+            read(path)
 
 
 def counts(texts):

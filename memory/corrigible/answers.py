@@ -112,7 +112,7 @@ def _neighbours(counted, y, cosines, slots, rows_at):
         when = datetime.fromtimestamp(row.time / 1e6, UTC)
         label = counted.labels[ids[query, rank]]
         cosine = float(cosines[query, rank])
-        about = read_act(row.act).get("about", {})
+        about = read_act(row).get("about", {})
         near[query].append(Neighbour(row.place, label, row.text, cosine, when, about))
     return near
 

@@ -318,16 +318,13 @@ class CorrectionMemory(Past, AbstractContextManager):
         with self._ledger.snapshot():
             counted = self._vectors.counted
             found = suspects(counted, number_of(n)) if counted.entries.size else []
-            return [
-                Suspect(
-                    counted.origin(slot).place,
-                    counted.origin(slot).label,
-                    self._text(counted, slot),
-                    instead,
-                    confidence,
+            told = []
+            for slot, instead, confidence in found:
+                entry = self._entry(counted, slot)
+                told.append(
+                    Suspect(entry.place, entry.label, entry.text, instead, confidence, entry.about)
                 )
-                for slot, instead, confidence in found
-            ]
+            return told
 
     def preview(
         self,
@@ -356,16 +353,18 @@ class CorrectionMemory(Past, AbstractContextManager):
                 entry = self._ledger.entry(entry_number(replaces))
                 without = meaning.replace(entry)["replaces"]
             around, others = changed_answers(self._answering, counted, x[0], label, X, without)
+            stored = []
+            for slot, *labels in around:
+                entry = self._entry(counted, slot)
+                stored.append(Change(entry.place, None, entry.text, *labels))
             return Preview(
-                [
-                    Change(counted.origin(slot).place, None, self._text(counted, slot), *labels)
-                    for slot, *labels in around
-                ],
-                [Change(None, row, texts[row], *labels) for row, *labels in others],
+                stored, [Change(None, row, texts[row], *labels) for row, *labels in others]
             )
 
-    def _text(self, counted, slot):
-        return self._ledger.entry(counted.origin(slot).place).get("text")
+    def _entry(self, counted, slot):
+        """The entry in a slot, within a snapshot."""
+        place = counted.origin(slot).place
+        return entry_of(self._ledger.rows_at([place])[place], counted.origin(slot).label)
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """Encode texts (n,) as ``correct`` and ``predict`` do: unit rows (n, d) float32."""

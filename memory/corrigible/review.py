@@ -35,6 +35,7 @@ class Suspect(NamedTuple):
     text: str | None
     instead: str
     confidence: float
+    about: dict
 
 
 class Change(NamedTuple):
@@ -104,7 +105,7 @@ def suspects_of(X: np.ndarray, labels: Sequence[str], n: int) -> list[Suspect]:
     y = np.array([ids[label] for label in labels], np.int64)
     counted = LiveVectors(Entries.sharing(X, y), times=np.zeros(len(y), np.int64), labels=[*ids])
     return [
-        Suspect(row, labels[row], None, instead, confidence)
+        Suspect(row, labels[row], None, instead, confidence, {})
         for row, instead, confidence in suspects(counted, n)
     ]
 

@@ -225,6 +225,7 @@ def test_an_export_can_be_added_to_another_memory_after_an_entry_was_forgotten(e
         (b'{"body": "aa"', "delimiter"),
         (b'{"body": "\xff", "label": "b"}', "0xff"),
         (b'{"body": " ", "label": "b"}', "row 0"),
+        (b'{"body": "aa", "label": "b", "answer": "reject"}', "pip install 'corrigible[files]'"),
     ],
 )
 def test_json_lines_are_read_without_further_packages(content, clue, monkeypatch):
@@ -236,6 +237,18 @@ def test_json_lines_are_read_without_further_packages(content, clue, monkeypatch
         assert (status, out) == (0, "2 entries added, 2 in a.sqlite\n")
     else:
         assert (status, out) == (2, "") and clue in err and err.count("\n") == 1
+
+
+def test_rejected_labels_are_not_added():
+    said("new", "a.sqlite")
+    rows = [
+        f'{{"text": "{word}", "label": "b", "answer": "{answer}"}}'
+        for word, answer in (("aa", "accept"), ("dd", "reject"), ("gg", "ignore"))
+    ]
+    pathlib.Path("a.jsonl").write_text("\n".join(rows))
+    status, out, err = corrigible("add", "a.sqlite", "a.jsonl")
+    assert (status, out) == (2, "") and "row 1, 2: leave these out by --where answer=accept" in err
+    assert "1 entries added" in said("add", "a.sqlite", "a.jsonl", "--where", "answer=accept")
 
 
 def test_empty_rows_of_texts_or_vectors_are_left_out_if_told():

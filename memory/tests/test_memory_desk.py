@@ -179,15 +179,15 @@ def test_a_text_set_aside_leaves_the_queue_however_often_it_is_asked(client):
 
 
 def test_suspects_are_listed_with_what_contradicts_them_until_they_are_kept(client, memory):
-    memory.correct("no pin", "sewing", about={"ticket": 4711})
+    memory.learn(["pins"] * 2, ["sewing", "pin"], about=[{"ticket": 4711}, None])
     found = client.get("/suspects").json()["suspects"]
     (one,) = [one for one in found if one["place"] == 3]
-    assert (one["text"], one["label"], one["instead"]) == ("no pin", "sewing", "pin")
+    assert (one["text"], one["label"], one["instead"]) == ("pins", "sewing", "pin")
     assert one["about"] == {"ticket": 4711}
-    assert [near["entry"] for near in one["neighbours"]][0] == 1
+    assert [near["entry"] for near in one["neighbours"]][0] == 4
     assert 3 not in [near["entry"] for near in one["neighbours"]]
     assert client.post("/aside", json={"entry": 3}).json() == {"aside": True}
-    assert [one["place"] for one in client.get("/suspects").json()["suspects"]] == [1]
+    assert [one["place"] for one in client.get("/suspects").json()["suspects"]] == [4]
 
 
 def test_a_neighbour_has_the_ticket_that_was_noted_with_it(client, memory):
@@ -388,7 +388,7 @@ def test_enter_held_down_or_struck_again_stores_a_text_once(ana, memory, tab):
 
 
 def test_a_suspect_is_replaced_or_kept_by_one_key(ana, memory, tab):
-    memory.correct("no pin", "sewing", about={"ticket": 4711})
+    memory.learn(["pins"] * 2, ["sewing", "pin"], about=[{"ticket": 4711}, None])
     tab.press("Escape")
     tab.strike("t")
     ana.sees("answer", "stored as (sewing; others say pin|pin; others say sewing)")
@@ -397,16 +397,17 @@ def test_a_suspect_is_replaced_or_kept_by_one_key(ana, memory, tab):
     ana.sees("answer", "stored as sewing; others say pin[^]* · ticket 4711")
     tab.strike("1")
     tab.press("Enter")
-    ana.sees("log", "no pin is pin")
+    ana.sees("log", "pins is pin")
     ana.sees("answer", "stored as pin; others say sewing")
     tab.strike("x")
-    ana.sees("log", "entry 1 stays pin")
-    assert memory.history(3).label is None and memory.history(1).label == "pin"
+    ana.sees("log", "entry 4 stays pin")
+    assert memory.history(3).label is None and memory.history(4).label == "pin"
 
 
 def test_labels_to_be_merged_have_counts_and_stand_beside_those_that_look_alike(ana, memory, tab):
     labels = ["Delivery", "card", "delivery", "Delivry", "delivery", "edelivery"]
-    memory.learn([f"text {n}" for n, _ in enumerate(labels)], labels, about=[{"ticket": 7}] * 6)
+    with pytest.warns(UserWarning, match="look alike"):
+        memory.learn([f"text {n}" for n, _ in enumerate(labels)], labels, about=[{"ticket": 7}] * 6)
     ana.sees("entries", "delivery · ticket 7")
     shown = tab.run("[...document.getElementById('several').options].map(one => one.text)")
     alike = ["Delivery (1)", "delivery (2)", "Delivry (1)", "edelivery (1)"]

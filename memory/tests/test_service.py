@@ -442,7 +442,9 @@ def test_what_is_no_name_of_a_host_is_refused(memory, host):
 def test_a_memory_alone_makes_a_service(memory):
     assert TestClient(make_app(memory)).post("/correct", json=SENT).status_code == 403
     client = TestClient(make_app(memory, keys=KEYS))
-    assert client.post("/correct", json=SENT, headers=ANA).status_code == 200
+    sent = SENT | {"label": "gone"}
+    assert client.post("/correct", json=sent, headers=ANA).json() == {"entry": 3, "new": True}
+    assert client.post("/correct", json=sent, headers=ANA).json() == {"entry": 3, "new": False}
     assert Head.read(client.get("/head").text).size == 4
 
 
@@ -553,7 +555,10 @@ def test_an_empty_memory_says_so_and_can_be_taught(tmp_path):
         with serving(memory) as client:
             reply = client.post("/predict", json={"text": "a"})
             assert reply.status_code == 503 and "no entry" in detail(reply)
-            assert client.post("/correct", json=SENT, headers=ANA).json() == {"entry": 0, "new": True}
+            assert client.post("/correct", json=SENT, headers=ANA).json() == {
+                "entry": 0,
+                "new": True,
+            }
             assert client.post("/predict", json={"text": "a"}).json()["label"] == "lost"
 
 
@@ -605,7 +610,10 @@ def test_all_of_many_clients_are_answered_and_the_rest_when_it_ends(tmp_path, en
         with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
             headers = {"Authorization": "Bearer secret"}
             sent = {"text": "it was swallowed", "label": "swallowed"}
-            assert client.post("/correct", json=sent, headers=headers).json() == {"entry": 2, "new": True}
+            assert client.post("/correct", json=sent, headers=headers).json() == {
+                "entry": 2,
+                "new": True,
+            }
             with stranger_of(client) as last:
                 last.sendall(request(texts[0]))
                 assert client.get("/health").status_code == 200  # read after that

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from safetensors import safe_open
 
+from ocrr.data.limits import check_zip
 from ocrrlib.embeddings import halve
 from ocrrlib.files import InputError, pick
 
@@ -22,6 +23,7 @@ def _read_npz(path):
             "it is damaged or no .npz file of arrays: save these by np.savez, or rename the file "
             "by what it is, as .csv"
         )
+    check_zip(path)
     with np.load(path, allow_pickle=False) as arrays:
         try:
             return dict(arrays)

@@ -34,7 +34,7 @@ class Layout:
 
     ``encoding`` and ``sep`` are found out where they are None. ``no_header`` means that the first
     line is a row, and ``no_quotes`` that quotes are part of the texts. ``text`` and ``label`` are
-    the names of the columns in question.
+    the names of the columns in question, ``where`` conditions on rows, as ``answer=accept``.
     """
 
     text: str = "text"
@@ -43,6 +43,7 @@ class Layout:
     sep: str | None = None
     no_header: bool = False
     no_quotes: bool = False
+    where: tuple[str, ...] = ()
 
 
 class Record(NamedTuple):

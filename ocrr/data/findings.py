@@ -1,6 +1,7 @@
 """Collect the faults of a file for one error line, each with its rows and its remedy."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from ocrrlib.files import InputError
 
@@ -29,6 +30,13 @@ class Findings:
         places = list(places)
         if places:
             self.say(f"{what} {listed(places)}: {way_out}")
+
+    def take(self, check: Callable, *arguments: Any) -> None:
+        """Add what a check refuses."""
+        try:
+            check(*arguments)
+        except InputError as error:
+            self.say(str(error))
 
     def refuse(self) -> None:
         """Raise an ``InputError`` with all findings, if there are any."""

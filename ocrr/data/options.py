@@ -24,3 +24,7 @@ NoHeader = Annotated[
 NoQuotes = Annotated[
     bool, typer.Option("--no-quotes", help="Quotes are part of the texts, each of one line.")
 ]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(help="Only rows with this value in a column, as answer=accept; repeatable."),
+]

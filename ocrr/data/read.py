@@ -14,17 +14,20 @@ import pandas as pd
 from ocrr.data.arrays import ARRAYS, unit_rows, vectors
 from ocrr.data.csv_files import Layout
 from ocrr.data.findings import Findings, listed
+from ocrr.data.paths import column_name, columns, wanted_values
 from ocrr.data.splits import (
     Choice,
     Split,
     cells,
     check_cells,
     hash_rows,
+    joined,
+    label_cells,
     read_part,
     split_rows,
     text_of,
 )
-from ocrr.data.tables import TABLES, column_name, columns, read_table
+from ocrr.data.tables import TABLES, read_table
 from ocrr.data.vector_cache import Encoded, encoded
 from ocrrlib.datasets import DATASETS
 from ocrrlib.embeddings import Embedded, widen
@@ -50,6 +53,7 @@ def read_data(
     sep: str | None = None,
     no_header: bool = False,
     no_quotes: bool = False,
+    where: str | Sequence[str] = (),
     drop_duplicates: bool = False,
     drop_empty: bool = False,
     min_rows: int | None = None,
@@ -65,7 +69,8 @@ def read_data(
         a DataFrame; or vectors in ``.npz``, ``.safetensors`` or a dict: X (n, d) and y (n,), or
         X_train, y_train, X_test and y_test.
     text, label : str
-        Columns of texts and classes; none for vectors. Nested JSON has names with dots.
+        Columns of texts and classes; none for vectors. A path leads into nested values, as
+        ``annotations.0.result.value.choices``; a list of one is its value.
     split : str, optional
         Column, or array beside X and y, with ``train`` or ``test`` (or 0 or 1) for each row.
         Without it, the share ``test_share`` of each class is drawn by ``seed``; equal rows stay
@@ -83,6 +88,9 @@ def read_data(
         for texts and ``1`` for classes.
     no_quotes : bool
         Whether quotes in a CSV file are part of the texts, of which each is then one line.
+    where : str or sequence of str
+        Take rows only that have a value in a column, as ``answer=accept``; of two conditions on one
+        column, rows fulfil either, of others both.
     drop_duplicates, drop_empty : bool
         Whether to leave out equal rows but the first, and rows without text, label or split.
     min_rows : int, optional
@@ -95,7 +103,8 @@ def read_data(
     Returns
     -------
     Embedded
-        Unit rows; class names sorted as text, by the rule of ``ocrrlib.labels.label_of``.
+        Unit rows; class names, by the rule of ``ocrrlib.labels.label_of``, sorted as text, or by
+        value if all are whole numbers.
 
     Raises
     ------
@@ -122,12 +131,11 @@ def read_data(
         raise InputError(
             f"{name!r} is the name of a published dataset: rename the file, or give a name"
         )
-    layout = _layout(text, label, encoding, sep, no_header, no_quotes)
+    layout = _layout(text, label, encoding, sep, no_header, no_quotes, where)
     choice = Choice(drop_duplicates, drop_empty, min_rows, ignored)
     split = None if split is None else column_name(split)
     with _named(path or name):
-        content, rows = _divided(data, path, layout, split, choice, test_share, seed)
-        check_held_out(rows.classes, held_out)
+        content, rows = _divided(data, path, layout, split, choice, test_share, seed, held_out)
         content = content[rows.rows]
         for warning in rows.warnings:
             warnings.warn(f"{path or name}: {warning}", stacklevel=2)
@@ -156,6 +164,7 @@ def read_rows(
     sep: str | None = None,
     no_header: bool = False,
     no_quotes: bool = False,
+    where: str | Sequence[str] = (),
     drop_empty: bool = False,
     also: Sequence[str] = (),
 ) -> tuple[np.ndarray, ...]:
@@ -163,24 +172,24 @@ def read_rows(
 
     Then each column that is asked for ``also`` (n,), as text, "" where it is empty.
     """
-    layout = _layout(text, label, encoding, sep, no_header, no_quotes)
+    layout = _layout(text, label, encoding, sep, no_header, no_quotes, where)
     with _named(path):
         findings = Findings()
-        table = _read(Path(path), layout, findings)
+        names = [layout.text, layout.label, *also]
+        table = _read(Path(path), names, layout, findings)
         if isinstance(table, pd.DataFrame):
             way_out = _way_out(Path(path), "--text and --label")
-            names = [layout.text, layout.label, *also]
-            texts, labels, *others = columns(table, names, findings, way_out)
-            checked = [cells(layout.text, texts, text_of), cells(layout.label, labels, label_of)]
+            table = columns(table, names, layout.where, findings, way_out)
+            checked = [cells(layout.text, table[0], text_of), label_cells(layout.label, table[1])]
             content = checked[0].values
-            more = [cells(name, column, _noted) for name, column in zip(also, others)]
+            more = [cells(name, table[n], _noted) for n, name in enumerate(also, 2)]
         elif also:
             raise InputError(f"vectors have no column {also[0]!r}: give texts, or leave it out")
         else:
             _check_vector_layout(layout)
             arrays = {name: pick("array", name, table) for name in ("X", "y")}
             content, table, _ = vectors(arrays, split=None)
-            checked = [cells("y", table["y"], label_of)]
+            checked = [label_cells("y", table["y"])]
             more = []
         rows = np.ones(len(table), bool)
         usable = check_cells(table.index, checked, rows, findings, drop_empty)
@@ -189,7 +198,11 @@ def read_rows(
                 table.index[usable & one.bad], f"{one.name!r} is no text in row", "mend it"
             )
         findings.refuse()
-    return content[usable], checked[-1].values[usable], *(one.values[usable] for one in more)
+    labels = checked[-1].values[usable]
+    several = joined(labels)
+    if several:
+        warnings.warn(f"{path}: a class looks like several labels: {listed(several)}", stacklevel=2)
+    return content[usable], labels, *(one.values[usable] for one in more)
 
 
 def _noted(value):
@@ -198,16 +211,6 @@ def _noted(value):
         return label_of(value)
     except InputError:
         return text_of(value)
-
-
-def check_held_out(classes: Sequence[str], held_out: int | None) -> None:
-    """Raise ``InputError`` unless so many classes can be held out, and others are left."""
-    whole = isinstance(held_out, (int, np.integer)) and not isinstance(held_out, bool)
-    if held_out is not None and not (whole and 0 < held_out < len(classes)):
-        raise InputError(
-            f"{held_out!r} classes cannot be held out of {len(classes)}: "
-            f"give a number from 1 to {len(classes) - 1}"
-        )
 
 
 @contextmanager
@@ -219,18 +222,19 @@ def _named(source: str | Path) -> Iterator[None]:
         raise InputError(textwrap.shorten(f"{source}: {error}", 1500)) from error
 
 
-def _layout(text, label, encoding, sep, no_header, no_quotes):
+def _layout(text, label, encoding, sep, no_header, no_quotes, where):
     """How to read a file, with names of columns as text."""
     text = column_name(text)
     label = column_name(label)
     if no_header:
         text = "0" if text == "text" else text
         label = "1" if label == "label" else label
-    return Layout(text, label, encoding, sep, no_header, no_quotes)
+    where = (where,) if isinstance(where, str) else tuple(where)
+    return Layout(text, label, encoding, sep, no_header, no_quotes, where)
 
 
-def _read(path, layout, findings):
-    """A table, or arrays by name."""
+def _read(path, names, layout, findings):
+    """A table, in which the paths ``names`` can be followed, or arrays by name."""
     suffix = path.suffix.lower()
     known = suffix in TABLES | ARRAYS
     if suffix == ".sqlite":
@@ -247,7 +251,7 @@ def _read(path, layout, findings):
     try:
         if suffix in ARRAYS:
             return ARRAYS[suffix](path)
-        return read_table(path, layout, findings)
+        return read_table(path, [*names, *wanted_values(layout.where)], layout, findings)
     except InputError:
         raise
     except Exception as error:  # damaged files raise whatever their readers meet
@@ -281,16 +285,18 @@ def _choosing(path, split):
     return f"{options} ({arguments})" if path else arguments
 
 
-def _divided(data, path, layout, split, choice, share, seed):
+def _divided(data, path, layout, split, choice, share, seed, held_out):
     """Texts (n,) or unit vectors (n, d) float16, and the rows that stay, divided for the test."""
     findings = Findings()
-    table = _read(path, layout, findings) if path else data
+    names = [layout.text, layout.label] + ([split] if split else [])
+    table = _read(path, names, layout, findings) if path else data
     if isinstance(table, pd.DataFrame):
-        names = [layout.text, layout.label] + ([split] if split else [])
         way_out = _way_out(path, _choosing(path, split))
-        texts, labels, *parts = columns(table, names, findings, way_out)
-        text = cells(layout.text, texts, text_of)
+        table = columns(table, names, layout.where, findings, way_out)
+        text = cells(layout.text, table[0], text_of)
         content = text.values
+        labels = table[1]
+        parts = [table[2]] if split else []
         checked = [text]
     elif isinstance(table, Mapping):
         _check_vector_layout(layout)
@@ -300,12 +306,12 @@ def _divided(data, path, layout, split, choice, share, seed):
         checked = []
     else:
         raise InputError(f"{type(data).__name__} is no dataset: give a file, a DataFrame or a dict")
-    label = cells(layout.label if checked else "y", labels, label_of)
+    label = label_cells(layout.label if checked else "y", labels)
     checked.append(label)
     rows = np.ones(len(table), bool)
     part = None
     if parts:
-        part, rows = read_part(split, parts[0], choice.ignore_split)
+        part, rows = read_part(split, parts[0], choice.ignore_split, findings)
         checked.append(part)
     usable = check_cells(table.index, checked, rows, findings, choice.drop_empty)
     if content.ndim == 2:
@@ -317,7 +323,7 @@ def _divided(data, path, layout, split, choice, share, seed):
             )
         usable &= ~bad
     return content, split_rows(
-        content, usable, table.index, label, part, choice, share, seed, findings
+        content, usable, table.index, label, part, choice, share, seed, held_out, findings
     )
 
 

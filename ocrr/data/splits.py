@@ -1,9 +1,10 @@
 """Check texts and labels, leave rows out, and split the rest into training and test rows."""
 
 import hashlib
+import re
 import shlex
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, time
 from numbers import Number
@@ -12,12 +13,28 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ocrr.data.findings import Findings, listed
+from ocrr.data.findings import SHOWN, Findings, listed
+from ocrr.data.limits import check_characters
+from ocrr.data.paths import check_single, unlisted
 from ocrrlib.files import InputError, pick
 from ocrrlib.labels import EXACT, label_of
 
+WHOLE = re.compile("0|-?[1-9][0-9]{0,17}")
+# As JSON, Python and NumPy write: with quotes, commas or colons, or of numbers.
+LISTED = re.compile(r"""[\[{](.*["',:].*|[\d\s.]*)[\]}]""", re.DOTALL)
+JOINTS = r"\s*[#,;|]\s*"
 PARTS = {"train": False, "0": False, "0.0": False, "false": False}
 PARTS |= {"test": True, "1": True, "1.0": True, "true": True}
+
+
+def check_held_out(classes: Sequence[str], held_out: int | None) -> None:
+    """Raise ``InputError`` unless so many classes can be held out, and others are left."""
+    whole = isinstance(held_out, (int, np.integer)) and not isinstance(held_out, bool)
+    if held_out is not None and not (whole and 0 < held_out < len(classes)):
+        raise InputError(
+            f"{held_out!r} classes cannot be held out of {len(classes)}: "
+            f"give a number from 1 to {len(classes) - 1}"
+        )
 
 
 @dataclass(frozen=True)
@@ -84,10 +101,12 @@ def cells(name: str, column: pd.Series, convert: Callable[[Any], str]) -> Cells:
     bad = np.zeros(len(column), bool)
     why = ""
     for place, value in enumerate(column):
-        if empty[place] or isinstance(value, str) and not value.strip():
+        value = unlisted(value)
+        if value is None or empty[place] or isinstance(value, str) and not value.strip():
             empty[place] = True
             continue
         try:
+            check_single(value, name)
             values[place] = convert(value)
             values[place].encode()
         except InputError as error:
@@ -96,7 +115,26 @@ def cells(name: str, column: pd.Series, convert: Callable[[Any], str]) -> Cells:
         except UnicodeEncodeError:
             bad[place] = True
             why = why or "mend the half of a character pair (a lone surrogate)"
+    check_characters(sum(map(len, values)))
     return Cells(name, values, empty, bad, way_out=why)
+
+
+def label_cells(name: str, column: pd.Series) -> Cells:
+    """Labels of a column; a text that is a list or an object of a program cannot be one."""
+    return cells(name, column, _label)
+
+
+def _label(value):
+    if isinstance(value, str) and LISTED.fullmatch(value.strip()):
+        raise InputError(f"{value:.80} is a list, or an object: give one label")
+    return label_of(value)
+
+
+def joined(labels: Iterable[str]) -> list[str]:
+    """Those labels that are others, joined by one of ``JOINTS``."""
+    there = set(labels)
+    parts = {name: re.split(JOINTS, name) for name in there}
+    return sorted(name for name in there if len(parts[name]) > 1 and there.issuperset(parts[name]))
 
 
 def check_cells(
@@ -126,12 +164,14 @@ def split_rows(
     choice: Choice,
     share: float,
     seed: int,
+    held_out: int | None,
     findings: Findings,
 ) -> Split:
     """Leave out rows by ``choice``, and divide the others.
 
     ``content`` has texts (n,) or vectors (n, d), of which ``usable`` (n,) bool are taken; ``part``
-    is the given split. Raises ``InputError`` with all ``findings``, if there are any.
+    is the given split. Raises ``InputError`` with all ``findings``, if there are any: each is about
+    the rows that are left when those before are mended.
     """
     what = "text" if content.ndim == 1 else "vector"
     rows = np.flatnonzero(usable)
@@ -142,6 +182,9 @@ def split_rows(
     if two_labels.any():
         rows_of_two = listed(places[table["row"][two_labels]])
         warnings.append(f"the same {what} has two labels or more in row {rows_of_two}")
+    several = joined(table["label"])
+    if several:
+        warnings.append(f"a class looks like several labels: {listed(several)}")
     if choice.drop_duplicates:
         table = table.drop_duplicates("same")
     if choice.min_rows:
@@ -157,8 +200,12 @@ def split_rows(
             "the same row for training and test in row",
             "drop one of each, or --drop-duplicates",
         )
+        if double.any():  # what is found next is what that leaves
+            table = table.drop_duplicates("same")
     table = _with_both_sides(table, choice, label.name, part is not None, findings)
-    classes, y = np.unique(np.array(table["label"], str), return_inverse=True)
+    classes = in_order(table["label"])
+    ids = {name: place for place, name in enumerate(classes)}
+    y = np.array([ids[name] for name in table["label"]], np.int64)
     if len(places) == 0:
         findings.say("there are no rows: give texts and labels")
     elif len(classes) == 0 and choice.min_rows:
@@ -167,11 +214,13 @@ def split_rows(
         findings.say("no rows are left: leave out fewer")
     elif len(classes) == 1:
         findings.say(f"one class only, {classes[0]}, has rows to use: give two or more")
+    elif len(classes) > 1:
+        findings.take(check_held_out, classes, held_out)
     findings.refuse()
     return Split(
         table["row"].to_numpy(),
         places[table["row"]],
-        tuple(classes.tolist()),
+        classes,
         y,
         table["test"].to_numpy(bool),
         table["same"].to_numpy(),
@@ -179,22 +228,33 @@ def split_rows(
     )
 
 
-def read_part(name: str, column: pd.Series, ignored: tuple[str, ...]) -> tuple[Cells, np.ndarray]:
+def in_order(labels: Iterable[str]) -> tuple[str, ...]:
+    """The different labels: whole numbers by their value, as all are, else sorted as text."""
+    classes = sorted(set(labels))
+    if all(WHOLE.fullmatch(name) for name in classes):
+        classes.sort(key=int)
+    return tuple(classes)
+
+
+def read_part(
+    name: str, column: pd.Series, ignored: tuple[str, ...], findings: Findings
+) -> tuple[Cells, np.ndarray]:
     """The given split, and which rows (n,) bool are not of ignored ones.
 
-    Raises ``InputError`` if an ignored split is not there.
+    An ignored split that is not there is a finding.
     """
     part = cells(name, column, label_of)
     part.values = np.array([word.lower() for word in part.values], object)
     ignored = tuple(label_of(word).lower() for word in ignored)
     there = dict.fromkeys(part.values[~(part.empty | part.bad)])
     for word in ignored:
-        pick("split", word, there)
+        findings.take(pick, "split", word, there)
     others = [word for word in there if word not in PARTS and word not in ignored]
     part.fault = "is neither train nor test"
     part.way_out = "write either"
     if others:
-        part.way_out += f", or leave rows out by --ignore-split {shlex.quote(others[0])}"
+        options = " ".join(f"--ignore-split {shlex.quote(word)}" for word in others[:SHOWN])
+        part.way_out += f", or leave rows out by {options}"
     part.bad |= pd.Series(part.values).isin(others).to_numpy()
     return part, ~pd.Series(part.values).isin(ignored).to_numpy()
 
@@ -243,7 +303,7 @@ def _drawn(table, share):
 
 
 def _with_both_sides(table, choice, label, has_split, findings):
-    """Classes that have training and test rows; others are findings, or left out if chosen."""
+    """Rows of classes that have training and test rows; others are findings if not chosen."""
     lonely = table.groupby("label")["test"].transform("nunique") < 2
     if choice.min_rows:
         return table[~lonely]
@@ -256,4 +316,4 @@ def _with_both_sides(table, choice, label, has_split, findings):
     elif lonely.all():
         way_out = f"give two different rows of each class; is {label!r} the column of classes?"
     findings.add(names, "no training or no test row of class", way_out)
-    return table
+    return table[~lonely]

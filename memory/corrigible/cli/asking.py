@@ -128,7 +128,8 @@ def suspects(file: File, n: Number = 20, name: Name = None):
     with opened(file) as memory:
         for one in memory.suspects(n):
             source = f"entry {one.place}, {one.label}: {one.text}"
-            typer.echo(visible(f"{one.confidence:.2f} {one.instead}, not {source}"))
+            told = f"{one.confidence:.2f} {one.instead}, not {source}{_noted(one.about)}"
+            typer.echo(visible(told))
 
 
 @asking.command()

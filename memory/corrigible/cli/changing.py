@@ -15,6 +15,7 @@ from ocrr.data.options import (
     NoQuotes,
     Separator,
     TextColumn,
+    Where,
 )
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.escapes import from_cell, visible
@@ -52,6 +53,7 @@ def add(
     sep: Separator = None,
     no_header: NoHeader = False,
     no_quotes: NoQuotes = False,
+    where: Where = None,
     drop_empty: Annotated[
         bool, typer.Option("--drop-empty", help="Leave out rows without text or label.")
     ] = False,
@@ -72,6 +74,7 @@ def add(
         sep=sep,
         no_header=no_header,
         no_quotes=no_quotes,
+        where=where or (),
         drop_empty=drop_empty,
     )
     if is_csv_export(data):
@@ -101,7 +104,7 @@ def _rows(data, text, label, also, **reading):
         with needs("corrigible[files]"):
             from ocrr.data.read import read_rows
     except InputError:
-        if data.suffix.lower() != ".jsonl":
+        if data.suffix.lower() != ".jsonl" or reading["where"]:
             raise
         return _json_lines(data, [text, label, *also])
     return read_rows(data, text, label, also=also, **reading)
@@ -111,12 +114,15 @@ def _json_lines(data, names):
     with open(data, encoding="utf-8-sig") as lines:
         try:
             rows = [json.loads(line) for line in lines if line.strip()]
-            return [[row[name] for row in rows] for name in names]
+            columns = [[row[name] for row in rows] for name in names]
         except (LookupError, TypeError, ValueError, RecursionError) as error:
             raise InputError(
                 f"{data} has a line that is no JSON object with {', '.join(names)} ({error}): "
                 "give one a line"
             ) from error
+    if "answer" not in names and any("answer" in row for row in rows):  # may reject the label
+        raise InputError(f"{data} has answers: run `pip install 'corrigible[files]'` to choose by")
+    return columns
 
 
 @changing.command()

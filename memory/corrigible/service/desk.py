@@ -18,7 +18,6 @@ from fastapi.responses import HTMLResponse, Response
 from corrigible.memory import CorrectionMemory
 from corrigible.proofs.heads import Head
 from corrigible.proofs.keys import Key
-from corrigible.proofs.rows import read_act
 from corrigible.service.wire import (
     TEXTS,
     Aside,
@@ -167,8 +166,7 @@ def make_desk(
         for one, answer in zip(found, answers):
             near = shown(answer, name)["neighbours"]
             others = [other for other in near if other["entry"] != one.place]
-            about = read_act(memory.entry(one.place).get("act")).get("about", {})
-            told.append(one._asdict() | {"about": about, "neighbours": others})
+            told.append(one._asdict() | {"neighbours": others})
         return told
 
     @desk.post("/aside", dependencies=[Depends(author)])
