@@ -28,7 +28,8 @@ def ask(
         Path | None, typer.Option(help="File of an earlier head: answer as then.")
     ] = None,
     at_least: Annotated[
-        float | None, typer.Option(help="Share of answers that must be right, as 0.95.")
+        float | None,
+        typer.Option(help="Share that must be right of answers at least as sure, as 0.95."),
     ] = None,
     name: Name = None,
 ):
@@ -38,7 +39,8 @@ def ask(
     with opened(file, reader) as memory:
         asked = memory if at is None else memory.at(read_from(at, Head.read))
         for answer in asked.predict(texts, at_least):
-            told = answer.reason or f"{answer.label} ({answer.confidence:.2f})"
+            promised = "" if at_least is None else f"; promised {answer.promised:.2f}"
+            told = answer.reason or f"{answer.label} ({answer.confidence:.2f}{promised})"
             typer.echo(visible(told))
             for near in answer.neighbours:
                 source = f"entry {near.entry}, {near.when:%Y-%m-%d}, {near.label}: {near.text}"

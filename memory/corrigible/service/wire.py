@@ -146,6 +146,8 @@ def shown(answer: Answer, name: str | None) -> dict:
     # Confidence rises with the cosine: strangers see tenths.
     confidence = answer.confidence if name else round(answer.confidence, 1)
     found = {"label": answer.label, "confidence": confidence, "neighbours": near}
+    if name and answer.promised is not None:
+        found["promised"] = answer.promised
     if answer.label is None:
         found["reason"] = answer.reason if name else "it is not sure enough"
     return found
