@@ -126,7 +126,7 @@ def _promising(answer, promised, at_least, lack):
     else:
         share = np.floor(100 * promised) / 100  # not rounded up to what was asked
         reason = (
-            f"right with probability {answer.confidence:.2f}; of answers at least as sure, "
-            f"{share:.2f} is promised to be right, and {at_least:g} was asked"
+            f"right with probability {answer.confidence:.2f}; of answers at least as sure "
+            f"{share:.2f} are promised to be right, not {at_least:g}"
         )
     return answer._replace(label=None, reason=reason)

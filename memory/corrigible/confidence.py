@@ -28,7 +28,7 @@ MISS = 0.1  # probability that a promise is not kept
 RIGHT, WRONG, UNKNOWN_CLASS = range(3)
 DECIMALS = 9  # of confidence: batches and threads differ in the last bits
 PENALTY = 1e-3  # of squared weights, so that they stay finite
-DIRECTIONS = 8  # in which rows that are one text are as near to each other
+BLOCK = 256  # rows that are compared with all others at a time
 
 
 class Sureness(NamedTuple):
@@ -108,7 +108,7 @@ class Confidence:
         total = weight.cumsum()
         right = np.where(self._right[order], weight, 0).cumsum()
         bounds = _lower_bound(right / total, total**2 / (weight**2).cumsum())
-        # Equal ones are tried together; who is less sure, but may promise more, does so for all.
+        # Equal ones stand or fall together. What is promised of many holds for the surest of them.
         last = np.append(tried[1:] < tried[:-1], True)
         bounds = np.maximum.accumulate(bounds[last][::-1])
         place = np.searchsorted(tried[last][::-1], confidence, side="right")
@@ -211,16 +211,11 @@ def _calibrated(name, X, y, n_first):
 
 def _newest_of_equals(X):
     """Places (k,), in order, of the rows X (n, d) that no newer row equals."""
-    from scipy.spatial import cKDTree
-
-    # Projected orthogonally, no two rows are farther apart: |x - x'|^2 = 2 - 2 cos.
-    axes = np.linalg.qr(np.random.default_rng(0).standard_normal((X.shape[1], DIRECTIONS)))[0]
-    with threadpool_limits(1):
-        Z = X @ axes
-    _, newest = np.unique(np.round(Z[::-1], 4), axis=0, return_index=True)  # most copies
-    places = np.sort(len(Z) - 1 - newest)
-    pairs = cKDTree(Z[places]).query_pairs(np.sqrt(2 - 2 * SAME_VECTOR), output_type="ndarray")
-    return np.delete(places, pairs[:, 0])  # the first of a pair is older
+    stays = np.ones(len(X), bool)
+    for start in range(0, len(X), BLOCK):
+        equal = X[start : start + BLOCK] @ X[start:].T >= SAME_VECTOR
+        stays[start : start + BLOCK] = ~np.triu(equal, 1).any(axis=1)  # columns of newer rows
+    return np.flatnonzero(stays)
 
 
 def _likeliest(Z, targets):

@@ -100,6 +100,7 @@ def test_nothing_is_promised_where_labels_are_random(reader, n_labels, tmp_path)
         answers = memory.predict(rng.standard_normal((500, 32)), at_least=0.9)
         assert all(answer.label is None for answer in answers)
         assert np.mean([answer.confidence for answer in answers]) < 2 / n_labels
+        assert max(one.confidence for one in memory.suspects(200)) < 0.6
 
 
 @pytest.mark.parametrize("reader", READERS)
