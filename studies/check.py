@@ -32,7 +32,7 @@ from ocrrlib.runs import (
 from ocrrlib.stream import PROTOCOL
 from ocrrlib.systems import SYSTEMS
 from ocrrlib.tasks import run_tasks
-from studies.abstention import ABSTENTION
+from studies.abstention import ABSTENTION, FEW_LABELS
 from studies.boldness import BOLDNESS
 from studies.elsewhere import ELSEWHERE
 from studies.grids import GRIDS, published_runs
@@ -53,6 +53,7 @@ _STUDIES = (
     ELSEWHERE,
     MIXED,
     ABSTENTION,
+    FEW_LABELS,
 )
 STUDIES = {study.name: study for study in _STUDIES}
 LARGEST = 10_000  # entries of a synthetic ledger that is searched again
