@@ -2,7 +2,7 @@
 
 A memory is corrected by a stream of new classes. At four moments it is asked all test rows, with
 and without a promise: how many answers it gives, how many of these are right, and how many rows of
-a class that it was never told get an answer.
+a class that it was never told get an answer. Other memories have few labels, some of them wrong.
 """
 
 import tempfile
@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -24,6 +25,9 @@ from studies.results import Study
 
 READERS = ("substrate", "ledger_lda")
 PROMISES = (0.8, 0.9, 0.95, 0.99)
+FEW = (2, 3, 5, 10)  # labels of a memory that has few
+FLIPPED = (0.0, 0.1, 0.2)  # shares of its entries that have a wrong label
+ENTRIES = 1500  # that it has at most; as many rows are asked, and rows of other labels
 MOMENTS = {"before": 0, "10": 10, "100": 100, "all": None}  # corrections so far
 OUT_OF_SCOPE = "oos"  # class of CLINC150 whose rows no class describes
 BINS = 15  # of the calibration error
@@ -94,18 +98,19 @@ def _asked(memory, tests, labels, out_of_scope):
         "ece": round(calibration_error(confidence, right), DECIMALS),
         "aurc": round(area_under_risk(confidence, right), DECIMALS),
     }
+    promised = _promised(memory, tests)
+    others = _promised(memory, out_of_scope) if len(out_of_scope) else np.empty(0)
     for promise in PROMISES:
-        given = _given(memory, tests, promise)
+        given = promised >= promise
         row = {"promise": promise, "coverage": given.mean()}
         row["right"] = right[given].mean() if given.any() else np.nan
-        row["out_of_scope"] = np.nan
-        if len(out_of_scope):
-            row["out_of_scope"] = _given(memory, out_of_scope, promise).mean()
+        row["out_of_scope"] = (others >= promise).mean() if len(others) else np.nan
         yield overall | row
 
 
-def _given(memory, X, promise):
-    return np.array([one.label is not None for one in memory.predict(X, at_least=promise)])
+def _promised(memory, X):
+    """What is promised of answers to rows (m, d) and all surer ones."""
+    return np.array([one.promised for one in memory.predict(X, at_least=PROMISES[0])])
 
 
 def calibration_error(confidence: np.ndarray, right: np.ndarray) -> float:
@@ -149,3 +154,56 @@ def run_abstention(seeds: Iterable[int] = range(5), **how) -> pd.DataFrame:
     """All runs, a row for each moment and promise; ``how``: options of ``run_tasks``."""
     runs = product(THREE, seeds, READERS)
     return ABSTENTION.run([dict(zip(ABSTENTION.settings, run)) for run in runs], **how)
+
+
+class FewLabels(NamedTuple):
+    """Entries of few classes, some under a wrong one, and test rows of these and of others."""
+
+    X: np.ndarray
+    y: np.ndarray
+    X_test: np.ndarray
+    y_test: np.ndarray
+    X_others: np.ndarray
+
+
+def few_labels(dataset: str, seed: int, labels: int, flipped: float) -> FewLabels:
+    """``labels`` classes drawn from a dataset, and half of their rows, with a share ``flipped``."""
+    data = load(dataset)
+    rng = np.random.default_rng([seed, labels])
+    in_scope = [c for c, name in enumerate(data.classes) if name != OUT_OF_SCOPE]
+    drawn = rng.choice(in_scope, labels, replace=False)
+    X = np.concatenate([data.X_train, data.X_test])
+    y = np.concatenate([data.y_train, data.y_test])
+    own = rng.permutation(np.flatnonzero(np.isin(y, drawn)))
+    entries, tests = own[: len(own) // 2][:ENTRIES], own[len(own) // 2 :][:ENTRIES]
+    others = rng.permutation(np.flatnonzero(np.isin(y, in_scope) & ~np.isin(y, drawn)))[:ENTRIES]
+    told = y[entries].copy()
+    for place in np.flatnonzero(rng.random(len(entries)) < flipped):
+        told[place] = rng.choice(drawn[drawn != told[place]])
+    return FewLabels(X[entries], told, X[tests], y[tests], X[others])
+
+
+def run_few(setting: dict) -> list[dict]:
+    """Outcomes of one memory of few labels, for every promise."""
+    few = few_labels(*(setting[name] for name in ("dataset", "seed", "labels", "flipped")))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "few.sqlite")
+        with CorrectionMemory.open(path, reader=setting["reader"]) as memory:
+            memory.learn(few.X, few.y.astype(str))
+            return list(_asked(memory, few.X_test, few.y_test.astype(str), few.X_others))
+
+
+FEW_LABELS = Study(
+    "few_labels",
+    ("dataset", "labels", "flipped", "seed", "reader", "promise"),
+    run_one=run_few,
+    settings=("dataset", "labels", "flipped", "seed", "reader"),
+    about=_about,
+    together=("dataset", "seed"),
+)
+
+
+def run_few_labels(seeds: Iterable[int] = range(2), **how) -> pd.DataFrame:
+    """All runs of memories of few labels, a row for each promise; ``how`` as above."""
+    runs = product(THREE, FEW, FLIPPED, seeds, READERS)
+    return FEW_LABELS.run([dict(zip(FEW_LABELS.settings, run)) for run in runs], **how)

@@ -32,7 +32,7 @@ from ocrrlib.runs import (
 from ocrrlib.stream import PROTOCOL
 from ocrrlib.systems import SYSTEMS
 from ocrrlib.tasks import run_tasks
-from studies.abstention import ABSTENTION
+from studies.abstention import ABSTENTION, FEW_LABELS
 from studies.boldness import BOLDNESS
 from studies.elsewhere import ELSEWHERE
 from studies.grids import GRIDS, published_runs
@@ -54,6 +54,7 @@ _STUDIES = (
     ELSEWHERE,
     MIXED,
     ABSTENTION,
+    FEW_LABELS,
     STORED_WRONG,
 )
 STUDIES = {study.name: study for study in _STUDIES}

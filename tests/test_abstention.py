@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from studies import abstention
-from studies.abstention import area_under_risk, calibration_error, scenario_in_scope
+from studies.abstention import area_under_risk, calibration_error, few_labels, scenario_in_scope
 
 
 def test_the_class_out_of_scope_is_held_out_altogether():
@@ -49,3 +49,12 @@ def test_a_run_has_a_row_for_each_moment_and_promise(monkeypatch):
     monkeypatch.setattr(abstention, "scenario_in_scope", lambda *_: (short, short.X_novel))
     rows = abstention.run_one({"dataset": "banking77", "seed": 0, "reader": "substrate"})
     assert len(rows) == len(abstention.MOMENTS) * len(abstention.PROMISES) - 4  # no 100 corrections
+
+
+def test_entries_of_few_labels_are_flipped_and_tests_are_not():
+    few = few_labels("clinc150", 0, 5, 0.2)
+    clean = few_labels("clinc150", 0, 5, 0.0)
+    assert (few.X == clean.X).all() and (few.y_test == clean.y_test).all()
+    assert 0.1 < (few.y != clean.y).mean() < 0.3
+    assert len({*few.y}) == len({*few.y_test}) == 5
+    assert not (few.X[:, None, :8] == few.X_others[None, :50, :8]).all(axis=2).any()

@@ -31,15 +31,18 @@ class Neighbour(NamedTuple):
 class Answer(NamedTuple):
     """The answer to a query, with the nearest entries, best first.
 
-    ``confidence`` is the probability that it is right, see ``corrigible.confidence``. ``label``
-    is None, for a ``reason``, if the caller asked for more than can be promised. An answer to what
-    is stored already names the entry that decides as its reason, and those that it overrules.
+    ``confidence`` is the probability that it is right. If the caller asked for a promise, that is
+    what is ``promised`` of all answers at least as sure: at least this share of them is right.
+    ``label`` is None, for a ``reason``, if that is less than was asked. See
+    ``corrigible.confidence``. An answer to what is stored already names the entry that decides as
+    its reason, and those that it overrules.
     """
 
     label: str | None
     confidence: float
     neighbours: list[Neighbour]
     reason: str | None = None
+    promised: float | None = None
 
 
 class Answering:
@@ -60,26 +63,28 @@ class Answering:
     ) -> list[Answer]:
         """Answer rows X (m, d) from what counts; ``rows_at`` gives entries by their places.
 
-        With ``at_least``, only where that share of the answers is expected to be right.
+        With ``at_least``, only where of answers at least as sure that share is right.
         """
         ids, probabilities, cosines, slots, copies = answered(self.reader(counted), X)
         sure = Sureness(probabilities[np.arange(len(ids)), ids], cosines[:, 0])
         entries = counted.entries
         y = entries.y
-        confidence = self._calibration.confidence(entries, counted.n_first)
+        known = self._calibration.confidence(entries, counted.n_first)
         unknown = unknown_share(y, counted.n_first)
-        found = confidence.of(sure, unknown).tolist()
-        least = 0.0 if at_least is None else confidence.least(at_least, unknown)
+        confidence = known.of(sure, unknown)
         near = _neighbours(counted, y, cosines[:, :NEIGHBOURS], slots[:, :NEIGHBOURS], rows_at)
-        answers = []
-        for row, id in enumerate(ids):
-            answer = Answer(counted.labels[id], found[row], near[row])
-            if row in copies:
-                answer = answer._replace(reason=_stored(counted, copies[row]))
-            if found[row] < least:
-                answer = answer._replace(label=None, reason=_reason(found[row], least, at_least))
-            answers.append(answer)
-        return answers
+        answers = [
+            Answer(counted.labels[id], *shown) for id, *shown in zip(ids, confidence.tolist(), near)
+        ]
+        for row, slots in copies.items():
+            answers[row] = answers[row]._replace(reason=_stored(counted, slots))
+        if at_least is None:
+            return answers
+        promised = known.promised(confidence, unknown).tolist()
+        return [
+            _promising(answer, share, at_least, known.lack)
+            for answer, share in zip(answers, promised)
+        ]
 
     def reader(self, counted: LiveVectors) -> Reader:
         """The reader of what counts; fitted anew on other entries, or if it lacks classes."""
@@ -128,8 +133,17 @@ def _stored(counted, slots):
     return f"entry {newest.place}, the newest that holds it, overrules entry {told}"
 
 
-def _reason(confidence, least, share):
-    """Why there is no answer."""
-    if least == np.inf:
-        return f"no answer is sure enough that {share:g} of such answers are right"
-    return f"confidence {confidence:.2f} is below {least:.2f}, from where on {share:g} are right"
+def _promising(answer, promised, at_least, lack):
+    """The answer with what is promised; without label, and with a reason, if more was asked."""
+    answer = answer._replace(promised=promised)
+    if promised >= at_least:
+        return answer
+    if lack is not None:
+        reason = f"at_least={at_least:g} cannot be promised: {lack}"
+    else:
+        share = np.floor(100 * promised) / 100  # not rounded up to what was asked
+        reason = (
+            f"right with probability {answer.confidence:.2f}; of answers at least as sure "
+            f"{share:.2f} are promised to be right, not {at_least:g}"
+        )
+    return answer._replace(label=None, reason=reason)

@@ -1,9 +1,9 @@
 """Calibrated confidence: the share of right answers among those with the same evidence.
 
 Evidence are two numbers: the probability that the reader gives its answer, and the cosine of the
-nearest entry. What they are worth is learnt from the entries themselves. Each half of them, without
-a fifth of the classes, is read by a reader of its own, which is asked the other half: rows that it
-can be right about, and rows of classes that it cannot know.
+nearest entry. What they are worth is learnt from the entries themselves, which are dealt to two
+halves. A reader of one half is asked the other, and tells right answers from wrong ones. A reader
+of one half without a fifth of the classes tells what answers to texts of unknown classes look like.
 """
 
 from typing import NamedTuple
@@ -12,19 +12,23 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from corrigible.readers import make_reader
-from ocrrlib.search import Entries
+from ocrrlib.search import SAME_VECTOR, Entries
 from ocrrlib.shared import shared
 from ocrrlib.voting import softmax
 
-ASKED = 1000  # entries of known classes at most, and as many of classes that were kept back
-MOST = 20_000  # entries that are read for it at most
+ASKED = 2000  # entries of known classes, and as many of classes that were kept back, at most
+MOST = 5000  # entries that are used for it at most; with four times as many, no more is answered
 LEAST = 20  # entries asked, of either kind, from which on evidence is weighed
 CLASSES = 5  # parts of the classes, one of which is kept back at a time
+KEPT_BACK = 15  # classes that are kept back in all at least, if there are so many
+LEAST_CLASSES = 5  # from which on it is learnt what texts of unknown classes look like
 HALVES = 2
 UNKNOWN = 0.1  # least share of queries of classes without an entry, and what is added at first
+MISS = 0.1  # probability that a promise is not kept
 RIGHT, WRONG, UNKNOWN_CLASS = range(3)
 DECIMALS = 9  # of confidence: batches and threads differ in the last bits
 PENALTY = 1e-3  # of squared weights, so that they stay finite
+BLOCK = 256  # rows that are compared with all others at a time
 
 
 class Sureness(NamedTuple):
@@ -47,48 +51,68 @@ class Confidence:
 
     ``outcomes`` (n,) are ``RIGHT``, ``WRONG`` or ``UNKNOWN_CLASS``. Probabilities of the three are
     a softmax of weighted features, as likely as can be when queries of unknown classes are as
-    frequent as others. For another share of these, they are weighed anew.
+    frequent as others. For another share of these, they are weighed anew. Where none of unknown
+    classes were asked, these have the evidence of others.
     """
 
-    def __init__(self, sure: Sureness, outcomes: np.ndarray):
-        self._outcomes = outcomes
-        self._n_unknown = int((outcomes == UNKNOWN_CLASS).sum())
-        self._n_known = len(outcomes) - self._n_unknown
+    def __init__(self, sure: Sureness, outcomes: np.ndarray, lack: str | None = None):
+        """``lack`` says why nothing can be promised, if so."""
+        self.lack = lack
+        is_unknown = outcomes == UNKNOWN_CLASS
+        n_unknown = int(is_unknown.sum())
+        self._right = outcomes == RIGHT
+        self._n_known = len(outcomes) - n_unknown
+        self._is_unknown = is_unknown
         self._weights: np.ndarray | None = None
-        if min(self._n_known, self._n_unknown) >= LEAST:
-            F = sure.features
-            self._centre = F.mean(axis=0)
-            self._scale = F.std(axis=0) + 1e-9
-            Z = self._scaled(sure)
-            weight = 0.5 / np.where(outcomes == UNKNOWN_CLASS, self._n_unknown, self._n_known)
-            self._weights = _likeliest(Z, np.eye(3)[outcomes] * weight[:, None])
-            self._shares = softmax(Z @ self._weights.T)
+        if self._n_known < LEAST or 0 < n_unknown < LEAST:
+            self.lack = lack or f"the {len(outcomes)} entries that were tried are too few"
+            return
+        F = sure.features
+        self._centre = F.mean(axis=0)
+        self._scale = F.std(axis=0) + 1e-9
+        self._parts = np.where(is_unknown, 1 / max(1, n_unknown), 1 / self._n_known)
+        Z = self._scaled(sure)
+        self._weights = _likeliest(Z, np.eye(3)[outcomes] * self._parts[:, None] / 2)
+        self._shares = self._weighted(Z)
 
     def _scaled(self, sure):
         Z = (sure.features - self._centre) / self._scale
         return np.hstack([Z, np.ones((len(Z), 1))])
 
+    def _weighted(self, Z):
+        shares = softmax(Z @ self._weights.T)
+        if not self._is_unknown.any():
+            shares[:, UNKNOWN_CLASS] = shares[:, :UNKNOWN_CLASS].sum(axis=1)
+        return shares
+
     def of(self, sure: Sureness, unknown: float) -> np.ndarray:
         """Probabilities (m,) of being right, if ``unknown`` is the share of unknown classes."""
         if self._weights is None:  # too few entries: the same for all
-            right = (self._outcomes == RIGHT).sum()
-            overall = (1 - unknown) * (right + 1) / (self._n_known + 2)
+            overall = (1 - unknown) * (self._right.sum() + 1) / (self._n_known + 2)
             return np.full(len(sure.cosine), overall)
         with threadpool_limits(1):  # so that sums are made in one order
-            found = _weighed(softmax(self._scaled(sure) @ self._weights.T), unknown)
+            found = _weighed(self._weighted(self._scaled(sure)), unknown)
         return np.round(found, DECIMALS)
 
-    def least(self, share: float, unknown: float) -> float:
-        """The lowest confidence from which on a ``share`` of answers is right; inf if none is."""
-        if self._weights is None:
-            return np.inf
-        confidence = np.round(_weighed(self._shares, unknown), DECIMALS)
-        is_unknown = self._outcomes == UNKNOWN_CLASS
-        weight = np.where(is_unknown, unknown / self._n_unknown, (1 - unknown) / self._n_known)
-        order = np.argsort(-confidence, kind="stable")
-        right = np.where(self._outcomes == RIGHT, weight, 0)[order].cumsum()
-        enough = np.flatnonzero(right >= share * weight[order].cumsum())
-        return float(confidence[order][enough[-1]]) if len(enough) else np.inf
+    def promised(self, confidence: np.ndarray, unknown: float) -> np.ndarray:
+        """Lower bounds (m,) of the share of right answers among those at least as sure; or 0.
+
+        ``confidence`` (m,) is theirs, as from ``of``, with the same share ``unknown``.
+        """
+        if self.lack is not None:
+            return np.zeros(len(confidence))
+        tried = np.round(_weighed(self._shares, unknown), DECIMALS)
+        order = np.argsort(-tried, kind="stable")
+        tried = tried[order]
+        weight = (self._parts * np.where(self._is_unknown, unknown, 1 - unknown))[order]
+        total = weight.cumsum()
+        right = np.where(self._right[order], weight, 0).cumsum()
+        bounds = _lower_bound(right / total, total**2 / (weight**2).cumsum())
+        # Equal ones stand or fall together. What is promised of many holds for the surest of them.
+        last = np.append(tried[1:] < tried[:-1], True)
+        bounds = np.maximum.accumulate(bounds[last][::-1])
+        place = np.searchsorted(tried[last][::-1], confidence, side="right")
+        return np.append(0.0, bounds)[place]
 
 
 def unknown_share(y: np.ndarray, n_first: int) -> float:
@@ -133,7 +157,7 @@ def calibrated(reader: str, X: np.ndarray, y: np.ndarray, n_first: int) -> Confi
     """The confidence of a reader, by its name, in answers from entries of classes y (n,).
 
     X has their vectors, and perhaps more. The first ``n_first`` were written at once.
-    Of more than ``MOST`` a sample is read.
+    Of more than ``MOST`` a sample is used.
     """
     kept = np.sort(np.random.default_rng(0).permutation(len(y))[:MOST])
     n_first = max(1, int(np.searchsorted(kept, n_first)))
@@ -142,35 +166,56 @@ def calibrated(reader: str, X: np.ndarray, y: np.ndarray, n_first: int) -> Confi
 
 @shared(keep=4)
 def _calibrated(name, X, y, n_first):
-    n_classes = int(y.max()) + 1
+    # A text that is in both halves would be known by heart.
+    kept = _newest_of_equals(X)
+    n_first = max(1, int(np.searchsorted(kept, n_first)))
+    X = X[kept]
+    y = y[kept]
     rng = np.random.default_rng(0)
     order = rng.permutation(len(y))
     by_class = order[np.argsort(y[order], kind="stable")]
     half = np.empty(len(y), np.int64)
     half[by_class] = np.arange(len(y)) % HALVES
-    part = rng.permutation(n_classes) % CLASSES
+    labels, ranks = np.unique(y, return_inverse=True)
+    part = rng.permutation(len(labels))[ranks] % CLASSES
     reader = make_reader(name)
-    asked = []
-    for side in range(HALVES):
-        read = (half != side) & (part[y] != side)
-        if read.any():
-            reader.read(Entries(X[read], y[read]), max(1, read[:n_first].sum()), n_classes)
-            others = order[half[order] == side]
-            is_known = np.isin(y[others], y[read])
-            for some in (others[is_known], others[~is_known]):
-                asked.append(_asked(reader, X, y, some[: ASKED // HALVES], y[read]))
-    probability, cosine, outcomes = (np.concatenate(parts) for parts in zip(*asked))
-    return Confidence(Sureness(probability, cosine), outcomes)
+    n_classes = int(y.max()) + 1
+    evidence = [(np.empty(0), np.empty(0), np.empty(0, np.int64))]
+
+    def ask(asked, read):
+        """Ask rows of a reader of others, both in random order."""
+        read = np.sort(read)
+        reader.read(Entries(X[read], y[read]), max(1, (read < n_first).sum()), n_classes)
+        ids, probabilities, cosines, _ = reader.answer(X[asked])
+        outcomes = np.where(ids == y[asked], RIGHT, WRONG)
+        outcomes[~np.isin(y[asked], y[read])] = UNKNOWN_CLASS
+        evidence.append((probabilities[np.arange(len(ids)), ids], cosines[:, 0], outcomes))
+
+    sides = HALVES if len(y) < HALVES * ASKED else 1  # one of many is enough to ask
+    for side in range(sides):
+        read = order[half[order] != side]
+        asked = order[(half[order] == side) & np.isin(y[order], y[read])]
+        if len(asked):
+            ask(asked[: ASKED // sides], read)
+    lack = None
+    if len(labels) < LEAST_CLASSES:
+        lack = f"{len(labels)} labels are too few to learn what texts of others look like"
+    else:
+        parts = min(CLASSES, -(-KEPT_BACK * CLASSES // len(labels)))  # rounded up
+        for kept_back in range(parts):
+            is_asked = part[order] == kept_back
+            ask(order[is_asked][: ASKED // parts], order[~is_asked][: MOST // HALVES])
+    probability, cosine, outcomes = (np.concatenate(found) for found in zip(*evidence))
+    return Confidence(Sureness(probability, cosine), outcomes, lack)
 
 
-def _asked(reader, X, y, asked, known):
-    """Evidence for the answers to rows ``asked``, and their outcomes."""
-    if not len(asked):
-        return np.empty(0), np.empty(0), np.empty(0, np.int64)
-    ids, probabilities, cosines, _ = reader.answer(X[asked])
-    outcomes = np.where(ids == y[asked], RIGHT, WRONG)
-    outcomes[~np.isin(y[asked], known)] = UNKNOWN_CLASS
-    return probabilities[np.arange(len(ids)), ids], cosines[:, 0], outcomes
+def _newest_of_equals(X):
+    """Places (k,), in order, of the rows X (n, d) that no newer row equals."""
+    stays = np.ones(len(X), bool)
+    for start in range(0, len(X), BLOCK):
+        equal = X[start : start + BLOCK] @ X[start:].T >= SAME_VECTOR
+        stays[start : start + BLOCK] = ~np.triu(equal, 1).any(axis=1)  # columns of newer rows
+    return np.flatnonzero(stays)
 
 
 def _likeliest(Z, targets):
@@ -199,3 +244,13 @@ def _weighed(shares, unknown):
     # p(right | e) = (1 - u) s_right / ((1 - u) (s_right + s_wrong) + u s_unknown)
     right, wrong, other = shares.T
     return (1 - unknown) * right / ((1 - unknown) * (right + wrong) + unknown * other)
+
+
+def _lower_bound(share, n):
+    """Lower confidence bounds of shares, each of n tried ones; not kept with probability MISS."""
+    # Clopper and Pearson (1934): the MISS quantile of Beta(n p, n - n p + 1), where weighted ones
+    # count as n = (sum w)^2 / sum w^2 equal ones (Korn and Graubard 1998).
+    from scipy.special import betaincinv
+
+    right = np.minimum(share, 1) * n
+    return np.where(right > 0, betaincinv(np.maximum(right, 1e-9), n - right + 1, MISS), 0)

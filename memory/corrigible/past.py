@@ -57,9 +57,10 @@ class Past:
     ) -> Answer | list[Answer]:
         """Answer a text or vector (d,), or each of texts (m,) or vectors (m, d) in a list.
 
-        With ``at_least``, only what is so sure that this share of such answers is right; others
-        have no label, and a reason. Raises ``InputError`` if no entry counts, a row is no text, a
-        vector has another length, or ``at_least`` is no share.
+        With ``at_least``, only what is so sure that of answers at least as sure this share is
+        right, see ``Answer.promised``; others have no label, and a reason. Raises ``InputError``
+        if no entry counts, a row is no text, a vector has another length, or ``at_least`` is no
+        share.
         """
         single = is_single(query)
         texts, X = texts_and_vectors([query] if single else query)

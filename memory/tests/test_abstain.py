@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from corrigible import CorrectionMemory
+from corrigible.confidence import RIGHT, UNKNOWN_CLASS, WRONG, Confidence, Sureness
 from ocrrlib.files import InputError
 
 READERS = ["substrate", "ledger_lda"]
@@ -55,16 +56,71 @@ def test_an_answer_that_is_not_given_has_a_reason_and_neighbours(memory):
     unknown, _ = clusters(3, 1, classes=[N_CLASSES])
     answer = memory.predict(unknown[0], at_least=0.99)
     assert answer.label is None and answer.neighbours
-    assert f"{answer.confidence:.2f}" in answer.reason
+    assert f"{answer.confidence:.2f}" in answer.reason and "0.99" in answer.reason
     assert memory.predict(unknown[0]).reason is None
+
+
+def test_an_answer_is_given_where_as_much_is_promised_as_was_asked(memory):
+    X, _ = clusters(2, 200, spread=0.25)
+    answers = memory.predict(X, at_least=0.95)
+    assert {answer.label is not None for answer in answers} == {True, False}
+    for answer in answers:
+        assert (answer.label is not None) == (answer.promised >= 0.95)
+    ranked = sorted(answers, key=lambda answer: answer.confidence)
+    assert [a.promised for a in ranked] == sorted(a.promised for a in answers)
+    assert memory.predict(X[0]).promised is None
 
 
 def test_few_entries_promise_nothing(tmp_path):
     with CorrectionMemory.open(tmp_path / "few.sqlite") as memory:
-        memory.learn(np.eye(3), ["a", "b", "c"])
-        answer = memory.predict(np.eye(3)[0], at_least=0.5)
-        assert answer.label is None and "0.5" in answer.reason
-        assert memory.predict(np.eye(3)[0]).label == "a"
+        memory.learn(np.eye(12), [f"class {c}" for c in range(12)])
+        answer = memory.predict(np.eye(12)[0], at_least=0.5)
+        assert answer.label is None and answer.promised == 0
+        assert "0.5" in answer.reason and "entries" in answer.reason
+        assert memory.predict(np.eye(12)[0]).label == "class 0"
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_few_labels_promise_nothing_and_still_tell_the_unsure(reader, tmp_path):
+    X, labels = clusters(1, 400, spread=0.3, classes=[0, 1])
+    with CorrectionMemory.open(tmp_path / "two.sqlite", reader=reader) as memory:
+        memory.learn(X, labels)
+        answers = memory.predict(clusters(2, 200, spread=0.3, classes=[0, 1])[0], at_least=0.5)
+    assert all(answer.label is None and "labels" in answer.reason for answer in answers)
+    assert np.ptp([answer.confidence for answer in answers]) > 0.1
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("n_labels", [2, 3, 5, 10, 30])
+def test_nothing_is_promised_where_labels_are_random(reader, n_labels, tmp_path):
+    rng = np.random.default_rng(n_labels)
+    labels = rng.choice([f"class {c}" for c in range(n_labels)], 200)
+    with CorrectionMemory.open(tmp_path / "random.sqlite", reader=reader) as memory:
+        memory.learn(rng.standard_normal((200, 32)), labels)
+        answers = memory.predict(rng.standard_normal((500, 32)), at_least=0.9)
+        assert all(answer.label is None for answer in answers)
+        assert np.mean([answer.confidence for answer in answers]) < 2 / n_labels
+        assert max(one.confidence for one in memory.suspects(200)) < 0.6
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_copies_of_texts_promise_nothing_of_other_texts(reader, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 32))
+    labels = rng.choice([f"class {c}" for c in range(15)], 150)
+    copies = np.repeat(X, 8, axis=0)
+    copies += 1e-4 * rng.standard_normal(copies.shape)
+    with CorrectionMemory.open(tmp_path / "copies.sqlite", reader=reader) as memory:
+        memory.learn(copies, np.repeat(labels, 8))
+        answers = memory.predict(rng.standard_normal((500, 32)), at_least=0.8)
+    assert all(answer.label is None for answer in answers)
+
+
+def test_equal_evidence_is_promised_as_a_whole():
+    outcomes = np.repeat([RIGHT, WRONG, UNKNOWN_CLASS], [300, 100, 50])
+    known = Confidence(Sureness(np.full(450, 0.8), np.full(450, 0.9)), outcomes)
+    (promised,) = known.promised(known.of(Sureness(np.full(1, 0.8), np.full(1, 0.9)), 0.1), 0.1)
+    assert 0.6 < promised < 0.9 * 0.75
 
 
 def test_confidence_stays_what_it_was_under_a_head(memory):

@@ -50,8 +50,9 @@ def test_an_answer_that_cannot_be_promised_has_a_reason_instead(client):
     text = next(iter(TEXTS))
     asked = {"text": text, "at_least": 0.9}
     answer = client.post("/predict", json=asked, headers=ANA).json()
-    assert answer["label"] is None and "0.9" in answer["reason"]
-    assert "sure" in client.post("/predict", json=asked).json()["reason"]
+    assert answer["label"] is None and "0.9" in answer["reason"] and answer["promised"] == 0
+    unkeyed = client.post("/predict", json=asked).json()
+    assert "sure" in unkeyed["reason"] and "promised" not in unkeyed
     assert client.post("/predict", json={"text": text}).json()["label"] == TEXTS[text]
     for share in (0, 1, "most"):
         reply = client.post("/predict", json={"text": text, "at_least": share})

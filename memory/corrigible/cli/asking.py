@@ -33,7 +33,8 @@ def ask(
         Path | None, typer.Option(help="File of an earlier head: answer as then.")
     ] = None,
     at_least: Annotated[
-        float | None, typer.Option(help="Share of answers that must be right, as 0.95.")
+        float | None,
+        typer.Option(help="Share that must be right of answers at least as sure, as 0.95."),
     ] = None,
     name: Name = None,
 ):
@@ -66,7 +67,9 @@ def _typed() -> Iterator[str]:
 
 def _tell(answers):
     for answer in answers:
-        told = [] if answer.label is None else [f"{answer.label} ({answer.confidence:.2f})"]
+        promised = "" if answer.promised is None else f"; promised {answer.promised:.2f}"
+        sure = f"{answer.label} ({answer.confidence:.2f}{promised})"
+        told = [] if answer.label is None else [sure]
         if answer.reason is not None:
             told.append(answer.reason)
         typer.echo(visible(": ".join(told)))

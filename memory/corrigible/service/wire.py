@@ -201,6 +201,8 @@ def shown(answer: Answer, name: str | None) -> dict:
     # Confidence rises with the cosine: strangers see tenths.
     confidence = answer.confidence if name else round(answer.confidence, 1)
     found = {"label": answer.label, "confidence": confidence, "neighbours": near}
+    if name and answer.promised is not None:
+        found["promised"] = answer.promised
     if name and answer.reason is not None:
         found["reason"] = answer.reason
     elif answer.label is None:
