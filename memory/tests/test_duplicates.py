@@ -69,13 +69,6 @@ def test_a_text_in_another_case_decides_where_its_vector_is_equal(path, reader):
         assert memory.predict("CANCEL my order").label == "cancellation"
 
 
-def test_the_label_that_decides_takes_the_probability_of_the_answer(memory):
-    before = memory.predict(X).confidence
-    memory.learn([X] * 4, ["shipping"] * 4, again=True)
-    memory.correct(X, "cancellation")
-    assert memory.predict(X).confidence >= before
-
-
 def test_a_preview_shows_that_a_correction_of_a_stored_text_holds(memory):
     memory.learn([X] * 4, ["shipping"] * 4, again=True)
     shown = memory.preview(X, "cancellation", [X])

@@ -80,7 +80,7 @@ def test_a_second_tombstone_of_an_entry_counts_for_nothing(memory):
         assert (told.place, told.what) == (forged, "said to be erased, which counts for nothing")
         assert memory.history(forged).events[0].what == "written, and counts for nothing"
         assert memory.told_by(3) == 4
-    assert memory.correct(np.eye(3)[1], "deny") == forged + 1
+    assert memory.correct(np.eye(3)[1], "deny", again=True) == forged + 1
 
 
 VOID = {
@@ -131,7 +131,7 @@ def test_a_vector_counts_without_an_act_that_is_none(memory, act):
     assert memory.labels == ["approve", "deny", "y"]
     assert memory.history(forged).label == "y"
     assert memory.history(forged).events[0].what.endswith("an act that counts for nothing")
-    memory.correct(np.eye(3)[1], "deny")
+    memory.correct(np.eye(3)[1], "deny", again=True)
     memory.correct(np.eye(3)[1], "deny", replaces=forged)
     assert memory.labels == ["approve", "deny"]
     assert memory.forget(forged) == [forged] and memory.verify() is None
@@ -142,7 +142,7 @@ def test_an_entry_of_the_latest_time_stops_no_writer(memory):
     with unchanged(memory) as head:
         undone = memory.retire("deny")
         memory.undo(undone)
-    assert memory.correct(np.eye(3)[1], "deny") == undone + 2
+    assert memory.correct(np.eye(3)[1], "deny", again=True) == undone + 2
     assert memory.forget(0) == [0] and memory.verify(head).kind == "void"
 
 
