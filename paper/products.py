@@ -101,7 +101,7 @@ def stored_wrong(rows: pd.DataFrame) -> Table:
         "that hold when all are made, by the number of wrong entries of the text, and right after "
         "each, over all numbers. Banking77, 20 classes with 40 rows, 10 texts for each number, "
         f"{rows['seed'].nunique()} seeds. A memory answers by the newest label of an equal text; "
-        "its readers alone, and products, let all entries vote."
+        "its readers alone, and products, weigh all entries."
     )
     return Table("table_stored_wrong", caption, numbers, text)
 
