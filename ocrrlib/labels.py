@@ -17,7 +17,9 @@ INVISIBLE = re.compile(
     r"\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8"
     r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-BETWEEN_WORDS = re.compile(r"[\s_-]+")
+BETWEEN_WORDS = re.compile(r"[\W_]+")
+BESIDE_LETTERS = re.compile(r"(?<!\d) | (?!\d)")
+LETTER = re.compile(r"[^\W\d_]")
 WORD = re.compile(r"[^\W\d_]{4,}")  # letters, so many that one more or less is a slip
 
 
@@ -69,7 +71,9 @@ def _forms(label):
     Labels that share a form differ by a letter, or by two that changed places.
     """
     folded = BETWEEN_WORDS.sub(" ", unicodedata.normalize("NFKC", label).casefold())
-    forms = {folded}
+    if not LETTER.search(folded):  # numbers: a sign or a point parts them
+        return {label}
+    forms = {folded, BESIDE_LETTERS.sub("", folded)}
     for word in WORD.finditer(folded):
         for at in range(*word.span()):
             forms.add(folded[:at] + folded[at + 1 :])

@@ -59,14 +59,14 @@ def _without(data: Embedded, label: int) -> Embedded:
 def run_one(setting: dict) -> list[dict]:
     """Outcomes of one memory at every moment, for every promise."""
     scenario, out_of_scope = scenario_in_scope(setting["dataset"], setting["seed"])
-    names = np.array(scenario.classes)
+    names = np.arange(len(scenario.classes)).astype(str)
     tests = np.concatenate([scenario.X_novel, scenario.X_original])
     labels = names[np.concatenate([scenario.y_novel, scenario.y_original])]
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "asked.sqlite")
         with CorrectionMemory.open(path, reader=setting["reader"]) as memory:
-            memory.learn(scenario.X_initial, names[scenario.y_initial])
+            memory.learn(scenario.X_initial, names[scenario.y_initial], again=True)
             for moment, corrections in _moments(memory, scenario, names):
                 found = _asked(memory, tests, labels, out_of_scope)
                 rows += [{"moment": moment, "corrections": corrections} | row for row in found]

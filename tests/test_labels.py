@@ -74,9 +74,15 @@ def test_a_column_of_integers_with_gaps_has_the_labels_of_one_without():
 def test_labels_that_differ_by_case_blanks_or_a_letter_look_alike():
     one = ["Delivery", "delivery", "Delivry", "Deilvery"]
     assert {*look_alikes(one)} >= {(one[0], other) for other in one[1:]}
-    assert look_alikes(["lost card", "lost_card"]) == [("lost card", "lost_card")]
+    for other in ("lost_card", "lostcard", "Lost-Card", "lost card."):
+        assert look_alikes(["lost card", other]) == [("lost card", other)]
     assert look_alikes(["refund", "fee", "refunds"]) == [("refund", "refunds")]
 
 
 def test_labels_that_differ_by_numbers_or_short_words_do_not_look_alike():
-    assert look_alikes(["label 1", "label 2", "class a", "class b", "pin", "tin"]) == []
+    assert (
+        look_alikes(
+            ["label 1", "label 2", "class a", "class b", "pin", "tin", "-1", "1", "1.5", "15"]
+        )
+        == []
+    )

@@ -13,6 +13,7 @@ from corrigible.readers import Reader, answered, make_reader
 from ocrrlib.search import Entries
 
 NEIGHBOURS = 5  # shown beside an answer
+CONTESTED = "entries with an equal vector were written together under several labels"
 TOLD = 3  # entries that a reason names
 LEAST_ROOM = 16  # classes that a reader is made for at least
 
@@ -73,6 +74,9 @@ class Answering:
         unknown = unknown_share(y, counted.n_first)
         confidence = known.of(sure, unknown)
         near = _neighbours(counted, y, cosines[:, :NEIGHBOURS], slots[:, :NEIGHBOURS], rows_at)
+        shares = {row: _agreeing(counted, slots) for row, slots in copies.items()}
+        for row, share in shares.items():
+            confidence[row] = min(confidence[row], share)
         answers = [
             Answer(counted.labels[id], *shown) for id, *shown in zip(ids, confidence.tolist(), near)
         ]
@@ -81,9 +85,10 @@ class Answering:
         if at_least is None:
             return answers
         promised = known.promised(confidence, unknown).tolist()
+        lacks = {row: CONTESTED for row, share in shares.items() if share < 1}
         return [
-            _promising(answer, share, at_least, known.lack)
-            for answer, share in zip(answers, promised)
+            _promising(answer, share, at_least, lacks.get(row, known.lack))
+            for row, (answer, share) in enumerate(zip(answers, promised))
         ]
 
     def reader(self, counted: LiveVectors) -> Reader:
@@ -122,21 +127,28 @@ def _neighbours(counted, y, cosines, slots, rows_at):
     return near
 
 
+def _agreeing(counted, slots):
+    """Share of the entries of an equal vector, written with the newest one, that have its label."""
+    together = slots[counted.times.values[slots] == counted.times.values[slots[0]]]
+    labels = counted.entries.y[together]
+    return float(np.mean(labels == labels[0]))
+
+
 def _stored(counted, slots):
     """Why a stored text is answered as it is; ``slots`` are its entries, newest first."""
     newest, *older = (counted.origin(slot) for slot in slots)
     overruled = [f"{one.place} ({one.label})" for one in older if one.label != newest.label]
     if not overruled:
-        return f"entry {newest.place} holds it"
+        return f"entry {newest.place} has an equal vector"
     more = "" if len(overruled) <= TOLD else f" and {len(overruled) - TOLD} more"
     told = ", ".join(overruled[:TOLD]) + more
-    return f"entry {newest.place}, the newest that holds it, overrules entry {told}"
+    return f"entry {newest.place}, the newest with an equal vector, overrules entry {told}"
 
 
 def _promising(answer, promised, at_least, lack):
     """The answer with what is promised; without label, and with a reason, if more was asked."""
-    answer = answer._replace(promised=promised)
-    if promised >= at_least:
+    answer = answer._replace(promised=0.0 if lack else promised)
+    if promised >= at_least and lack is None:
         return answer
     if lack is not None:
         reason = f"at_least={at_least:g} cannot be promised: {lack}"

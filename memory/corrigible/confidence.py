@@ -23,6 +23,7 @@ CLASSES = 5  # parts of the classes, one of which is kept back at a time
 KEPT_BACK = 15  # classes that are kept back in all at least, if there are so many
 LEAST_CLASSES = 5  # from which on it is learnt what texts of unknown classes look like
 HALVES = 2
+GROWTH = 10  # it is learnt anew when entries are more by a tenth
 UNKNOWN = 0.1  # least share of queries of classes without an entry, and what is added at first
 MISS = 0.1  # probability that a promise is not kept
 RIGHT, WRONG, UNKNOWN_CLASS = range(3)
@@ -131,8 +132,8 @@ def unknown_share(y: np.ndarray, n_first: int) -> float:
 class Calibration:
     """The confidence of a reader, by its name, in answers from entries that others append to.
 
-    It rests on those that were written first, or on 2, 4, ... times as many: it is a function of
-    the entries alone, and a correction seldom changes it.
+    It rests on those that were written first and, whenever they have grown by a tenth, on all of
+    them: it is a function of the entries alone, and a correction seldom changes it.
     """
 
     def __init__(self, reader: str):
@@ -144,8 +145,8 @@ class Calibration:
     def confidence(self, entries: Entries, n_first: int) -> Confidence:
         """The confidence in answers from entries, of which ``n_first`` were written at once."""
         size = n_first
-        while 2 * size <= entries.size:
-            size *= 2
+        while size + size // GROWTH < entries.size:
+            size += size // GROWTH + 1
         if entries is not self._entries or size != self._size:
             self._known = calibrated(self._reader, entries.X, entries.y[:size], n_first)
             self._entries = entries

@@ -1,25 +1,17 @@
 """Find entries of equal texts: what is not stored again, and what a correction overrules."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from corrigible.ledger.vectors import LiveVectors, Origin, Vectors, content_key
 from corrigible.readers import stored_copies
+from ocrrlib.search import SAME_VECTOR
 
 NEIGHBOURS = 5  # that are looked at first
 
 
-class Held(NamedTuple):
-    """The entry that decides about a vector: its place, the key of its content, its label."""
-
-    place: int
-    key: int
-    label: str
-
-
-def places_for(
+def places_to_learn(
     vectors: Vectors,
     start: int,
     texts: Sequence[str | None],
@@ -28,38 +20,54 @@ def places_for(
 ) -> list[int]:
     """Places (n,) for texts, or None for each, with labels (n,) and unit rows X (n, d).
 
-    That of the entry that decides about an equal vector, if it has the same text and the same
-    label; else a new one: ``start``, ``start + 1``, and so on.
+    That of an entry with the same text, vector and label, as they were written, whether it counts
+    or not: what was corrected or undone since does not come back by a file that is read again. For
+    others a new one: ``start``, ``start + 1``, and so on.
     """
     keys = [content_key(text, x.data) for text, x in zip(texts, X)]
-    held = _deciding(vectors, keys, X)
-    latest: dict[bytes, Held] = {}  # of the new ones, by vector
+    written = vectors.written
+    slots = np.flatnonzero(vectors.has_keys(keys))
+    latest: dict[tuple, int] = {}  # of the new ones
+    known: dict[tuple, list[int]] = {}
+    for slot in slots.tolist():
+        origin = written.origin(slot)
+        known.setdefault((vectors.key_at(origin.place), origin.label), []).append(slot)
     places = []
     end = start
-    for row, (key, label) in enumerate(zip(keys, labels)):
-        vector = X[row].tobytes()
-        newest = latest.get(vector, held.get(row))
-        if newest is None or newest[1:] != (key, label):
-            newest = Held(end, key, label)
-            latest[vector] = newest
+    for x, key, label in zip(X, keys, labels):
+        new = (x.tobytes(), key, label)
+        same = [slot for slot in known.get((key, label), ()) if _is_same(written, slot, x)]
+        if same:
+            places.append(written.origin(same[0]).place)
+        elif new in latest:
+            places.append(latest[new])
+        else:
+            latest[new] = end
+            places.append(end)
             end += 1
-        places.append(newest.place)
     return places
 
 
-def _deciding(vectors: Vectors, keys: Sequence[int], X: np.ndarray) -> dict[int, Held]:
-    """What decides about rows of X (n, d) whose content was written before, by these rows."""
-    rows = np.flatnonzero(vectors.may_hold(keys))
-    counted = vectors.counted
-    entries = counted.entries
-    if not len(rows) or not entries.size:
-        return {}
-    held = {}
-    copies = stored_copies(entries, X[rows], *entries.nearest(X[rows], NEIGHBOURS))
-    for at, slots in copies.items():
-        newest = counted.origin(slots[0])
-        held[int(rows[at])] = Held(newest.place, vectors.key_at(newest.place), newest.label)
-    return held
+def _is_same(written, slot, x):
+    return float(written.entries.X[slot] @ x) >= SAME_VECTOR
+
+
+def place_to_correct(
+    vectors: Vectors, end: int, text: str | None, label: str, x: np.ndarray
+) -> int:
+    """The place for a text, or None, with a label and its unit row x (d,): ``end``, a new one.
+
+    Or that of the entry which decides about this vector, if it has the same text and label.
+    """
+    entries = vectors.counted.entries
+    if not entries.size:
+        return end
+    copies = stored_copies(entries, x[None], *entries.nearest(x[None], NEIGHBOURS))
+    if 0 not in copies:
+        return end
+    newest = vectors.counted.origin(copies[0][0])
+    held = (vectors.key_at(newest.place), newest.label)
+    return newest.place if held == (content_key(text, x.data), label) else end
 
 
 def overruled_by(counted: LiveVectors, place: int) -> list[Origin]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from corrigible.answers import Answering
-from corrigible.duplicates import overruled_by, places_for
+from corrigible.duplicates import overruled_by, place_to_correct, places_to_learn
 from corrigible.export import export, to_table
 from corrigible.inputs import (
     entry_number,
@@ -37,7 +37,7 @@ from corrigible.ledger_encoder import LedgerEncoder, TextEncoder
 from corrigible.past import Past
 from corrigible.proofs.heads import Head
 from corrigible.proofs.keys import Key
-from corrigible.proofs.rows import Content, act_text
+from corrigible.proofs.rows import Content, act_text, checked_about
 from corrigible.readers import check_search
 from corrigible.review import (
     Change,
@@ -206,8 +206,8 @@ class CorrectionMemory(Past, AbstractContextManager):
     ) -> list[int]:
         """Append texts (n,), or vectors (n, d), with their labels (n,), all or none.
 
-        What is stored under the same label, and not under another one since, is not stored a second
-        time, unless ``again`` is true.
+        What was written under the same label before is not stored a second time, whatever became of
+        it, unless ``again`` is true: a file may be read again.
 
         Lists, arrays, columns of tables and generators will do. Labels are words or whole numbers,
         see ``ocrrlib.labels``. ``by`` is the author, kept in each entry; ``vectors`` (n, d) are
@@ -232,13 +232,14 @@ class CorrectionMemory(Past, AbstractContextManager):
         """Append a text, or a vector (d,), with its right label; return its place.
 
         From then on this text has this label, whatever older entries of it say. The entry that it
-        ``replaces``, by its place, does not count any more. As ``learn``, it stores nothing twice,
-        unless it replaces an entry. Raises as ``learn`` does, and if there is no such entry, or it
-        did not count before.
+        ``replaces``, by its place, does not count any more; its ``about`` is taken over if none is
+        given. If the text has that label already, and nothing is replaced, nothing is stored,
+        unless ``again`` is true. Raises as ``learn`` does, and if there is no such entry, or it did
+        not count before.
         """
         vectors = None if vector is None else [vector]
         notes = None if about is None else [about]
-        return self._learn([text], [label], by, vectors, notes, again, replaces)[0]
+        return self._learn([text], [label], by, vectors, notes, again, replaces, True)[0]
 
     def overruled(self, place: int) -> list[Entry]:
         """List the entries of an equal text under other labels that an entry overrules.
@@ -247,11 +248,12 @@ class CorrectionMemory(Past, AbstractContextManager):
         """
         place = entry_number(place)
         with self._ledger.snapshot():
+            self._ledger.entry(place)  # refuses what is not there
             found = overruled_by(self._vectors.counted, place)
             rows = self._ledger.rows_at([one.place for one in found])
         return [entry_of(rows[one.place], one.label) for one in found]
 
-    def _learn(self, texts, labels, by, vectors, about, again, replaces=None):
+    def _learn(self, texts, labels, by, vectors, about, again, replaces=None, corrects=False):
         texts, labels, X, notes = rows_to_learn(texts, labels, vectors, about)
         X = self._encoder.unit_rows(texts, X)
         author = str(by)
@@ -264,21 +266,30 @@ class CorrectionMemory(Past, AbstractContextManager):
             if not self._vectors.written.entries.size:
                 self._encoder.check_length(X.shape[1])
             self._vectors.admit(*X.shape)
-            meaning = self._vectors.meaning
-            meaning.check_not_retired(dict.fromkeys(labels))
-            counted = self._vectors.counted
-            fresh = {*labels}.difference(counted.labels)
-            replaced = {}
-            if replaces is not None:
-                replaced = meaning.replace(self._ledger.entry(entry_number(replaces)))
             end = self._ledger.size
-            places = [*range(end, end + len(texts))]
-            if not again and replaces is None:
-                places = places_for(self._vectors, end, texts, labels, X)
+            if again or replaces is not None:
+                places = [*range(end, end + len(texts))]
+            elif corrects:
+                places = [place_to_correct(self._vectors, end, texts[0], labels[0], X[0])]
+            else:
+                places = places_to_learn(self._vectors, end, texts, labels, X)
+            written: list[int] = []  # rows
+            for row, place in enumerate(places):
+                if place == end + len(written):
+                    written.append(row)
+            meaning = self._vectors.meaning
+            meaning.check_not_retired(dict.fromkeys(labels[row] for row in written))
+            counted = self._vectors.counted
+            fresh = {labels[row] for row in written}.difference(counted.labels)
+            act = {}
+            if replaces is not None:
+                act = meaning.replace(self._ledger.entry(entry_number(replaces)))
+                (replaced,) = self._ledger.rows_at(act.values()).values()
+                act |= checked_about(entry_of(replaced, "").about)
             new = []
-            for place, label, text, x, note in zip(places, labels, texts, X, notes):
-                if place == end + len(new):
-                    new.append(Content(label, author, text, x.data, act_text(note | replaced)))
+            for row in written:
+                said = act_text(act | notes[row])
+                new.append(Content(labels[row], author, texts[row], X[row].data, said))
             if fresh:
                 numbers = Counter(
                     dict(zip(counted.labels, np.bincount(counted.entries.y).tolist()))
@@ -341,13 +352,19 @@ class CorrectionMemory(Past, AbstractContextManager):
         """
         (label,) = labels_of([label])
         vectors = None if vector is None else [vector]
-        x = self._encoder.unit_rows(*texts_and_vectors([text], vectors))
+        given, x = texts_and_vectors([text], vectors)
+        x = self._encoder.unit_rows(given, x)
         texts, X = some_texts_and_vectors(queries)
         X = self._encoder.unit_rows(texts, X) if texts else x[:0]
         with self._asked(x) as counted:
             meaning = self._vectors.meaning
             meaning.check_not_retired([label])
             self._vectors.check_length(X.shape[1])
+            end = self._ledger.size
+            if replaces is None and end > place_to_correct(
+                self._vectors, end, given[0], label, x[0]
+            ):
+                return Preview([], [])
             without = None
             if replaces is not None:
                 entry = self._ledger.entry(entry_number(replaces))

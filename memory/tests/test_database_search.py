@@ -214,7 +214,7 @@ def test_the_client_holds_no_vectors(base):
     X, labels, _ = rows(384, 3000)
     where = {"path": base, "name": "large", "search": "database"}
     with CorrectionMemory.open(**where) as memory:
-        memory.learn(X, labels)
+        memory.learn(X, labels, again=True)
     tracemalloc.start()
     with CorrectionMemory.open(**where) as memory:
         held, _ = tracemalloc.get_traced_memory()

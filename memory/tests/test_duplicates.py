@@ -39,7 +39,7 @@ def test_a_stored_text_has_the_label_it_was_given_last(memory, n_wrong):
     right = memory.correct(X, "cancellation")
     answer = memory.predict(X)
     assert answer.label == "cancellation"
-    assert f"entry {right}, the newest that holds it, overrules" in answer.reason
+    assert f"entry {right}, the newest with an equal vector, overrules" in answer.reason
     assert f"{wrong[-1]} (shipping)" in answer.reason
     assert [entry.place for entry in memory.overruled(right)] == wrong
     assert memory.at(head).predict(X).label == "shipping"
@@ -55,7 +55,7 @@ def test_a_text_that_is_corrected_to_and_fro_has_its_last_label(memory):
 
 def test_of_a_text_without_other_entries_the_reason_names_the_one(memory):
     place = memory.correct(X, "cancellation")
-    assert memory.predict(X).reason == f"entry {place} holds it"
+    assert memory.predict(X).reason == f"entry {place} has an equal vector"
     assert memory.predict(rows(1, D, seed=5)[0]).reason is None
 
 
@@ -99,9 +99,36 @@ def test_what_is_stored_under_the_same_label_is_not_stored_again(memory):
 
 def test_of_equal_rows_that_come_together_one_is_stored(memory):
     size = len(memory)
-    places = memory.learn([X, OTHERS[0], X, X, X], ["a", "new", "a", "b", "a"])
-    assert places == [size, size + 1, size, size + 2, size + 3]
-    assert memory.predict(X).label == "a"
+    rows_of_one_file = [X, OTHERS[0], X, X, X], ["a", "new", "a", "b", "a"]
+    places = memory.learn(*rows_of_one_file)
+    assert places == [size, size + 1, size, size + 2, size]
+    answer = memory.predict(X, at_least=0.5)
+    assert answer.label is None and "written together under several labels" in answer.reason
+    assert memory.predict(X).confidence <= 0.5
+
+
+def test_a_file_that_is_read_again_brings_nothing_back(memory):
+    memory.learn([X, OTHERS[0], -X], ["wrong", "new", "gone"])
+    size = len(memory)
+    right = memory.correct(X, "right")
+    memory.undo(size - 2)
+    memory.merge(["class 1"], "class 2")
+    memory.retire("gone")
+    end = len(memory)
+    memory.learn([X, OTHERS[0], -X], ["wrong", "new", "gone"])
+    memory.learn(OTHERS, OTHER_LABELS)
+    assert len(memory) == end and memory.predict(X).label == "right"
+    assert memory.correct(X, "wrong") == end > right
+    assert memory.predict(X).label == "wrong"
+
+
+def test_a_replacement_keeps_what_was_noted_unless_another_note_is_given(memory):
+    first = memory.correct(X, "a", about={"ticket": 7})
+    second = memory.correct(X, "b", replaces=first)
+    third = memory.correct(X, "c", replaces=second, about={"ticket": 8})
+    assert [entry.about for entry in memory.entries("c")] == [{"ticket": 8}]
+    memory.undo(third)
+    assert [entry.about for entry in memory.entries("b")] == [{"ticket": 7}]
 
 
 def test_a_replacement_is_written_whatever_is_stored(memory):
@@ -145,7 +172,7 @@ def test_an_import_twice_is_noticed_and_said(path, tmp_path, monkeypatch):
     assert "3 entries added, 5 in" in corrigible("add", path, data, "--again")[1]
     assert "stored as entry" in corrigible("correct", path, "fed", "y")[1]
     said = corrigible("correct", path, "fed", "x")[1]
-    assert "older entries say y of this text: undo those that are wrong (1 3 4)" in said
+    assert "older entries with an equal vector say y: undo the wrong ones (1 3 4)" in said
     assert corrigible("undo", path, 1, 3, 4)[1].count("is undone") == 3
 
 

@@ -140,7 +140,7 @@ def test_a_preview_names_what_would_change_and_writes_nothing(client, memory):
 
 def test_a_wrong_entry_is_replaced_undone_and_its_history_told(client, memory):
     sent = {"text": "no pin", "label": "sewing", "replaces": 1}
-    assert client.post("/correct", json=sent).json() == {"entry": 3, "new": True}
+    assert client.post("/correct", json=sent).json() == {"entry": 3, "new": True, "alike": []}
     told = client.get("/history/1").json()
     assert (told["text"], told["label"]) == ("no pin", None)
     assert [(one["place"], one["author"]) for one in told["events"]] == [(1, "bo"), (3, "ana")]

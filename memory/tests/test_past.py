@@ -357,3 +357,14 @@ class TestAppended(Appended.TestCase):
 @pytest.mark.slow
 class TestAppendedForLonger(Appended.TestCase):
     settings = settings(max_examples=100, stateful_step_count=20, deadline=None)
+
+
+@pytest.mark.parametrize("x", [[np.nan] * 3, [0, 0, 0], [1, 0], [1e30, 0, 0], [0.5, 0, 0]], ids=str)
+def test_a_vector_that_is_none_counts_for_nothing(memory, x):
+    with unchanged(memory) as head:
+        forged = append(memory.path, Content("z", "", None, np.float32(x).tobytes()))
+    assert memory.verify(head) == Fault(forged, "void")
+    assert "z" not in memory.labels
+    assert memory.history(forged).events[0].what == "written, and counts for nothing"
+    memory.correct(-np.eye(3)[2], "afterwards")
+    assert memory.predict(-np.eye(3)[2]).label == "afterwards"

@@ -81,7 +81,11 @@ def test_corrections_are_answered_and_proved(memory):
     key = Key.new("helpdesk")
     with serving(memory, signer=key) as client:
         sent = {"text": "my card was swallowed", "label": "swallowed"}
-        assert client.post("/correct", json=sent, headers=ANA).json() == {"entry": 3, "new": True}
+        assert client.post("/correct", json=sent, headers=ANA).json() == {
+            "entry": 3,
+            "new": True,
+            "alike": [],
+        }
         answer = client.post("/predict", json={"text": sent["text"]}, headers=ANA).json()
         assert answer["label"] == "swallowed"
         assert answer["neighbours"][0]["text"] == sent["text"]
@@ -103,6 +107,13 @@ def test_a_correction_is_stored_as_if_it_came_without_the_service(client, memory
     memory.correct(text, "pin", by="ana", again=True)
     stored, direct = memory.entry(3), memory.entry(4)
     assert stored["x"] == direct["x"]
+
+
+@pytest.mark.filterwarnings("ignore:labels:UserWarning")
+def test_a_correction_keeps_a_note_and_names_labels_that_a_new_one_looks_like(client, memory):
+    sent = {"text": "card lost again", "label": "losst", "about": {"ticket": 4711}}
+    assert client.post("/correct", json=sent, headers=ANA).json()["alike"] == ["lost"]
+    assert memory.entries("losst")[0].about == {"ticket": 4711}
 
 
 def test_a_stranger_sees_no_stored_text(client):
@@ -444,8 +455,16 @@ def test_a_memory_alone_makes_a_service(memory):
     assert TestClient(make_app(memory)).post("/correct", json=SENT).status_code == 403
     client = TestClient(make_app(memory, keys=KEYS))
     sent = SENT | {"label": "gone"}
-    assert client.post("/correct", json=sent, headers=ANA).json() == {"entry": 3, "new": True}
-    assert client.post("/correct", json=sent, headers=ANA).json() == {"entry": 3, "new": False}
+    assert client.post("/correct", json=sent, headers=ANA).json() == {
+        "entry": 3,
+        "new": True,
+        "alike": [],
+    }
+    assert client.post("/correct", json=sent, headers=ANA).json() == {
+        "entry": 3,
+        "new": False,
+        "alike": [],
+    }
     assert Head.read(client.get("/head").text).size == 4
 
 
@@ -556,10 +575,7 @@ def test_an_empty_memory_says_so_and_can_be_taught(tmp_path):
         with serving(memory) as client:
             reply = client.post("/predict", json={"text": "a"})
             assert reply.status_code == 503 and "no entry" in detail(reply)
-            assert client.post("/correct", json=SENT, headers=ANA).json() == {
-                "entry": 0,
-                "new": True,
-            }
+            assert client.post("/correct", json=SENT, headers=ANA).json()["entry"] == 0
             assert client.post("/predict", json={"text": "a"}).json()["label"] == "lost"
 
 
@@ -611,10 +627,7 @@ def test_all_of_many_clients_are_answered_and_the_rest_when_it_ends(tmp_path, en
         with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
             headers = {"Authorization": "Bearer secret"}
             sent = {"text": "it was swallowed", "label": "swallowed"}
-            assert client.post("/correct", json=sent, headers=headers).json() == {
-                "entry": 2,
-                "new": True,
-            }
+            assert client.post("/correct", json=sent, headers=headers).json()["entry"] == 2
             with stranger_of(client) as last:
                 last.sendall(request(texts[0]))
                 assert client.get("/health").status_code == 200  # read after that

@@ -151,7 +151,9 @@ def correct(
         if older:
             places = " ".join(str(one.place) for one in older)
             labels = ", ".join(dict.fromkeys(one.label for one in older))
-            told = f"older entries say {labels} of this text: undo those that are wrong ({places})"
+            told = (
+                f"older entries with an equal vector say {labels}: undo the wrong ones ({places})"
+            )
             typer.echo(visible(told))
 
 

@@ -9,7 +9,8 @@ to be read, and this is the whole rule:
 - Its label is its own, changed by every later rename and merge that is not undone, in their order.
 - A label is retired if a retirement of it is not undone.
 - Of an entry that was erased, the first tombstone after it says what it did to others. All other
-  tombstones are *void*, and so are acts that name no earlier entry, or are none.
+  tombstones are *void*, and so are acts that name no earlier entry, or are none, and vectors that
+  have another length than the first one, or not the length 1.
 
 Whatever is appended, the meaning of the first n entries is what it was when there were no more. A
 void tombstone would be the first one if its entry were erased later: ``corrigible.ledger.erasure``
@@ -19,6 +20,8 @@ erases both. What users ask for is checked against the meaning, and becomes an a
 from collections.abc import Container, Iterable, Sequence
 from operator import itemgetter
 from typing import NamedTuple
+
+import numpy as np
 
 from corrigible.proofs.rows import (
     ALONE,
@@ -53,12 +56,18 @@ class Reading:
         self.told_by: dict[int, int] = {}
         self.acts: dict[int, dict] = {}
         self.void: dict[int, int | None] = {}
+        self._size = 0  # of vectors in bytes, as far as it is known
 
     def take(self, row: Row) -> Row:
         """Read the next entry; return it without an act that does nothing to others."""
         if row.salt is None:
             self.erased.add(row.place)
             return row
+        if row.x:
+            if len(row.x) != (self._size or len(row.x)) or not _is_unit(row.x):
+                self.void[row.place] = None
+                return row._replace(x=b"", text=None, act=None)
+            self._size = len(row.x)
         if row.x and row.act is None:
             return row
         told = told_place(row)
@@ -80,6 +89,13 @@ class Reading:
             return row._replace(act=None)
         self.acts[speaker] = done
         return row
+
+
+def _is_unit(x):
+    """Whether the bytes of a vector have a length of 1, but for rounding; false of NaN."""
+    v = np.frombuffer(x, "<f4")
+    with np.errstate(over="ignore", invalid="ignore"):
+        return 0.99 < v @ v < 1.01
 
 
 def acts_of(rows: Iterable[Row]) -> list[tuple[int, dict]]:

@@ -47,6 +47,12 @@ class Numbers:
         self.values = self._room[:size]
 
 
+def _n_equal(values):
+    """How many of the first values are equal."""
+    others = np.flatnonzero(values != values[:1])
+    return int(others[0]) if len(others) else len(values)
+
+
 class LiveVectors:
     """Vectors that count, in their order: what a system reads.
 
@@ -67,7 +73,7 @@ class LiveVectors:
         self._ids = {label: id for id, label in enumerate(labels)}
         self.places = Numbers() if places is None else places
         self.times = Numbers(() if times is None else times)
-        self.n_first = int((self.times.values == self.times.values[:1]).sum())
+        self.n_first = _n_equal(self.times.values)
 
     def origin(self, slot: int) -> Origin:
         """Where the vector in a slot is from."""
@@ -89,7 +95,8 @@ class LiveVectors:
             ids.append(self._ids[label])
         self.places.extend(places)
         self.times.extend(times)
-        self.n_first += times.count(int(self.times.values[0]))
+        if self.n_first == self.entries.size:
+            self.n_first = _n_equal(self.times.values)
         self.entries.extend(X, np.array(ids, np.int64))
 
     def with_extra(self, x: np.ndarray, y: int, without: int | None) -> tuple[Entries, int]:
@@ -192,8 +199,7 @@ class Vectors:
     def add(self, rows: list[Row]):
         """Take rows: vectors, and what acts say of other entries; nothing of those erased.
 
-        Raises ``InputError`` if a vector has another length than those before it, or is not a unit
-        vector.
+        Their vectors are unit vectors of one length.
         """
         acting = []
         vectors = []
@@ -216,7 +222,7 @@ class Vectors:
         if not self.written.entries.size:
             length = len(vectors[0])
             self.admit(self._room() // length, length // VALUE)
-        X = self._unit_vectors(vectors)
+        X = np.frombuffer(b"".join(vectors), "<f4").reshape(-1, self.dim)
         self.written.extend(X, rows)
         self._keys.extend([content_key(row.text, row.x or b"") for row in rows])
         counted = self.__dict__.get("counted", self.written)
@@ -226,9 +232,9 @@ class Vectors:
             else:  # an act was written before what it speaks of: by another program
                 del self.counted
 
-    def may_hold(self, keys: Sequence[int]) -> np.ndarray:
-        """Whether a content was ever written (n,) bool, by its ``content_key``."""
-        return np.isin(np.asarray(keys, np.int64), self._keys.values)
+    def has_keys(self, keys: Sequence[int]) -> np.ndarray:
+        """Which vectors that were written (n,) bool have one of these ``content_key``."""
+        return np.isin(self._keys.values, np.asarray(keys, np.int64))
 
     def key_at(self, place: int) -> int:
         """The ``content_key`` of the entry at a place."""
@@ -247,17 +253,6 @@ class Vectors:
         """Raise ``InputError`` if there are vectors of another length."""
         if dim != self.dim and self.written.entries.size:
             raise InputError(f"the vectors have {dim} values, those in {self._where} {self.dim}")
-
-    def _unit_vectors(self, vectors):
-        """Rows (n, d) from their bytes; ``InputError`` if these are no unit vectors of length d."""
-        if {*map(len, vectors)} == {VALUE * self.dim}:
-            X = np.frombuffer(b"".join(vectors), "<f4").reshape(-1, self.dim)
-            squares = np.einsum("nd,nd->n", X, X)
-            if 0.99 < squares.min() and squares.max() < 1.01:  # false of NaN
-                return X
-        raise InputError(
-            f"{self._where} holds vectors of other lengths: its writer was another program"
-        )
 
 
 def what_counts(

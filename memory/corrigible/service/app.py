@@ -27,6 +27,7 @@ from corrigible.service.wire import (
     shown,
 )
 from ocrrlib.files import InputError
+from ocrrlib.labels import label_of, look_alikes
 
 WAITING = 512  # texts of all requests
 BATCH = 32  # texts encoded at once: more are no faster on CPUs
@@ -209,8 +210,14 @@ def make_app(
         def put():
             replaces = None if sent.replaces is None else known(sent.replaces)
             end = len(memory)
-            place = memory.correct(sent.text, sent.label, name, vector, replaces)
-            return {"entry": place, "new": place >= end}  # else it was stored already
+            labels = memory.labels
+            about = sent.about
+            place = memory.correct(sent.text, sent.label, name, vector, replaces, about)
+            label = label_of(sent.label)
+            alike = []
+            if label not in labels:
+                alike = [one for one, other in look_alikes([*labels, label]) if other == label]
+            return {"entry": place, "new": place >= end, "alike": alike}
 
         return await asyncio.get_running_loop().run_in_executor(writers, put)
 

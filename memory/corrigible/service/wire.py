@@ -69,6 +69,7 @@ class Correction(RequestBody):
     text: Text
     label: Label
     replaces: Place | None = None
+    about: dict[str, Any] | None = None
 
 
 class Review(RequestBody):

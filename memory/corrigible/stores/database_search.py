@@ -120,6 +120,9 @@ class DatabaseEntries(Entries):
         """Exact cosines and slots of the ``n`` nearest, in any order."""
         end = int(self.places[-1]) + 1
         places, X = self.source.nearest(q, n, end, self._without, ef_search)
+        known = np.isin(places, self.places)  # vectors that are none are in the base, too
+        places = places[known]
+        X = X[known]
         sims = X.astype(np.float64) @ q.astype(np.float64)
         return sims, np.searchsorted(self.places, places)
 
