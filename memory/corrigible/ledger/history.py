@@ -49,9 +49,10 @@ def counting(rows: list[Row], size: int | None = None) -> Iterator[tuple[Row, st
     they repeat what acts said that were erased since.
     """
     size = len(rows) if size is None else size
-    meaning = _meaning(_read(rows)[0], size)
-    for row in rows[:size]:
-        if row.x:
+    reading, taken = _read(rows)
+    meaning = _meaning(reading, size)
+    for row, understood in zip(rows[:size], taken):
+        if understood.x:
             label = meaning.counts_as(row.place, row.label or "")
             if label is not None:
                 yield row, label
