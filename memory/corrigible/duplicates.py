@@ -59,15 +59,16 @@ def place_to_correct(
 
     Or that of the entry which decides about this vector, if it has the same text and label.
     """
+    key = content_key(text, x.data)
     entries = vectors.counted.entries
-    if not entries.size:
+    if not entries.size or not vectors.has_keys([key]).any():
         return end
     copies = stored_copies(entries, x[None], *entries.nearest(x[None], NEIGHBOURS))
     if 0 not in copies:
         return end
     newest = vectors.counted.origin(copies[0][0])
     held = (vectors.key_at(newest.place), newest.label)
-    return newest.place if held == (content_key(text, x.data), label) else end
+    return newest.place if held == (key, label) else end
 
 
 def overruled_by(counted: LiveVectors, place: int) -> list[Origin]:

@@ -45,7 +45,7 @@ class Served(SemanticMemoryAdapter):
         return np.array([self.vectors[text] for text in texts])
 
     def add_memory(self, item):
-        self.memory.correct(item.text, "note", by=item.source)
+        self.memory.correct(item.text, "note", by=item.source, again=True)
 
     def retrieve(self, query, user_id, k=5):
         nearest = self.memory.predict(query).neighbours[:k]

@@ -21,7 +21,7 @@ def corrections(memory, seed, begin, seconds):
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         started = time.perf_counter()
-        memory.correct(X[len(waits) % len(X)], f"class {len(waits) % 150}")
+        memory.correct(X[len(waits) % len(X)], f"class {len(waits) % 150}", again=True)
         waits.append(time.perf_counter() - started)
     return waits
 
