@@ -8,8 +8,9 @@ import numpy as np
 
 from corrigible.answers import Answer, Answering
 from corrigible.confidence import Sureness, calibrated, unknown_share
-from corrigible.ledger.vectors import LiveVectors
+from corrigible.ledger.vectors import LiveVectors, in_order
 from corrigible.readers import answered
+from corrigible.stores.database_search import WithExtra
 from ocrrlib.search import SAME_VECTOR, Entries
 from ocrrlib.voting import TEMPERATURE, softmax, vote
 
@@ -164,6 +165,10 @@ def changed_answers(
     entries = counted.entries
     labels = counted.labels if label in counted.labels else [*counted.labels, label]
     more, n_first = counted.with_extra(x, labels.index(label), without)
+    named = labels
+    if without is not None and not isinstance(more, WithExtra):
+        y, named = in_order(more.y, labels)  # the one left out may be the first of its label
+        more = Entries.sharing(more.X, y)
     if without is None and len(labels) <= reader.n_classes:
         after = copy.deepcopy(reader, {id(entries): more})
     else:
@@ -171,9 +176,8 @@ def changed_answers(
     _, slots = entries.nearest(x[None], AROUND)
     slots = slots[slots >= 0]
     asked = np.concatenate([entries.X[slots], X])
-    ids = [answered(one, asked)[0].tolist() for one in (reader, after)]
-    changes = [
-        (row, labels[old], labels[new]) for row, (old, new) in enumerate(zip(*ids)) if old != new
-    ]
+    before = [labels[id] for id in answered(reader, asked)[0]]
+    then = [named[id] for id in answered(after, asked)[0]]
+    changes = [(row, *both) for row, both in enumerate(zip(before, then)) if both[0] != both[1]]
     around = [(int(slots[row]), *names) for row, *names in changes if row < len(slots)]
     return around, [(row - len(slots), *names) for row, *names in changes if row >= len(slots)]

@@ -193,6 +193,35 @@ def test_a_preview_of_a_replacement_is_what_happens(memory):
         memory.preview(queries[0], "class 3", replaces=wrong)
 
 
+def test_a_preview_of_a_replacement_of_the_first_entry_of_a_label_is_what_happens(memory):
+    queries, _ = clusters(8, 200, spread=0.3)
+    before = [answer.label for answer in memory.predict(queries)]
+    shown = memory.preview(queries[0], "class 3", queries, replaces=0)
+    memory.correct(queries[0], "class 3", replaces=0)
+    after = [answer.label for answer in memory.predict(queries)]
+    changed = {row: (a, b) for row, (a, b) in enumerate(zip(before, after)) if a != b}
+    assert {one.row: (one.before, one.after) for one in shown.queries} == changed
+
+
+def test_a_preview_of_what_is_stored_already_changes_nothing(memory):
+    queries, _ = clusters(8, 200, spread=0.3)
+    memory.correct(queries[0], "class 3")
+    assert memory.preview(queries[0], "class 3", queries) == ([], [])
+
+
+def test_a_promise_rests_on_entries_of_which_a_tenth_at_most_is_newer(tmp_path):
+    """Labels of later entries are random: what is promised of them is kept, or nothing is."""
+    X, labels = clusters(1, 300, classes=range(5))
+    later, _ = clusters(2, 280, classes=range(5, 10))
+    asked, _ = clusters(3, 300, classes=range(5, 10))
+    with CorrectionMemory.open(tmp_path / "grown.sqlite") as memory:
+        memory.learn(X, labels)
+        rng = np.random.default_rng(0)
+        memory.learn(later, [f"other {n}" for n in rng.integers(0, 5, len(later))])
+        answers = memory.predict(asked, at_least=0.95)
+    assert sum(answer.label is not None for answer in answers) < 30
+
+
 def test_a_query_is_as_sure_alone_as_beside_others(memory):
     X, _ = clusters(8, 40, spread=0.3)
     assert memory.predict(X) == [memory.predict(x) for x in X]

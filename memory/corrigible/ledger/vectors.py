@@ -272,8 +272,15 @@ def what_counts(
     retired = [number[label] for label in meaning.retired_by if label in number]
     gone = [*meaning.undone_by, *meaning.replaced_by]
     counts = ~np.isin(places, gone) & ~np.isin(ids, retired)
-    # Class ids follow the order in which labels came first.
-    found, first, ranks = np.unique(ids[counts], return_index=True, return_inverse=True)
+    y, named = in_order(ids[counts], [*number])
+    return counts, y, named
+
+
+def in_order(y: np.ndarray, labels: Sequence[str]) -> tuple[np.ndarray, list[str]]:
+    """Class ids (n,), positions in ``labels``, in the order in which labels come first, and these.
+
+    Labels without a vector are left out.
+    """
+    found, first, ranks = np.unique(y, return_index=True, return_inverse=True)
     order = np.argsort(first)
-    names = [*number]
-    return counts, np.argsort(order)[ranks], [names[id] for id in found[order]]
+    return np.argsort(order)[ranks], [labels[id] for id in found[order]]
