@@ -189,7 +189,7 @@ def run_few(setting: dict) -> list[dict]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "few.sqlite")
         with CorrectionMemory.open(path, reader=setting["reader"]) as memory:
-            memory.learn(few.X, few.y.astype(str))
+            memory.learn(few.X, few.y.astype(str), again=True)
             return list(_asked(memory, few.X_test, few.y_test.astype(str), few.X_others))
 
 
