@@ -61,6 +61,11 @@ class Memory:
         """Learn one corrected row and its class id."""
         self._memory.correct(x, y)
 
+    def close(self) -> None:
+        """Close the memory, and remove its file."""
+        self._memory.close()
+        self._folder.cleanup()
+
 
 SYSTEMS = ("substrate", OURS, MEMORY + "substrate", MEMORY + OURS)
 
@@ -102,7 +107,11 @@ def holds(system, rows: np.ndarray, labels: np.ndarray, classes: list, seed: int
 def run_one(setting: dict) -> list[dict]:
     """Outcomes of one system of ours and seed, a row for each number of copies."""
     data = load(DATASET)
-    return holds(made(setting["system"]), data.X_train, data.y_train, data.classes, setting["seed"])
+    system = made(setting["system"])
+    found = holds(system, data.X_train, data.y_train, data.classes, setting["seed"])
+    if isinstance(system, Memory):
+        system.close()
+    return found
 
 
 def _about(setting):
