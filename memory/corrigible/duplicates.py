@@ -20,9 +20,9 @@ def places_to_learn(
 ) -> list[int]:
     """Places (n,) for texts, or None for each, with labels (n,) and unit rows X (n, d).
 
-    That of an entry with the same text, vector and label, as they were written, whether it counts
-    or not: what was corrected or undone since does not come back by a file that is read again. For
-    others a new one: ``start``, ``start + 1``, and so on.
+    That of an entry with the same text and vector, and the same label, by now or as it was written,
+    whether it counts or not: what was corrected or undone since does not come back by a file that
+    is read again. For others a new one: ``start``, ``start + 1``, and so on.
     """
     keys = [content_key(text, x.data) for text, x in zip(texts, X)]
     written = vectors.written
@@ -31,7 +31,9 @@ def places_to_learn(
     known: dict[tuple, list[int]] = {}
     for slot in slots.tolist():
         origin = written.origin(slot)
-        known.setdefault((vectors.key_at(origin.place), origin.label), []).append(slot)
+        key = vectors.key_at(origin.place)
+        for label in {origin.label, vectors.meaning.label(origin.place, origin.label)}:
+            known.setdefault((key, label), []).append(slot)
     places = []
     end = start
     for x, key, label in zip(X, keys, labels):

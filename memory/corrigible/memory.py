@@ -281,19 +281,13 @@ class CorrectionMemory(Past, AbstractContextManager):
             meaning.check_not_retired(dict.fromkeys(labels[row] for row in written))
             counted = self._vectors.counted
             fresh = {labels[row] for row in written}.difference(counted.labels)
-            act = {}
-            if replaces is not None:
-                act = meaning.replace(self._ledger.entry(entry_number(replaces)))
-                (replaced,) = self._ledger.rows_at(act.values()).values()
-                act |= checked_about(entry_of(replaced, "").about)
+            act = {} if replaces is None else self._replacement(entry_number(replaces))
             new = []
             for row in written:
                 said = act_text(act | notes[row])
                 new.append(Content(labels[row], author, texts[row], X[row].data, said))
             if fresh:
-                numbers = Counter(
-                    dict(zip(counted.labels, np.bincount(counted.entries.y).tolist()))
-                )
+                numbers = Counter(counted.labels[id] for id in counted.entries.y.tolist())
                 numbers.update(content.label for content in new)
             return new
 
@@ -301,6 +295,12 @@ class CorrectionMemory(Past, AbstractContextManager):
         self._ledger.write(contents)
         _warn_of_look_alikes(numbers, fresh)
         return places
+
+    def _replacement(self, place):
+        """The act that replaces an entry, with what was noted about that one."""
+        act = self._vectors.meaning.replace(self._ledger.entry(place))
+        replaced = self._ledger.rows_at([place])[place]
+        return act | checked_about(entry_of(replaced, "").about)
 
     def review(
         self,

@@ -150,6 +150,7 @@ def test_a_label_that_was_renamed_is_the_same_label(memory):
     place = memory.correct(X, "a")
     memory.rename("a", "b")
     assert memory.correct(X, "b") == place
+    assert memory.learn([X, X], ["a", "b"]) == [place, place]  # its file, and its export
 
 
 def test_equal_texts_with_other_vectors_are_other_entries(path):
