@@ -45,7 +45,7 @@ class Checkpoint:
 
     ``answers`` are the class ids (m,) given to the test rows, novel ones first, ``given`` (step,)
     those given to the stream's items; ``heights`` (n,) those of the whole curve over the novel
-    rows, see ``heights``.
+    rows, and ``depths`` (o,) its depths at the original rows, see ``heights`` and ``depths``.
     """
 
     step: int
@@ -63,6 +63,7 @@ class Checkpoint:
     given: np.ndarray | None = field(compare=False, repr=False, default=None)
     answers: np.ndarray | None = field(compare=False, repr=False, default=None)
     heights: np.ndarray | None = field(compare=False, repr=False, default=None)
+    depths: np.ndarray | None = field(compare=False, repr=False, default=None)
 
     @property
     def scalars(self) -> dict:
@@ -84,11 +85,14 @@ def measure(position, queries, scenario, system) -> Checkpoint:
     right = answers == truth
     log_p = queries.log_probabilities(tests)
     whole_heights = None
+    whole_depths = None
     curve_metrics = {}
     if log_p is not None:
         new = np.isin(np.arange(len(scenario.classes)), scenario.held_out)
         whole = queries.whole_log_probabilities(tests)
-        whole_heights = heights(*best_known_and_new(whole, new), truth, n_novel)
+        best = best_known_and_new(whole, new)
+        whole_heights = heights(*best, truth, n_novel)
+        whole_depths = depths(*best, truth, n_novel)
         curve_metrics = summary(whole_heights, n_original)
         declared = curve_metrics
         if whole is not log_p:
@@ -111,6 +115,7 @@ def measure(position, queries, scenario, system) -> Checkpoint:
         given=position.given,
         answers=answers,
         heights=whole_heights,
+        depths=whole_depths,
         **curve_metrics,
         **holding,
     )
@@ -152,6 +157,20 @@ def heights(
     """
     right = np.sort(lead[n:][known[n:] == y[n:]])
     return np.where(new[:n] == y[:n], np.searchsorted(right, lead[:n]), -1)
+
+
+def depths(
+    known: np.ndarray, new: np.ndarray, lead: np.ndarray, y: np.ndarray, n: int
+) -> np.ndarray:
+    """How far the curve goes with each original row, (o,) int64; -1 for rows that are always wrong.
+
+    That is the number of novel rows that are right while the original row still is. Arguments are
+    those of ``heights``, of which the sum is the same. Of two systems, the original rows that both
+    have right among known classes are those where neither depth is -1.
+    """
+    right = np.sort(lead[:n][new[:n] == y[:n]])
+    behind = len(right) - np.searchsorted(right, lead[n:], side="right")
+    return np.where(known[n:] == y[n:], behind, -1)
 
 
 def curve(heights: np.ndarray, n_original: int) -> tuple[np.ndarray, np.ndarray]:

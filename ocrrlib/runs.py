@@ -61,7 +61,7 @@ def run_policies(data: Embedded, runs: list[Run], first: int | None = None) -> l
     The system is fitted once and copied for each policy. ``runs`` are of one ``same_fit``;
     ``first`` stops each after so many checkpoints. A result has ``checkpoints`` and, of the last
     one, ``rows``: which test rows were ``right``, novel ones first, one bit each in hex, and their
-    numbers; and the ``heights`` of its curve, int32 in hex.
+    numbers; and ``heights`` and ``depths`` of its curve, int32 in hex.
     """
     scenario = _scenario(data, replace(same_fit(runs[0]), system="any"))
     system = make(runs[0].system, runs[0].seed, runs[0].encoder)
@@ -82,6 +82,7 @@ def _result(checkpoints: list[Checkpoint], scenario: Scenario) -> dict:
         "n_novel": len(scenario.y_novel),
         "n_original": len(scenario.y_original),
         "heights": np.asarray(last.heights, "<i4").tobytes().hex(),
+        "depths": np.asarray(last.depths, "<i4").tobytes().hex(),
     }
     return {"checkpoints": [checkpoint.scalars for checkpoint in checkpoints], "rows": rows}
 
@@ -122,7 +123,7 @@ def run_grid(
         test row by test row: ``right``, bytes with one bit per row, novel ones first
         (``numpy.unpackbits`` with ``count=n_novel + n_original``), the numbers of these rows, and
         ``heights``, bytes with one little-endian int32 per novel row (``numpy.frombuffer``), from
-        which ``ocrrlib.metrics.curve`` draws the curve.
+        which ``ocrrlib.metrics.curve`` draws the curve, and ``depths``, one per original row.
 
     Raises ``InputError`` if a run names what does not exist, before anything runs, or as
     ``run_tasks`` does.
@@ -140,7 +141,7 @@ def run_grid(
         checkpoints += [run.names | checkpoint for checkpoint in results[run]["checkpoints"]]
         rows.append(run.names | results[run]["rows"])
     table = pd.DataFrame(rows)
-    for name in ("right", "heights"):
+    for name in ("right", "heights", "depths"):
         table[name] = table[name].map(bytes.fromhex)
     return pd.DataFrame(checkpoints), table
 

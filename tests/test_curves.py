@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ocrrlib.metrics import best_known_and_new, curve, heights, summary
+from ocrrlib.metrics import best_known_and_new, curve, depths, heights, summary
 from ocrrlib.rivals.readers import LedgerReader
 from ocrrlib.scenario import make_scenario
 from ocrrlib.systems.neighbours import KNNLM, Neighbours
@@ -63,6 +63,20 @@ def test_corners_are_the_best_of_all_constants(rng, n, m, coarse):
     hm = max((2 * a * b / (a * m + b * n) for a, b in tried if a * b), default=0)
     assert summary(found, m)["best_hm"] == pytest.approx(hm)
     assert summary(found, m)["ausuc"] == pytest.approx(sum(best.values()) / (n * m))
+
+
+@given(rng=tables, n=st.integers(1, 6), m=st.integers(1, 6))
+def test_depths_count_the_pairs_of_the_curve_by_original_row(rng, n, m):
+    p = rng.integers(0, 4, (n + m, 4)) + 1e-3
+    y = np.concatenate([rng.integers(2, 4, n), rng.integers(0, 2, m)])
+    best = best_known_and_new(np.log(p), NEW)
+    found = depths(*best, y, n)
+    # The curve over some of the original rows is that of a test set with these alone.
+    some = rng.random(m) < 0.5
+    kept = np.append(np.ones(n, bool), some)
+    alone = heights(*(part[kept] for part in best), y[kept], n)
+    assert found[some & (found >= 0)].sum() == alone[alone >= 0].sum()
+    np.testing.assert_array_equal(found >= 0, best[0][n:] == y[n:])
 
 
 def from_all_entries(system, X):
