@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ocrrlib.metrics import best_known_and_new, curve, depths, heights, summary
-from ocrrlib.rivals.readers import LedgerReader
 from ocrrlib.scenario import make_scenario
 from ocrrlib.systems.neighbours import KNNLM, Neighbours
 from ocrrlib.voting import softmax
@@ -81,7 +80,7 @@ def test_depths_count_the_pairs_of_the_curve_by_original_row(rng, n, m):
 
 def from_all_entries(system, X):
     """Log-probabilities of rows from the nearest entry of each class, by plain Python."""
-    if not isinstance(system, (Neighbours, KNNLM)) or isinstance(system, LedgerReader):
+    if not isinstance(system, (Neighbours, KNNLM)):
         return system._log_probabilities(system._evidence(X))
     entries = system.entries
     cosines = np.full((len(X), system.n_classes), -np.inf)

@@ -56,6 +56,24 @@ def ledoit_wolf_shrinkage(X: np.ndarray, y: np.ndarray, n_classes: int) -> float
     return 1.0
 
 
+def shrunk_covariance(R: np.ndarray) -> np.ndarray:
+    """Covariance (d, d) of residuals R (n, d), shrunk as by Ledoit and Wolf (2004).
+
+    The weight lambda in ``(1 - lambda) S + lambda tr(S) / d I`` is an estimate of the one that has
+    the least expected squared error.
+    """
+    n, d = R.shape
+    S = R.T @ R / n
+    # lambda = b^2 / d^2, between 0 and 1, where over rows r
+    #   b^2 = sum |r r^T - S|^2 / n^2 = (sum |r|^4 / n - |S|^2) / n
+    #   d^2 = |S - tr(S) / d I|^2 = |S|^2 - tr(S)^2 / d
+    square = (S**2).sum()
+    b2 = ((np.einsum("nd,nd->n", R, R) ** 2).sum() / n - square) / n
+    d2 = square - np.trace(S) ** 2 / d
+    shrinkage = np.clip(b2 / d2, 0, 1) if d2 > 0 else 1.0
+    return (1 - shrinkage) * S + shrinkage * np.trace(S) / d * np.eye(d)
+
+
 def discriminant_basis(
     X: np.ndarray, y: np.ndarray, n_classes: int, shrinkage: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -1,270 +1,193 @@
-"""The proposed system: class means, nearest entries and a head that read the substrate's ledger.
+"""The proposed system: the substrate's ledger, read through class means, nearest entries and a head.
 
-Symbols are those of paper/supplement.md, section "The proposed system".
+Symbols are those of docs/protocol.md, section "The proposed system".
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import minimize
+from scipy.special import log_softmax, logsumexp
 from threadpoolctl import threadpool_limits
 
-from ocrrlib.rivals.covariance import discriminant_basis, ledoit_wolf_shrinkage
-from ocrrlib.rivals.even import even_prior
-from ocrrlib.rivals.gaussians import GaussianClasses
-from ocrrlib.rivals.readers import LedgerReader
-from ocrrlib.rivals.standing import StandingScores
+from ocrrlib.rivals.covariance import shrunk_covariance
 from ocrrlib.search import SAME_VECTOR, StandingClasses, class_cosines, nearest_cosines
-from ocrrlib.shared import shared
-from ocrrlib.systems.base import class_means, class_sums, softmax_seen
-from ocrrlib.systems.heads import train, with_bias
+from ocrrlib.systems.base import Storage, class_means, class_sums
+from ocrrlib.systems.heads import Trained, with_bias
+from ocrrlib.systems.neighbours import LedgerReader
 
+LEAST_VARIANCE = 1e-3  # of unit rows in a direction, as a share of the most that is possible, 1 / d
 ROWS_PER_HALF = 1000  # at most, of the initial rows, that the weights are fitted to
-FIRST_WEIGHTS = (0.1, 10.0), (1.0, 1.0, 1.0, 0.01)  # where the search for the weights begins
-
-
-class WhitenedMeans(GaussianClasses):
-    """Linear discriminants: a row is nearest to the mean of its class, once rows are whitened.
-
-    Whitening is by the covariance within classes of the first rows X (n, d) of classes y (n,),
-    shrunk as by Ledoit and Wolf (2004). Means follow the rows learnt. Features of a row are its
-    whitened coordinates. ``frequency`` (C,), the logarithms of the numbers of first rows, and
-    ``spread`` (C,), the mean variance of those of a class along a coordinate, stay as they are.
-    """
-
-    def __init__(self, X: np.ndarray, y: np.ndarray, n_classes: int):
-        with threadpool_limits(1):  # so that sums are made in one order
-            shrinkage = ledoit_wolf_shrinkage(X, y, n_classes)
-            self.mu, self.P, _ = discriminant_basis(X, y, n_classes, shrinkage)
-            Z = self.project(X)
-            sums, counts = class_sums(Z, y, n_classes)
-        super().__init__(counts, sums)
-        # s_c = z . m_c - |m_c|^2 / 2 = (|z|^2 - |z - m_c|^2) / 2
-        self.weights = class_means(sums, counts)
-        self.offset = np.einsum("cd,cd->c", self.weights, self.weights) / -2
-        self.frequency = np.log(np.maximum(counts, 1))
-        # sigma_c = sum |z - m_c|^2 / (d (n_c - 1)), 1 for a class of one row
-        R = Z - self.weights[y]
-        squares = np.bincount(y, np.einsum("nd,nd->n", R, R), n_classes)
-        self.spread = np.ones(n_classes)
-        several = counts > 1
-        self.spread[several] = squares[several] / (Z.shape[1] * (counts[several] - 1))
-
-    def project(self, X: np.ndarray) -> np.ndarray:
-        """Features (m, d) float64 of rows (m, d)."""
-        # z = P^T (x - mu)
-        return (X - self.mu) @ self.P
-
-    def excess(self, features: np.ndarray, scores: np.ndarray) -> np.ndarray:
-        """Change of log-densities (m, C) by the spread of each class, to first order.
-
-        ``features`` (m, d) are of rows, with ``scores`` (m, C).
-        """
-        # f_c = (sigma_c - 1) d/dsigma (-|z - m_c|^2 / (2 sigma) - d/2 log sigma), at sigma = 1
-        #     = (sigma_c - 1) (|z - m_c|^2 - d) / 2,  with |z - m_c|^2 = |z|^2 - 2 s_c
-        squares = np.einsum("md,md->m", features, features)[:, None]
-        return (self.spread - 1) * ((squares - features.shape[1]) / 2 - scores)
-
-    def _add(self, features, y):
-        self.counts[y] += 1
-        self.sums[y] += features
-        self.weights[y] = self.sums[y] / self.counts[y]
-        self.offset[y] = self.weights[y] @ self.weights[y] / -2
+USUAL_WEIGHTS = (0.1, 10.0, 1.0)  # of scores, cosines and logits, where there is nothing to fit to
 
 
 @dataclass(eq=False, kw_only=True)
-class LedgerLDA(LedgerReader):
+class LedgerLDA(LedgerReader, Trained):
     """The proposed reader: a correction is appended to the ledger, as in ``substrate``.
 
     Every class met has a score, and probabilities are a conditional logit (McFadden 1974)::
 
         a_c = alpha s_c + beta cos_c + log pi_c            p_c = exp(a_c) / sum_k exp(a_k)
 
-        s_c = z . m_c - |m_c|^2 / 2                        whitened mean m_c of the class's entries
-        z = W^(-1/2) (x - mu)                              W = (1 - lambda) S + lambda tr(S) / d I
+        s_c = z . m_c - |m_c|^2 / 2                        z = P^T (x - mu), whitened
+        m_c = sum of z of the entries of c / (n_c + 1 / b)
         cos_c = highest cosine of x to an entry of c
-        pi_c = K / N for a new class of two entries, or more, of K known and N new ones; else 1
+        pi_c = K / N for a new class, of K known and N new ones; 1 for a known one
 
-    S is the covariance within the classes of the initial rows, lambda its shrinkage by Ledoit and
-    Wolf (2004). The known classes keep their total probability and divide it anew::
+    b is the variance of class means among the initial rows: the mean of a class of n_c entries is
+    held to the overall one as far as its own noise asks for (empirical Bayes). The known classes
+    keep their total probability and divide it anew, with the logits h_c of ``static_linear``::
 
-        b_c = rho a_c + eta h_c + phi log n_c + psi f_c    p_c = sum_known p_k softmax_known(b)_c
+        b_c = rho s_c + sigma cos_c + eta h_c              p_c = sum_known p_k softmax_known(b)_c
 
-        h_c = logit of the head of ``static_linear``       n_c = number of initial rows of c
-        f_c = (sigma_c - 1) (|z - m_c|^2 - d) / 2          sigma_c = their mean variance in z
-
-    The six weights, from alpha to psi, maximise a likelihood: each half of the initial rows is read
-    by readers fitted to the other half (``reader_weights``). If the vector of x is stored, only
-    classes that store it are possible.
-
-    Evidence is log-probabilities. The ``k`` nearest entries only explain an answer.
+    Both sets of weights are the likeliest ones when each half of the initial rows is read by
+    readers fitted to the other half. If the vector of x is stored, only classes that store it are
+    possible.
     """
 
-    probabilistic = False
+    least_spread = 0.02  # of b
 
     def _fit(self, X, y):
         super()._fit(X, y)
-        self.known = self.seen.copy()
-        self.model = WhitenedMeans(X, y, self.n_classes)
-        self.models = [self.model]
-        settings = self.epochs, self.fit_lr, self.weight_decay, self.batch
-        first, second = reader_weights(X, y, self.seed, settings)
-        self.alpha, self.beta = first
-        self.rho, self.eta, self.phi, self.psi = second
+        self.known, ranks = np.unique(y, return_inverse=True)
+        with threadpool_limits(1):  # so that sums are made in one order
+            self._weigh(*self._read_halves(X, ranks))
+            self._fit_readers(X, y)
+        self.n_read = len(X)  # entries that the means have learnt
 
-    def _mix(self, features, scores, cosines, logits):
-        """Log-probabilities (m, C) from what each reader says of m rows.
+    def _fit_readers(self, X, y):
+        """Fit the means of whitened rows, and the head, to rows X (n, d) of classes y (n,)."""
+        # z = P^T (x - mu), so that rows vary by 1 around the mean of their class
+        self.mu = X.mean(axis=0, dtype=np.float64)
+        residuals = X - class_means(*class_sums(X, y, self.n_classes))[y]
+        values, vectors = np.linalg.eigh(shrunk_covariance(residuals))
+        d = X.shape[1]
+        self.P = vectors / np.sqrt(np.maximum(values, LEAST_VARIANCE / d))
+        self.sums, self.counts = class_sums(self._whitened(X), y, self.n_classes)
+        # b = variance of class means along a coordinate, less its noise, the mean of 1 / n_c
+        met = self.counts > 0
+        means = class_means(self.sums, self.counts)[met]
+        squares = ((means - means.mean(axis=0)) ** 2).sum()
+        spread = squares / max(len(means) - 1, 1) / d - np.mean(1 / self.counts[met])
+        self.prior_rows = 1 / max(spread, self.least_spread)
+        known, ranks = np.unique(y, return_inverse=True)
+        self.head = self._trained(X, ranks, len(known))
 
-        Features (m, d) and scores (m, C) of the means, highest cosines (m, C), and logits (m, C) of
-        the head.
+    def _read_halves(self, X, y):
+        """Scores, highest cosines and logits (3, m, K) of rows, by readers fitted to other rows.
+
+        The rows X (n, d) of each class y (n,) are dealt to two halves, and ``ROWS_PER_HALF`` of
+        each are read by readers fitted to the other half. Classes of one row are left out. Also
+        returns the classes (m,), numbered anew.
         """
-        # a_c = alpha s_c + beta cos_c + log prior_c
-        prior = even_prior(self.model.counts, self.known)
-        a = self.alpha * scores + self.beta * np.where(self.seen, cosines, 0) + np.log(prior)
-        # Among known classes: a_c = A + b_c - log sum_k exp(b_k), with A = log sum_k exp(a_k) and
-        # b_c = rho a_c + eta h_c + phi log n_c + psi f_c
-        known = a[:, self.known]
-        own = self.phi * self.model.frequency + self.psi * self.model.excess(features, scores)
-        shares = self.rho * known + self.eta * logits[:, self.known] + own[:, self.known]
-        total = log_total(known)
-        a[:, self.known] = total + shares - log_total(shares)
-        # A copy leaves no other class
+        several = np.bincount(y)[y] > 1
+        X = X[several]
+        classes, y = np.unique(y[several], return_inverse=True)
+        K = len(classes)
+        rng = np.random.default_rng([self.seed, 8])
+        order = rng.permutation(len(y))
+        by_class = order[np.argsort(y[order], kind="stable")]
+        parts = [np.empty((3, 0, K))]
+        own = [y[:0]]
+        for side in (0, 1) if K else ():
+            rest = by_class[side::2]
+            asked = rng.permutation(by_class[1 - side :: 2])[:ROWS_PER_HALF]
+            reader = replace(self)
+            reader.n_classes = K
+            reader._fit_readers(X[rest], y[rest])
+            cosines = class_cosines(X[asked], X[rest], y[rest], K)
+            scores = reader._means_say(reader._whitened(X[asked]))
+            parts.append(np.stack([scores, cosines, reader._logits(X[asked])]))
+            own.append(y[asked])
+        return np.concatenate(parts, axis=1), np.concatenate(own)
+
+    def _weigh(self, F, own):
+        """Set the weights from features F (3, m, K) of rows of classes ``own`` (m,)."""
+        self.apart = likeliest_weights(F[:2], own)
+        self.among = likeliest_weights(F, own)
+
+    def _whitened(self, X):
+        return (X - self.mu) @ self.P
+
+    def _means_say(self, Z):
+        """Scores (m, C), log-densities less a constant, of whitened rows Z (m, d)."""
+        # s_c = z . m_c - |m_c|^2 / 2 = (|z|^2 - |z - m_c|^2) / 2
+        M = class_means(self.sums, self.counts, prior_rows=self.prior_rows)
+        return Z @ M.T - np.einsum("cd,cd->c", M, M) / 2
+
+    def _logits(self, X):
+        return with_bias(X) @ self.head.T
+
+    def _log_prior(self):
+        """Logarithms (C,) of prior weights: new and known classes are equally likely in all."""
+        new = self.seen & ~np.isin(np.arange(self.n_classes), self.known)
+        return new * np.log(len(self.known) / max(np.count_nonzero(new), 1))
+
+    def _possible(self, cosines):
+        """Which classes (m, C) are possible: those of a stored copy if there is one, or all met."""
         copies = cosines >= SAME_VECTOR
-        possible = np.where(copies.any(axis=1, keepdims=True), copies, self.seen)
-        a[~possible] = -np.inf
-        return a - log_total(a)
+        return np.where(copies.any(axis=1, keepdims=True), copies, self.seen)
 
-    def _evidence(self, X):
-        self._catch_up()
-        features = self.model.project(X)
-        scores = self.model.scores(features)
+    def _mix(self, Z, cosines, logits):
+        """Log-probabilities (m, C) of whitened rows Z (m, d).
+
+        ``cosines`` (m, C) are their highest ones by class, ``logits`` (m, K) are of known classes.
+        """
+        new = slice(self.n_read, self.entries.size)
+        np.add.at(self.sums, self.entries.y[new], self._whitened(self.entries.X[new]))
+        np.add.at(self.counts, self.entries.y[new], 1)
+        self.n_read = self.entries.size
+        scores = self._means_say(Z)
+        finite = np.where(self.seen, cosines, 0)
+        alpha, beta = self.apart
+        a = alpha * scores + beta * finite + self._log_prior()
+        rho, sigma, eta = self.among
+        b = rho * scores[:, self.known] + sigma * finite[:, self.known] + eta * logits
+        total = logsumexp(a[:, self.known], axis=1, keepdims=True)
+        a[:, self.known] = total + log_softmax(b, axis=1)
+        a[~self._possible(cosines)] = -np.inf
+        return a - logsumexp(a, axis=1, keepdims=True)
+
+    def _scores(self, X):
         cosines = nearest_cosines(X, self.entries, self.n_classes)
-        return self._mix(features, scores, cosines, self.head._scores(X))
-
-    def _combine(self, X, near):
-        return self._evidence(X)
+        return self._mix(self._whitened(X), cosines, self._logits(X))
 
     def _follow(self, Q):
-        features = self.model.project(Q)
-        scores = StandingScores(self.model, features)
+        Z = self._whitened(Q)
+        logits = self._logits(Q)
         nearest = StandingClasses(Q, self.entries, self.n_classes)
-        logits = self.head._scores(Q)
+        return lambda rows: self._mix(Z[rows], nearest.cosines(rows), logits[rows])
 
-        def log_probabilities(rows):
-            self._catch_up()
-            return self._mix(features[rows], scores(rows), nearest.cosines(rows), logits[rows])
-
-        return log_probabilities
-
-    def _probabilities(self, evidence):
-        return softmax_seen(evidence, self.seen)
+    def storage(self) -> Storage:
+        """The head has 4 bytes a parameter, as published, whatever it is computed in."""
+        parts = self.mu, self.P, self.sums, self.counts
+        size = self.entries.nbytes + sum(part.nbytes for part in parts) + 4 * self.head.size
+        return Storage(size, entries=self.entries.size, parameters=self.head.size)
 
 
-def log_total(a: np.ndarray) -> np.ndarray:
-    """Logarithms (m, 1) of the sums of exp(a) over the columns of a (m, c)."""
-    highest = a.max(axis=1, keepdims=True)
-    return highest + np.log(np.exp(a - highest).sum(axis=1, keepdims=True))
+def likeliest_weights(F: np.ndarray, own: np.ndarray) -> tuple[float, ...]:
+    """Weights (j,), at least 0, of features F (j, n, K) under which classes own (n,) are likeliest.
 
-
-@shared(keep=2)
-def reader_weights(
-    X: np.ndarray, y: np.ndarray, seed: int, settings: tuple
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Weights (alpha, beta) and (rho, eta, phi, psi), from rows X (n, d) of classes y (n,).
-
-    Rows are dealt to two halves; ``ROWS_PER_HALF`` of each are read by readers that were fitted to
-    the other half. ``seed`` decides the halves, and the head's draws, whose ``settings`` are those
-    of ``train`` from ``epochs`` on.
-    """
-    classes, ranks = np.unique(y, return_inverse=True)
-    order = np.random.default_rng([seed, 8]).permutation(len(y))
-    by_class = order[np.argsort(ranks[order], kind="stable")]
-    half = np.empty(len(y), np.int64)
-    half[by_class] = np.arange(len(y)) % 2
-    read = []
-    for side in (0, 1):
-        rest = half != side
-        there = np.isin(np.arange(len(classes)), ranks[rest])
-        asked = order[(half[order] == side) & there[ranks[order]]][:ROWS_PER_HALF]
-        if len(asked):
-            found = read_by_others(X, ranks, len(classes), rest, asked, seed, settings)
-            read.append((*found, ranks[asked]))
-    if not read:
-        return FIRST_WEIGHTS
-    parts = [np.concatenate(part) for part in zip(*read)]
-    scores, cosines, logits, frequency, excess, own = parts
-    first = likeliest_weights([scores, cosines], own, FIRST_WEIGHTS[0])
-    met = np.isfinite(scores)
-    a = first[0] * np.where(met, scores, 0) + first[1] * np.where(met, cosines, 0)
-    a[~met] = -np.inf
-    return first, likeliest_weights([a, logits, frequency, excess], own, FIRST_WEIGHTS[1])
-
-
-def read_by_others(
-    X: np.ndarray,
-    y: np.ndarray,
-    n_classes: int,
-    rest: np.ndarray,
-    asked: np.ndarray,
-    seed: int,
-    settings: tuple,
-) -> tuple[np.ndarray, ...]:
-    """Scores, highest cosines, logits, log n_c and f_c (m, K) of rows, by readers fitted to others.
-
-    ``asked`` (m,) are places in the rows X (n, d) of classes y (n,), and ``rest`` (n,) bool tells
-    to which the readers are fitted. A class without such rows has scores and cosines of -inf.
-    """
-    with threadpool_limits(1):  # so that sums are made in one order
-        model = WhitenedMeans(X[rest], y[rest], n_classes)
-        features = model.project(X[asked])
-        scores = model.scores(features)
-        frequency = np.broadcast_to(model.frequency, scores.shape)
-        excess = model.excess(features, scores)
-        scores[:, model.counts == 0] = -np.inf
-        cosines = class_cosines(X[asked], X[rest], y[rest], n_classes)
-        theta = train(X[rest], y[rest], n_classes, seed, *settings)
-        logits = with_bias(X[asked]) @ theta.T
-    return scores, cosines, logits, frequency, excess
-
-
-def likeliest_weights(
-    features: list[np.ndarray], own: np.ndarray, start: tuple[float, ...]
-) -> tuple[float, ...]:
-    """Weights of features, at least 0, under which the classes ``own`` (n,) are likeliest.
-
-    Probabilities are the softmax of the weighted sum of features (n, K). Of n rows, each counts as
+    Probabilities are the softmax of the weighted sum of features. Of n rows, each counts as
     (n + 1) / (n + 2) of its class; the rest is shared by the other classes, so that the weights
-    stay finite (Platt 1999). A class with a feature of -inf is impossible. The search begins
-    at ``start``, which is the answer if rows have no other class.
+    stay finite (Platt 1999). Without rows of two classes they are ``USUAL_WEIGHTS``.
     """
-    F = np.stack(features)
-    possible = np.isfinite(F).all(axis=0)
-    several = possible.sum(axis=1) > 1
-    scale = np.array(start)
-    F = np.where(possible, F, 0)[:, several] * scale[:, None, None]
-    own = own[several]
-    possible = possible[several]
-    n = len(own)
-    if n == 0:
-        return start
-    # t_own = (n + 1) / (n + 2), other possible classes share 1 / (n + 2)
-    target = possible / (possible.sum(axis=1, keepdims=True) - 1) / (n + 2)
+    n, K = F.shape[1:]
+    if K < 2:
+        return USUAL_WEIGHTS[: len(F)]
+    scale = F.std(axis=(1, 2)) + 1e-9
+    F = F / scale[:, None, None]
+    target = np.full((n, K), 1 / (n + 2) / (K - 1))
     target[np.arange(n), own] = (n + 1) / (n + 2)
 
     def loss(w):
-        # mean of log sum_c exp(u_c) - sum_c t_c u_c,  with u = sum_j w_j F_j
-        u = np.tensordot(w, F, axes=1)
-        log_p = u - log_total(np.where(possible, u, -np.inf))
-        p = np.where(possible, np.exp(log_p), 0)
-        gradient = np.einsum("nc,jnc->j", p - target, F) / n
-        return -(target * log_p).sum() / n, gradient
+        # mean of -sum_c t_c log p_c,  with log p = log softmax(sum_j w_j F_j)
+        log_p = log_softmax(np.tensordot(w, F, axes=1), axis=1)
+        gradient = np.einsum("nc,jnc->j", np.exp(log_p) - target, F) / n
+        return -np.vdot(target, log_p) / n, gradient
 
-    found = minimize(
-        loss,
-        np.ones(len(F)),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(0, None)] * len(F),
-        options=dict(ftol=1e-14, gtol=1e-8, maxiter=1000),
-    )
-    return tuple((found.x * scale).tolist())
+    bounds = [(0, None)] * len(F)
+    tight = dict(ftol=1e-14, gtol=1e-8, maxiter=1000)
+    start = np.ones(len(F))
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=tight)
+    return tuple((found.x / scale).tolist())

@@ -98,15 +98,15 @@ class StaticKNN(Neighbours):
         self.entries = Entries(X, y)
 
 
-class Substrate(Neighbours):
-    """The hash-chained ledger (paper, section 4.3).
+class LedgerReader(System):
+    """A system that answers from a hash-chained ledger: every correction is appended (section 4.3).
 
-    Every correction is appended, nothing else changes. A subclass that reads the same ledger
-    otherwise replaces ``_combine``.
+    The ``k`` nearest entries explain an answer.
     """
 
     given: Entries | None = None  # entries that others write to, see ``read``
-    asks_neighbours = True  # and nothing else of the entries: these may be in a database
+    asks_neighbours = False  # and nothing else of the entries: these may be in a database
+    k = 5
 
     def _fit(self, X, y):
         self.entries = Ledger(X, y) if self.given is None else self.given
@@ -114,12 +114,12 @@ class Substrate(Neighbours):
     def _correct(self, x, y):
         self.entries.append(x, y)
 
-    def _evidence(self, X):
-        return self._combine(X, self._near(X))
+    def _near(self, X):
+        return self.entries.nearest(X, self.k)
 
     def _combine(self, X, near):
         """Evidence about rows X (m, d), given their neighbours."""
-        return near
+        return self._evidence(X)
 
     def read(self, entries: Entries, n_first: int, n_classes: int) -> Self:
         """Read entries that others write to; they are shared, not copied.
@@ -142,6 +142,15 @@ class Substrate(Neighbours):
         near = self._near(X)
         evidence = self._combine(X, near)
         return self._answer(evidence), self._probabilities(evidence), *near
+
+
+class Substrate(LedgerReader, Neighbours):
+    """The ledger's nearest entries vote (paper, section 4.3)."""
+
+    asks_neighbours = True
+
+    def _combine(self, X, near):
+        return near
 
 
 def reservoir(write: int, budget: int, rng: np.random.Generator) -> int:

@@ -412,12 +412,12 @@ RIVALS = {
         module="rivals.ledger_lda",
         cls="LedgerLDA",
         params=HEAD,
-        about="Proposed: the substrate's ledger, read through whitened class means, nearest "
-        "entries and a head; appends.",
+        about="Proposed: the substrate's ledger, read through held class means, nearest entries "
+        "and a head; appends.",
         comparisons=EVERY_ENCODER,
         small={},
         shares="head of known classes",
-        version=2,
+        version=3,
     ),
     "slda_even": Row(
         module="rivals.even",
@@ -451,6 +451,7 @@ ABLATIONS = {  # of the substrate's vote (section 5.6)
         cls="Substrate",
         params=dict(k=1, margin=0.05),
         about="Substrate that asks the nearest entry alone.",
+        comparisons=EVERY_ENCODER,
     ),
     "substrate_sumsim": Row(
         module="systems.neighbours",
