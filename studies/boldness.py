@@ -26,10 +26,9 @@ class Bolder(LedgerLDA):
 
     factor: float = 1.0
 
-    def _mix(self, *readers) -> np.ndarray:
-        log_p = super()._mix(*readers)
-        log_p[:, ~self.known] += np.log(self.factor)
-        return log_p
+    def _log_prior(self) -> np.ndarray:
+        new = ~np.isin(np.arange(self.n_classes), self.known)
+        return super()._log_prior() + new * np.log(self.factor)
 
 
 def _data(setting):

@@ -1,4 +1,4 @@
-"""The proposed system: the substrate's ledger, read through class means, nearest entries and a head.
+"""The proposed system: held class means, nearest entries and a head that read one ledger.
 
 Symbols are those of docs/protocol.md, section "The proposed system".
 """
