@@ -73,33 +73,38 @@ class LedgerLDA(LedgerReader, Trained):
         known, ranks = np.unique(y, return_inverse=True)
         self.head = self._trained(X, ranks, len(known))
 
+    def _halves(self, y):
+        """Yield places of rows of classes y (n,) to fit readers to, and of rows that these read.
+
+        Rows of each class are dealt to two halves; ``ROWS_PER_HALF`` of each are read.
+        """
+        rng = np.random.default_rng([self.seed, 8])
+        order = rng.permutation(len(y))
+        by_class = order[np.argsort(y[order], kind="stable")]
+        for side in (0, 1):
+            yield by_class[side::2], rng.permutation(by_class[1 - side :: 2])[:ROWS_PER_HALF]
+
     def _read_halves(self, X, y):
         """Scores, highest cosines and logits (3, m, K) of rows, by readers fitted to other rows.
 
-        The rows X (n, d) of each class y (n,) are dealt to two halves, and ``ROWS_PER_HALF`` of
-        each are read by readers fitted to the other half. Classes of one row are left out. Also
-        returns the classes (m,), numbered anew.
+        The rows X (n, d) are of classes y (n,); classes of one row are left out. Also returns the
+        classes (m,) of rows that were read, numbered anew.
         """
         several = np.bincount(y)[y] > 1
         X = X[several]
         classes, y = np.unique(y[several], return_inverse=True)
         K = len(classes)
-        rng = np.random.default_rng([self.seed, 8])
-        order = rng.permutation(len(y))
-        by_class = order[np.argsort(y[order], kind="stable")]
-        parts = [np.empty((3, 0, K))]
+        features = [np.empty((3, 0, K))]
         own = [y[:0]]
-        for side in (0, 1) if K else ():
-            rest = by_class[side::2]
-            asked = rng.permutation(by_class[1 - side :: 2])[:ROWS_PER_HALF]
+        for rest, asked in self._halves(y) if K else ():
             reader = replace(self)
             reader.n_classes = K
             reader._fit_readers(X[rest], y[rest])
-            cosines = class_cosines(X[asked], X[rest], y[rest], K)
             scores = reader._means_say(reader._whitened(X[asked]))
-            parts.append(np.stack([scores, cosines, reader._logits(X[asked])]))
+            cosines = class_cosines(X[asked], X[rest], y[rest], K)
+            features.append(np.stack([scores, cosines, reader._logits(X[asked])]))
             own.append(y[asked])
-        return np.concatenate(parts, axis=1), np.concatenate(own)
+        return np.concatenate(features, axis=1), np.concatenate(own)
 
     def _weigh(self, F, own):
         """Set the weights from features F (3, m, K) of rows of classes ``own`` (m,)."""
