@@ -39,6 +39,23 @@ def test_probabilities_are_tempered_ones_of_the_other_system_times_the_prior(s):
     np.testing.assert_allclose(even.predict_proba(s.queries), expected, rtol=1e-9, atol=1e-15)
 
 
+def test_with_the_lookup_corrections_hold_and_rows_that_are_not_stored_are_answered_as_without(s):
+    with_lookup = fitted("slda_even_lookup", s)
+    without = fitted("slda_even", s)
+    asked = with_lookup.watch(s.X_stream).answers
+    labels = np.roll(s.y_stream, 1)  # which no model would hold
+    for n, pair in enumerate(zip(s.X_stream, labels.tolist()), start=1):
+        teach(with_lookup, [pair])
+        teach(without, [pair])
+        np.testing.assert_array_equal(asked(np.arange(n)), labels[:n])
+        np.testing.assert_array_equal(with_lookup.predict(s.X_stream[:n]), labels[:n])
+        rest = np.concatenate([s.X_stream[n:], s.X_novel])
+        expected = without.predict_proba(rest)
+        np.testing.assert_array_equal(with_lookup.predict_proba(rest), expected)
+    assert np.mean(without.predict(s.X_stream) == labels) < 0.9
+    assert with_lookup.storage().entries == len(s.X_initial) + len(s.X_stream)
+
+
 def test_the_temperature_makes_held_back_rows_likeliest():
     rng = np.random.default_rng(0)
     logits = rng.normal(size=(4_000, 5))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from ocrrlib.search import SAME_VECTOR, Entries, StandingClasses, nearest_cosines
 from ocrrlib.systems import SYSTEMS
 from ocrrlib.systems.base import Storage, System
 
@@ -37,6 +38,9 @@ class Even(System):
     of: str = "slda"  #: its name
     changes: dict = field(default_factory=dict)  #: its hyperparameters that are set otherwise
     calibrated: bool = True  #: whether T is set so; otherwise it is 1
+    #: whether rows are stored and looked up: if the vector of x is stored, only classes that store
+    #: it are possible
+    lookup: bool = False
 
     def _fit(self, X, y):
         self.known = self.seen.copy()
@@ -47,6 +51,8 @@ class Even(System):
         if self.calibrated:
             self.tempered_by = self._held_back_temperature(X, y)
         self.inner.fit(X, y, range(self.n_classes))
+        stored = len(X) if self.lookup else 0
+        self.entries = Entries(X[:stored], y[:stored])
 
     def _held_back_temperature(self, X, y):
         order = np.argsort(y, kind="stable")
@@ -64,20 +70,34 @@ class Even(System):
         log_p = self.inner._log_probabilities(evidence)
         return log_p / self.tempered_by + np.log(even_prior(self.counts, self.known))
 
+    def _looked_up(self, log_p, cosines):
+        """Log-probabilities (m, C) that leave a stored vector only the classes that store it.
+
+        ``cosines`` (m, C) are the highest to an entry of each class.
+        """
+        copies = cosines >= SAME_VECTOR
+        possible = copies | ~copies.any(axis=1, keepdims=True)
+        return np.where(possible, log_p, -np.inf)
+
     def _scores(self, X):
-        return self._tempered(self.inner._evidence(X))
+        log_p = self._tempered(self.inner._evidence(X))
+        return self._looked_up(log_p, nearest_cosines(X, self.entries, self.n_classes))
 
     def _follow(self, Q):
         evidence = self.inner._follow(Q)
-        return lambda rows: self._tempered(evidence(rows))
+        nearest = StandingClasses(Q, self.entries, self.n_classes)
+        return lambda rows: self._looked_up(self._tempered(evidence(rows)), nearest.cosines(rows))
 
     def _correct(self, x, y):
         self.counts[y] += 1
         self.inner.correct(x, y)
+        if self.lookup:
+            self.entries.append(x, y)
 
     def storage(self) -> Storage:
         inner = self.inner.storage()
-        return Storage(inner.bytes + self.counts.nbytes, inner.entries, inner.parameters)
+        size = inner.bytes + self.counts.nbytes + self.entries.nbytes
+        return Storage(size, inner.entries + self.entries.size, inner.parameters)
 
 
 def best_temperature(scores: np.ndarray, own: np.ndarray, default: float) -> float:

@@ -435,6 +435,31 @@ RIVALS = {
         comparisons=TWO_ENCODERS,
         shares="kernel features",
     ),
+    "slda_even_lookup": Row(
+        module="rivals.even",
+        cls="Even",
+        params=dict(of="slda", lookup=True),
+        about="As slda_even, a row that is stored is answered as it was corrected.",
+        comparisons=TWO_ENCODERS,
+        small={},
+    ),
+    "klda_held_even_lookup": Row(
+        module="rivals.even",
+        cls="Even",
+        params=dict(of="klda_held", lookup=True),
+        about="As klda_held_even, a row that is stored is answered as it was corrected.",
+        comparisons=TWO_ENCODERS,
+        shares="kernel features",
+    ),
+    "ranpac_even_lookup": Row(
+        module="rivals.even",
+        cls="Even",
+        params=dict(of="ranpac", lookup=True),
+        about="As ranpac, with the even rule; a row that is stored is answered as it was "
+        "corrected.",
+        comparisons=TWO_ENCODERS,
+        shares="projections",
+    ),
     "ledger_plda_even": Row(
         module="rivals.even",
         cls="Even",
