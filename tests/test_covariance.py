@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ocrrlib.rivals.covariance import discriminant_basis, ledoit_wolf_shrinkage, oas_shrinkage
+from ocrrlib.rivals.covariance import discriminant_basis, ledoit_wolf_shrinkage
 from ocrrlib.systems.base import class_means, class_sums
 from tests.samples import clusters, within
 
@@ -35,22 +35,3 @@ def test_shrinkage_is_that_of_ledoit_and_wolf():
     centred = X.astype(np.float64) - class_means(*class_sums(X, Y, CLASSES))[Y]
     _, expected = covariance.ledoit_wolf(centred, assume_centered=True)
     assert ledoit_wolf_shrinkage(X, Y, CLASSES) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("n", [4, 40, 400])
-def test_oas_is_where_the_estimate_of_the_oracle_shrinkage_converges(n):
-    """The iteration of Chen et al. 2010, whose limit they give in closed form."""
-    Z = np.random.default_rng(n).normal(size=(n, D)) * np.linspace(0.1, 2, D)
-    S = Z.T @ Z / n
-    shrunk = np.eye(D)
-    for _ in range(1000):
-        product = np.trace(shrunk @ S)
-        square = np.trace(shrunk) ** 2
-        rho = ((1 - 2 / D) * product + square) / ((n + 1 - 2 / D) * product + (1 - n / D) * square)
-        shrunk = (1 - rho) * S + rho * np.trace(S) / D * np.eye(D)
-    assert oas_shrinkage(S, n) == pytest.approx(min(rho, 1), rel=1e-6)
-
-
-def test_oas_of_a_multiple_of_the_identity_is_one():
-    assert oas_shrinkage(np.eye(D), 40) == 1
-    assert oas_shrinkage(np.zeros((D, D)), 40) == 1

@@ -19,22 +19,6 @@ def varies(scatter: float, dof: int, mean_square: float = 1.0) -> bool:
     return scatter > LEAST_SCATTER * dof * mean_square
 
 
-def oas_shrinkage(S: np.ndarray, n: int) -> float:
-    """Oracle approximating shrinkage of a covariance of n rows (Chen et al. 2010, eq. 23).
-
-    The weight rho in ``(1 - rho) S + rho tr(S) / D I`` that has about the least expected squared
-    error if rows are Gaussian. ``S`` (D, D) may be scaled by any factor.
-    """
-    # rho = min(1, ((1 - 2 / D) tr(S^2) + tr(S)^2) / ((n + 1 - 2 / D) (tr(S^2) - tr(S)^2 / D)))
-    D = len(S)
-    square = float(np.vdot(S, S))
-    trace = float(np.trace(S))
-    denominator = (n + 1 - 2 / D) * (square - trace**2 / D)
-    if denominator > 0:
-        return min(((1 - 2 / D) * square + trace**2) / denominator, 1.0)
-    return 1.0
-
-
 def ledoit_wolf_shrinkage(X: np.ndarray, y: np.ndarray, n_classes: int) -> float:
     """Shrinkage of the covariance within classes (Ledoit and Wolf 2004).
 
