@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from scipy.stats import kendalltau
 
-from ocrrlib.experiments import BEFORE, OURS
+from ocrrlib.experiments import OURS
 from ocrrlib.metrics import AXES, final
 from paper.style import (
     PALETTE,
@@ -23,7 +23,7 @@ from studies.statistics import DATASET_POLICY, REFERENCE, t_intervals
 from studies.target import ALPHA, means
 
 # Those that are named in figures and in the paper's table.
-MAIN = (OURS, BEFORE, REFERENCE, "ranpac", "klda_held", "slda", "knn_lm")
+MAIN = (OURS, REFERENCE, "ranpac", "klda_held", "slda", "knn_lm")
 OVER_STEPS = "novel_over_steps"
 LEAST_SHOWN = -30  # points, down to which differences are shown
 

@@ -50,7 +50,6 @@ STYLES = {
     "bounded_reservoir": ("wine", "h"),
     "bounded_fifo": ("indigo", "d"),
     "ledger_lda": ("black", "D"),
-    "ledger_plda": ("grey", "d"),
     "klda": ("green", "h"),
     "klda_held": ("green", "o"),
     "ranpac": ("wine", "X"),
@@ -68,7 +67,6 @@ FAMILIES = {
     "rivals.passive_aggressive": "pink",
     "rivals.blind": "grey",
     "rivals.ledger_lda": "black",
-    "rivals.ledger_plda": "black",
 }
 ALONE = {"substrate": "vermilion"}  # systems that stand out of their family
 FURTHER_DATASETS = {"trec": "TREC", "curekart": "Curekart"}

@@ -101,8 +101,3 @@ def scatter(Z, y):
     """Of rows around the means of their classes."""
     centred = Z - pd.DataFrame(Z).groupby(y).transform("mean").to_numpy()
     return centred.T @ centred
-
-
-def within(Z, y):
-    """Covariance of rows of one class."""
-    return scatter(Z, y) / (len(y) - len(np.unique(y)))

@@ -5,8 +5,7 @@ import pytest
 from scipy.spatial.distance import cdist
 from scipy.stats import multivariate_normal
 
-from ocrrlib.rivals.covariance import oas_shrinkage
-from ocrrlib.rivals.discriminants import KLDA, MOST_TERMS, NCM, REINVERT_AT, SLDA, AveragedKLDA
+from ocrrlib.rivals.discriminants import KLDA, MOST_TERMS, NCM, REINVERT_AT, SLDA
 from ocrrlib.rivals.features import lift
 from ocrrlib.rivals.ridge import RLS
 from ocrrlib.voting import softmax
@@ -51,9 +50,9 @@ def test_ncm_answers_the_nearest_of_the_plain_means():
         SLDA(shrinkage=0.1, updated=False),
         SLDA(shrinkage=0.1, updated=False, target="variance"),
         KLDA(seed=2, features=30),
-        KLDA(seed=2, features=30, shrinkage="oas", prior_rows=2.5),
+        KLDA(seed=2, features=30, prior_rows=2.5),
     ],
-    ids=["identity", "variance", "identity, frozen", "variance, frozen", "KLDA", "OAS, means held"],
+    ids=["identity", "variance", "identity, frozen", "variance, frozen", "KLDA", "means held"],
 )
 @pytest.mark.parametrize("n", [0, 1, MOST_TERMS - 1, MOST_TERMS, GROWN - 1, GROWN])
 def test_slda_and_klda_probabilities_are_those_of_gaussians_with_their_covariance(n, system):
@@ -63,8 +62,6 @@ def test_slda_and_klda_probabilities_are_those_of_gaussians_with_their_covarianc
     initial = Z[: len(Y0)]
     S0 = scatter(initial, Y0)
     s = system.shrinkage
-    if s == "oas":
-        s = oas_shrinkage(S0, len(Y0))
     S = S0
     rows_in = len(Y0)
     if system.updated:
@@ -86,16 +83,6 @@ def test_slda_and_klda_probabilities_are_those_of_gaussians_with_their_covarianc
     expected = np.zeros((len(Q), CLASSES))
     expected[:, np.unique(y)] = softmax(np.column_stack(logs))
     np.testing.assert_allclose(system.predict_proba(Q), expected, atol=1e-9)
-
-
-def test_averaged_klda_answers_by_the_mean_of_systems_that_draw_other_features():
-    system = taught(AveragedKLDA(params=dict(features=30)))
-    alone = taught(KLDA(features=30))
-    parts = np.array([member.predict_proba(Q) for member in system.members])
-    np.testing.assert_array_equal(parts[0], alone.predict_proba(Q))
-    assert len({part.tobytes() for part in parts}) == system.draws == 5
-    np.testing.assert_allclose(system.predict_proba(Q), parts.mean(axis=0), atol=1e-12)
-    np.testing.assert_array_equal(system.predict(Q), parts.mean(axis=0).argmax(axis=1))
 
 
 @pytest.mark.parametrize(

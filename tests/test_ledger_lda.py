@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 from scipy.optimize import minimize
 
-from ocrrlib.rivals.covariance import shrunk_covariance
-from ocrrlib.rivals.ledger_lda import likeliest_weights
+from ocrrlib.rivals.ledger_lda import likeliest_weights, shrunk_covariance
 from ocrrlib.runs import published
 from ocrrlib.scenario import make_scenario
 from ocrrlib.systems import make
@@ -151,6 +150,14 @@ def test_watched_rows_have_the_probabilities_of_rows_that_are_asked_anew(s):
     np.testing.assert_allclose(
         queries.predict_proba(everything), system.predict_proba(s.queries), atol=1e-12
     )
+
+
+def test_a_covariance_is_shrunk_as_by_ledoit_and_wolf():
+    covariance = pytest.importorskip("sklearn.covariance")
+    X, y = clusters(6, 30, 8, seed=3)
+    R = X - np.array([X[y == c].mean(axis=0) for c in range(6)])[y]
+    expected, _ = covariance.ledoit_wolf(R, assume_centered=True)
+    np.testing.assert_allclose(shrunk_covariance(R), expected, rtol=1e-5)
 
 
 def test_weights_are_those_under_which_classes_were_drawn():

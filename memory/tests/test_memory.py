@@ -54,7 +54,7 @@ def test_texts_are_learnt_asked_and_corrected(place):
         CorrectionMemory.open(place, encoder="all-MiniLM-L6-v2")
 
 
-@pytest.mark.parametrize("reader", ["substrate", "ledger_lda", "ledger_plda", "substrate_hnsw"])
+@pytest.mark.parametrize("reader", ["substrate", "ledger_lda", "substrate_hnsw"])
 def test_answers_are_those_of_the_system_however_many_labels_come(path, reader):
     later = [*zip(X[20:], LABELS[20:])]
     later += [(x, f"new {i}") for i, x in enumerate(rows(34, D, 5))]

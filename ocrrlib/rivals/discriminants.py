@@ -1,11 +1,10 @@
 """Class means and streaming linear discriminants, updated exactly."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ocrrlib.rivals.covariance import oas_shrinkage, varies
 from ocrrlib.rivals.features import draw_features, lift, median_distance
 from ocrrlib.rivals.standing import StandingProducts
 from ocrrlib.shared import shared
@@ -14,6 +13,7 @@ from ocrrlib.voting import TEMPERATURE
 
 REINVERT_AT = 1.5  # times the rows at the last inversion, the matrix is inverted again
 MOST_TERMS = 32  # of rank one, kept beside the inverse before they are folded into it
+LEAST_SCATTER = 1e-6  # squared distance to the class mean below which rows are copies
 
 
 @dataclass(eq=False)
@@ -65,8 +65,7 @@ class SLDA(System):
     become half as many again.
     """
 
-    #: s, above 0, as in the source, or ``oas``: an OAS estimate on the initial rows
-    shrinkage: float | str = 1e-4
+    shrinkage: float = 1e-4  #: s, above 0, as in the source
     #: ``identity`` as in the source, or ``variance``: I times the mean variance tr(S) / (n D), or
     #: 1 / n while rows of no class vary
     target: str = "identity"
@@ -78,7 +77,7 @@ class SLDA(System):
 
     def _fit(self, X, y):
         start = _initial(X, y, self.n_classes, self.shrinkage, self.target, *self.drawn)
-        counts, means, self.trace, self.s, self.ridge, self.inverse = start
+        counts, means, self.trace, self.ridge, self.inverse = start
         self.counts = counts.copy()  # the start is shared; the inverse is never written to
         self.inverted_at = len(y)
         self.terms = np.zeros((0, means.shape[1]))  # A^-1 = inverse - terms^T terms
@@ -115,7 +114,7 @@ class SLDA(System):
         k = int(self.counts[y])
         v = lift(x[None], *self.drawn)[0] - self.means[y]
         u = self.inverse @ v - (self.terms @ v) @ self.terms
-        a = (1 - self.s) * k / (k + 1) if self.updated else 0.0
+        a = (1 - self.shrinkage) * k / (k + 1) if self.updated else 0.0
         g = 1 + a * (v @ u)
         move = -a / g * (self.means @ u)
         move[y] += 1 / (g * (k + 1))
@@ -142,7 +141,7 @@ class SLDA(System):
         """Invert A with the ridge of all rows so far."""
         self._fold()
         D = len(self.inverse)
-        ridge = _ridge(self.s, self.target, self.counts, self.trace, D)
+        ridge = _ridge(self.shrinkage, self.target, self.counts, self.trace, D)
         A = np.linalg.inv(self.inverse)
         A.flat[:: D + 1] += ridge - self.ridge
         self.inverse = np.linalg.inv(A)
@@ -172,7 +171,7 @@ class KLDA(SLDA):
     """
 
     features: int = 2000
-    shrinkage: float | str = 0.2
+    shrinkage: float = 0.2
     target: str = "variance"
 
     def _fit(self, X, y):
@@ -213,43 +212,7 @@ class KLDA(SLDA):
         return scores
 
 
-@dataclass(eq=False)
-class AveragedKLDA(System):
-    """Mean probabilities of KLDA on several draws of its features (KLDA-E, Momeni et al. 2025)."""
-
-    draws: int = 5  #: such systems
-    params: dict = field(default_factory=dict)  #: hyperparameters of each
-    probabilistic = True
-
-    def _fit(self, X, y):
-        others = np.random.default_rng([self.seed, 9]).integers(2**31, size=self.draws - 1)
-        self.members = []
-        for seed in [self.seed, *others.tolist()]:
-            self.members.append(KLDA(seed, **self.params).fit(X, y, range(self.n_classes)))
-
-    def _mean(self, scores):
-        """Mean probabilities (m, C), from the scores (m, C) of each member."""
-        parts = [member._probabilities(own) for member, own in zip(self.members, scores)]
-        return sum(parts) / self.draws
-
-    def _scores(self, X):
-        return self._mean([member._scores(X) for member in self.members])
-
-    def _follow(self, Q):
-        standing = [member._follow(Q) for member in self.members]
-        return lambda rows: self._mean([scores(rows) for scores in standing])
-
-    def _correct(self, x, y):
-        for member in self.members:
-            member.correct(x, y)
-
-    def storage(self) -> Storage:
-        held = [member.storage() for member in self.members]
-        size = sum(one.bytes for one in held)
-        return Storage(size, parameters=sum(one.parameters for one in held))
-
-
-_lifted = shared(keep=5)(lift)  # queries, for several systems and the draws of ``klda_5``
+_lifted = shared(keep=1)(lift)  # queries, for several systems
 
 
 @shared(keep=1)  # systems that differ in shrinkage
@@ -264,20 +227,19 @@ def _scatter(X, y, n_classes, *drawn):
 
 
 @shared(keep=2)  # systems that differ in how they go on
-def _initial(X, y, n_classes, shrinkage, target, *drawn):
+def _initial(X, y, n_classes, s, target, *drawn):
     """The start of a system from its initial rows.
 
-    Counts (C,), means (C, D), trace of the scatter, shrinkage s, ridge r, and the inverse (D, D)
-    of ``A = (1 - s) S + r I``.
+    Counts (C,), means (C, D), trace of the scatter, ridge r, and the inverse (D, D) of
+    ``A = (1 - s) S + r I`` with the shrinkage s.
     """
     counts, means, S = _scatter(X, y, n_classes, *drawn)
     trace = float(np.trace(S))
-    s = oas_shrinkage(S, len(y)) if shrinkage == "oas" else shrinkage
     A = S * (1 - s)
     ridge = _ridge(s, target, counts, trace, len(A))
     A.flat[:: len(A) + 1] += ridge
     with threadpool_limits(1):
-        return counts, means, trace, s, ridge, np.linalg.inv(A)
+        return counts, means, trace, ridge, np.linalg.inv(A)
 
 
 def _ridge(s, target, counts, trace, D):
@@ -288,6 +250,15 @@ def _ridge(s, target, counts, trace, D):
     """
     if target == "identity":
         return s * counts.sum()
-    if varies(trace, counts.sum() - np.count_nonzero(counts)):
+    if _varies(trace, counts.sum() - np.count_nonzero(counts)):
         return s * (trace / D)
     return s * 1.0
+
+
+def _varies(scatter, dof):
+    """Whether rows of one class differ by more than rounding.
+
+    ``scatter`` is the sum of the squared distances of rows to the mean of their class, ``dof`` its
+    degrees of freedom (number of rows less number of classes).
+    """
+    return scatter > LEAST_SCATTER * dof

@@ -1,12 +1,12 @@
 """The even rule, put on any class model: known and new classes are equally likely."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
 from ocrrlib.search import SAME_VECTOR, Entries, StandingClasses, nearest_cosines
-from ocrrlib.systems import SYSTEMS
+from ocrrlib.systems import make
 from ocrrlib.systems.base import Storage, System
 
 HELD_BACK = 5  # one in so many initial rows of each class sets the temperature
@@ -28,7 +28,7 @@ def even_prior(counts: np.ndarray, known: np.ndarray) -> np.ndarray:
 
 @dataclass(eq=False)
 class Even(System):
-    """A system of the registry under the even rule; nothing else of it changes.
+    """A system of the registry under the even rule; without a lookup nothing else of it changes.
 
     p(c) is the other's to the power 1 / T times the prior of ``even_prior``. Initial rows that are
     held back, one in five of each class, set the temperature T, under which they are likeliest; the
@@ -36,8 +36,6 @@ class Even(System):
     """
 
     of: str = "slda"  #: its name
-    changes: dict = field(default_factory=dict)  #: its hyperparameters that are set otherwise
-    calibrated: bool = True  #: whether T is set so; otherwise it is 1
     #: whether rows are stored and looked up: if the vector of x is stored, only classes that store
     #: it are possible
     lookup: bool = False
@@ -45,13 +43,10 @@ class Even(System):
     def _fit(self, X, y):
         self.known = self.seen.copy()
         self.counts = np.bincount(y, minlength=self.n_classes)
-        row = SYSTEMS[self.of]
-        self.inner = replace(row, params=row.params | self.changes).make(self.seed)
-        self.tempered_by = 1.0
-        if self.calibrated:
-            self.tempered_by = self._held_back_temperature(X, y)
+        self.inner = make(self.of, self.seed)
+        self.tempered_by = self._held_back_temperature(X, y)
         self.inner.fit(X, y, range(self.n_classes))
-        stored = len(X) if self.lookup else 0
+        stored = len(X) if self.lookup else 0  # without entries no vector is found
         self.entries = Entries(X[:stored], y[:stored])
 
     def _held_back_temperature(self, X, y):

@@ -48,36 +48,6 @@ def median_distance(X: np.ndarray, seed: int) -> float:
     return distance or 1.0
 
 
-def orthogonal_frequencies(count: int, d: int, bandwidth: float, seed: int) -> np.ndarray:
-    """Frequencies (d, count) of an RBF kernel, orthogonal in blocks of d (Yu et al. 2016).
-
-    Their lengths are distributed as those of independent normal frequencies.
-    """
-    rng = np.random.default_rng([seed, 7])
-    blocks = []
-    for _ in range(0, count, d):
-        Q, R = np.linalg.qr(rng.normal(size=(d, d)))
-        rotation = Q * np.sign(np.diag(R))  # uniform over all rotations
-        blocks.append(rotation * np.sqrt(rng.chisquare(d, d)))
-    return np.hstack(blocks)[:, :count] / bandwidth
-
-
-def cosines_and_sines(X: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
-    """Fourier features (n, 2 f) float64 of rows (n, d), two for each frequency (d, f).
-
-    They have unit length. With as many features they follow the kernel more closely than cosines
-    with random phases.
-    """
-    # z(x) = sqrt(1 / f) [cos(x Omega), sin(x Omega)]
-    angles = X.astype(np.float64) @ frequencies
-    f = frequencies.shape[1]
-    F = np.empty((len(X), 2 * f))
-    np.cos(angles, out=F[:, :f])
-    np.sin(angles, out=F[:, f:])
-    F *= np.sqrt(1 / f)
-    return F
-
-
 def rectified(X: np.ndarray, projection: np.ndarray) -> np.ndarray:
     """Rectified projections (n, M) float64 of rows (n, d), by a normal projection (d, M).
 

@@ -10,7 +10,6 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, logsumexp
 from threadpoolctl import threadpool_limits
 
-from ocrrlib.rivals.covariance import shrunk_covariance
 from ocrrlib.search import SAME_VECTOR, StandingClasses, class_cosines, nearest_cosines
 from ocrrlib.systems.base import Storage, class_means, class_sums
 from ocrrlib.systems.heads import Trained, with_bias
@@ -196,3 +195,21 @@ def likeliest_weights(F: np.ndarray, own: np.ndarray) -> tuple[float, ...]:
     start = np.ones(len(F))
     found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=tight)
     return tuple((found.x / scale).tolist())
+
+
+def shrunk_covariance(R: np.ndarray) -> np.ndarray:
+    """Covariance (d, d) of residuals R (n, d), shrunk as by Ledoit and Wolf (2004).
+
+    The weight lambda in ``(1 - lambda) S + lambda tr(S) / d I`` is an estimate of the one that has
+    the least expected squared error.
+    """
+    n, d = R.shape
+    S = R.T @ R / n
+    # lambda = b^2 / d^2, between 0 and 1, where over rows r
+    #   b^2 = sum |r r^T - S|^2 / n^2 = (sum |r|^4 / n - |S|^2) / n
+    #   d^2 = |S - tr(S) / d I|^2 = |S|^2 - tr(S)^2 / d
+    square = (S**2).sum()
+    b2 = ((np.einsum("nd,nd->n", R, R) ** 2).sum() / n - square) / n
+    d2 = square - np.trace(S) ** 2 / d
+    shrinkage = np.clip(b2 / d2, 0, 1) if d2 > 0 else 1.0
+    return (1 - shrinkage) * S + shrinkage * np.trace(S) / d * np.eye(d)

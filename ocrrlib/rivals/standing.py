@@ -1,7 +1,6 @@
 """Cached products and scores of fixed queries: only what changed is computed again."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -42,32 +41,3 @@ class StandingProducts:
             self._products[stale, first:k] = self.F[stale] @ self._V[first:k].T
         self._upto[rows] = k
         return self._products[rows, :k]
-
-
-class StandingScores:
-    """Scores of fixed features (q, D), computed again only under classes that changed.
-
-    ``model`` has ``scores(F, classes)``, ``counts`` (C,) and ``changes``, the classes that changed,
-    in order, as ``GaussianClasses`` has.
-    """
-
-    def __init__(self, model: Any, F: np.ndarray):
-        self.model = model
-        self.F = F
-        self._scores = np.empty((len(F), len(model.counts)))
-        self._upto = np.full(len(F), -1)  # changes that each row has seen; -1: not scored yet
-
-    def __call__(self, rows: np.ndarray) -> np.ndarray:
-        """Scores (m, C) of the features ``rows`` (m,); a copy."""
-        changes = self.model.changes
-        seen = self._upto[rows]
-        for upto in np.unique(seen[seen < len(changes)]):
-            stale = rows[seen == upto]
-            if upto < 0:
-                classes = np.arange(self._scores.shape[1])
-            else:
-                classes = np.unique(changes[upto:])
-            scores = self.model.scores(self.F[as_slice(stale)], classes)
-            self._scores[np.ix_(stale, classes)] = scores
-        self._upto[rows] = len(changes)
-        return self._scores[rows]

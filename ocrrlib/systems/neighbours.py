@@ -34,21 +34,6 @@ def neighbour_shares(
     return p
 
 
-def nearest_shares(
-    sims: np.ndarray, slots: np.ndarray, entries: Entries, n_classes: int, temperature: float
-) -> np.ndarray:
-    """As ``neighbour_shares``, but each class has the share of its nearest neighbour alone.
-
-    Classes of few entries are not outvoted so.
-    """
-    found = slots >= 0
-    rows, _ = np.nonzero(found)
-    powers = np.exp((sims - sims[:, :1]) / temperature)
-    p = np.zeros((len(sims), n_classes))
-    np.maximum.at(p, (rows, entries.y[slots[found]]), powers[found])
-    return p / p.sum(axis=1, keepdims=True)
-
-
 @dataclass(eq=False)
 class Neighbours(System):
     """A vote of the ``k`` most similar entries; subclasses decide what is stored.

@@ -210,20 +210,6 @@ PAPER = {
 REPLAY = dict(memory=1000, memory_batch=10, **HEAD)
 KLDA = dict(features=2000, shrinkage=0.2, target="variance")
 FEW_FEATURES = dict(features=64)
-SMALL_KERNEL = dict(bandwidth=0.7, shrinkage=0.1, prior_rows=2, rank=16, **FEW_FEATURES)
-MIX = dict(  # as found by a search on training rows
-    k=20,
-    neighbour_temperature=0.06,
-    neighbour_weight=0.35,
-    kernel_weight=0.4,
-    new_odds=1.5,
-    head_weight=0.2,
-    model_temperature=25.0,
-    kernel_temperature=18.0,
-    model=dict(shrinkage=0.1, floor=0.2, prior_rows=100, power=0.75),
-    kernel=dict(features=1536, bandwidth=0.7, shrinkage=0.02, prior_rows=2.5, rank=512),
-    **HEAD,
-)
 # Fields that the rows of a family share.
 KERNEL_ROW: dict[str, Any] = dict(
     module="rivals.discriminants", cls="KLDA", small=FEW_FEATURES, shares="kernel features"
@@ -290,22 +276,6 @@ RIVALS = {
         about="As klda, class means held to that of all initial rows, a prior worth 2.5 rows "
         "(Gauvain and Lee 1994).",
         comparisons=EVERY_ENCODER,
-    ),
-    "klda_oas": Row(
-        **KERNEL_ROW,
-        params=KLDA | dict(shrinkage="oas"),
-        about="As klda, shrunk by an OAS estimate on the initial rows "
-        "(Prabhu et al. 2024; Chen et al. 2010).",
-        comparisons=TWO_ENCODERS,
-    ),
-    "klda_5": Row(
-        module="rivals.discriminants",
-        cls="AveragedKLDA",
-        params=dict(draws=5, params=KLDA),
-        about="Mean of klda over 5 draws of its features (Momeni et al. 2025).",
-        comparisons=TWO_ENCODERS,
-        small=dict(params=FEW_FEATURES),
-        shares="kernel features",
     ),
     "rls": Row(
         module="rivals.ridge",
@@ -398,16 +368,6 @@ RIVALS = {
         small={},
         shares="passive-aggressive",
     ),
-    "ledger_plda": Row(
-        module="rivals.ledger_plda",
-        cls="LedgerPLDA",
-        params=MIX,
-        about="The system proposed before: the ledger, read through two Gaussian models, a head "
-        "and neighbours; appends.",
-        comparisons=EVERY_ENCODER,
-        small=dict(kernel=SMALL_KERNEL),
-        shares="head of known classes",
-    ),
     "ledger_lda": Row(
         module="rivals.ledger_lda",
         cls="LedgerLDA",
@@ -459,14 +419,6 @@ RIVALS = {
         "corrected.",
         comparisons=TWO_ENCODERS,
         shares="projections",
-    ),
-    "ledger_plda_even": Row(
-        module="rivals.even",
-        cls="Even",
-        params=dict(of="ledger_plda", changes=dict(new_odds=1.0), calibrated=False),
-        about="As ledger_plda, its factor on new classes replaced by the even rule.",
-        comparisons=TWO_ENCODERS,
-        shares="head of known classes",
     ),
 }
 
