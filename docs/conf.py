@@ -130,6 +130,7 @@ def fill(app, page, text):
     text[0] = list_modules(text[0])
     if page in ("index", "products"):
         quotes = Quotes()
+        quotes.check_headlines(text[0])
         text[0] = re.sub(r"{{([\w.]+)}}", lambda key: quotes.text(key[1]), text[0])
 
 

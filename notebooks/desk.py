@@ -5,7 +5,7 @@ import shutil
 import sqlite3
 import tempfile
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cache, partial
@@ -32,6 +32,7 @@ from ocrrlib.scenario import make_scenario
 from ocrrlib.search import top_k
 from ocrrlib.systems import make
 from paper import style
+from studies.requests import requests
 
 NONE = "–"  # no further system
 NEW = "new classes"
@@ -68,8 +69,8 @@ class Desk:
     """One to three systems that meet the same queries and the same corrections.
 
     Ten classes of the dataset, or a quarter of few, are held out. Typed queries need an encoder, by
-    default the dataset's. Initial rows and corrections are written to ``memory``, a
-    ``CorrectionMemory`` in a file that ends with the desk.
+    default the dataset's; ``written`` has the vector and the class of some. Initial rows and
+    corrections go to ``memory``, a ``CorrectionMemory`` in a file that ends with the desk.
 
     ``answers`` has what each system says to the last query, ``near`` the entries nearest to it, of
     each system that keeps any, ``history`` the accuracies on test rows at the start and after every
@@ -83,11 +84,13 @@ class Desk:
         seed: int = 0,
         texts: Texts | None = None,
         encoder: str | Callable | None = None,
+        written: Mapping[str, tuple[np.ndarray, str]] | None = None,
     ):
         self._given = data
         self.data = data
         self.texts = texts
         self.encoder = encoder or data.encoder
+        self.written = written or {}
         self.scenario = make_scenario(data, seed, held_out=min(10, max(1, len(data.classes) // 4)))
         self.new = {data.classes[id] for id in self.scenario.held_out}
         self._random = np.random.default_rng([seed, 7])
@@ -159,10 +162,9 @@ class Desk:
             title = query.strip()
             if not title:
                 raise InputError("nothing is asked: type a sentence, or take a test row")
-            if not callable(self.encoder):
-                self.encoder = load_encoder(self.encoder, self.texts and self.texts.train)
-            x = widen(encode([title], self.encoder))[0]
-            truth = None
+            x, truth = self.written.get(title, (None, None))
+            if x is None:
+                x = self._encoded(title)
         else:
             title = self.texts.test[query] if self.texts else f"test row {query}"
             x = self.data.X_test[query]
@@ -172,6 +174,11 @@ class Desk:
         self.truth = truth
         self.answers = None
         return self.again()
+
+    def _encoded(self, text):
+        if not callable(self.encoder):
+            self.encoder = load_encoder(self.encoder, self.texts and self.texts.train)
+        return widen(encode([text], self.encoder))[0]
 
     def again(self) -> "Desk":
         """Ask the last query again, if there is one."""
@@ -410,9 +417,14 @@ def published_desk(
 ) -> Desk:
     """A desk on a published dataset.
 
-    Without its texts, as without a network, test rows have a number instead of words.
+    Without its texts, as without a network, test rows have a number instead of words. Banking77
+    with the default encoder comes with the requests written for this compendium.
     """
-    return Desk(load(dataset, encoder), systems, texts=_texts_of(dataset))
+    written = {}
+    if (dataset, encoder) == ("banking77", DEFAULT_ENCODER):
+        texts, X = requests()
+        written = dict(zip(texts["text"], zip(X, texts["label"])))
+    return Desk(load(dataset, encoder), systems, texts=_texts_of(dataset), written=written)
 
 
 @cache  # without a network, this can take long to fail
@@ -437,8 +449,13 @@ class DeskView(widgets.VBox):
             widgets.Dropdown(description="and", options=(NONE, *COMPARED), value=name)
             for name in others
         ]
-        self.query = widgets.Text(
-            description="Query", placeholder="type a sentence", continuous_update=False, **wide
+        self.query = widgets.Combobox(
+            description="Query",
+            placeholder="type a sentence, or choose one" if desk.written else "type a sentence",
+            options=tuple(desk.written),
+            ensure_option=False,
+            continuous_update=False,
+            **wide,
         )
         self.pool = widgets.Dropdown(
             description="or a row of", options=(NEW, KNOWN, *desk.kinds), **wide

@@ -5,6 +5,11 @@ added to the log-probabilities of all new classes, trades novel for original acc
 stacking; Chao, Changpinyo, Gong and Sha 2016, in generalised zero-shot learning). From -inf to +inf
 it draws the curve.
 
+Three numbers explain the harmonic mean of both accuracies at a system's own point: its *start*,
+original accuracy before the first correction; its *share*, how well it tells new requests from
+known ones that it has right (``share``); and its *miss*, the best harmonic mean on its curve less
+that of its point, which is what the place of its own threshold costs.
+
 A memory that lets a few neighbours vote gives most classes no probability, and the curve of its
 votes ends where they do. Its *whole* curve is that of the nearest entry of each class. Of other
 systems both curves are the same.
@@ -196,6 +201,32 @@ def summary(heights: np.ndarray, n_original: int) -> dict[str, float]:
     means = harmonic_mean(novel, original)
     area = heights[heights >= 0].sum() / np.multiply(len(heights), n_original)
     return {"ausuc": float(area), "best_hm": float(means.max(initial=0.0))}
+
+
+def share(heights: np.ndarray) -> float:
+    """Area over foot, the curve's highest point: how well new requests are told from known ones.
+
+    Of all pairs of a novel row and an original row that is right while no new class is answered, it
+    is the share that one constant gets right together; NaN for a curve of no height.
+    """
+    # area = foot · share,  foot = max_i heights_i / o,  area = sum_i heights_i / (n o)
+    foot = heights.max(initial=0)
+    if foot <= 0:
+        return np.nan
+    return float(heights[heights >= 0].sum() / len(heights) / foot)
+
+
+def common_share(depths: np.ndarray, other: np.ndarray, n_novel: int) -> float:
+    """``share`` of a system on the original rows that another system has right, too.
+
+    ``depths`` (o,) are its own, ``other`` (o,) those of the other system, ``n_novel`` the number of
+    novel rows. A low start leaves the easier rows, and flatters ``share``; on common rows two
+    systems compare. NaN if there is none.
+    """
+    both = (depths >= 0) & (other >= 0)
+    if not both.any():
+        return np.nan
+    return float(depths[both].mean() / n_novel)
 
 
 def harmonic_mean(novel: Any, original: Any) -> Any:

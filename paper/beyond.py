@@ -100,19 +100,22 @@ def even_rule(runs: pd.DataFrame, pairs: dict[str, str], other: str) -> pd.DataF
     """Systems with and without the even rule, means over all cells, and what the rule brings.
 
     ``runs`` are as of ``studies.statistics.measure``, ``pairs`` names of systems by those of their
-    even variants. A row for each of both, then one for the system ``other``. ``brings`` is mean HM
-    less that without the rule, seed by seed, ``low`` and ``high`` its 95 % t interval over seeds,
-    each the mean of its cells.
+    even variants. A row for each of both, then one for the system ``other``. ``brings_<policy>`` is
+    mean HM less that without the rule, seed by seed, each the mean of its datasets, and
+    ``low_<policy>`` and ``high_<policy>`` its 95 % t interval over seeds.
     """
-    columns = ["hm", "best_hm", "ausuc", "novel", "original", "corrections", "holds_at_once"]
-    means = runs.groupby("system")[[*columns, "holds"]].mean()
-    by_seed = runs.pivot_table(index="seed", columns="system", values="hm")
+    columns = ["hm", "best_hm", "ausuc", "novel", "original", "prequential", "corrections"]
+    means = runs.groupby("system")[[*columns, "holds_at_once", "holds"]].mean()
+    by_seed = runs.pivot_table(index=["policy", "seed"], columns="system", values="hm", sort=False)
     rows = []
     for even, plain in pairs.items():
-        gained = t_intervals(by_seed[even] - by_seed[plain]).iloc[0]
         rows.append({"system": plain} | means.loc[plain].to_dict())
-        brings = {"brings": gained["mean"], "low": gained["low"], "high": gained["high"]}
-        rows.append({"system": even} | means.loc[even].to_dict() | brings)
+        row = {"system": even} | means.loc[even].to_dict()
+        for policy, gained in (by_seed[even] - by_seed[plain]).groupby("policy", sort=False):
+            found = t_intervals(gained).iloc[0]
+            row[f"brings_{policy}"] = found["mean"]
+            row |= {f"{end}_{policy}": found[end] for end in ("low", "high")}
+        rows.append(row)
     rows.append({"system": other} | means.loc[other].to_dict())
     return pd.DataFrame(rows)
 

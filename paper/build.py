@@ -101,9 +101,15 @@ def expand(folder: Path) -> dict[str, str]:
     quotes = Quotes(folder)
     sources = [folder / f"{name}.md" for name in DOCUMENTS]
     made = {path.stem: _expanded(path, quotes) for path in sources if path.is_file()}
+    quotes.check_headlines(_headlines(sources[0]))
     for key in sorted(quotes.lines.keys() - quotes.used):
         raise InputError(f"{folder / 'quotes.yml'}: {key!r} is never used: use it, or drop it")
     return made
+
+
+def _headlines(source):
+    """Abstract and first section of the paper: the findings."""
+    return source.read_text(encoding="utf-8").partition("\n# The benchmark")[0]
 
 
 def _expanded(source, quotes):

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from numbers import Integral, Real
 from pathlib import Path
 
@@ -34,6 +34,9 @@ from studies.statistics import measure, t_intervals
 # What an expression can raise: by its own form, of a missing row, of numbers.
 ERRORS = (SyntaxError, LookupError, TypeError, ValueError, ArithmeticError, NameError)
 RUNS = "runs of "  # before the name of results: one row a run, as of ``measure``
+CELL = ("dataset", "policy")  # columns that name a cell
+BY_CELL = ".by_cell"  # after a key: the number, and its range over cells
+KEY = r"{{([\w.]+)}}|<!--{([\w.]+)}-->"  # in Markdown
 
 
 @dataclass(frozen=True)
@@ -122,8 +125,58 @@ class Quotes:
         self.quote = cache(self._quote)
 
     def text(self, key: str) -> str:
-        """A quote as text; InputError if there is none, or if its line selects nothing."""
-        return self.quote(key).text
+        """A quote as text; InputError if there is none, or if its line selects nothing.
+
+        With ``.by_cell`` behind its key, the range of the number over its cells follows.
+        """
+        quote = self.quote(key.removesuffix(BY_CELL))
+        if not key.endswith(BY_CELL):
+            return quote.text
+        numbers = self.by_cell(key.removesuffix(BY_CELL))
+        if not numbers:
+            raise InputError(f"quote {key!r}: the number is not taken over several cells")
+        low, high = (Value(end, quote.value.digits).text for end in (min(numbers), max(numbers)))
+        return f"{quote.text} ({low} to {high} by cell)"
+
+    def by_cell(self, key: str) -> list[float]:
+        """The number in each dataset and policy, if it is taken over several and each has it."""
+        line, bound = self._line(key)
+        expression = self.lines[line].partition(" | ")[0]
+        rows = [cells.rows for cells in self.quote(key).cells]
+        names = [name for name in CELL if rows and all(name in own for own in rows)]
+        if not names:
+            return []
+        places = pd.concat([own[names] for own in rows]).drop_duplicates()
+        numbers = []
+        for place in places.itertuples(index=False) if len(places) > 1 else ():
+            here = _Expression(partial(self._in_cell, names, place), [], bound)
+            try:
+                numbers.append(_value(here.eval(expression), "").value)
+            except (InputError, simpleeval.InvalidExpression, *ERRORS):
+                return []  # it compares cells
+        return numbers
+
+    def _in_cell(self, names, place, table):
+        rows = self.frame(table)
+        return rows[np.all([rows[name] == word for name, word in zip(names, place)], axis=0)]
+
+    def check_headlines(self, text: str) -> None:
+        """Check the quotes of Markdown that readers take for the result.
+
+        InputError if one is a mean whose sign differs between cells, unless its range is told.
+        """
+        for found in re.finditer(KEY, text):
+            key = found[1] or found[2]
+            if key.endswith(BY_CELL):
+                continue
+            numbers = self.by_cell(key)
+            least = 0.5 * 10.0 ** -self.quote(key).value.digits
+            if numbers and min(numbers) < -least and max(numbers) > least:
+                ends = f"{min(numbers):.3g} to {max(numbers):.3g}"
+                raise InputError(
+                    f"quote {key!r} hides a change of sign, {ends} by cell: "
+                    f"quote {key + BY_CELL!r}, or the cells where it holds"
+                )
 
     def _quote(self, key):
         line, bound = self._line(key)
@@ -287,4 +340,7 @@ def refresh(text: str, quotes: Quotes) -> str:
 
 if __name__ == "__main__":
     document = Path(sys.argv[1])
-    write_text(document, refresh(document.read_text(encoding="utf-8"), Quotes()))
+    quotes = Quotes()
+    text = document.read_text(encoding="utf-8")
+    quotes.check_headlines(text)
+    write_text(document, refresh(text, quotes))

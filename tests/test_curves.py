@@ -5,7 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ocrrlib.metrics import best_known_and_new, curve, depths, heights, summary
+from ocrrlib.metrics import (
+    best_known_and_new,
+    common_share,
+    curve,
+    depths,
+    heights,
+    share,
+    summary,
+)
 from ocrrlib.scenario import make_scenario
 from ocrrlib.systems.neighbours import KNNLM, Neighbours
 from ocrrlib.voting import softmax
@@ -76,6 +84,21 @@ def test_depths_count_the_pairs_of_the_curve_by_original_row(rng, n, m):
     alone = heights(*(part[kept] for part in best), y[kept], n)
     assert found[some & (found >= 0)].sum() == alone[alone >= 0].sum()
     np.testing.assert_array_equal(found >= 0, best[0][n:] == y[n:])
+
+
+def test_area_is_foot_times_share_and_a_share_is_compared_on_common_rows():
+    # Rows of a curve with three original rows, one of them wrong among known classes
+    best = np.array([0, 0, 0, 0, 1]), np.array([2, 2, 2, 2, 2]), np.array([3.0, 1.0, 0.0, 2.0, 0.5])
+    y = np.array([2, 2, 0, 0, 0])
+    found = heights(*best, y, 2)
+    assert found.tolist() == [2, 1] and depths(*best, y, 2).tolist() == [2, 1, -1]
+    assert share(found) == 3 / 4
+    assert summary(found, 3)["ausuc"] == pytest.approx(2 / 3 * share(found))
+    own = np.array([2, 1, -1])
+    assert common_share(own, np.array([0, -1, 2]), 2) == 1.0
+    assert common_share(own, own, 2) == share(found)
+    assert np.isnan(common_share(own, np.array([-1, -1, 1]), 2))
+    assert np.isnan(share(np.array([-1, 0])))
 
 
 def from_all_entries(system, X):

@@ -5,12 +5,13 @@ import json
 import numpy as np
 import pytest
 
-from notebooks.desk import DAMAGES, KNOWN, NEW, Desk, DeskView
+from notebooks.desk import DAMAGES, KNOWN, NEW, Desk, DeskView, published_desk
 from ocrrlib.experiments import COMPARED
 from ocrrlib.files import ROOT, InputError
 from ocrrlib.policies import POLICIES
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import SYSTEMS, make
+from studies.requests import requests
 
 
 def directions(texts):
@@ -42,6 +43,18 @@ def test_a_typed_query_is_encoded_and_has_no_known_class(desk):
     desk.correct("class 03")
     assert desk.memory.entry(len(desk.memory) - 1)["text"] == "card gone"
     assert set(desk.ask("card gone").answers["answer"]) == {"class 03"}
+
+
+def test_a_written_request_needs_no_encoder_and_has_a_class(monkeypatch):
+    monkeypatch.setattr("notebooks.desk.load_encoder", None)
+    desk = published_desk(systems=["substrate"])
+    texts, X = requests()
+    assert sorted(desk.written) == sorted(texts["text"])
+    desk.ask(texts["text"][12])
+    assert desk.truth == texts["label"][12] == "age_limit" in desk.new
+    assert desk.answers["right"].item() == "✗"
+    desk.correct(desk.truth)
+    assert desk.again().answers["right"].item() == "✓"
 
 
 def test_how_sure_a_system_is_is_the_memorys_confidence_or_a_share_of_votes(desk):

@@ -148,3 +148,28 @@ def test_stale_quotes_are_replaced_and_an_unknown_key_is_named():
     assert fresh.endswith("|1.7|\n")
     with pytest.raises(InputError, match="claims.totl"):
         refresh("<!--{claims.totl}-->1<!---->", found)
+
+
+TWO_SIGNS = TABLE.assign(policy=["oracle", "random10", "oracle", "random10"])
+BY_CELL = "mean(cells('table_signs', 'difference', 'system != dataset')) | 1"
+
+
+def test_a_mean_tells_the_range_of_its_cells_if_asked(tmp_path):
+    found = quotes(tmp_path, key=BY_CELL)
+    TWO_SIGNS.assign(difference=[0.3, 0.1, -0.2, 0.2]).to_csv(
+        tmp_path / "tables/table_signs.csv", index=False
+    )
+    assert found.by_cell("key") == pytest.approx([0.3, 0.1, -0.2, 0.2])
+    assert found.text("key.by_cell") == "0.1 (−0.2 to 0.3 by cell)"
+
+
+@pytest.mark.parametrize("text", ["It rises by {{key}}.", "Up <!--{key}-->0.1<!---->."])
+def test_a_headline_that_hides_a_change_of_sign_fails(tmp_path, text):
+    found = quotes(tmp_path, key=BY_CELL)
+    path = tmp_path / "tables/table_signs.csv"
+    TWO_SIGNS.assign(difference=[0.3, 0.1, -0.2, 0.2]).to_csv(path, index=False)
+    with pytest.raises(InputError, match="'key' hides .* -0.2 to 0.3 by cell.*key.by_cell"):
+        found.check_headlines(text)
+    found.check_headlines(text.replace("key", "key.by_cell"))
+    TWO_SIGNS.assign(difference=[0.3, 0.1, 0.04, -0.04]).to_csv(path, index=False)
+    quotes(tmp_path, key=BY_CELL).check_headlines(text)  # to the digit that is shown
