@@ -1,5 +1,7 @@
 """The wider comparison (notebooks 09 and 19): frames of tables, numbers as text, and figures."""
 
+from collections.abc import Iterable
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -118,6 +120,25 @@ def even_rule(runs: pd.DataFrame, pairs: dict[str, str], other: str) -> pd.DataF
         rows.append(row)
     rows.append({"system": other} | means.loc[other].to_dict())
     return pd.DataFrame(rows)
+
+
+def against_all_parts(forms: pd.DataFrame, measures: Iterable[str]) -> pd.DataFrame:
+    """Each form of the proposed system less the form with all parts, in points.
+
+    ``forms`` are rows as of ``studies.forms``, all of the same datasets. A row for each form: the
+    mean of the cells, of each measure, seed by seed, with its 95 % t interval over seeds
+    (``<measure>_low`` and ``_high``); ``all parts`` has its own values.
+    """
+    by_seed = forms.pivot_table(index="form", columns="seed", values=list(measures), sort=False)
+    found = {}
+    for measure in measures:
+        own = 100 * by_seed[measure]
+        gained = own - own.loc["all parts"]
+        gained.loc["all parts"] = own.loc["all parts"]
+        bounds = t_intervals(gained)
+        for name, column in (("", "mean"), ("_low", "low"), ("_high", "high")):
+            found[f"{measure}{name}"] = pd.Series(bounds[column].to_numpy(), own.index)
+    return pd.DataFrame(found).reset_index()
 
 
 def measures(classes: pd.DataFrame, runs: pd.DataFrame, joint: pd.DataFrame) -> pd.DataFrame:

@@ -35,6 +35,7 @@ from ocrrlib.tasks import run_tasks
 from studies.abstention import ABSTENTION, FEW_LABELS
 from studies.boldness import BOLDNESS
 from studies.elsewhere import ELSEWHERE
+from studies.forms import FORMS
 from studies.grids import GRIDS, published_runs
 from studies.ledger_search import LEDGER_SEARCH
 from studies.mixed import MIXED
@@ -52,6 +53,7 @@ _STUDIES = (
     LABEL_NAMES,
     BOLDNESS,
     ELSEWHERE,
+    FORMS,
     MIXED,
     ABSTENTION,
     FEW_LABELS,

@@ -17,6 +17,7 @@ import pandas as pd
 from ocrrlib.embeddings import Embedded
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.experiments import OURS, THREE
+from ocrrlib.metrics import harmonic_mean
 from ocrrlib.policies import POLICIES
 from ocrrlib.rivals.even import even_prior
 from ocrrlib.rivals.ledger_lda import ROWS_PER_HALF, LedgerLDA, likeliest_weights
@@ -189,6 +190,12 @@ FORMS = Study(
     about=_about,
     together=("dataset", "seed"),
 )
+
+
+def measured(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows with the harmonic mean of both accuracies, ``hm``, and the share of answers ``met``."""
+    hm = harmonic_mean(rows["novel_acc"], rows["original_acc"])
+    return rows.assign(hm=hm, met=1 - rows["mistakes"] / rows["step"])
 
 
 def run_forms(seeds: Iterable[int] = range(5), **how) -> pd.DataFrame:
