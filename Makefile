@@ -119,7 +119,7 @@ $(eval $(call made,05_vote_ablation,vote_ablation,vote_ablation,table_ties table
 $(eval $(call made,06_hnsw_scale,scale,index_race ledger_order ledger_search noise_map scale_recall,\
 	table_ledger_search table_race table_scale table_scale_costs table_vote_or_distance))
 $(eval $(call made,07_compute,,cost_growth,table_costs table_growth))
-$(eval $(call made,08_claims,,claims,table_claims table_claims_summary))
+$(eval $(call made,08_claims,,claims,table_central table_claims table_claims_summary))
 $(eval $(call made,09_beyond,,beyond_areas beyond_curves six_systems knowledge_and_boldness,$(addprefix table_,beyond calibration compared corrections encoders \
 	measures statistics whole)))
 $(eval $(call made,10_streams,,$(addprefix streams_,asked digits drift encoder known late new order scope wrong),\

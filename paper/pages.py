@@ -73,6 +73,21 @@ def claims(rows: list[dict]) -> str:
         f"{'' if verdict else ' checked'}> {shown}</label>\n"
         for verdict, shown in choices.items()
     )
+    marks = [f' id="claim-{row["id"]}" data-verdict="{row["verdict"]}"' for row in rows]
+    return (
+        f'<form class="choice">\n<fieldset>\n<legend>Verdict</legend>\n{labels}</fieldset>\n'
+        '<label>Words <input type="search" name="words"></label>\n<output></output>\n</form>\n'
+        f"{_claims(rows, 'Claims', marks)}"
+    )
+
+
+def central(rows: list[dict]) -> str:
+    """Those of the claims that carry the original."""
+    return _claims([row for row in rows if row["central"]], "Ten claims that carry the original")
+
+
+def _claims(rows, title, marks=()):
+    """A table of claims."""
     text = pd.DataFrame(
         {
             "Section": [escape(row["section"]) for row in rows],
@@ -82,12 +97,7 @@ def claims(rows: list[dict]) -> str:
             "Found": [_found(row["checks"]) for row in rows],
         }
     )
-    marks = [f' id="claim-{row["id"]}" data-verdict="{row["verdict"]}"' for row in rows]
-    return (
-        f'<form class="choice">\n<fieldset>\n<legend>Verdict</legend>\n{labels}</fieldset>\n'
-        '<label>Words <input type="search" name="words"></label>\n<output></output>\n</form>\n'
-        f"{_table(text, 'claims', 'Claims', marks)}"
-    )
+    return _table(text, "claims", title, marks)
 
 
 def _numbers(block, columns):

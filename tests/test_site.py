@@ -198,7 +198,8 @@ def test_claims_are_filtered_by_verdict_and_words(width, site, tab):
     tab.open((site / "claims.html").as_uri())
     claims = json.loads((ROOT / "paper/claims.json").read_text(encoding="utf-8"))
     fallen = [f"claim-{one['id']}" for one in claims if one["verdict"] == "does not hold"]
-    rows = "[...document.querySelectorAll('.claims tbody tr')].filter(e => e.offsetHeight > 0)"
+    every = "document.querySelectorAll('.choice ~ .box tbody tr')"
+    rows = f"[...{every}].filter(e => e.offsetHeight > 0)"
     tab.click("[name=verdict][value='does not hold']")
     assert tab.run(f"{rows}.map(row => row.id)") == fallen
     tab.run("document.querySelector('[name=words]').focus()")
