@@ -1,10 +1,18 @@
-"""Tables of results as the site shows them, in HTML: six systems, the leaderboard, the claims."""
+"""Tables of results as the site shows them, in HTML: six systems, the leaderboard, the claims.
 
+    python -m paper.pages
+
+brings ``docs/reproduction.md`` up to date, which has its tables in Markdown.
+"""
+
+import re
 from collections.abc import Iterable
 from html import escape
 
 import pandas as pd
 
+from ocrrlib.files import ROOT, write_text
+from paper import build
 from paper.claims import SIGNS
 from paper.leaderboard import cells, halves, ranks
 
@@ -134,3 +142,27 @@ def _cell(column, value):
     if ORDERS.get(column, "high") != "text" and sign:
         value = f"{mean}<span> ± {half}</span>"
     return f'<{tag} data-title="{column}">{value}</{tag[:2]}>'
+
+
+def reproduction(text: str) -> str:
+    """The page on the reproduction with what belongs between its marks ``<!--name-->``.
+
+    That is a published table by its name, or what our paper calls a figure or table, by its id.
+    """
+    names = build.places()
+
+    def name_of(mark):
+        return f"{mark[1]}{names[mark[2]]}{mark[3]}"
+
+    def table_of(mark):
+        table = (ROOT / f"paper/tables/{mark[2]}.md").read_text(encoding="utf-8")
+        body, caption = table.split("\n\n: ")
+        return f"{mark[1]}\n\n{body}\n\n{caption}\n{mark[3]}"
+
+    text = re.sub(r"(<!--(\w+:\w+)-->).*?(<!---->)", name_of, text)
+    return re.sub(r"(?s)(<!--(table_\w+)-->).*?(<!---->)", table_of, text)
+
+
+if __name__ == "__main__":
+    PAGE = ROOT / "docs/reproduction.md"
+    write_text(PAGE, reproduction(PAGE.read_text(encoding="utf-8")))
