@@ -15,6 +15,7 @@ from ocrrlib.files import ROOT, write_text
 from paper import build
 from paper.claims import SIGNS
 from paper.leaderboard import cells, halves, ranks
+from paper.reproduction import VERDICTS
 
 FIRST_SYSTEMS = {
     "static_linear": "a linear head that never learns",
@@ -147,9 +148,15 @@ def _cell(column, value):
 def reproduction(text: str) -> str:
     """The page on the reproduction with what belongs between its marks ``<!--name-->``.
 
-    That is a published table by its name, or what our paper calls a figure or table, by its id.
+    That is a published table by its name, how often each verdict is in it by ``verdicts:`` and the
+    end of its name, or what our paper calls a figure or table, by its id.
     """
     names = build.places()
+    for path in ROOT.glob("paper/tables/table_reproduction_*.csv"):
+        words = [*pd.read_csv(path)["verdict"].str.partition(" (")[0]]
+        counts = {word: words.count(word) for word in (*VERDICTS, "same", "other")}
+        told = ", ".join(f"{n} {word}" for word, n in counts.items() if n)
+        names[f"verdicts:{path.stem.removeprefix('table_reproduction_')}"] = told
 
     def name_of(mark):
         return f"{mark[1]}{names[mark[2]]}{mark[3]}"

@@ -55,7 +55,6 @@ MEASURES = {
     "hnsw_acc": Measure("HNSW"),
     "recall": Measure("Recall@5"),
     "agreement": Measure("Agreement"),
-    "hnsw_ms": Measure("One query (ms)", "{:.2f}".format, "ratio", nan),
 }
 
 
@@ -161,14 +160,13 @@ def compare(
         "reference" if new else verdict(row, firsts.loc[row["group"]], measures)
         for new, (_, row) in zip(~numbers["group"].duplicated(), numbers.iterrows())
     ]
-    text = {label: numbers[label] for label in rows[0].labels}
+    text = {label: numbers[label] for label in rows[0].labels} | {"Verdict": numbers["verdict"]}
     for measure in measures:
         for source in SOURCES:
             column = f"{measure}_{source}"
             if numbers[column].notna().any():
                 head = f"{MEASURES[measure].title}: {source}"
                 text[head] = [_shown(row, measure, source) for _, row in numbers.iterrows()]
-    text["Verdict"] = numbers["verdict"]
     orders = [f"{MEASURES[one].words} {order(numbers, one)}" for one in measures]
     told = "; ".join(one for one in orders if not one.endswith("–"))
     same, n = agreement(numbers, measures)
