@@ -59,7 +59,7 @@ def site(tmp_path_factory):
     (source / "build/notebooks").mkdir(parents=True)
     for name in BOOKS:
         executed(ROOT / f"notebooks/{name}.ipynb", source / "build/notebooks")
-    for name in ("figures", "products", "reproduction"):  # their links to notebooks that are not built here
+    for name in ("figures", "products", "reproduction"):  # links to notebooks not built here
         page = source / f"docs/{name}.md"
         links = re.sub(r"(\[[^]]*\])\(\.\./notebooks/(?!05)\w+\.ipynb\)", r"\1", page.read_text())
         page.write_text(links)
