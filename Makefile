@@ -44,7 +44,7 @@ GIVEN = $(foreach name,$(OUTCOME) $(OTHER),$(if $(filter-out $(d.$(name)),$($(na
 RUN = $(strip OCRR_BY_MAKE=1 $(PY) -m notebooks.run JOBS=$(JOBS) $(GIVEN) OUT=$(call quote,$(O)))
 LIBRARY := $(wildcard ocrrlib/*.py ocrrlib/*/*.py ocrr/*.py ocrr/*/*.py memory/corrigible/*.py memory/corrigible/*/*.py \
 	studies/*.py) notebooks/output.py \
-	$(addprefix paper/,style.py figures.py tables.py claims.py beyond.py streams.py products.py)
+	$(addprefix paper/,style.py figures.py tables.py claims.py reproduction.py beyond.py streams.py products.py)
 NOTEBOOKS := $(filter-out %.nbconvert,$(basename $(notdir $(wildcard notebooks/[0-9]*.ipynb))))
 FIRST := 02_full_sweep  # others wait for it
 EXECUTED := $(patsubst %,$(NB)/%.ipynb,$(FIRST) $(filter-out $(FIRST),$(NOTEBOOKS)))
@@ -68,7 +68,10 @@ R := $(O)data/results
 $(NB)/01_embed.ipynb: $(patsubst %,data/embeddings/%.$(d.ENCODER).safetensors,banking77 clinc150 hwu64)
 $(NB)/03_storage_pareto.ipynb: $(R)/full_sweep.parquet
 $(NB)/04_lora.ipynb: $(R)/storage_pareto.parquet
-$(NB)/15_headline.ipynb: $(R)/full_sweep.parquet $(R)/storage_pareto.parquet $(NB)/04_lora.ipynb
+$(NB)/15_headline.ipynb: $(addprefix $(R)/,full_sweep.parquet storage_pareto.parquet vote_ablation.parquet) \
+	$(NB)/04_lora.ipynb $(O)paper/tables/table_scale.csv paper/claims.yml
+# Released points stand in these figures.
+$(addprefix $(NB)/,02_full_sweep.ipynb 03_storage_pareto.ipynb 04_lora.ipynb): paper/claims.yml
 $(NB)/08_claims.ipynb: $(addprefix $(R)/,full_sweep.parquet storage_pareto.parquet vote_ablation.parquet) paper/claims.yml \
 	$(addprefix $(O)paper/tables/table_,parameters.csv datasets.csv file_order.csv ties.csv) $(R)/scale.parquet
 
@@ -87,7 +90,7 @@ $(eval $(call reads,10_streams,streams))
 $(eval $(call reads,12_explore,beyond))
 $(eval $(call reads,13_correction_memory,memory))
 $(eval $(call reads,14_label_names,names))
-$(eval $(call reads,15_headline,lora))
+$(eval $(call reads,15_headline,costs lora))
 $(eval $(call reads,16_products,beyond costs product_claims product_stored_wrong products stored_wrong))
 $(eval $(call reads,17_known_in_stream,mixed))
 $(eval $(call reads,18_when_not_to_answer,abstention few_labels))
@@ -119,14 +122,15 @@ $(eval $(call made,05_vote_ablation,vote_ablation,vote_ablation,table_ties table
 $(eval $(call made,06_hnsw_scale,scale,index_race ledger_order ledger_search noise_map scale_recall,\
 	table_ledger_search table_race table_scale table_scale_costs table_vote_or_distance))
 $(eval $(call made,07_compute,,cost_growth,table_costs table_growth))
-$(eval $(call made,08_claims,,claims,table_claims table_claims_summary))
+$(eval $(call made,08_claims,,claims,table_central table_claims table_claims_summary))
 $(eval $(call made,09_beyond,,beyond_areas beyond_curves six_systems knowledge_and_boldness,$(addprefix table_,beyond calibration compared corrections encoders \
 	measures statistics whole)))
 $(eval $(call made,10_streams,,$(addprefix streams_,asked digits drift encoder known late new order scope wrong),\
 	table_stream_differences table_streams))
 $(eval $(call made,13_correction_memory,,,table_memory))
 $(eval $(call made,14_label_names,,label_names,table_names))
-$(eval $(call made,15_headline,,,table1_headline))
+$(eval $(call made,15_headline,,,table1_headline $(addprefix table_reproduction_,table1 figure1 figure2 figure4 figure5 \
+	figure6 datasets sparse vote compute scale hyperparameters)))
 $(eval $(call made,16_products,,,table_product_claims table_products table_stored_wrong))
 $(eval $(call made,17_known_in_stream,,mixed,table_mixed table_mixed_shares))
 $(eval $(call made,18_when_not_to_answer,,abstention,table_abstention table_few_labels))
@@ -139,6 +143,7 @@ paper/ocrr.pdf paper/supplement.pdf &: paper/ocrr.md paper/supplement.md paper/r
 		paper/quotes.yml $(wildcard data/results/*.parquet paper/template.*) paper/build.py paper/document.py paper/quotes.py
 	@$(PY) -m paper.build --formats pdf
 	@$(PY) -m paper.quotes README.md
+	@$(PY) -m paper.pages
 
 arxiv: paper  ## pack paper and supplement for arXiv: LaTeX, figures, references
 	@$(PY) -m paper.build --formats arxiv --out build

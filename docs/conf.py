@@ -120,6 +120,7 @@ def write_tables():
     (made / "leaderboard.html").write_text(pages.leaderboard(ranked), encoding="utf-8")
     rows = json.loads((ROOT / "paper/claims.json").read_text(encoding="utf-8"))
     (made / "claims.html").write_text(pages.claims(rows), encoding="utf-8")
+    (made / "central.html").write_text(pages.central(rows), encoding="utf-8")
 
 
 def fill(app, page, text):

@@ -265,10 +265,11 @@ def over_steps(runs: DataFrameGroupBy, column: str) -> list[float]:
     ]
 
 
-def summarise(results: pd.DataFrame) -> pd.DataFrame:
+def summarise(results: pd.DataFrame, ddof: int = 0) -> pd.DataFrame:
     """Mean and spread over seeds of every (dataset, policy, system), in order of appearance.
 
-    Standard deviations are the population's (division by n), as in the paper.
+    Standard deviations divide by n - ``ddof``: by default they are the population's, as in the
+    paper; with 1 the sample's.
     ``to_N`` is the mean over the seeds that reached N %, ``to_N_reached`` how many did.
     """
     import pandas as pd  # slow to import, not needed to measure
@@ -281,7 +282,7 @@ def summarise(results: pd.DataFrame) -> pd.DataFrame:
     for axis, name in AXES.items():
         if name in last:
             columns[axis] = groups[name].mean()
-            columns[f"{axis}_std"] = groups[name].std(ddof=0)
+            columns[f"{axis}_std"] = groups[name].std(ddof=ddof)
     for name in ("corrections", "stored_entries", "storage_bytes"):
         columns[name] = groups[name].mean()
     for level in LEVELS:

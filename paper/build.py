@@ -8,6 +8,7 @@ The same inputs give the same bytes, whenever, wherever and by whomever it is bu
 import argparse
 import gzip
 import io
+import json
 import re
 import sys
 import tarfile
@@ -138,6 +139,15 @@ def _expanded(source, quotes):
             frame.lineno for frame in frames if frame.filename in ("<template>", "<unknown>")
         )
         raise InputError(f"{source}, line {line}: {error}") from error
+
+
+def places(folder: Path = ROOT / "paper") -> dict[str, str]:
+    """What sections, figures and tables of the documents are called, by their ids."""
+    names = {}
+    for text in expand(folder).values():
+        tree = document.pandoc(text, "-f", document.READER, "-t", "json")
+        names |= document.number(json.loads(tree))
+    return names
 
 
 def makers(folder: Path) -> dict[str, str]:

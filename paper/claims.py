@@ -20,12 +20,15 @@ VERDICTS = (
     "holds",
     "holds in direction",
     "depends on the setting",
+    "not shown here",
     "does not hold",
     "cannot be checked",
 )
-SHORT = dict(zip(VERDICTS, ("holds", "direction", "setting", "no", "unchecked")))
-SIGNS = dict(zip(VERDICTS, "✓≈±✗?"))  # so that colour is never the only sign
-COLOURS = dict(zip(VERDICTS, ("green", "sky", "orange", "vermilion", "grey")))
+HOLDS, DIRECTION, DEPENDS, NOT_SHOWN, FAILS, UNCHECKED = VERDICTS
+SHORT = dict(zip(VERDICTS, ("holds", "direction", "setting", "not shown", "no", "unchecked")))
+SIGNS = dict(zip(VERDICTS, "✓≈±○✗?"))  # so that colour is never the only sign
+# From light to dark as less of a claim is left, so that grey keeps their order.
+COLOURS = dict(zip(VERDICTS, ("#CDEBD3", "#96CDEA", "#D08A1E", "#8A5A83", "#7A2410", "#FFFFFF")))
 FUNCTIONS = {f.__name__: f for f in (abs, min, max, round, len, sum, all, any, sorted)}
 # Has a standard deviation beside it.
 MEAN = re.compile(r"ours(\.\w+|\[claim\.\w+\])+\.(novel|original)")
@@ -75,10 +78,12 @@ def check(
     ``facts``, a dict of quoted numbers, and ``ours``, a dict of our results, have the names that
     expressions may use. ``each_seed`` are our results again, with those of one seed in place of
     means: an expression about our runs that names no printed figure must be true of these, too.
-    Each claim keeps its ``id``, ``section``, ``claim``, ``printed``, ``note``,
-    ``unchecked``; ``checks`` has by kind the verdict and the numbers found, a mean over our seeds
+    Each claim keeps its ``id``, ``section``, ``claim``, ``printed``, ``note``, ``unchecked``,
+    ``central``; ``checks`` has by kind the verdict and the numbers found, a mean over our seeds
     with its standard deviation, the kind that decides last; ``verdict`` is that of the kind named
-    by ``decides``, else of our runs, else of the release, else of the paper.
+    by ``decides``, else of our runs, else of the release, else of the paper. What the release
+    confirms and our runs deny, with another encoder, is not shown here, unless ``decides`` names
+    our runs.
     """
     rows = []
     for claim in claims:
@@ -94,16 +99,32 @@ def check(
             key: claim.get(key, "")
             for key in ("id", "section", "claim", "printed", "note", "unchecked")
         }
-        verdict = list(checks.values())[-1]["verdict"] if checks else VERDICTS[-1]
-        rows.append(row | {"section": str(claim["section"]), "checks": checks, "verdict": verdict})
+        row |= {"section": str(claim["section"]), "central": claim.get("central", False)}
+        rows.append(row | {"checks": checks, "verdict": _verdict(claim, checks)})
     return rows
+
+
+def _verdict(claim, checks):
+    """The verdict of the check that decides; our runs alone do not turn what the release confirms.
+
+    They have another encoder. A claim that no encoder touches may name them in ``decides``.
+    """
+    if not checks:
+        return UNCHECKED
+    decides, check = list(checks.items())[-1]
+    denied = decides == "ours" and check["verdict"] == FAILS
+    confirmed = checks.get("released", {}).get("verdict") in (HOLDS, DIRECTION)
+    if denied and confirmed and "decides" not in claim:
+        return NOT_SHOWN
+    return check["verdict"]
 
 
 def _judge(claim, kind, names, alone):
     """Verdict of one check, and the numbers found; ``<name>_std`` beside a mean over seeds.
 
     ``alone`` are the names with the results of one seed each. ``in_seeds`` says in how many of them
-    the strongest test is true that is true of the means, where it is not all.
+    the strongest test is true that is true of the means, where it is not all. A claim that only
+    such tests support is not shown here.
     """
     plan = claim[kind]
     found = _found(claim, kind, names)
@@ -121,7 +142,7 @@ def _judge(claim, kind, names, alone):
         if all(agree):
             return {"verdict": verdict, "found": found}
         found.setdefault("in_seeds", f"{sum(agree)} of {len(agree)}")
-    return {"verdict": VERDICTS[3], "found": found}
+    return {"verdict": NOT_SHOWN if "in_seeds" in found else FAILS, "found": found}
 
 
 def _agrees(claim, kind, test, names):
@@ -243,8 +264,21 @@ def table(rows: list[dict]) -> Table:
     signs = ", ".join(f"{sign} {verdict}" for verdict, sign in SIGNS.items())
     caption = (
         "The original's claims in our words, figures printed, figures found by the check that "
-        "decides (± one standard deviation over seeds; in seeds: a comparison of means is true in "
-        f"so many only), verdicts against the paper, the release, our runs ({signs}, – none), and "
-        "in all."
+        "decides (± one population standard deviation over seeds, as in the original; in seeds: a "
+        "comparison of means is true in so many only), verdicts against the paper, the release, "
+        f"our runs ({signs}, – none), and in all."
     )
     return Table("table_claims", caption, numbers, text)
+
+
+def central(rows: list[dict]) -> Table:
+    """The claims that carry the original, as ``table`` shows them, with verdicts in words."""
+    ten = table([row for row in rows if row["central"]])
+    verdicts = [f"{SIGNS[verdict]} {verdict}" for verdict in ten.numbers["verdict"]]
+    caption = (
+        "Ten claims that carry the original: what its abstract, its contributions and its "
+        "conclusion say of results, counts of runs and systems left out. Figures found are those "
+        "of the check that decides, ± one population standard deviation over seeds."
+    )
+    columns = ["Section", "Claim", "Printed", "Found"]
+    return Table("table_central", caption, ten.numbers, ten.text[columns].assign(Verdict=verdicts))

@@ -1,12 +1,21 @@
-"""Tables of results as the site shows them, in HTML: six systems, the leaderboard, the claims."""
+"""Tables of results as the site shows them, in HTML: six systems, the leaderboard, the claims.
 
+    python -m paper.pages
+
+brings ``docs/reproduction.md`` up to date, which has its tables in Markdown.
+"""
+
+import re
 from collections.abc import Iterable
 from html import escape
 
 import pandas as pd
 
+from ocrrlib.files import ROOT, write_text
+from paper import build
 from paper.claims import SIGNS
 from paper.leaderboard import cells, halves, ranks
+from paper.reproduction import VERDICTS
 
 FIRST_SYSTEMS = {
     "static_linear": "a linear head that never learns",
@@ -73,6 +82,21 @@ def claims(rows: list[dict]) -> str:
         f"{'' if verdict else ' checked'}> {shown}</label>\n"
         for verdict, shown in choices.items()
     )
+    marks = [f' id="claim-{row["id"]}" data-verdict="{row["verdict"]}"' for row in rows]
+    return (
+        f'<form class="choice">\n<fieldset>\n<legend>Verdict</legend>\n{labels}</fieldset>\n'
+        '<label>Words <input type="search" name="words"></label>\n<output></output>\n</form>\n'
+        f"{_claims(rows, 'Claims', marks)}"
+    )
+
+
+def central(rows: list[dict]) -> str:
+    """Those of the claims that carry the original."""
+    return _claims([row for row in rows if row["central"]], "Ten claims that carry the original")
+
+
+def _claims(rows, title, marks=()):
+    """A table of claims."""
     text = pd.DataFrame(
         {
             "Section": [escape(row["section"]) for row in rows],
@@ -82,12 +106,7 @@ def claims(rows: list[dict]) -> str:
             "Found": [_found(row["checks"]) for row in rows],
         }
     )
-    marks = [f' id="claim-{row["id"]}" data-verdict="{row["verdict"]}"' for row in rows]
-    return (
-        f'<form class="choice">\n<fieldset>\n<legend>Verdict</legend>\n{labels}</fieldset>\n'
-        '<label>Words <input type="search" name="words"></label>\n<output></output>\n</form>\n'
-        f"{_table(text, 'claims', 'Claims', marks)}"
-    )
+    return _table(text, "claims", title, marks)
 
 
 def _numbers(block, columns):
@@ -134,3 +153,33 @@ def _cell(column, value):
     if ORDERS.get(column, "high") != "text" and sign:
         value = f"{mean}<span> ± {half}</span>"
     return f'<{tag} data-title="{column}">{value}</{tag[:2]}>'
+
+
+def reproduction(text: str) -> str:
+    """The page on the reproduction with what belongs between its marks ``<!--name-->``.
+
+    That is a published table by its name, how often each verdict is in it by ``verdicts:`` and the
+    end of its name, or what our paper calls a figure or table, by its id.
+    """
+    names = build.places()
+    for path in ROOT.glob("paper/tables/table_reproduction_*.csv"):
+        words = [*pd.read_csv(path)["verdict"].str.partition(" (")[0]]
+        counts = {word: words.count(word) for word in (*VERDICTS, "same", "other")}
+        told = ", ".join(f"{n} {word}" for word, n in counts.items() if n)
+        names[f"verdicts:{path.stem.removeprefix('table_reproduction_')}"] = told
+
+    def name_of(mark):
+        return f"{mark[1]}{names[mark[2]]}{mark[3]}"
+
+    def table_of(mark):
+        table = (ROOT / f"paper/tables/{mark[2]}.md").read_text(encoding="utf-8")
+        body, caption = table.split("\n\n: ")
+        return f"{mark[1]}\n\n{body}\n\n{caption}\n{mark[3]}"
+
+    text = re.sub(r"(<!--(\w+:\w+)-->).*?(<!---->)", name_of, text)
+    return re.sub(r"(?s)(<!--(table_\w+)-->).*?(<!---->)", table_of, text)
+
+
+if __name__ == "__main__":
+    PAGE = ROOT / "docs/reproduction.md"
+    write_text(PAGE, reproduction(PAGE.read_text(encoding="utf-8")))

@@ -36,6 +36,7 @@ PALETTE |= dict(
     wine="#882255",
     indigo="#332288",
 )
+RELEASED = "#A87C4F"  # of points that the original's authors released: no system's colour
 STYLES = {
     "substrate": ("vermilion", "*"),
     "knn_lm": ("blue", "s"),

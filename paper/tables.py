@@ -137,7 +137,7 @@ def headline(experiments: dict[str, pd.DataFrame]) -> Table:
     summaries = []
     for title, runs in experiments.items():
         cell = runs.query("dataset == 'banking77' and policy == 'oracle'")
-        summaries.append(summarise(cell).assign(experiment=title))
+        summaries.append(summarise(cell, ddof=1).assign(experiment=title))
     summary = pd.concat(summaries, ignore_index=True)
     text = {
         "System": summary["system"],
@@ -147,9 +147,9 @@ def headline(experiments: dict[str, pd.DataFrame]) -> Table:
     }
     text |= accuracies(summary) | levels(summary)
     caption = (
-        "Banking77, oracle policy: final accuracies (mean ± SD over seeds), what is stored at the "
-        "end, and corrections until N % novel accuracy is first seen (mean over the seeds that "
-        "reach it; how many, if not all). The full sweep draws test rows and stream order "
+        "Banking77, oracle policy: final accuracies (mean ± sample SD over seeds), what is stored "
+        "at the end, and corrections until N % novel accuracy is first seen (mean over the seeds "
+        "that reach it; how many, if not all). The full sweep draws test rows and stream order "
         "differently from the others, so a system may have two rows."
     )
     return Table("table1_headline", caption, summary, pd.DataFrame(text))

@@ -1,10 +1,11 @@
 """Claims: strict reading, verdicts from expressions alone, numbers as people write them."""
 
 import pytest
+from matplotlib.colors import to_rgb
 
 from ocrrlib.files import InputError
 from paper import claims
-from paper.claims import check, read
+from paper.claims import COLOURS, VERDICTS, check, read
 
 OURS = {"sweep": {"a": {"novel": 0.9, "novel_std": 0.02}, "b": {"novel": 0.5, "novel_std": 0.03}}}
 CLAIM = dict(id="first", section=5.1, claim="a reaches nine tenths", printed={"novel": 0.9})
@@ -62,10 +63,10 @@ def test_a_comparison_is_asked_of_every_seed_and_a_level_beside_a_printed_figure
         (row,) = check({}, [CLAIM | {kind: tests}], OURS, seeds)
         return row["verdict"], row["checks"][kind]["found"].get("in_seeds")
 
-    assert verdict(lead) == ("does not hold", "2 of 3")
+    assert verdict(lead) == ("not shown here", "2 of 3")
     assert verdict(lead | {"direction": "lead > -0.1"}) == ("holds in direction", "2 of 3")
     seeds.append({"sweep": {"a": {"novel": None}, "b": {"novel": 0.5}}})  # never reached
-    assert verdict(lead) == ("does not hold", "2 of 4")
+    assert verdict(lead) == ("not shown here", "2 of 4")
     assert verdict(level) == ("holds", None)
     assert verdict(lead, kind="released") == ("holds", None)
 
@@ -82,6 +83,25 @@ def test_our_runs_decide_before_the_release_before_the_paper_unless_the_claim_na
         "paper": "does not hold",
         "ours": "holds",
     }
+
+
+@pytest.mark.parametrize(
+    "parts, verdict",
+    [
+        ({"ours": NO, "released": YES}, "not shown here"),  # the encoder may be why
+        ({"ours": NO, "released": {"holds": "1 > 2", "direction": "2 > 1"}}, "not shown here"),
+        ({"ours": NO, "released": YES, "decides": "ours"}, "does not hold"),  # no encoder in it
+        ({"ours": NO, "released": NO}, "does not hold"),
+        ({"ours": NO, "paper": YES}, "does not hold"),  # the paper alone confirms nothing
+        ({"ours": NO}, "does not hold"),
+        ({"ours": YES, "released": NO}, "holds"),
+    ],
+)
+def test_what_the_release_confirms_our_runs_alone_do_not_turn(parts, verdict):
+    row = judged(**parts)
+    assert row["verdict"] == verdict
+    if parts["ours"] is NO:
+        assert row["checks"]["ours"]["verdict"] == "does not hold"
 
 
 def test_a_claim_that_cannot_be_checked_says_why():
@@ -111,11 +131,19 @@ def test_every_claim_of_the_original_is_listed_once_and_no_verdict_is_typed():
     sections = {section for claim in listed for section in str(claim["section"]).split(", ")}
     assert {"abstract", "5.1", "5.2", "5.3", "5.4", "5.5", "5.6", "5.7", "6.5"} <= sections
     known = {*CLAIM, *claims.KINDS, "decides", "unchecked", "note", "dataset", "sweep", "system"}
+    known.add("central")
+    assert sum(claim.get("central", False) for claim in listed) == 10
     for claim in listed:
         assert CLAIM.keys() <= claim.keys() <= known and claim.get("decides", "id") in claim
         assert ("unchecked" in claim) != bool(claims.KINDS.keys() & claim.keys())
         for kind in claims.KINDS:
             assert str(claim.get(kind, {}).get("holds", "a > b")) not in ("True", "False")
+
+
+def test_verdicts_are_told_apart_in_grey_and_in_their_order():
+    lightness = [0.2126 * r + 0.7152 * g + 0.0722 * b for r, g, b in map(to_rgb, COLOURS.values())]
+    steps = [light - dark for light, dark in zip(lightness[:-1], lightness[1:-1])]
+    assert list(COLOURS) == list(VERDICTS) and min(steps) > 0.09
 
 
 @pytest.mark.parametrize(

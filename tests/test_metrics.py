@@ -57,3 +57,5 @@ def test_cells_are_means_and_population_spreads_over_seeds(results):
         f"to_{level}": mean if reached else None for level, (mean, reached) in levels.items()
     }
     assert by_cell(results)["banking77"]["oracle"]["ewc"] == pytest.approx(expected)
+    sample = summarise(results, ddof=1).set_index(DATASET_POLICY_SYSTEM).loc[PLACE]
+    assert sample["novel_std"] == pytest.approx(2**0.5 * ends["novel_std"])

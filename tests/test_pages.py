@@ -64,6 +64,13 @@ def test_every_claim_stands_on_its_page_with_verdict_and_numbers(claims):
         assert all(check["found"] in row.text for check in one["checks"].values())
 
 
+def test_the_ten_claims_that_carry_the_original_stand_apart_and_are_not_named_twice(claims):
+    html = parsed(pages.central(claims))
+    told = [row.select_one("[data-title=Claim]").contents[0] for row in html.select("tbody tr")]
+    assert told == [one["claim"] for one in claims if one["central"]]
+    assert len(told) == 10 and not html.select("[id], form")
+
+
 def test_text_of_contributors_is_not_read_as_html(ranked):
     named = ranked.head(1).assign(source="a<b>", system="c&d")
     shown = parsed(pages.leaderboard(named))

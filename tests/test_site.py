@@ -30,7 +30,7 @@ OUTPUTS = [
     ),
 ]
 PAGES = (
-    *"index claims leaderboard live figures tables notebooks protocol map".split(),
+    *"index reproduction claims leaderboard live figures tables notebooks protocol map".split(),
     *"api checklist paper references ocrr search genindex".split(),
     *(f"notebooks/{name}" for name in BOOKS),
     "05_vote_ablation",
@@ -59,7 +59,7 @@ def site(tmp_path_factory):
     (source / "build/notebooks").mkdir(parents=True)
     for name in BOOKS:
         executed(ROOT / f"notebooks/{name}.ipynb", source / "build/notebooks")
-    for name in ("figures", "products"):  # their links to notebooks that are not built here
+    for name in ("figures", "products", "reproduction"):  # links to notebooks not built here
         page = source / f"docs/{name}.md"
         links = re.sub(r"(\[[^]]*\])\(\.\./notebooks/(?!05)\w+\.ipynb\)", r"\1", page.read_text())
         page.write_text(links)
@@ -100,10 +100,12 @@ def test_links_inside_the_site_lead_somewhere(site, pages):
 
 
 @pytest.mark.parametrize(
-    "page, published", [("figures", "figures/*.png"), ("tables", "paper/tables/*.csv")]
+    "places, published",
+    [(["figures"], "figures/*.png"), (["tables", "reproduction"], "paper/tables/*.csv")],
 )
-def test_every_figure_and_table_is_shown(page, published, site, pages):
-    shown = {link.rpartition("/")[2] for link in pages[site / f"{page}.html"][0]}
+def test_every_figure_and_table_is_shown(places, published, site, pages):
+    links = [link for place in places for link in pages[site / f"{place}.html"][0]]
+    shown = {link.rpartition("/")[2] for link in links}
     assert {path.name for path in ROOT.glob(published)} <= shown
 
 
@@ -198,7 +200,8 @@ def test_claims_are_filtered_by_verdict_and_words(width, site, tab):
     tab.open((site / "claims.html").as_uri())
     claims = json.loads((ROOT / "paper/claims.json").read_text(encoding="utf-8"))
     fallen = [f"claim-{one['id']}" for one in claims if one["verdict"] == "does not hold"]
-    rows = "[...document.querySelectorAll('.claims tbody tr')].filter(e => e.offsetHeight > 0)"
+    every = "document.querySelectorAll('.choice ~ .box tbody tr')"
+    rows = f"[...{every}].filter(e => e.offsetHeight > 0)"
     tab.click("[name=verdict][value='does not hold']")
     assert tab.run(f"{rows}.map(row => row.id)") == fallen
     tab.run("document.querySelector('[name=words]').focus()")

@@ -58,5 +58,5 @@
 
   for (const table of document.querySelectorAll("table.sortable")) sortable(table);
   const form = document.querySelector("form.choice");
-  if (form) choosable(form, document.querySelector("table.claims"));
+  if (form) choosable(form, document.querySelector("form.choice ~ .box table"));
 })();
