@@ -94,13 +94,13 @@ $(eval $(call reads,15_headline,costs lora))
 $(eval $(call reads,16_products,beyond costs product_claims product_stored_wrong products stored_wrong))
 $(eval $(call reads,17_known_in_stream,mixed))
 $(eval $(call reads,18_when_not_to_answer,abstention few_labels))
-$(eval $(call reads,19_ledger_lda,beyond beyond_mpnet boldness costs elsewhere forms))
+$(eval $(call reads,19_ledger_lda,beyond beyond_mpnet costs elsewhere forms))
 
 # What is shown as published, by the target that runs it again.
 published.lora := lora parameters
 published.scale := scale scale_costs ledger_search race
 published.compute := costs growth
-published.beyond := $(BEYOND_FILES) boldness elsewhere forms streams names mixed abstention few_labels stored_wrong
+published.beyond := $(BEYOND_FILES) elsewhere forms streams names mixed abstention few_labels stored_wrong
 published.products := products product_claims product_stored_wrong
 published.database := database_scale
 published.torture := memory
@@ -134,7 +134,7 @@ $(eval $(call made,15_headline,,,table1_headline $(addprefix table_reproduction_
 $(eval $(call made,16_products,,,table_product_claims table_products table_stored_wrong))
 $(eval $(call made,17_known_in_stream,,mixed,table_mixed table_mixed_shares))
 $(eval $(call made,18_when_not_to_answer,,abstention,table_abstention table_few_labels))
-$(eval $(call made,19_ledger_lda,,boldness,table_choice table_even table_parts table_target))
+$(eval $(call made,19_ledger_lda,,,table_choice table_even table_parts table_target))
 
 # A stopped or failed notebook leaves published files as they are.
 .PRECIOUS: $(foreach name,$(NOTEBOOKS),$(made.$(name)))

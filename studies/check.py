@@ -33,7 +33,6 @@ from ocrrlib.stream import PROTOCOL
 from ocrrlib.systems import SYSTEMS
 from ocrrlib.tasks import run_tasks
 from studies.abstention import ABSTENTION, FEW_LABELS
-from studies.boldness import BOLDNESS
 from studies.elsewhere import ELSEWHERE
 from studies.forms import FORMS
 from studies.grids import GRIDS, published_runs
@@ -51,7 +50,6 @@ _STUDIES = (
     LEDGER_SEARCH,
     STREAMS,
     LABEL_NAMES,
-    BOLDNESS,
     ELSEWHERE,
     FORMS,
     MIXED,

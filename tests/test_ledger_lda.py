@@ -3,12 +3,10 @@
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.optimize import minimize
 
 from ocrrlib.rivals.ledger_lda import likeliest_weights, shrunk_covariance
-from ocrrlib.runs import published
 from ocrrlib.scenario import make_scenario
 from ocrrlib.systems import make
 from ocrrlib.systems.heads import train, with_bias
@@ -184,19 +182,3 @@ def test_classes_of_few_rows_can_be_fitted(per_class):
     system = make("ledger_lda").fit(X, y, range(4))
     np.testing.assert_array_equal(system.predict(X), y)
     assert np.isfinite(system.predict_proba(rows(4, 5, 1))).all()
-
-
-def test_a_factor_of_one_on_new_classes_changes_nothing_that_is_published():
-    usual = (
-        published("beyond")
-        .query("system == 'ledger_lda' and policy == 'random10'")
-        .groupby(["dataset", "seed"])
-        .last()
-    )
-    same = (
-        published("boldness")
-        .query("factor == 1")
-        .set_index(["dataset", "seed"])
-        .drop(columns="factor")
-    )
-    pd.testing.assert_frame_equal(same.sort_index(), usual[same.columns])
