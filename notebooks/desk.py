@@ -451,7 +451,7 @@ class DeskView(widgets.VBox):
         ]
         self.query = widgets.Combobox(
             description="Query",
-            placeholder="type a sentence, or choose one" if desk.written else "type a sentence",
+            placeholder="type a sentence",
             options=tuple(desk.written),
             ensure_option=False,
             continuous_update=False,

@@ -84,17 +84,17 @@ def both_axes(height: float) -> tuple[Figure, dict[str, Axes]]:
 
 
 def legend(
-    figure: Figure, systems: Iterable[str], columns: int, size: float = 6, released: bool = False
+    figure: Figure, systems: Iterable[str], columns: int, size: float = 6, released: str = ""
 ) -> None:
     """Add colours and markers of systems below a figure, markers in points.
 
-    ``released`` adds the mark of ``hollow``.
+    ``released`` adds the mark of ``hollow``; it names the encoder of the released points.
     """
     looks = [dict(zip(("color", "marker"), style_of(name)), label=name) for name in systems]
     handles = [Line2D([], [], markersize=size, linewidth=1.4, **look) for look in looks]
     if released:
         look = dict(marker="o", markerfacecolor="none", color=RELEASED, linestyle="none")
-        label = "released (bge-large, 3 seeds)"
+        label = f"released ({released}, 3 seeds)"
         handles.append(Line2D([], [], markersize=4.5, label=label, **look))
     figure.legend(handles=handles, loc="outside lower center", ncols=columns)
 
@@ -236,7 +236,7 @@ def novel_against_original(results: pd.DataFrame, dataset: str, policy: str = "o
     panels[1].set(
         xlabel="final original accuracy", title="enlarged: systems that keep the original"
     )
-    legend(figure, cell["system"].unique(), 5, released=True)
+    legend(figure, cell["system"].unique(), 5, released="bge-large")
     return figure
 
 
@@ -294,7 +294,7 @@ def storage_pareto(results: pd.DataFrame) -> Figure:
             "river_logreg",
         ],
         4,
-        released=True,
+        released="bge-large",
     )
     return figure
 

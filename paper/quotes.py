@@ -139,7 +139,10 @@ class Quotes:
         return f"{quote.text} ({low} to {high} by cell)"
 
     def by_cell(self, key: str) -> list[float]:
-        """The number in each dataset and policy, if it is taken over several and each has it."""
+        """The number in each dataset and policy that has it, if it is taken over several.
+
+        Cells over which a table took the mean already are not seen.
+        """
         line, bound = self._line(key)
         expression = self.lines[line].partition(" | ")[0]
         rows = [cells.rows for cells in self.quote(key).cells]
@@ -153,8 +156,8 @@ class Quotes:
             try:
                 numbers.append(_value(here.eval(expression), "").value)
             except (InputError, simpleeval.InvalidExpression, *ERRORS):
-                return []  # it compares cells
-        return numbers
+                continue  # a cell that lacks a row, or a number that compares cells
+        return numbers if len(numbers) > 1 else []
 
     def _in_cell(self, names, place, table):
         rows = self.frame(table)
