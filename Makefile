@@ -94,13 +94,13 @@ $(eval $(call reads,15_headline,costs lora))
 $(eval $(call reads,16_products,beyond costs product_claims product_stored_wrong products stored_wrong))
 $(eval $(call reads,17_known_in_stream,mixed))
 $(eval $(call reads,18_when_not_to_answer,abstention few_labels))
-$(eval $(call reads,19_ledger_lda,beyond beyond_mpnet costs elsewhere forms))
+$(eval $(call reads,19_ledger_lda,beyond beyond_mpnet beyond_tfidf costs forms))
 
 # What is shown as published, by the target that runs it again.
 published.lora := lora parameters
 published.scale := scale scale_costs ledger_search race
 published.compute := costs growth
-published.beyond := $(BEYOND_FILES) elsewhere forms streams names mixed abstention few_labels stored_wrong
+published.beyond := $(BEYOND_FILES) forms streams names mixed abstention few_labels stored_wrong
 published.products := products product_claims product_stored_wrong
 published.database := database_scale
 published.torture := memory
@@ -123,8 +123,8 @@ $(eval $(call made,06_hnsw_scale,scale,index_race ledger_order ledger_search noi
 	table_ledger_search table_race table_scale table_scale_costs table_vote_or_distance))
 $(eval $(call made,07_compute,,cost_growth,table_costs table_growth))
 $(eval $(call made,08_claims,,claims,table_central table_claims table_claims_summary))
-$(eval $(call made,09_beyond,,beyond_areas beyond_curves six_systems knowledge_and_boldness,$(addprefix table_,beyond calibration compared corrections encoders \
-	measures statistics whole)))
+$(eval $(call made,09_beyond,,all_systems six_systems three_numbers,$(addprefix table_,beyond compared corrections encoders measures \
+	readings statistics)))
 $(eval $(call made,10_streams,,$(addprefix streams_,asked digits drift encoder known late new order scope wrong),\
 	table_stream_differences table_streams))
 $(eval $(call made,13_correction_memory,,,table_memory))
@@ -134,7 +134,7 @@ $(eval $(call made,15_headline,,,table1_headline $(addprefix table_reproduction_
 $(eval $(call made,16_products,,,table_product_claims table_products table_stored_wrong))
 $(eval $(call made,17_known_in_stream,,mixed,table_mixed table_mixed_shares))
 $(eval $(call made,18_when_not_to_answer,,abstention,table_abstention table_few_labels))
-$(eval $(call made,19_ledger_lda,,,table_choice table_even table_parts table_target))
+$(eval $(call made,19_ledger_lda,,,table_choice table_equal table_even table_parts table_which))
 
 # A stopped or failed notebook leaves published files as they are.
 .PRECIOUS: $(foreach name,$(NOTEBOOKS),$(made.$(name)))

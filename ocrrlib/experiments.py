@@ -51,6 +51,7 @@ def joining(comparison: str, first: Sequence[str] = ()) -> tuple[str, ...]:
 
 
 OURS = "ledger_lda"  # the proposed system
+SUBSTRATE = "substrate"  # the paper's
 COMPARED = joining(
     "beyond",
     (

@@ -2,36 +2,30 @@
 
 from collections.abc import Iterable
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-import seaborn as sns
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from scipy.stats import kendalltau
 
-from ocrrlib.experiments import OURS
+from ocrrlib.experiments import OURS, SUBSTRATE
 from ocrrlib.metrics import AXES, final
-from paper.style import (
-    PALETTE,
-    POLICY_TITLES,
-    STYLES,
-    WIDTH,
-    family_colour,
-    style_of,
-    title_of,
-)
-from studies.statistics import DATASET_POLICY, REFERENCE, t_intervals
-from studies.target import ALPHA, means
+from paper.style import POLICY_TITLES, family_colour
+from studies.fronts import means
+from studies.statistics import ALPHA, DATASET_POLICY, t_intervals
 
-# Those that are named in figures and in the paper's table.
-MAIN = (OURS, REFERENCE, "ranpac", "klda_held", "slda", "knn_lm")
+# Those that are named in tables.
+MAIN = (OURS, SUBSTRATE, "ranpac", "klda_held", "slda", "knn_lm")
 OVER_STEPS = "novel_over_steps"
-LEAST_SHOWN = -30  # points, down to which differences are shown
+# What runs are compared by, and its title.
+READINGS = {"hm": "HM", "best_hm": "best HM", "ausuc": "area", "share": "share"}
+# What explains HM, and its title.
+NUMBERS = {"start": "start (%)", "share": "share (%)", "miss": "miss (pp)", "hm": "HM (%)"}
+LEAST_SHOWN = 60  # percent, down to which marks are shown
+POLICY_MARKS = {"oracle": ("o", "full"), "random50": ("D", "none"), "random10": ("v", "none")}
 
 
 def joined(runs: pd.DataFrame, accuracies: pd.DataFrame) -> pd.DataFrame:
-    """One row per dataset, policy and system: ``target.means``, ``seeds``, and each metric.
+    """One row per dataset, policy and system: ``fronts.means``, ``seeds``, and each metric.
 
     ``starts_at`` is mean original accuracy before the stream, ``lost`` that less the one at its
     end. A metric's mean has its own name; with ``<metric>_`` before them there are the other
@@ -41,7 +35,7 @@ def joined(runs: pd.DataFrame, accuracies: pd.DataFrame) -> pd.DataFrame:
     table = means(runs).drop(columns=["novel", "original"])
     more = runs.rename(columns={"start": "starts_at"})
     more["lost"] = more["starts_at"] - more["original"]
-    averaged = ["best_hm", "holds_at_once", "holds", "starts_at", "lost"]
+    averaged = ["miss", "holds_at_once", "holds", "starts_at", "lost"]
     table = table.join(more.groupby(index)[averaged].mean(), on=index)
     for metric, own in accuracies.groupby("metric", sort=False):
         own = own.set_index(index).drop(columns=["metric", "seeds"]).add_prefix(f"{metric}_")
@@ -62,40 +56,21 @@ def sure(accuracies: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(sign=signs).pivot(index=index, columns="metric", values="sign")
 
 
-def verdicts(accuracies: pd.DataFrame) -> pd.DataFrame:
-    """Systems surely above or below ``REFERENCE`` by points (``hm``) and by area, a row per cell.
+def readings(accuracies: pd.DataFrame) -> pd.DataFrame:
+    """Verdicts against ``REFERENCE`` by each of ``READINGS``, a row per cell and reading.
 
-    Counts ``above_hm``, ``above_ausuc``, ``below_hm``, ``below_ausuc``; tuples of names: above by
-    one alone (``only_hm``, ``only_ausuc``); how many have ``moved``, from one verdict to another,
-    or are ``reversed``; Kendall's ``tau`` between both orders of all systems.
+    How many systems are surely ``above``, ``neither`` and ``below``, and how many have ``moved``
+    there from another verdict by HM, or are ``reversed``.
     """
+    signs = sure(accuracies)
     rows = []
-    signs = sure(accuracies)
-    both = accuracies[accuracies["metric"].isin(("hm", "ausuc"))]
-    for cell, own in both.groupby(DATASET_POLICY, sort=False):
-        means = own.pivot(index="system", columns="metric", values="mean")
-        found = signs.loc[cell]
-        row = dict(zip(DATASET_POLICY, cell))
-        row["tau"] = kendalltau(means["hm"], means["ausuc"]).statistic
-        for one, other in (("hm", "ausuc"), ("ausuc", "hm")):
-            row[f"above_{one}"] = int((found[one] > 0).sum())
-            row[f"below_{one}"] = int((found[one] < 0).sum())
-            row[f"only_{one}"] = tuple(found.index[(found[one] > 0) & (found[other] <= 0)])
-        row["moved"] = int((found["hm"] != found["ausuc"]).sum())
-        row["reversed"] = int((found["hm"] * found["ausuc"] < 0).sum())
-        rows.append(row)
-    return pd.DataFrame(rows)
-
-
-def turned(accuracies: pd.DataFrame) -> pd.DataFrame:
-    """How many systems have each pair of verdicts against ``REFERENCE``.
-
-    Rows are verdicts by points (``hm``), columns by area (``ausuc``), both in the order above,
-    neither, below.
-    """
-    signs = sure(accuracies)
-    counts = pd.crosstab(signs["hm"], signs["ausuc"])
-    return counts.reindex(index=(1, 0, -1), columns=(1, 0, -1), fill_value=0)
+    for reading in READINGS:
+        own = signs[reading]
+        counts = {"above": own > 0, "neither": own == 0, "below": own < 0}
+        counts |= {"moved": own != signs["hm"], "reversed": own * signs["hm"] < 0}
+        by_cell = pd.DataFrame(counts).groupby(level=DATASET_POLICY, sort=False).sum()
+        rows.append(by_cell.assign(reading=reading).reset_index())
+    return pd.concat(rows, ignore_index=True)
 
 
 def even_rule(runs: pd.DataFrame, pairs: dict[str, str], other: str) -> pd.DataFrame:
@@ -120,6 +95,30 @@ def even_rule(runs: pd.DataFrame, pairs: dict[str, str], other: str) -> pd.DataF
         rows.append(row)
     rows.append({"system": other} | means.loc[other].to_dict())
     return pd.DataFrame(rows)
+
+
+def less(runs: pd.DataFrame, ours: str, rival: str, measures: Iterable[str]) -> dict:
+    """One system less a rival in points, with 95 % t intervals over seeds, means over all cells.
+
+    ``worst``: the least difference in HM of a cell, ``worst_dataset`` and ``worst_policy``;
+    ``corrections`` as many times the rival's where every mistake is corrected.
+    """
+    both = runs[runs["system"].isin((ours, rival))]
+    row = {"rival": rival}
+    for measure in measures:
+        own = 100 * both.pivot_table(index="seed", columns="system", values=measure)
+        found = t_intervals(own[ours] - own[rival]).iloc[0]
+        row |= {
+            measure: found["mean"],
+            f"{measure}_low": found["low"],
+            f"{measure}_high": found["high"],
+        }
+    cells = 100 * both.pivot_table(index=DATASET_POLICY, columns="system", values="hm")
+    behind = cells[ours] - cells[rival]
+    row["worst"] = behind.min()
+    row["worst_dataset"], row["worst_policy"] = behind.idxmin()
+    made = both[both["policy"] == "oracle"].groupby("system")["corrections"].mean()
+    return row | {"corrections": made[ours] / made[rival]}
 
 
 def against_all_parts(forms: pd.DataFrame, measures: Iterable[str]) -> pd.DataFrame:
@@ -187,104 +186,37 @@ def _p_value(p):
     return f"{p:.4f}" if p < 0.01 else f"{p:.2f}"
 
 
-def areas(accuracies: pd.DataFrame) -> Figure:
-    """Area under the curve less the reference's, all systems, a panel per dataset."""
-    rows = accuracies[(accuracies["metric"] == "ausuc") & accuracies["difference"].notna()]
-    order = rows.groupby("system")["difference"].mean().sort_values(ascending=False).index
-    datasets = rows["dataset"].unique()
-    marks = dict(zip(rows["policy"].unique(), "osv^D"))
-    size = (WIDTH, 0.17 * len(order) + 0.9)
-    figure, panels = plt.subplots(
-        1, len(datasets), figsize=size, sharex=True, sharey=True, squeeze=False
-    )
-    for axes, dataset in zip(panels[0], datasets):
-        of_dataset = rows[rows["dataset"] == dataset]
-        for place, (policy, mark) in enumerate(marks.items()):
-            own = of_dataset[of_dataset["policy"] == policy].set_index("system").loc[order]
-            _area_marks(axes, own, 0.25 * (place - 1), mark)
-        axes.axvline(0, color=PALETTE[STYLES[REFERENCE][0]], linewidth=0.9, zorder=1)
-        axes.set(
-            title=title_of(dataset), xlabel="difference in area (pp)", ylim=(len(order) - 0.4, -0.6)
-        )
-        axes.tick_params(axis="y", length=0)
-    panels[0, 0].set_yticks(range(len(order)), order)
-    for label in panels[0, 0].get_yticklabels():
-        name = label.get_text()
-        label.set(color=family_colour(name), fontweight="bold" if name == OURS else "normal")
-    panels[0, 0].set_xlim(left=LEAST_SHOWN - 1.5)
-    handles = _area_handles(marks)
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
-    return figure
+def three_numbers(panels: Iterable[Axes], runs: pd.DataFrame, systems: Iterable[str]) -> None:
+    """Draw each of ``NUMBERS`` of systems in a panel of its own, a line per system.
 
-
-def _area_marks(axes, rows, shift, mark):
-    """A mark and an interval per system, from top to bottom."""
-    places = np.arange(len(rows)) + shift
-    low = 100 * rows["difference_t_low"]
-    high = 100 * rows["difference_t_high"]
-    axes.hlines(places, low, high, colors="grey", linewidth=0.8)
-    shown = np.maximum(100 * rows["difference"], LEAST_SHOWN)
-    for y, x, name, p in zip(places, shown, rows.index, rows["p_holm"]):
-        colour = family_colour(name)
-        face = colour if p < ALPHA else "white"
-        axes.scatter(x, y, s=11, marker=mark, edgecolor=colour, color=face, zorder=3)
-
-
-def knowledge_and_boldness(
-    curves: dict[str, np.ndarray], points: pd.DataFrame, grid: np.ndarray, counts: pd.DataFrame
-) -> Figure:
-    """The idea of the comparison: two systems on their curves, and verdicts that turn.
-
-    ``curves`` have original accuracy at each novel accuracy of ``grid``, by system; ``points``
-    original and novel accuracy of the same systems; ``counts`` are as ``turned`` returns them.
+    A mark is the mean of all datasets and seeds under one policy, in percent; those below
+    ``LEAST_SHOWN`` are triangles at the edge. ``runs`` have shares.
     """
-    points = points.loc[[*curves]]
-    size = (WIDTH, 2.75)
-    figure, (left, right) = plt.subplots(1, 2, figsize=size, width_ratios=(1.5, 1))
-    for system, curve in curves.items():
-        colour, marker = style_of(system)
-        point = points.loc[system]
-        left.plot(curve, grid, color=colour)
-        left.scatter(*point, s=60, color=colour, marker=marker, edgecolor="white", zorder=3)
-        is_leftmost = point["original"] == points["original"].min()
-        shift, side = ((8, -24), "left") if is_leftmost else ((-8, -3), "right")
-        words = f"{system} answers here"
-        left.annotate(words, point, shift, textcoords="offset points", ha=side, color=colour)
-    _bolder(left, list(curves.values())[-1], grid)
-    left.set(xlabel="original accuracy", ylabel="novel accuracy", ylim=(0, 1))
-    left.margins(x=0.08)
-    names = ["above", "neither", "below"]
-    sns.heatmap(
-        counts, annot=True, fmt="d", cmap="Blues", cbar=False, square=True, ax=right, linewidths=1
-    )
-    right.set(xlabel="by area: what it knows", ylabel="by point: what it answers")
-    right.set_title(f"systems against the {REFERENCE}")
-    right.set_xticklabels(names)
-    right.set_yticklabels(names, rotation=90, va="center")
-    right.tick_params(length=0)
-    return figure
+    order = list(systems)
+    colours = np.array([family_colour(system) for system in order])
+    means = runs.groupby(["system", "policy"])[list(NUMBERS)].mean().mul(100).unstack("policy")
+    places = np.arange(len(order))
+    for axes, (name, title) in zip(panels, NUMBERS.items()):
+        table = means.loc[order, name]
+        shown = table if name == "miss" else table.clip(lower=LEAST_SHOWN)
+        axes.hlines(places, shown.min(axis=1), shown.max(axis=1), colors="#C0C0C0", linewidth=1)
+        for policy, (mark, fill) in reversed(POLICY_MARKS.items()):
+            cut = (shown[policy] > table[policy]).to_numpy()
+            for those, marker in ((~cut, mark), (cut, "<")):
+                edge = colours[those]
+                face = edge if fill == "full" else "white"
+                axes.scatter(
+                    shown[policy][those], places[those], 14, face, marker, edgecolor=edge, zorder=3
+                )
+        axes.set(title=title, ylim=(len(order) - 0.4, -0.6))
+        axes.set_yticks(places, order)
+        axes.tick_params(axis="y", length=0)
 
 
-def _bolder(axes, curve, grid):
-    """An arrow along a curve, the way that a system takes if it dares more."""
-    start, end = (np.searchsorted(grid, height) for height in (0.35, 0.75))
-    along = dict(arrowstyle="->", color="#606060", connectionstyle="arc3,rad=0.15")
-    away = 0.008  # from the curve
-    axes.annotate(
-        "", (curve[end] + away, grid[end]), (curve[start] + away, grid[start]), arrowprops=along
-    )
-    middle = (start + end) // 2
-    axes.annotate("bolder", (curve[middle] + 2 * away, grid[middle]), color="#606060")
-
-
-def _area_handles(marks):
+def policy_handles() -> list[Line2D]:
+    """What the marks of ``three_numbers`` mean."""
     dot = dict(color="#404040", linestyle="none", markersize=4)
-    handles = [
-        Line2D([], [], marker=mark, label=POLICY_TITLES.get(name, name), **dot)
-        for name, mark in marks.items()
+    return [
+        Line2D([], [], marker=mark, label=POLICY_TITLES[policy], fillstyle=fill, **dot)
+        for policy, (mark, fill) in POLICY_MARKS.items()
     ]
-    unsure = f"p ≥ {ALPHA:g} (Holm)"
-    handles.append(Line2D([], [], marker="o", markerfacecolor="white", label=unsure, **dot))
-    colour = PALETTE[STYLES[REFERENCE][0]]
-    handles.append(Line2D([], [], color=colour, linewidth=0.9, label=f"the {REFERENCE}"))
-    return handles

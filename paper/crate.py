@@ -35,7 +35,7 @@ TOP = "Makefile README.md LICENSE CITATION.cff pyproject.toml requirements.lock"
 PUBLISHED_ELSEWHERE = {*DATASETS, *FACTS["others"]}
 LEADERS = "data/results/beyond.parquet"  # systems that the leaderboard ranks
 # What makes embeddings of datasets that `make embed` does not know.
-MAKERS = {"names": "studies/names.py", "trec": "studies/elsewhere.py"}
+MAKERS = {"names": "studies/names.py", "trec": "studies/practice.py"}
 MAKERS["curekart"] = MAKERS["trec"]
 # Python's list, not the system's, which differs from machine to machine.
 TYPES = MimeTypes().types_map[True] | {

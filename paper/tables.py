@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pandas as pd
 
+from ocrrlib.experiments import SUBSTRATE
 from ocrrlib.files import write_text
 from ocrrlib.metrics import LEVELS, summarise
 from paper.style import POLICY_TITLES, title_of
-from studies.statistics import REFERENCE
 
 BY = ["classes", "noise", "n"]  # setting of synthetic data, and number of entries
 FOUND = ["exact_acc", "hnsw_acc", "exact_acc_k1", "hnsw_acc_k1", "recall", "agreement"]
@@ -190,4 +190,4 @@ def relative(costs: pd.DataFrame, *actions: str) -> pd.Series:
     """
     actions = actions or ("correct", "predict")
     times = sum(costs[f"{one}_median"] for one in actions)
-    return times / sum(costs[f"{REFERENCE}_{one}"] for one in actions)
+    return times / sum(costs[f"{SUBSTRATE}_{one}"] for one in actions)

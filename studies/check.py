@@ -33,7 +33,6 @@ from ocrrlib.stream import PROTOCOL
 from ocrrlib.systems import SYSTEMS
 from ocrrlib.tasks import run_tasks
 from studies.abstention import ABSTENTION, FEW_LABELS
-from studies.elsewhere import ELSEWHERE
 from studies.forms import FORMS
 from studies.grids import GRIDS, published_runs
 from studies.ledger_search import LEDGER_SEARCH
@@ -50,7 +49,6 @@ _STUDIES = (
     LEDGER_SEARCH,
     STREAMS,
     LABEL_NAMES,
-    ELSEWHERE,
     FORMS,
     MIXED,
     ABSTENTION,

@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from ocrrlib.embeddings import load, load_sentences
 from ocrrlib.encoders import DEFAULT_ENCODER
-from ocrrlib.experiments import COMPARED, PROFILES
+from ocrrlib.experiments import COMPARED, PROFILES, SUBSTRATE
 from ocrrlib.files import InputError
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import Scenario, make_scenario
@@ -20,7 +20,6 @@ from ocrrlib.systems import SYSTEMS, make
 from ocrrlib.systems.registry import PAPER
 from studies.results import Study
 from studies.scale import Cell, check_memory, timed
-from studies.statistics import REFERENCE
 
 # In the order of the table: the paper's, variants of the ledger, all others that are compared.
 MEASURED_SYSTEMS = tuple(
@@ -97,7 +96,7 @@ def of_systems(profile: str = "paper", systems: Iterable[str] = MEASURED_SYSTEMS
     size = PROFILES[profile]
     table = []
     for dataset in MEASURED_ON:
-        fitted = _fitted(dataset, dict.fromkeys([REFERENCE, *systems]), profile)
+        fitted = _fitted(dataset, dict.fromkeys([SUBSTRATE, *systems]), profile)
         measured = [
             turns(system, scenario, ITEMS[profile, SYSTEMS[name].reads])
             for name, (_, scenario, system) in fitted.items()
@@ -112,7 +111,7 @@ def of_systems(profile: str = "paper", systems: Iterable[str] = MEASURED_SYSTEMS
             )
         for row in rows:
             for what in ("predict", "correct"):
-                row[f"{REFERENCE}_{what}"] = rows[0][f"{what}_median"]
+                row[f"{SUBSTRATE}_{what}"] = rows[0][f"{what}_median"]
         table += rows
     return pd.DataFrame(table)
 

@@ -25,7 +25,7 @@ from ocrrlib.runs import dataset_of, declared
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import SYSTEMS, make
-from studies.elsewhere import TEXT_AND_LABEL, load_elsewhere
+from studies.practice import TEXT_AND_LABEL, load_practice
 from studies.results import Study
 
 FORM_POLICIES = ("oracle", "random50", "random10")
@@ -152,7 +152,7 @@ def fold(data: Embedded) -> Embedded:
 @lru_cache(maxsize=1)
 def _data(dataset):
     if dataset in TEXT_AND_LABEL:
-        return load_elsewhere(dataset)
+        return load_practice(dataset)
     if dataset in FOLDS:
         return fold(dataset_of(FOLDS[dataset], DEFAULT_ENCODER, "embeddings"))
     return dataset_of(dataset, DEFAULT_ENCODER, "embeddings")

@@ -16,7 +16,7 @@ import pandas as pd
 from statsmodels.stats.multitest import multipletests
 
 from ocrrlib.encoders import DEFAULT_ENCODER
-from ocrrlib.experiments import OURS, THREE
+from ocrrlib.experiments import OURS, SUBSTRATE, THREE
 from ocrrlib.metrics import Checkpoint, harmonic_mean
 from ocrrlib.policies import POLICIES
 from ocrrlib.runs import dataset_of, declared
@@ -25,8 +25,7 @@ from ocrrlib.stream import run_stream
 from ocrrlib.systems import SYSTEMS, make
 from studies.prior import ESTIMATE_DECIMALS, PRIOR_RULES, Followed, estimate
 from studies.results import Study
-from studies.statistics import REFERENCE, by_seed, differences, flip_p, t_intervals
-from studies.target import ALPHA
+from studies.statistics import ALPHA, by_seed, differences, flip_p, t_intervals
 
 FOLD = 5  # one of so many rows of each known class is kept for the stream
 SHARES = (0, 50, 90)  # rows of known classes in the stream, %
@@ -35,7 +34,7 @@ SHARES = (0, 50, 90)  # rows of known classes in the stream, %
 MIXES = (*((share, False) for share in SHARES), (0, True))
 MIXED_POLICIES = ("oracle", "random10")
 EVEN = "_even"
-_WANTED = ("static_linear", REFERENCE, "knn_lm", "ncm", "slda", "klda_held", OURS)
+_WANTED = ("static_linear", SUBSTRATE, "knn_lm", "ncm", "slda", "klda_held", OURS)
 _WANTED += tuple(name + EVEN for name in ("slda", "klda_held"))
 MIXED_SYSTEMS = tuple(name for name in _WANTED if name in SYSTEMS)
 COUNTED = ("mistakes_new", "mistakes_known", "corrections_new", "corrections_known")

@@ -13,14 +13,29 @@ from scipy import stats
 from statsmodels.duration.survfunc import SurvfuncRight
 from statsmodels.stats.multitest import multipletests
 
-from ocrrlib.metrics import AXES, LEVELS, RUN, corrections_to, final, harmonic_mean, over_steps
+from ocrrlib.metrics import (
+    AXES,
+    LEVELS,
+    RUN,
+    common_share,
+    corrections_to,
+    final,
+    harmonic_mean,
+    over_steps,
+)
 
 BOTH_ACCURACIES = ("novel", "original")
 DATASET_POLICY = ["dataset", "policy"]
 # Columns of checkpoints that a run ends with under their own names.
 KEPT = ["corrections", "storage_bytes", "best_hm", "ausuc_declared", "holds_at_once", "holds"]
-TESTED = (*AXES, "hm", "ausuc_declared", *(f"{axis}_over_steps" for axis in AXES))  # metrics
-REFERENCE = "substrate"
+TESTED = (*AXES, "hm", "best_hm", "share", "ausuc_declared")  # metrics
+TESTED += tuple(f"{axis}_over_steps" for axis in AXES)
+OF_REFERENCE = "_of_reference"  # behind a metric: the reference's value beside a system's
+# What others are compared with: the nearest entry of the substrate's ledger. Unlike that of a vote,
+# its point lies on its curve.
+REFERENCE = "substrate_k1"
+VOTES = ("substrate", "knn_lm")  # the curve is that of the nearest entry of each class
+ALPHA = 0.01  # significance of a difference from the reference
 LEVEL = 0.95  # confidence of intervals and bounds
 MOST_ENUMERATED = 20  # up to so many pairs all sign flips are enumerated
 ROUNDING = 1e-12  # differences this small, relative to the values, are rounding
@@ -31,8 +46,9 @@ def measure(results: pd.DataFrame) -> pd.DataFrame:
 
     It ends with ``novel`` and ``original`` accuracy, their harmonic mean ``hm``, ``corrections``
     and ``storage_bytes``; ``start`` is original accuracy before the stream. Where the checkpoints
-    have them, ``ausuc`` counts as an axis, and there are the other columns in ``KEPT`` and
-    ``prequential`` accuracy: of the answers that users met.
+    have them, ``ausuc`` counts as an axis, and there are the other columns in ``KEPT``,
+    ``prequential`` accuracy (of the answers that users met), and ``miss``: the best harmonic mean
+    on the curve less the one at the system's own point; NaN for ``VOTES``.
     """
     runs = results.groupby(RUN, sort=False, observed=True)
     last = final(results)
@@ -43,8 +59,28 @@ def measure(results: pd.DataFrame) -> pd.DataFrame:
     found["start"] = runs["original_acc"].first().to_numpy()
     if "mistakes" in results:
         found["prequential"] = 1 - last["mistakes"] / last["step"]
+    if "best_hm" in results:
+        found["miss"] = (found["best_hm"] - found["hm"]).mask(found["system"].isin(VOTES))
     means = {f"{axis}_over_steps": over_steps(runs, name) for name, axis in columns.items()}
     return found.assign(**means)
+
+
+def with_share(runs: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    """Runs as of ``measure`` with their ``share``, on test rows that ``REFERENCE`` has right, too.
+
+    ``share_of_reference`` is the reference's own on the same rows. ``rows`` are the last rows of
+    the same runs, with their ``depths`` (see ``ocrrlib.metrics``).
+    """
+    depths = {
+        tuple(run): (np.frombuffer(packed, "<i4"), n)
+        for *run, packed, n in rows[[*RUN, "depths", "n_novel"]].itertuples(index=False)
+    }
+    found = []
+    for *run, system in runs[RUN].itertuples(index=False):
+        own, n = depths[*run, system]
+        theirs, _ = depths[*run, REFERENCE]
+        found.append((common_share(own, theirs, n), common_share(theirs, own, n)))
+    return runs.assign(**dict(zip(("share", f"share{OF_REFERENCE}"), zip(*found))))
 
 
 def by_seed(runs: pd.DataFrame, *columns: str) -> Iterator[tuple]:
@@ -163,17 +199,22 @@ def accuracies(runs: pd.DataFrame, resamples: int = 9_999) -> pd.DataFrame:
     for metric in TESTED:
         if metric not in runs:
             continue
-        for cell, table in by_seed(runs, metric):
+        columns = [name for name in (metric, metric + OF_REFERENCE) if name in runs]
+        for cell, table, *theirs in by_seed(runs, *columns):
             own = t_and_bca_intervals(table.T, resamples).set_index(table.columns)
             own.insert(0, "seeds", len(table))
-            found[*cell, metric] = own.join(_paired(table, resamples))
+            found[*cell, metric] = own.join(_paired(table, *theirs, resamples=resamples))
     return pd.concat(found, names=[*DATASET_POLICY, "metric"]).reset_index()
 
 
-def _paired(table, resamples):
-    """Differences of systems to ``REFERENCE``, a row each, of a table of seeds by systems."""
+def _paired(table, theirs=None, *, resamples):
+    """Differences of systems to ``REFERENCE``, a row each, of a table of seeds by systems.
+
+    ``theirs`` has the reference's values beside each system's, where they are not the same for all.
+    """
     others = table.drop(columns=REFERENCE)
-    d = differences(others.T, table[REFERENCE])
+    reference = table[REFERENCE] if theirs is None else theirs.drop(columns=REFERENCE).T
+    d = differences(others.T, reference)
     paired = t_and_bca_intervals(d, resamples).add_prefix("difference_").set_index(others.columns)
     paired = paired.rename(columns={"difference_mean": "difference"})
     paired["p"] = [flip_p(row) for row in d]

@@ -14,7 +14,7 @@ from ocrrlib.runs import published, run_grid
 from ocrrlib.scenario import make_scenario
 from studies import differences, statistics
 from studies.rows import by_class, places_of
-from studies.statistics import DATASET_POLICY, LEVEL, TESTED
+from studies.statistics import DATASET_POLICY, LEVEL, REFERENCE, TESTED, VOTES
 
 BOUNDS = ["t_low", "t_high", "bca_low", "bca_high"]
 
@@ -106,27 +106,60 @@ def test_sums_of_flips_that_differ_by_rounding_are_equal(d, p):
     assert statistics.flip_p(d) == p
 
 
-def test_every_system_is_compared_with_the_substrate_in_its_cell_and_metric():
-    rows = published("full_sweep").query("dataset == 'clinc150' and policy != 'random50'")
-    runs = statistics.measure(rows)
+SOME = ["ewc", "slda", "knn_lm", "substrate_k1", "substrate"]
+
+
+def test_every_system_is_compared_with_the_nearest_entry_in_its_cell_and_metric():
+    some = "dataset == 'clinc150' and policy != 'random50' and seed < 3 and system in @SOME"
+    runs = statistics.measure(published("beyond").query(some))
     found = statistics.accuracies(runs, resamples=99)
-    assert len(found) == 2 * 9 * len(TESTED) and (found["seeds"] == 3).all()
+    metrics = [name for name in TESTED if name != "share"]
+    assert len(found) == 2 * len(SOME) * len(metrics) and (found["seeds"] == 3).all()
     assert (
-        found[["difference", "p_holm"]].isna().all(axis=1) == (found["system"] == "substrate")
+        found[["difference", "p_holm"]].isna().all(axis=1) == (found["system"] == REFERENCE)
     ).all()
     for (dataset, policy, metric), own in found.groupby([*DATASET_POLICY, "metric"], sort=False):
         cell = runs[(runs["dataset"] == dataset) & (runs["policy"] == policy)]
         table = cell.pivot(index="seed", columns="system", values=metric)
         own = own.set_index("system")
         np.testing.assert_allclose(own["mean"], table[own.index].mean())
-        own = own.drop(index="substrate")
-        theirs = stats.ttest_rel(table["ewc"], table["substrate"]).confidence_interval(LEVEL)
+        own = own.drop(index=REFERENCE)
+        theirs = stats.ttest_rel(table["ewc"], table[REFERENCE]).confidence_interval(LEVEL)
         assert tuple(own.loc["ewc", ["difference_t_low", "difference_t_high"]]) == pytest.approx(
             tuple(theirs)
         )
-        better = (np.sign(table[own.index].sub(table["substrate"], axis=0).round(12)) + 1) / 2
+        better = (np.sign(table[own.index].sub(table[REFERENCE], axis=0).round(12)) + 1) / 2
         np.testing.assert_allclose(own["improvement"], better.mean())
         np.testing.assert_allclose(own["p_holm"], multipletests(own["p"], method="holm")[1])
+
+
+def test_shares_are_compared_on_the_rows_that_both_have_right():
+    # Of four original rows the first two are right in both; of ten novel ones, depths are counts.
+    depths = {"slda": [10, 6, 10, -1], REFERENCE: [8, 4, -1, 10]}
+    runs = pd.DataFrame(
+        [("banking77", "encoder", "oracle", 0, system) for system in depths], columns=RUN
+    )
+    packed = [np.array(own, "<i4").tobytes() for own in depths.values()]
+    found = statistics.with_share(runs, runs.assign(depths=packed, n_novel=10))
+    assert found["share"].tolist() == pytest.approx([0.8, 22 / 30])
+    assert found["share_of_reference"].tolist() == pytest.approx([0.6, 22 / 30])
+    compared = statistics.accuracies(found, resamples=9).set_index("system")
+    assert compared.loc["slda", "difference"] == pytest.approx(0.2)
+
+
+def test_no_point_lies_off_its_own_curve_but_those_of_votes():
+    some = "dataset == 'clinc150' and seed < 2"
+    ends = final(published("beyond").query(some)).merge(published("beyond_rows"), on=RUN)
+    off = set()
+    for run in ends.itertuples():
+        curve = np.frombuffer(run.heights, "<i4")
+        # Original rows that are right where so many novel ones are, and where one more would be.
+        steps = np.append(np.sort(curve[curve >= 0]), run.n_original)[::-1]
+        novel = round(run.novel_acc * run.n_novel)
+        least = np.append(steps, 0)[novel + 1]
+        if not least <= round(run.original_acc * run.n_original) <= steps[novel]:
+            off.add(run.system)
+    assert off == set(VOTES)
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.booleans()), min_size=1, max_size=20))

@@ -400,7 +400,7 @@ RIVALS = {
         cls="Even",
         params=dict(of="slda", lookup=True),
         about="As slda_even, a row that is stored is answered as it was corrected.",
-        comparisons=TWO_ENCODERS,
+        comparisons=WIDE,
         small={},
     ),
     "klda_held_even_lookup": Row(
@@ -408,7 +408,7 @@ RIVALS = {
         cls="Even",
         params=dict(of="klda_held", lookup=True),
         about="As klda_held_even, a row that is stored is answered as it was corrected.",
-        comparisons=TWO_ENCODERS,
+        comparisons=WIDE,
         shares="kernel features",
     ),
     "ranpac_even_lookup": Row(
@@ -417,7 +417,7 @@ RIVALS = {
         params=dict(of="ranpac", lookup=True),
         about="As ranpac, with the even rule; a row that is stored is answered as it was "
         "corrected.",
-        comparisons=TWO_ENCODERS,
+        comparisons=WIDE,
         shares="projections",
     ),
 }
