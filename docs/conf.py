@@ -15,6 +15,7 @@ ROOT = DOCS.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "memory")]
 
 from ocrrlib.files import write_text  # noqa: E402  found through the path above
+from ocrrlib.runs import published  # noqa: E402  found through the path above
 from paper import gallery, live, pages  # noqa: E402  found through the path above
 from paper.quotes import Quotes  # noqa: E402  found through the path above
 
@@ -69,6 +70,7 @@ suppress_warnings = ["ref.python"]  # psycopg has a `Row`, too; which is meant d
 def copy_notebooks():
     """Copy executed notebooks into the source tree, without widgets; make an HTML file of each.
 
+    What came out stands behind the question.
     Cells that make a figure or a table get an anchor of its name.
     """
     shutil.rmtree(DOCS / "notebooks", ignore_errors=True)
@@ -81,6 +83,7 @@ def copy_notebooks():
         for outputs in (cell.outputs for cell in notebook.cells if cell.cell_type == "code"):
             outputs[:] = [output for output in outputs if WIDGET not in output.get("data", {})]
         cards.append(gallery.card(path.stem, notebook))
+        gallery.answer_first(notebook)
         gallery.join_folded(notebook)
         gallery.add_places(notebook, names)
         nbformat.write(notebook, DOCS / "notebooks" / path.name)
@@ -117,6 +120,8 @@ def write_tables():
     ranked = pd.read_csv(ROOT / "figures/leaderboard.csv")
     systems = pages.systems(ranked, "banking77", "oracle")
     (made / "systems.html").write_text(systems, encoding="utf-8")
+    cell = published("beyond").query("dataset == 'banking77' and policy == 'oracle'")
+    (made / "slider.html").write_text(pages.slider(cell), encoding="utf-8")
     (made / "leaderboard.html").write_text(pages.leaderboard(ranked), encoding="utf-8")
     rows = json.loads((ROOT / "paper/claims.json").read_text(encoding="utf-8"))
     (made / "claims.html").write_text(pages.claims(rows), encoding="utf-8")

@@ -17,6 +17,7 @@ from ocrrlib.files import ROOT, atomic
 
 WIDTH = 480  # pixels of a thumbnail, twice what it is shown at
 MINUTE = 60
+ANSWER = "## What came out"  # the section that answers a notebook's question
 FOLDS = ("hide-input", "hide-cell")  # tags of cells that the site folds
 
 
@@ -35,6 +36,15 @@ def artefacts(root: Path = ROOT) -> set[str]:
     """Names of all published figures and tables."""
     found = [*root.glob("figures/*.png"), *root.glob("paper/tables/*.csv")]
     return {path.stem for path in found}
+
+
+def answer_first(notebook: NotebookNode) -> None:
+    """Put the section that answers the question right behind the cell that asks it."""
+    first, *others = notebook.cells
+    heads = [place for place, cell in enumerate(others) if cell.source.startswith("## ")]
+    (start,) = (place for place in heads if others[place].source.startswith(ANSWER))
+    end = min((place for place in heads if place > start), default=len(others))
+    notebook.cells = [first, *others[start:end], *others[:start], *others[end:]]
 
 
 def join_folded(notebook: NotebookNode) -> None:

@@ -1,14 +1,16 @@
-"""Tables of results as the site shows them, in HTML: six systems, the leaderboard, the claims.
+"""Results as the site shows them, in HTML: a slider, six systems, the leaderboard, the claims.
 
     python -m paper.pages
 
 brings ``docs/reproduction.md`` up to date, which has its tables in Markdown.
 """
 
+import json
 import re
 from collections.abc import Iterable
 from html import escape
 
+import numpy as np
 import pandas as pd
 
 from ocrrlib.files import ROOT, write_text
@@ -25,6 +27,10 @@ FIRST_SYSTEMS = {
     "slda": "class means and one shared covariance",
     "ledger_lda": "ours: the ledger, read by class means, nearest entries and a head",
 }
+MOVED = ("ledger_lda", "substrate", "knn_lm", "online_linear")  # by the slider of the first page
+MOVED_AXES = ("novel_acc", "original_acc")
+CORRECTIONS = np.r_[0:50:5, 50:200:10, 200:1201:50]
+CORRECTIONS_FIRST = 12  # place of the number that the slider begins with
 FIRST_COLUMNS = {"Novel": "novel", "Original": "original", "Area": "ausuc", "Holds": "holds"}
 MORE_COLUMNS = {
     "HM": "hm",
@@ -52,6 +58,36 @@ def systems(ranked: pd.DataFrame, dataset: str, policy: str) -> str:
     (seeds,) = block["seeds"].unique()
     about = f"{title}: means over {seeds} seeds ± half the width of the 95 % interval; {setting}."
     return f"<p>{escape(about)}</p>\n{_table(pd.DataFrame(text), 'leaderboard systems', title)}"
+
+
+def slider(checkpoints: pd.DataFrame) -> str:
+    """A slider over corrections that moves both accuracies of ``MOVED`` systems, in HTML.
+
+    ``checkpoints`` are runs of one cell. Without a script the block stays hidden.
+    """
+    systems = {}
+    for name in MOVED:
+        runs = checkpoints[checkpoints["system"] == name].groupby("seed")
+        means = [np.mean([_after(run, axis) for _, run in runs], axis=0) for axis in MOVED_AXES]
+        systems[name] = [mean.round(3).tolist() for mean in means]
+    data = json.dumps({"grid": CORRECTIONS.tolist(), "systems": systems})
+    bars = '<td class="bar"></td>' * len(MOVED_AXES)
+    rows = "".join(f'<tr><th scope="row">{name}</th>{bars}</tr>\n' for name in systems)
+    return (
+        '<div class="slider" hidden>\n<label>How many corrections? <output></output>\n'
+        f'<input type="range" min="0" max="{len(CORRECTIONS) - 1}" value="{CORRECTIONS_FIRST}">'
+        "</label>\n<table><thead><tr><th>System</th><th>right of new classes</th>"
+        f"<th>right of known classes</th></tr></thead><tbody>\n{rows}</tbody></table>\n"
+        f'<script type="application/json">{data}</script>\n</div>\n'
+    )
+
+
+def _after(run, axis):
+    """Accuracy (n,) of one run after each of ``CORRECTIONS``; one that ended keeps its last.
+
+    Between checkpoints it lies on a straight line.
+    """
+    return np.interp(CORRECTIONS, run["corrections"], run[axis])
 
 
 def leaderboard(ranked: pd.DataFrame) -> str:

@@ -60,6 +60,15 @@ def test_each_figure_and_table_has_an_anchor_before_its_cell():
     assert "hide-input" in book.cells[-1].metadata["tags"]
 
 
+def test_the_answer_stands_behind_the_question_and_the_rest_keeps_its_order():
+    sources = ["# 1 · Asked", "how", "## Ways", "1 + 1", "## What came out", "2", "## Your turn"]
+    cells = [nbformat.v4.new_markdown_cell(source) for source in sources]
+    book = nbformat.v4.new_notebook(cells=cells)
+    gallery.answer_first(book)
+    answered = [sources[place] for place in (0, 4, 5, 1, 2, 3, 6)]
+    assert [cell.source for cell in book.cells] == answered
+
+
 def test_folded_cells_that_show_nothing_are_one_with_the_next():
     shown = nbformat.v4.new_output("stream", text="1")
     folds = [("a", "hide-input"), ("b", "hide-input"), ("c", "hide-input"), ("d", "hide-cell")]

@@ -2,11 +2,14 @@
 
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 from bs4 import BeautifulSoup
 
 from ocrrlib.files import ROOT
+from ocrrlib.metrics import final
+from ocrrlib.runs import published
 from paper import pages
 
 
@@ -53,6 +56,21 @@ def test_six_systems_have_the_numbers_of_the_leaderboard(ranked):
         shown = [float(row.select_one(f"[data-title={one}]").contents[0]) for one in ("Area", "HM")]
         assert shown == pytest.approx(cell.loc[name, ["ausuc", "hm"]].tolist(), abs=5e-4)
         assert row.select_one("[data-title=Novel] span").text.startswith(" ± ")
+
+
+def test_the_slider_moves_published_means_along_corrections():
+    cell = published("beyond").query("dataset == 'clinc150' and policy == 'oracle'")
+    html = pages.slider(cell)
+    data = json.loads(parsed(html).script.text)
+    ends = final(cell).groupby("system")[["novel_acc", "original_acc"]].mean()
+    starts = cell[cell["step"] == 0].groupby("system")[["novel_acc", "original_acc"]].mean()
+    last = np.flatnonzero(np.array(data["grid"]) > final(cell)["corrections"].max())
+    for name, axes in data["systems"].items():
+        assert [axis[0] for axis in axes] == pytest.approx(starts.loc[name].tolist(), abs=1e-3)
+        assert all(len(axis) == len(data["grid"]) for axis in axes)
+        if len(last):
+            assert [axis[-1] for axis in axes] == pytest.approx(ends.loc[name].tolist(), abs=1e-3)
+    assert len(html) < 40_000
 
 
 def test_every_claim_stands_on_its_page_with_verdict_and_numbers(claims):

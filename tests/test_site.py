@@ -162,6 +162,19 @@ def test_the_first_page_has_one_figure_six_systems_and_no_key_without_its_value(
     assert "{{" not in page.text and Quotes().text("claims.total") in page.text
 
 
+def test_a_key_moves_the_slider_of_the_first_page_and_its_bars(site, tab):
+    tab.open((site / "index.html").as_uri())
+    shown = "[...document.querySelectorAll('.slider .bar')].map(bar => parseFloat(bar.textContent))"
+    told = "parseInt(document.querySelector('.slider output').value)"
+    before, corrections = tab.run(shown), tab.run(told)
+    tab.run("document.querySelector('.slider input').focus()")
+    for _ in range(3):
+        tab.press("ArrowUp")
+    assert tab.run(told) > corrections and len(before) == 8
+    after = tab.run(shown)
+    assert all(after[place] >= before[place] for place in (0, 2, 4, 6)) and after != before
+
+
 def test_the_leaderboard_is_read_on_a_narrow_window_a_tab_at_a_time(site, tab):
     tab.show(width=400, height=900)
     tab.open((site / "leaderboard.html").as_uri())
