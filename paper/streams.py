@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from ocrrlib.experiments import OURS
 from paper.figures import mean_curve
-from paper.style import PALETTE, WIDTH, Value, cell_title, style_of
+from paper.style import PALETTE, WIDTH, Value, style_of
 from studies.differences import compared, last
 
 ALPHA = 0.05  # of Holm's correction over all differences of a study
@@ -199,42 +199,3 @@ def columns(
         handles, names, loc="outside upper center", ncols=len(names), title=title, title_fontsize=7
     )
     return figure
-
-
-def by_share(table: pd.DataFrame, suffix: str) -> Figure:
-    """Differences to the substrate against the share of known rows, a panel per cell.
-
-    ``table`` is from ``studies.mixed.compared``, of one metric; a system with the ``suffix`` has
-    the look of the one without it, but open marks and a broken line. Bars are 95 % t-intervals.
-    """
-    cells = table.sort_values("policy", kind="stable").groupby(["policy", "dataset"], sort=False)
-    shape = table["policy"].nunique(), table["dataset"].nunique()
-    size = (WIDTH, 5.6)
-    figure, panels = plt.subplots(*shape, figsize=size, sharex=True, sharey="row", squeeze=False)
-    ticks = sorted(table["share"].unique())
-    for axes, ((policy, dataset), cell) in zip(panels.flat, cells):
-        axes.axhline(0, color=style_of("substrate")[0], linewidth=1.2, label="substrate")
-        middle = (cell["system"].nunique() - 1) / 2
-        for place, (system, own) in enumerate(cell.groupby("system", sort=False)):
-            own = 100 * own.set_index("share").loc[ticks, ["difference", "low", "high"]]
-            bars = own[["low", "high"]].sub(own["difference"], axis=0).abs().T
-            x = np.arange(len(ticks)) + 0.05 * (place - middle)
-            look = _look(system, suffix)
-            axes.errorbar(x, own["difference"], yerr=bars, label=system, elinewidth=0.7, **look)
-        axes.set_title(cell_title(dataset, policy))
-        axes.set_xticks(range(len(ticks)), [f"{share} %" for share in ticks])
-    figure.supylabel("right answers met, less the substrate's (pp)", fontsize="medium")
-    for axes in panels[-1]:
-        axes.set_xlabel("known rows in the stream")
-    handles, labels = panels[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4)
-    return figure
-
-
-def _look(system, suffix):
-    """Colour, mark and line of a system in ``by_share``."""
-    colour, marker = style_of(system.removesuffix(suffix))
-    look = dict(color=colour, marker=marker, markersize=4, linewidth=0.9)
-    if system.endswith(suffix):
-        look |= dict(markerfacecolor="white", linestyle="--")
-    return look
