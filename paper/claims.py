@@ -9,7 +9,7 @@ import simpleeval
 import yaml
 
 from ocrrlib.files import ROOT, InputError
-from paper.tables import Table
+from paper.tables import SIZES, Table
 
 KINDS = {
     "paper": "against itself",
@@ -68,6 +68,12 @@ def read(path: Path = ROOT / "paper/claims.yml") -> tuple[dict, list[dict]]:
     """
     facts = yaml.safe_load(path.read_text(encoding="utf-8"))
     return facts, facts.pop("claims")
+
+
+def printed_scale() -> pd.DataFrame:
+    """The original's table of section 6.5, a row for each number of entries."""
+    rows = read()[0]["paper"]["scale"]
+    return pd.DataFrame(rows.values(), index=SIZES)
 
 
 def check(
