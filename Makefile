@@ -166,7 +166,7 @@ scale: settings  ## compare exact search and HNSW up to 10 million entries (hour
 compute: settings  ## measure the cost of corrections and predictions, on an idle machine
 	@$(RUN) TIMES=live notebooks/07_compute.ipynb $(NB)/07_compute.ipynb
 
-beyond: settings  ## compare all systems over 20 seeds, on harder streams, with names (three hours)
+beyond: settings  ## compare all systems over 20 seeds, on harder streams, with names (five hours on two cores)
 	@$(RUN) BEYOND=live notebooks/09_beyond.ipynb $(NB)/09_beyond.ipynb
 	@$(RUN) BEYOND=live notebooks/19_ledger_lda.ipynb $(NB)/19_ledger_lda.ipynb
 	@$(RUN) BEYOND=live notebooks/10_streams.ipynb $(NB)/10_streams.ipynb
