@@ -60,9 +60,9 @@ def readings(accuracies: pd.DataFrame) -> pd.DataFrame:
     """Verdicts against ``REFERENCE`` by each of ``READINGS``, a row per cell and reading.
 
     How many systems are surely ``above``, ``neither`` and ``below``, and how many have ``moved``
-    there from another verdict by HM, or are ``reversed``.
+    there from another verdict by HM, or are ``reversed``; systems without a share are left out.
     """
-    signs = sure(accuracies)
+    signs = sure(accuracies)[list(READINGS)].dropna()
     rows = []
     for reading in READINGS:
         own = signs[reading]

@@ -24,7 +24,7 @@ from ocrrlib import embeddings
 from ocrrlib.files import ROOT, InputError, pick, write_text
 from ocrrlib.runs import read_results
 from ocrrlib.systems import SYSTEMS
-from paper import beyond, claims, products
+from paper import claims, products
 from paper.streams import ALPHA
 from paper.style import Value
 from studies import mixed
@@ -77,11 +77,6 @@ def shared_products(frame: Callable[[str], pd.DataFrame]) -> pd.DataFrame:
     return products.by_cell(both, products.ours(frame("beyond"), frame("costs"), both))
 
 
-def verdicts(frame: Callable[[str], pd.DataFrame]) -> pd.DataFrame:
-    """Signs of systems surely above (1) and below (-1) the substrate, a column for each metric."""
-    return beyond.sure(frame("table_statistics")).reset_index()
-
-
 def labels(frame: Callable[[str], pd.DataFrame]) -> pd.DataFrame:
     """Classes of CLINC150's rows by split."""
     data = embeddings.load("clinc150")
@@ -109,7 +104,7 @@ def models(frame: Callable[[str], pd.DataFrame]) -> pd.DataFrame:
 
 
 # Frames that functions make of published ones, by name.
-MADE = {"facts": facts, "shared products": shared_products, "verdicts": verdicts}
+MADE = {"facts": facts, "shared products": shared_products}
 MADE |= {"labels": labels, "detection": detection, "mixed even": mixed_even, "models": models}
 
 
