@@ -21,6 +21,7 @@ import yaml
 from scipy.stats import kendalltau
 
 from ocrrlib import embeddings
+from ocrrlib.experiments import SUBSTRATE
 from ocrrlib.files import ROOT, InputError, pick, write_text
 from ocrrlib.runs import read_results
 from ocrrlib.systems import SYSTEMS
@@ -29,7 +30,7 @@ from paper.streams import ALPHA
 from paper.style import Value
 from studies import mixed
 from studies.differences import detection_rows
-from studies.statistics import measure, t_intervals
+from studies.statistics import REFERENCE, measure, t_intervals
 
 # What an expression can raise: by its own form, of a missing row, of numbers.
 ERRORS = (SyntaxError, LookupError, TypeError, ValueError, ArithmeticError, NameError)
@@ -97,15 +98,25 @@ def mixed_even(frame: Callable[[str], pd.DataFrame]) -> pd.DataFrame:
 
 
 def models(frame: Callable[[str], pd.DataFrame]) -> pd.DataFrame:
-    """Rows of ``table_beyond`` of memories and class models that learn."""
+    """Rows of ``table_beyond`` of memories and class models that learn, but the reference."""
     rows = frame("table_beyond")
     modules = rows["system"].map(lambda system: SYSTEMS[system].module.partition(".")[2])
-    return rows[modules.isin(MODELS) & (rows["system"] != "static_knn")]
+    return rows[modules.isin(MODELS) & ~rows["system"].isin(("static_knn", REFERENCE))]
+
+
+def dominating(frame: Callable[[str], pd.DataFrame]) -> pd.DataFrame:
+    """Rows of ``table_beyond`` of systems that dominate the substrate in their cell."""
+    rows = frame("table_beyond")
+    cell = rows[list(CELL)].agg(tuple, axis=1)
+    theirs = rows[rows["system"] == SUBSTRATE].set_index(list(CELL))[["novel", "original"]]
+    gaps = (rows[["novel", "original"]] - theirs.loc[cell].to_numpy()).round(12)
+    return rows[(gaps >= 0).all(axis=1) & (gaps > 0).any(axis=1)]
 
 
 # Frames that functions make of published ones, by name.
 MADE = {"facts": facts, "shared products": shared_products}
 MADE |= {"labels": labels, "detection": detection, "mixed even": mixed_even, "models": models}
+MADE["dominating"] = dominating
 
 
 class Quotes:
