@@ -28,6 +28,7 @@ from ocrrlib.systems import SYSTEMS
 from paper import claims, products
 from paper.streams import ALPHA
 from paper.style import Value
+from paper.tables import relative
 from studies import mixed
 from studies.differences import detection_rows
 from studies.statistics import REFERENCE, measure, t_intervals
@@ -327,12 +328,12 @@ def refresh(text: str, quotes: Quotes) -> str:
     They are quotes between ``<!--{key}-->`` and ``<!---->``, and those of each system's row. These
     are means over seeds on Banking77, every mistake corrected: novel and original accuracy, their
     harmonic mean and area, each with half of its 95 % t-interval; share of corrections that hold at
-    the end, milliseconds of a correction and the prediction after it, MB.
+    the end, time of a correction and the prediction after it in the substrate's, MB.
     """
     cell = quotes.frame("beyond").query("dataset == 'banking77' and policy == 'oracle'")
     systems = measure(cell).groupby("system")
     costs = quotes.frame("costs").query("dataset == 'banking77'").set_index("system")
-    microseconds = costs["correct_median"] + costs["predict_median"]
+    times = relative(costs)
 
     def row(match):
         own = systems.get_group(match[2])
@@ -342,7 +343,7 @@ def refresh(text: str, quotes: Quotes) -> str:
             for middle, high in zip(bounds["mean"], bounds["high"])
         ]
         numbers.append(Value(own["holds"].mean()).text)
-        numbers.append(Value(microseconds[match[2]] / 1e3, 2).text)
+        numbers.append(Value(times[match[2]], 2).text)
         numbers.append(Value(own["storage_bytes"].mean() / 1e6, 1).text)
         return "|".join([match[1], *numbers, ""])
 
