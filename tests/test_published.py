@@ -30,10 +30,10 @@ PARAMETERS = "04-02|04-12b|04-12c|04-13"  # cells of 04_lora that count paramete
 # Differences of which the paper says that the seeds cannot tell them from 0; of the others it says
 # which way they go.
 CANNOT_TELL = set(
-    "late.slda_end asked.slda_gained drift.substrate_end "
+    "late.slda_end asked.slda_gained asked.ours_gained_entropy drift.substrate_end "
     "drift.ours_end new.slda_novel wrong.ours_lost known.ours_novel "
-    "order.reservoir_novel order.reservoir_original encoder.linear_novel digits.tuned_over_novel "
-    "digits.tuned_over_original".split()
+    "order.reservoir_novel order.reservoir_original encoder.linear_novel encoder.ours_novel "
+    "digits.tuned_over_novel digits.tuned_over_original".split()
 )
 
 
