@@ -190,7 +190,8 @@ def three_numbers(panels: Iterable[Axes], runs: pd.DataFrame, systems: Iterable[
     """Draw each of ``NUMBERS`` of systems in a panel of its own, a line per system.
 
     A mark is the mean of all datasets and seeds under one policy, in percent; those below
-    ``LEAST_SHOWN`` are triangles at the edge. ``runs`` have shares.
+    ``LEAST_SHOWN`` are triangles at the edge. A start is the same under all policies, and has one
+    mark. ``runs`` have shares.
     """
     order = list(systems)
     colours = np.array([family_colour(system) for system in order])
@@ -200,7 +201,9 @@ def three_numbers(panels: Iterable[Axes], runs: pd.DataFrame, systems: Iterable[
         table = means.loc[order, name]
         shown = table if name == "miss" else table.clip(lower=LEAST_SHOWN)
         axes.hlines(places, shown.min(axis=1), shown.max(axis=1), colors="#C0C0C0", linewidth=1)
-        for policy, (mark, fill) in reversed(POLICY_MARKS.items()):
+        policies = ["oracle"] if name == "start" else reversed(POLICY_MARKS)
+        for policy in policies:
+            mark, fill = POLICY_MARKS[policy]
             cut = (shown[policy] > table[policy]).to_numpy()
             for those, marker in ((~cut, mark), (cut, "<")):
                 edge = colours[those]

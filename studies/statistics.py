@@ -27,9 +27,8 @@ from ocrrlib.metrics import (
 BOTH_ACCURACIES = ("novel", "original")
 DATASET_POLICY = ["dataset", "policy"]
 # Columns of checkpoints that a run ends with under their own names.
-KEPT = ["corrections", "storage_bytes", "best_hm", "ausuc_declared", "holds_at_once", "holds"]
-TESTED = (*AXES, "hm", "best_hm", "share", "ausuc_declared")  # metrics
-TESTED += tuple(f"{axis}_over_steps" for axis in AXES)
+KEPT = ["corrections", "storage_bytes", "best_hm", "holds_at_once", "holds"]
+TESTED = (*AXES, "hm", "best_hm", "share", *(f"{axis}_over_steps" for axis in AXES))  # metrics
 OF_REFERENCE = "_of_reference"  # behind a metric: the reference's value beside a system's
 # What others are compared with: the nearest entry of the substrate's ledger. Unlike that of a vote,
 # its point lies on its curve.
