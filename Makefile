@@ -91,7 +91,7 @@ $(eval $(call reads,12_explore,beyond))
 $(eval $(call reads,13_correction_memory,memory))
 $(eval $(call reads,14_label_names,names))
 $(eval $(call reads,15_headline,costs lora))
-$(eval $(call reads,16_products,beyond costs product_claims product_stored_wrong products stored_wrong))
+$(eval $(call reads,16_products,product_claims product_stored_wrong products stored_wrong))
 $(eval $(call reads,17_known_in_stream,mixed))
 $(eval $(call reads,18_when_not_to_answer,abstention few_labels))
 $(eval $(call reads,19_ledger_lda,beyond beyond_mpnet beyond_tfidf costs forms))
@@ -119,13 +119,13 @@ $(eval $(call made,02_full_sweep,full_sweep,fig2_recovery fig4_banking77 fig5_cl
 $(eval $(call made,03_storage_pareto,storage_pareto,fig1_storage_pareto,table_constraints table_file_order))
 $(eval $(call made,04_lora,,fig6_lora lora_variants,table_lora table_parameters))
 $(eval $(call made,05_vote_ablation,vote_ablation,vote_ablation,table_ties table_vote_ablation))
-$(eval $(call made,06_hnsw_scale,scale,index_race ledger_order ledger_search noise_map scale_recall,\
+$(eval $(call made,06_hnsw_scale,scale,index_race ledger_search noise_map scale_recall,\
 	table_ledger_search table_race table_scale table_scale_costs table_vote_or_distance))
 $(eval $(call made,07_compute,,cost_growth,table_costs table_growth))
 $(eval $(call made,08_claims,,claims,table_central table_claims table_claims_summary))
 $(eval $(call made,09_beyond,,all_systems six_systems three_numbers,$(addprefix table_,beyond compared corrections encoders measures \
 	readings statistics)))
-$(eval $(call made,10_streams,,$(addprefix streams_,asked digits drift encoder known late new order scope wrong),\
+$(eval $(call made,10_streams,,$(addprefix streams_,asked digits drift encoder known late new scope wrong),\
 	table_stream_differences table_streams))
 $(eval $(call made,13_correction_memory,,,table_memory))
 $(eval $(call made,14_label_names,,label_names,table_names))
@@ -179,9 +179,9 @@ beyond: settings  ## compare all systems over 20 seeds, on harder streams, with 
 BENCH := build/products
 BENCH_READY := $(BENCH)/ready-$(shell cksum studies/products.lock | cut -d ' ' -f 1)
 
-products: $(BENCH_READY)  ## stream sentences through three products that learn from corrections (hours)
-	@PYTHONPATH="$$PWD" OMP_NUM_THREADS=1 $(BENCH)/bin/python -m studies.stored_wrong
-	@PYTHONPATH="$$PWD" OMP_NUM_THREADS=1 $(BENCH)/bin/python -m studies.products
+products: $(BENCH_READY)  ## stream sentences through products that learn from corrections, ours among them (hours)
+	@PYTHONPATH="$$PWD:$$PWD/memory" OMP_NUM_THREADS=1 $(BENCH)/bin/python -m studies.stored_wrong
+	@PYTHONPATH="$$PWD:$$PWD/memory" OMP_NUM_THREADS=1 $(BENCH)/bin/python -m studies.products
 
 leaderboard: $(READY)  ## rank the published systems and those in data/results/leaderboard: figures/leaderboard.csv, .md
 	@$(PY) -m paper.leaderboard

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -296,55 +295,4 @@ def storage_pareto(results: pd.DataFrame) -> Figure:
         4,
         released="bge-large",
     )
-    return figure
-
-
-def noise_map(found: pd.DataFrame) -> Figure:
-    """Exact accuracy, recall and the loss by HNSW, on one seed.
-
-    They are shown over noise, classes and entries per class.
-    """
-    cells = found[found["seed"] == 0].assign(
-        each=found["n"] // found["classes"], lost=100 * (found["exact_acc"] - found["hnsw_acc"])
-    )
-    columns = {
-        "exact_acc": ("exact accuracy", "viridis", (0, 1)),
-        "recall": ("recall@5", "viridis", (0, 1)),
-    }
-    columns["lost"] = ("lost by HNSW (pp)", "vlag", (-25, 25))
-    lines = cells.groupby("classes")["each"].nunique()
-    size = (WIDTH, 0.22 * lines.sum() + 0.35 * len(lines) + 0.8)
-    heights = {"height_ratios": lines}
-    shape = dict(nrows=len(lines), ncols=len(columns), sharex=True, squeeze=False)
-    figure, panels = plt.subplots(figsize=size, gridspec_kw=heights, **shape)
-    for row, classes in zip(panels, lines.index):
-        for axes, (name, (_, colours, (low, high))) in zip(row, columns.items()):
-            square = cells[cells["classes"] == classes].pivot_table(
-                index="each", columns="noise", values=name
-            )
-            square = square.reindex(columns=sorted(cells["noise"].unique())).sort_index(
-                ascending=False
-            )
-            square = square.round(1 if name == "lost" else 2) + 0.0  # no minus zero
-            square.index = [f"{each:,}" for each in square.index]
-            looks = dict(cmap=colours, vmin=low, vmax=high, annot_kws={"fontsize": 7})
-            sns.heatmap(
-                square,
-                ax=axes,
-                annot=True,
-                fmt=".1f" if name == "lost" else ".2f",
-                cbar=False,
-                **looks,
-            )
-            axes.grid(False)
-            axes.set(xlabel="", ylabel="", yticks=[] if axes is not row[0] else axes.get_yticks())
-            axes.tick_params(labelsize=7.5, length=0, rotation=0)
-        row[0].set_title(f"{classes:,} classes", loc="left", fontsize=8)
-    for column, (title, _, (low, high)) in zip(panels.T, columns.values()):
-        column[-1].set_xlabel("noise")
-        ends = dict(location="bottom", aspect=30, pad=0.02, ticks=[low, (low + high) / 2, high])
-        bar = figure.colorbar(column[0].collections[0], ax=column, **ends)
-        bar.set_label(title)
-        bar.outline.set_visible(False)
-    figure.supylabel("entries per class", fontsize="medium")
     return figure

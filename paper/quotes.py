@@ -74,9 +74,8 @@ def facts(frame: Callable[[str], pd.DataFrame]) -> pd.DataFrame:
 
 
 def shared_products(frame: Callable[[str], pd.DataFrame]) -> pd.DataFrame:
-    """Means of products, and of systems of ours, over the streams that all products have met."""
-    both = products.shared(frame("products")).query("dataset == 'banking77'")
-    return products.by_cell(both, products.ours(frame("beyond"), frame("costs"), both))
+    """Means of products over the streams that all of them have met."""
+    return products.by_cell(products.shared(frame("products")))
 
 
 def labels(frame: Callable[[str], pd.DataFrame]) -> pd.DataFrame:

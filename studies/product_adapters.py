@@ -1,18 +1,22 @@
-"""Three packages that learn from corrections, behind the contract of a system; texts as rows.
+"""Packages that learn from corrections, behind the contract of a system; texts as rows.
 
 They run in the environment of ``studies/products.lock``. Nothing here is needed to read results.
 """
 
 import importlib.metadata
 import importlib.util
+import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+import corrigible
 from ocrrlib.datasets import load_texts
 from ocrrlib.embeddings import load
 from ocrrlib.encoders import DEFAULT_ENCODER
+from ocrrlib.experiments import OURS, SUBSTRATE
 from ocrrlib.files import InputError, pick
 from ocrrlib.systems.base import Storage
 
@@ -164,8 +168,37 @@ class MicroResolve(Product):
         return len(self.namespace.export_json().encode())
 
 
+class Memory(Product):
+    """The correction memory: ``learn``, ``correct`` and ``predict``, texts in.
+
+    It encodes every text with MiniLM, and writes one file, on disk when a call returns. All
+    settings but the ``reader`` are at their default.
+    """
+
+    def __init__(self, reader: str):
+        self.reader = reader
+
+    def _begin(self, texts, labels):
+        self.folder = tempfile.TemporaryDirectory()
+        path = Path(self.folder.name, "memory.sqlite")
+        self.memory = corrigible.CorrectionMemory.open(path, DEFAULT_ENCODER, self.reader)
+        self.memory.learn(texts, labels)
+
+    def _answers(self, texts):
+        return [answer.label for answer in self.memory.predict(texts)]
+
+    def _add(self, text, label):
+        self.memory.correct(text, label)
+
+    def _bytes(self):
+        return sum(file.stat().st_size for file in Path(self.folder.name).iterdir())
+
+
 # Cheapest first, with the versions that the adapters are written for.
 VERSIONS = {"microresolve": "0.2.2", "semantic-router": "1.1.1", "adaptive-classifier": "0.3.1"}
+# Ours beside them, with their readers: the one by default, and the proposed one.
+MEMORIES = {"corrigible": SUBSTRATE, f"corrigible ({OURS})": OURS}
+SHIPPED = VERSIONS | dict.fromkeys(MEMORIES, corrigible.__version__)
 
 
 def minilm_folder() -> str:
@@ -190,6 +223,7 @@ def make_product(name: str, dataset: str) -> Product:
         "adaptive-classifier": AdaptiveClassifier,
         "semantic-router": lambda: SemanticRouter(published_rows(dataset)),
         "microresolve": MicroResolve,
+        **{memory: partial(Memory, reader) for memory, reader in MEMORIES.items()},
     }
     return pick("product", name, makers)()
 

@@ -27,7 +27,7 @@ from ocrrlib.runs import made_where, path_of, write_results
 from ocrrlib.scenario import make_scenario
 from ocrrlib.stream import PROTOCOL, run_stream
 from studies import product_claims
-from studies.product_adapters import VERSIONS, Product, check_versions, make_product
+from studies.product_adapters import SHIPPED, VERSIONS, Product, check_versions, make_product
 
 PRODUCT_RUN = ("dataset", "policy", "seed", "product")
 CELLS = (
@@ -124,7 +124,7 @@ def plan() -> list[dict]:
     """All runs, cheapest product first; seeds of a cell in a row."""
     return [
         dict(zip(PRODUCT_RUN, (dataset, policy, seed, product)))
-        for product in VERSIONS
+        for product in SHIPPED
         for dataset, policy in CELLS
         for seed in (SLOW_CELLS.get((dataset, policy), ()) if product == SLOW else SEEDS)
     ]
@@ -136,7 +136,7 @@ def runs(settings: list[dict], folder: Path) -> Iterator[dict]:
         name = setting["product"]
         data = load_sentences(setting["dataset"], DEFAULT_ENCODER)
         known_by = setting | {
-            "version": VERSIONS[name],
+            "version": SHIPPED[name],
             "data": data.fingerprint,
             "protocol": PROTOCOL,
         }
@@ -148,12 +148,12 @@ def runs(settings: list[dict], folder: Path) -> Iterator[dict]:
             ),
             folder,
         )
-        yield setting | {"version": VERSIONS[name]} | outcome
+        yield setting | {"version": SHIPPED[name]} | outcome
 
 
 def publish(rows: pd.DataFrame, folder: Path) -> None:
     """Write the rows of all runs, and the vendors' figures with their verdicts."""
-    about = made_where() | {"products": VERSIONS}
+    about = made_where() | {"products": SHIPPED}
     found = {"router_ms": rows.query("product == 'semantic-router'")["answer_ms"].median()}
     for name, measure in product_claims.MEASUREMENTS.items():
         found |= kept(f"claims.{name}", {"versions": VERSIONS}, measure, folder)
