@@ -83,7 +83,7 @@ reads = $(NB)/$1.ipynb: $(2:%=data/results/%.parquet)
 BEYOND_FILES := beyond beyond_rows beyond_mpnet beyond_mpnet_rows beyond_tfidf beyond_tfidf_rows joint joint_rows
 $(eval $(call reads,04_lora,lora parameters))
 $(eval $(call reads,06_hnsw_scale,ledger_search race scale_costs))
-$(eval $(call reads,07_compute,costs growth))
+$(eval $(call reads,07_compute,costs growth memory_growth))
 $(eval $(call reads,08_claims,beyond))
 $(eval $(call reads,09_beyond,$(BEYOND_FILES)))
 $(eval $(call reads,10_streams,streams))
@@ -99,7 +99,7 @@ $(eval $(call reads,19_ledger_lda,beyond beyond_mpnet beyond_tfidf costs forms))
 # What is shown as published, by the target that runs it again.
 published.lora := lora parameters
 published.scale := scale scale_costs ledger_search race
-published.compute := costs growth
+published.compute := costs growth memory_growth
 published.beyond := $(BEYOND_FILES) forms streams names mixed abstention few_labels stored_wrong
 published.products := products product_claims product_stored_wrong
 published.database := database_scale
@@ -121,7 +121,7 @@ $(eval $(call made,04_lora,,fig6_lora lora_variants,table_lora table_parameters)
 $(eval $(call made,05_vote_ablation,vote_ablation,vote_ablation,table_ties table_vote_ablation))
 $(eval $(call made,06_hnsw_scale,scale,index_race ledger_search noise_map scale_recall,\
 	table_ledger_search table_race table_scale table_scale_costs table_vote_or_distance))
-$(eval $(call made,07_compute,,cost_growth,table_costs table_growth))
+$(eval $(call made,07_compute,,cost_growth memory_growth,table_costs table_growth table_memory_growth))
 $(eval $(call made,08_claims,,claims,table_central table_claims table_claims_summary))
 $(eval $(call made,09_beyond,,all_systems six_systems three_numbers,$(addprefix table_,beyond compared corrections encoders measures \
 	readings statistics)))

@@ -15,7 +15,7 @@ from ocrrlib.scenario import make_scenario
 from ocrrlib.search import top_k
 from ocrrlib.systems import make
 from ocrrlib.voting import vote
-from studies import costs, ledger_search, race, scale
+from studies import costs, ledger_search, memory_growth, race, scale
 from studies.scale import Cell, Narrow, cells, compare, to_grid
 
 hnswlib = pytest.importorskip("hnswlib")
@@ -317,3 +317,20 @@ def test_ledgers_of_growing_size_are_measured_beside_the_bandwidth(monkeypatch):
     assert (table["bandwidth"] > 1e6).all() and (
         table.groupby("system")["bytes"].agg(np.ptp) > 5e5
     ).all()
+
+
+def test_a_memory_is_measured_by_entries_and_by_classes_beside_what_limits_it(monkeypatch):
+    monkeypatch.setattr(memory_growth, "ENTRIES", {"quick": (100, 200)})
+    monkeypatch.setattr(memory_growth, "CLASSES", {"quick": (5,)})
+    table = memory_growth.of_memories("quick")
+    costs_of = table.groupby(["grows", "size"])["what"].agg(set)
+    assert costs_of.index.tolist() == [("classes", 5), ("entries", 100), ("entries", 200)]
+    assert all(len(of) == 6 for of in costs_of)
+    assert (table["measured"] > 0).all() and (table["limit"].dropna() > 0).all()
+
+
+def test_an_exponent_is_the_slope_of_the_larger_sizes():
+    sizes = np.array([1.0, 10, 100, 1000])
+    rows = pd.DataFrame({"grows": "entries", "size": sizes, "what": "run"})
+    rows["measured"] = [100, 10, 100, 1000]  # flat or falling at first, then linear
+    assert memory_growth.exponents(rows)["exponent"].item() == pytest.approx(1)
