@@ -7,7 +7,6 @@ import importlib.metadata
 import importlib.util
 import tempfile
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -171,18 +170,20 @@ class MicroResolve(Product):
 class Memory(Product):
     """The correction memory: ``learn``, ``correct`` and ``predict``, texts in.
 
-    It encodes every text with MiniLM, and writes one file, on disk when a call returns. All
-    settings but the ``reader`` are at their default.
+    The first sentences come with their published embeddings, ``rows``; all others it encodes with
+    MiniLM. It writes one file, on disk when a call returns. All settings but the ``reader`` are at
+    their default.
     """
 
-    def __init__(self, reader: str):
+    def __init__(self, reader: str, rows: dict[str, np.ndarray]):
         self.reader = reader
+        self.rows = rows
 
     def _begin(self, texts, labels):
         self.folder = tempfile.TemporaryDirectory()
         path = Path(self.folder.name, "memory.sqlite")
         self.memory = corrigible.CorrectionMemory.open(path, DEFAULT_ENCODER, self.reader)
-        self.memory.learn(texts, labels)
+        self.memory.learn(texts, labels, vectors=[self.rows[text] for text in texts])
 
     def _answers(self, texts):
         return [answer.label for answer in self.memory.predict(texts)]
@@ -223,8 +224,9 @@ def make_product(name: str, dataset: str) -> Product:
         "adaptive-classifier": AdaptiveClassifier,
         "semantic-router": lambda: SemanticRouter(published_rows(dataset)),
         "microresolve": MicroResolve,
-        **{memory: partial(Memory, reader) for memory, reader in MEMORIES.items()},
     }
+    if name in MEMORIES:
+        return Memory(MEMORIES[name], published_rows(dataset))
     return pick("product", name, makers)()
 
 
