@@ -104,15 +104,35 @@ class Codes:
 
         None if they are too many to gain by it. ``k`` is at most ``GROUPS``.
         """
-        m = len(Q)
         codes, t, f = _quantised(Q, np.abs(Q).max(axis=1, keepdims=True))
         unit = t * _scale(self.largest)
-        r = ((1 + f) * self.error + f) / unit  # in units of b.c, as all but cosines here
+        r = ((1 + f) * self.error + f) / unit  # in units of b.c
+        rows, slots, dots, kth = self._reaching(codes, r, k)
+        if len(rows) > MANY * len(Q) * len(X):
+            return None
+        sure = dots >= kth[rows, 0]
+        first = pairs_of(Q, X, rows[sure], slots[sure])
+        lowest = np.full(len(Q), np.inf)
+        np.minimum.at(lowest, first.rows, first.cosines)
+        more = (dots + r[rows, 0]) * unit[rows, 0] >= lowest[rows]
+        more[sure] = False
+        second = pairs_of(Q, X, rows[more], slots[more])
+        uncoded = Q @ X[self.size :].T >= lowest[:, None] - SLACK * Q.shape[1]
+        queries, places = np.nonzero(uncoded)
+        third = pairs_of(Q, X, queries, self.size + places)
+        return Pairs(*map(np.concatenate, zip(first, second, third)))
+
+    def _reaching(self, codes, r, k):
+        """Rows of queries (m, d) int8, and slots of entries, whose products reach K - 2 r.
+
+        Also these products, and K (m, 1), as in the proof above.
+        """
+        m = len(codes)
+        step = max(1, PRODUCTS // (m * BLOCK))
         best = np.full((m, GROUPS), LOWEST)
         found = []
-        step = max(1, PRODUCTS // (m * BLOCK))
-        for first in range(0, len(self.packed), step):
-            blocks = self.packed[first : first + step]
+        for start in range(0, len(self.packed), step):
+            blocks = self.packed[start : start + step]
             parts = [np.asarray(library().dots_packed(codes, block)) for block in blocks]
             dots = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
             dots = dots.reshape(m, -1, GROUPS)
@@ -120,25 +140,12 @@ class Codes:
             best = np.maximum(best, maxima)
             kth = np.partition(best, -k, axis=1)[:, [-k]]  # of those so far: no more than K
             least = np.maximum(np.floor(kth - 2 * r), LOWEST).astype(np.int32)
-            queries, groups = np.divmod(np.flatnonzero(maxima >= least), GROUPS)
-            members = dots[queries, :, groups]
-            hits, ranks = np.divmod(np.flatnonzero(members >= least[queries]), members.shape[1])
-            slots = first * BLOCK + ranks * GROUPS + groups[hits]
-            found.append((queries[hits], slots, members[hits, ranks]))
-        rows, slots, dots = map(np.concatenate, zip(*found))
-        if len(rows) > MANY * m * len(X):
-            return None
-        sure = dots >= kth[rows, 0]
-        first = pairs_of(Q, X, rows[sure], slots[sure])
-        lowest = np.full(m, np.inf)
-        np.minimum.at(lowest, first.rows, first.cosines)
-        reach = (dots + r[rows, 0]) * unit[rows, 0] >= lowest[rows]
-        more = pairs_of(Q, X, rows[reach & ~sure], slots[reach & ~sure])
-        # The rest are entries without codes.
-        reach = Q @ X[self.size :].T >= lowest[:, None] - SLACK * Q.shape[1]
-        rows, slots = np.nonzero(reach)
-        rest = pairs_of(Q, X, rows, self.size + slots)
-        return Pairs(*map(np.concatenate, zip(first, more, rest)))
+            rows, groups = np.divmod(np.flatnonzero(maxima >= least), GROUPS)
+            members = dots[rows, :, groups]
+            pairs, ranks = np.divmod(np.flatnonzero(members >= least[rows]), members.shape[1])
+            slots = start * BLOCK + ranks * GROUPS + groups[pairs]
+            found.append((rows[pairs], slots, members[pairs, ranks]))
+        return *map(np.concatenate, zip(*found)), kth
 
 
 def _scale(largest):
