@@ -15,6 +15,7 @@ from contextlib import closing, contextmanager
 
 import numpy as np
 import psutil
+from threadpoolctl import threadpool_limits
 
 from corrigible import CorrectionMemory
 from ocrrlib.datasets import load_texts
@@ -25,6 +26,7 @@ from ocrrlib.files import ROOT, InputError, write_text
 from ocrrlib.policies import POLICIES
 from ocrrlib.runs import datasets_of, sweep
 from ocrrlib.scenario import make_scenario
+from ocrrlib.search import ALONE, CODED_AFTER, Entries, top_k
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import make
 from studies.grids import published_runs
@@ -49,6 +51,8 @@ TARGETS = {
     "learn_us": 1e6 / 30_000,
     "open_and_verify_us": 1e6 / 200_000,
     "predict_100k_over_reading": 1.5,
+    "codes_over_float32_100k": 1 / 5,
+    "codes_over_float32_256_of_10k": 1 / 4,
     "review_1k_s": 2,
     "suspects_10k_s": 2,
     "memory_over_vectors": 1.4,
@@ -171,6 +175,42 @@ def bench_memory(n=1_000_000):
         "open_and_verify_us": 1e6 * large[4] / n,
         "predict_100k_over_reading": asked,
         "memory_over_vectors": large[2],
+    }
+
+
+def codes_over_float32(X, batches, k=5):
+    """Processor time of searches with int8 codes of X (n, d) over that of float32, one thread.
+
+    Both are taken nine times, in turns. It is 1 where the processor does not multiply int8.
+    """
+    entries = Entries(X, np.zeros(len(X)))
+
+    def spent(nearest):
+        started = time.process_time()
+        for Q in batches:
+            nearest(Q, k)
+        return time.process_time() - started
+
+    def plain(Q, k):
+        return top_k(Q, entries.X, entries.born, k)
+
+    for _ in range(CODED_AFTER // ALONE):  # after which they have codes
+        entries.nearest(batches[0], k)
+    with threadpool_limits(1):
+        turns = [(spent(entries.nearest), spent(plain)) for _ in range(9)]
+    codes, float32 = np.median(turns, axis=0)
+    return codes / float32
+
+
+def bench_search():
+    """Ratios: of single queries of random entries, and of batches of banking77's test rows."""
+    X = np.random.default_rng(0).standard_normal((100_020, 384), dtype=np.float32)
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    data = load("banking77")
+    batches = [data.X_test[start : start + 256] for start in range(0, 3072, 256)]
+    return {
+        "codes_over_float32_100k": codes_over_float32(X[20:], [x[None] for x in X[:20]]),
+        "codes_over_float32_256_of_10k": codes_over_float32(data.X_train, batches),
     }
 
 
@@ -323,6 +363,7 @@ def main():
     rest = [run for run in runs if run.system != "river_logreg"]
     figures["full_sweep_without_river_s"], _ = timed(sweep, rest, datasets, jobs=JOBS, cache=None)
     figures |= bench_streams(make_scenario(datasets["banking77"], 0))
+    figures |= bench_search()
     figures |= bench_memory()
     figures |= bench_server()
     figures |= bench_writers()

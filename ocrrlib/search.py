@@ -12,16 +12,17 @@ from bisect import bisect_left
 
 import numpy as np
 
+from ocrrlib.codes import GROUPS, SLACK, Codes, library, pairs_of
 from ocrrlib.shared import shared
 
 QUERIES_AT_ONCE = 256
-GROUPS = 256  # groups of entries whose best cosines bound the k-th best
 DEPTH = 30  # neighbours searched for at first, so that systems with fewer share that search
 CACHED = 2**24  # bytes of entries that fit a processor's cache
-# Times the dimension: upper bound on the difference of two float32 dot products of unit rows.
-SLACK = 2.0**-22
 SAME_VECTOR = 1 - 1e-5  # cosine from which two vectors are one; unit rows are rounded
 FEW = 8  # queries compared with all classes one by one
+CODED = 4096  # entries from which on codes are faster
+CODED_AFTER = 256  # queries in whose time entries are coded
+ALONE = 16  # queries of a batch that take the time of one alone
 
 
 class Entries:
@@ -38,6 +39,8 @@ class Entries:
         self._X = _grown(np.asarray(X, np.float32), self.size)
         self._y = _grown(np.asarray(y, np.int64), self.size)
         self._born = np.arange(len(self._y))
+        self._codes = Codes()
+        self._asked = 0  # queries since the entries were last coded
 
     @classmethod
     def sharing(cls, X: np.ndarray, y: np.ndarray) -> Entries:
@@ -98,7 +101,23 @@ class Entries:
 
     def nearest(self, Q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Cosines and slots (m, k) of the entries nearest to queries Q (m, d), as by ``top_k``."""
-        return top_k(Q, self.X, self.born, k)
+        return top_k(Q, self.X, self.born, k, self._codes_for(len(Q)))
+
+    def _codes_for(self, m):
+        """Codes of most entries, for a search of ``m`` queries; None where they do not pay."""
+        if self.size < CODED or library() is None:
+            return None
+        codes = self._codes
+        written = self.since(codes.writes)
+        if len(written) and written[0] < codes.size:  # overwritten
+            codes = Codes()
+            self._asked = 0
+        self._asked += max(m, ALONE)
+        if self._asked >= CODED_AFTER and self.size - codes.size >= GROUPS:
+            codes = codes.extended(self.X, self.writes)
+            self._asked = 0
+        self._codes = codes
+        return codes if codes.size else None
 
     def since(self, writes: int) -> np.ndarray:
         """Slots of the entries written after the first ``writes`` writes."""
@@ -137,23 +156,29 @@ def _grown(array, n, room=0):
     return grown
 
 
-def top_k(Q: np.ndarray, X: np.ndarray, born: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+def top_k(
+    Q: np.ndarray, X: np.ndarray, born: np.ndarray, k: int, codes: Codes | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """The ``k`` entries X (n, d) most similar to each query Q (m, d), both float32 unit rows.
 
     Of equal cosines the one with the highest birth number, ``born`` (n,), comes first. Returns
     cosines (m, k) float64, best first, and their rows in ``X``, (m, k) int64; -inf and -1 where
-    there are fewer than ``k`` entries.
+    there are fewer than ``k`` entries. With ``codes`` of the first entries the same are found.
     """
     sims = np.full((len(Q), k), -np.inf)
     slots = np.full((len(Q), k), -1)
     for start in range(0, len(Q), QUERIES_AT_ONCE):
         part = slice(start, start + QUERIES_AT_ONCE)
-        rows, found = _candidates(Q[part], X, k)
-        sims[part], slots[part] = _best(Q[part], X, born, k, rows, found)
+        pairs = None
+        if codes is not None and k <= GROUPS // 4:
+            pairs = codes.near(Q[part], X, k)
+        if pairs is None:
+            pairs = _near(Q[part], X, k)
+        sims[part], slots[part] = _best(pairs, born, len(Q[part]), k)
     return sims, slots
 
 
-def _candidates(Q, X, k):
+def _near(Q, X, k):
     """Pairs of queries and entries among which the ``k`` nearest of each query are, by float32."""
     m = len(Q)
     n = len(X)
@@ -163,10 +188,10 @@ def _candidates(Q, X, k):
         # The best entries of k groups are k entries: the least of them is a bound.
         best = rough[:, : n - n % GROUPS].reshape(m, -1, GROUPS).max(axis=1)
     if k > best.shape[1]:
-        return np.divmod(np.arange(m * n), n)
+        return pairs_of(Q, X, *np.divmod(np.arange(m * n), n))
     bound = np.partition(best, -k, axis=1)[:, -k]
     near = rough >= (bound - SLACK * Q.shape[1])[:, None]
-    return np.divmod(np.flatnonzero(near), n)
+    return pairs_of(Q, X, *np.divmod(np.flatnonzero(near), n))
 
 
 def _rough_cosines(Q, X):
@@ -176,10 +201,9 @@ def _rough_cosines(Q, X):
     return Q @ X.T
 
 
-def _best(Q, X, born, k, rows, slots):
-    """Cosines and slots (m, k) of the best pairs of queries ``rows`` and entries ``slots``."""
-    m = len(Q)
-    sims = np.einsum("id,id->i", Q[rows].astype(np.float64), X[slots].astype(np.float64))
+def _best(pairs, born, m, k):
+    """Cosines and slots (m, k) of the best pairs of each of m queries."""
+    rows, slots, sims = pairs
     order = np.lexsort((-born[slots], -sims, rows))
     rows = rows[order]
     rank = np.arange(len(rows)) - np.searchsorted(rows, np.arange(m))[rows]
