@@ -1,6 +1,7 @@
 """All that is public of ``corrigible``."""
 
 from corrigible.answers import Answer, Neighbour
+from corrigible.examples import Example
 from corrigible.ledger.history import Entry, History
 from corrigible.ledger.ledger import Broken
 from corrigible.ledger.verification import verify
@@ -22,6 +23,7 @@ __all__ = [
     "Change",
     "CorrectionMemory",
     "Entry",
+    "Example",
     "Head",
     "History",
     "Key",

@@ -7,9 +7,11 @@ from datetime import datetime
 import numpy as np
 
 from corrigible.answers import Answer, Answering
+from corrigible.examples import Example, nearest_examples
 from corrigible.inputs import (
     entry_number,
     is_single,
+    number_of,
     selection_of,
     share_of,
     texts_and_vectors,
@@ -69,6 +71,18 @@ class Past:
         with self._asked(X) as counted:
             answers = self._answering.answers(X, counted, self._ledger.rows_at, at_least)
         return answers[0] if single else answers
+
+    def examples(self, query: str | np.ndarray, n: int = 5) -> list[Example]:
+        """The ``n`` entries nearest to a text or vector (d,), best first, to show to a model.
+
+        Only entries that count, under their labels of now; of equal texts the newest. Raises
+        ``InputError`` as ``predict`` does.
+        """
+        n = number_of(n)
+        texts, X = texts_and_vectors([query])
+        X = self._encoder.unit_rows(texts, X)
+        with self._asked(X) as counted:
+            return nearest_examples(counted, X[0], n, self._ledger.rows_at)
 
     def entries(
         self,
