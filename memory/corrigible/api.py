@@ -11,6 +11,7 @@ from corrigible.proofs.heads import Head
 from corrigible.proofs.keys import COSIGNATURE, ML_DSA_44, SIGNATURE, Key
 from corrigible.proofs.proofs import proven
 from corrigible.proofs.witnesses import request, witness
+from corrigible.report import Report, Week
 from corrigible.review import Change, Preview, Suspect, Unsure, suspects_of
 from corrigible.stores.store import Undone, Unknown
 
@@ -30,10 +31,12 @@ __all__ = [
     "Neighbour",
     "Past",
     "Preview",
+    "Report",
     "Suspect",
     "Undone",
     "Unknown",
     "Unsure",
+    "Week",
     "proven",
     "request",
     "suspects_of",

@@ -20,6 +20,8 @@ from corrigible.ledger.history import Entry, History, history, listed
 from corrigible.ledger.ledger import StoredLedger
 from corrigible.ledger.vectors import LiveVectors, Vectors
 from corrigible.ledger_encoder import LedgerEncoder
+from corrigible.proofs.heads import Head
+from corrigible.report import Report, report_of
 from ocrrlib.files import InputError
 
 
@@ -109,6 +111,21 @@ class Past:
         if self._size is not None and place >= self._size:
             raise InputError(f"there was no entry {place} then: take a later head")
         return history(self._ledger.rows(), place, self._size)
+
+    def report(self, at_least: float = 0.95) -> Report:
+        """Tell what corrections came to, week by week, and how many answers could be promised.
+
+        From the ledger alone, under its head, which the report names: the same from any copy that
+        has that head, but for what was erased. Raises ``InputError`` if ``at_least`` is no share.
+        """
+        share = share_of(at_least)
+        if share is None:
+            raise InputError("no share is promised: give at_least, as 0.95")
+        with self._ledger.snapshot():
+            size = self._ledger.size if self._size is None else self._size
+            head = Head(self._ledger.origin, size, self._ledger.tree.root(size), "")
+            rows = [*self._ledger.scan()]
+            return report_of(rows, head, self._current(), self._answering, share)
 
     @contextmanager
     def _asked(self, X: np.ndarray) -> Iterator[LiveVectors]:
