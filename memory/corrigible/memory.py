@@ -603,15 +603,17 @@ class CorrectionMemory(Past, AbstractContextManager):
         """Return all entries as they were written, a row each; what was erased is missing."""
         return to_table(self._ledger.rows())
 
-    def export(self, path: str | PathLike):
+    def export(self, path: str | PathLike, form: str | None = None):
         """Write the entries that count, by their labels of now, to a file, whole or not at all.
 
         Its ending says the format: ``.csv`` for people and spreadsheets, with escaped texts and
-        without bytes, ``.parquet`` or ``.jsonl`` with all fields as they are. Raises ``InputError``
-        for other endings, or if the path is that of a database.
+        without bytes, ``.parquet`` or ``.jsonl`` with all fields as they are. With a ``form``,
+        ``"label-studio"`` (``.json``) or ``"spacy"`` (``.jsonl``), texts and labels as these read
+        them. Raises ``InputError`` for other endings, for a form if an entry has no text, or if the
+        path is that of a database.
         """
         rows = [row._replace(label=label) for row, label in counting(self._ledger.rows())]
-        export(rows, path)
+        export(rows, path, form)
 
 
 def _fresh_labels(counted, new):

@@ -232,11 +232,14 @@ def _list(memory, places, author, like):
 def export(
     file: File,
     out: Annotated[Path, typer.Argument(help="A .csv, .jsonl or .parquet file.")],
+    form: Annotated[
+        str | None, typer.Option(help="`label-studio` (.json) or `spacy` (.jsonl): as these read.")
+    ] = None,
     name: Name = None,
 ):
     """Write the entries that count to a file."""
     with opened(file) as memory:
-        memory.export(out)
+        memory.export(out, form)
 
 
 @changing.command()
