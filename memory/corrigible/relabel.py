@@ -31,7 +31,7 @@ class Relabelling(NamedTuple):
             raise InputError("nothing says what to relabel: give label, author, since or like")
         for name, word in (("author", author), ("like", like)):
             if word is not None and not str(word).strip():
-                raise InputError(f"{name} is empty, and would be in all entries: give words")
+                raise InputError(f"{name} is empty, and chooses no entries: give words")
         return cls(new, *selection)
 
     def entries(self, rows: list[Row]) -> list[Entry]:

@@ -196,12 +196,16 @@ def test_arguments_that_cannot_be_used_are_told_to_the_model_in_one_line(file):
         call("examples", text="aaa", n=10**9),
         call("history", entry=-1),
         call("history", entry="0"),
+        call("undo", entry=[0, 1]),
+        call("correct", text="aaa", label="one", about=[7]),
     ]
-    _, replies = session(file)(*bad)
+    _, replies = session(file, "--by", "bot", "--write")(*bad)
     for reply in replies:
         said = reply["result"]["content"][0]["text"]
         assert reply["result"]["isError"] and len(said.splitlines()) == 1
     assert len(replies) == len(bad)
+    with CorrectionMemory.open(file) as memory:
+        assert len(memory) == 3
 
 
 def test_notifications_get_no_reply_and_a_batch_gets_one_where_its_version_has_them(file):

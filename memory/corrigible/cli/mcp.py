@@ -111,7 +111,9 @@ def _correct(author, memory, text, label, replaces=None, about=None):
 
 
 def _undo(author, memory, entry):
-    return {"entry": memory.undo(entry, author)}
+    from corrigible.inputs import entry_number
+
+    return {"entry": memory.undo(entry_number(entry), author)}  # Python's interface takes several
 
 
 def _text(value):
