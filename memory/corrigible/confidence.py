@@ -115,6 +115,18 @@ class Confidence:
         place = np.searchsorted(tried[last][::-1], confidence, side="right")
         return np.append(0.0, bounds)[place]
 
+    def coverage(self, at_least: float, unknown: float) -> float:
+        """The share of answers that are ``promised`` to be right at least so often.
+
+        As those that were tried, if ``unknown`` is the share of unknown classes.
+        """
+        if self.lack is not None:
+            return 0.0
+        tried = np.round(_weighed(self._shares, unknown), DECIMALS)
+        weight = self._parts * np.where(self._is_unknown, unknown, 1 - unknown)
+        is_promised = self.promised(tried, unknown) >= at_least
+        return float(weight[is_promised].sum() / weight.sum())
+
 
 def unknown_share(y: np.ndarray, n_first: int) -> float:
     """The share of queries that is taken to be of classes without an entry.

@@ -1,4 +1,4 @@
-"""Export entries of a correction memory as a DataFrame, CSV, JSON Lines or parquet."""
+"""Export entries of a correction memory: as a table, or in the form of an annotation tool."""
 
 import csv
 import json
@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from corrigible.ledger.history import entry_of
 from corrigible.proofs.rows import FIELDS, Row
 from corrigible.stores.location import is_database
 from ocrrlib.escapes import to_cell
@@ -27,14 +28,21 @@ def to_table(rows: list[Row]) -> "pd.DataFrame":
     return table.assign(time=pd.to_datetime(table["time"], unit="us", utc=True))
 
 
-def export(rows: list[Row], path: str | os.PathLike) -> None:
-    """Write rows to a file, whole or not at all, in the format of its ending.
+def export(rows: list[Row], path: str | os.PathLike, form: str | None = None) -> None:
+    """Write rows to a file, whole or not at all, in the format of its ending, or of a tool.
 
     Raises ``InputError`` if the format is unknown, the path is that of a database, whatever its
-    name, or the file cannot be written.
+    name, or the file cannot be written; and if a tool needs texts and a row has none.
     """
     path = Path(path)
-    write = pick("ending of an export", path.suffix.lower(), WRITERS)
+    ending = path.suffix.lower()
+    if form is None:
+        write = pick("ending of an export", ending, WRITERS)
+    else:
+        wanted, write = pick("form of an export", form, FORMS)
+        if ending != wanted:
+            raise InputError(f"{path} does not end in {wanted}, as {form} reads it: rename it")
+        _check_have_texts(rows, form)
     with atomic(path) as temporary:
         _check_is_no_database(path)
         write(rows, temporary)
@@ -70,6 +78,43 @@ WRITERS: dict[str, Callable[[list[Row], Path], None]] = {
     ".csv": _write_csv,
     ".jsonl": _write_jsonl,
     ".parquet": _write_parquet,
+}
+
+
+def _check_have_texts(rows, form):
+    for row in rows:
+        if row.text is None:
+            raise InputError(f"entry {row.place} has no text, and {form} needs one: export others")
+
+
+def _write_label_studio(rows, path):
+    """Tasks with an annotation each, for ``Choices`` that are named ``label`` of a ``text``."""
+    tasks = []
+    for row in rows:
+        entry = entry_of(row, row.label or "")
+        data = entry._asdict() | {"when": entry.when.isoformat()}
+        choice = {
+            "from_name": "label",
+            "to_name": "text",
+            "type": "choices",
+            "value": {"choices": [entry.label]},
+        }
+        tasks.append({"data": data, "annotations": [{"result": [choice]}]})
+    path.write_text(json.dumps(tasks, indent=1), encoding="ascii")
+
+
+def _write_spacy(rows, path):
+    """Texts with ``cats``: 1 for the label of each, 0 for all others."""
+    labels = dict.fromkeys(row.label for row in rows)
+    with open(path, "w", encoding="ascii") as file:
+        for row in rows:
+            cats = {label: float(label == row.label) for label in labels}
+            print(json.dumps({"text": row.text, "cats": cats}), file=file)
+
+
+FORMS: dict[str, tuple[str, Callable[[list[Row], Path], None]]] = {
+    "label-studio": (".json", _write_label_studio),
+    "spacy": (".jsonl", _write_spacy),
 }
 
 

@@ -8,6 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from datetime import datetime
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -39,6 +40,7 @@ from corrigible.proofs.heads import Head
 from corrigible.proofs.keys import Key
 from corrigible.proofs.rows import Content, act_text, checked_about
 from corrigible.readers import check_search
+from corrigible.relabel import Relabelling
 from corrigible.review import (
     Change,
     Preview,
@@ -279,16 +281,12 @@ class CorrectionMemory(Past, AbstractContextManager):
                     written.append(row)
             meaning = self._vectors.meaning
             meaning.check_not_retired(dict.fromkeys(labels[row] for row in written))
-            counted = self._vectors.counted
-            fresh = {labels[row] for row in written}.difference(counted.labels)
             act = {} if replaces is None else self._replacement(entry_number(replaces))
             new = []
             for row in written:
                 said = act_text(act | notes[row])
                 new.append(Content(labels[row], author, texts[row], X[row].data, said))
-            if fresh:
-                numbers = Counter(counted.labels[id] for id in counted.entries.y.tolist())
-                numbers.update(content.label for content in new)
+            fresh, numbers = _fresh_labels(self._vectors.counted, new)
             return new
 
         # Begins, reads what is new, asks for contents, lays out rows, appends, and flushes.
@@ -398,14 +396,64 @@ class CorrectionMemory(Past, AbstractContextManager):
 
     # Entries that change what others mean, see ``corrigible.ledger.meaning``
 
-    def undo(self, place: int, by: str = "") -> int:
+    def undo(self, place: int | Iterable[int], by: str = "") -> int | list[int]:
         """Undo an entry: a correction does not count any more, an act is off, an undo, too.
 
-        Returns the place of the new entry. Raises ``InputError`` if there is no such entry, or it
-        cannot be undone.
+        Or several, all or none. Returns the place of the new entry, or those of several. Raises
+        ``InputError`` if there is no such entry, or it cannot be undone.
         """
-        place = entry_number(place)
-        return self._act(lambda: self._vectors.meaning.undo(self._ledger.entry(place)), by)
+        places = entry_numbers(place)
+
+        def changes():
+            return [self._vectors.meaning.undo(self._ledger.entry(one)) for one in places]
+
+        written = self._acts(changes, by)
+        return written if isinstance(place, Iterable) else written[0]
+
+    def relabel(
+        self,
+        to: str | float,
+        *,
+        label: str | float | None = None,
+        author: str | None = None,
+        since: datetime | str | None = None,
+        like: str | None = None,
+        by: str = "",
+    ) -> list[int]:
+        """Give all entries that count another label, of those ``entries`` lists: all, or none.
+
+        Those of a label, an ``author``, since a time, with a part of their text. Each is replaced;
+        ``by`` is who says so. Returns the places of the new entries: ``undo`` of these takes all
+        back. Raises ``InputError`` if nothing says which entries are meant, or ``to`` is retired.
+        """
+        what = Relabelling.of(to, label, author, since, like)
+        fresh: set[str] = set()
+        numbers: Counter[str] = Counter()
+
+        def contents():
+            nonlocal fresh, numbers
+            self._vectors.meaning.check_not_retired([what.to])
+            new = what.replacements([*self._ledger.scan()], str(by))
+            self._vectors.admit(len(new), self._vectors.dim)
+            fresh, numbers = _fresh_labels(self._vectors.counted, new)
+            return new
+
+        places = [*self._ledger.write(contents)]
+        _warn_of_look_alikes(numbers, fresh, stacklevel=3)
+        return places
+
+    def would_relabel(
+        self,
+        to: str | float,
+        *,
+        label: str | float | None = None,
+        author: str | None = None,
+        since: datetime | str | None = None,
+        like: str | None = None,
+    ) -> list[Entry]:
+        """List what ``relabel`` would give another label, under the labels of now."""
+        what = Relabelling.of(to, label, author, since, like)
+        return what.entries(self._ledger.rows())
 
     def rename(self, old: str | float, new: str | float, by: str = "") -> int:
         """Give a label another name in all entries so far; return the place of the new entry.
@@ -451,11 +499,15 @@ class CorrectionMemory(Past, AbstractContextManager):
 
     def _act(self, change, by):
         """Append an act, made when all entries are read."""
+        return self._acts(lambda: [change()], by)[0]
+
+    def _acts(self, changes, by):
+        """Append acts, all or none."""
 
         def contents():
-            return [Content("", str(by), None, b"", act_text(change()))]
+            return [Content("", str(by), None, b"", act_text(act)) for act in changes()]
 
-        return self._ledger.write(contents)[0]
+        return [*self._ledger.write(contents)]
 
     def written(self, lost: Unknown) -> range | None:
         """Return the places of entries of which it was not known whether they were written.
@@ -551,18 +603,30 @@ class CorrectionMemory(Past, AbstractContextManager):
         """Return all entries as they were written, a row each; what was erased is missing."""
         return to_table(self._ledger.rows())
 
-    def export(self, path: str | PathLike):
+    def export(self, path: str | PathLike, form: str | None = None):
         """Write the entries that count, by their labels of now, to a file, whole or not at all.
 
         Its ending says the format: ``.csv`` for people and spreadsheets, with escaped texts and
-        without bytes, ``.parquet`` or ``.jsonl`` with all fields as they are. Raises ``InputError``
-        for other endings, or if the path is that of a database.
+        without bytes, ``.parquet`` or ``.jsonl`` with all fields as they are. With a ``form``,
+        ``"label-studio"`` (``.json``) or ``"spacy"`` (``.jsonl``), texts and labels as these read
+        them. Raises ``InputError`` for other endings, for a form if an entry has no text, or if the
+        path is that of a database.
         """
         rows = [row._replace(label=label) for row, label in counting(self._ledger.rows())]
-        export(rows, path)
+        export(rows, path, form)
 
 
-def _warn_of_look_alikes(numbers, fresh):
+def _fresh_labels(counted, new):
+    """Labels of new contents that no entry has; if there are any, numbers of entries by label."""
+    fresh = {content.label for content in new}.difference(counted.labels)
+    numbers: Counter[str] = Counter()
+    if fresh:
+        numbers.update(counted.labels[id] for id in counted.entries.y.tolist())
+        numbers.update(content.label for content in new)
+    return fresh, numbers
+
+
+def _warn_of_look_alikes(numbers, fresh, stacklevel=4):
     """Name the labels that are new and look like others; ``numbers`` of entries are by label."""
     for one, other in look_alikes(numbers) if fresh else ():
         if one in fresh or other in fresh:
@@ -570,5 +634,5 @@ def _warn_of_look_alikes(numbers, fresh):
                 f"labels {one!r} ({numbers[one]}) and {other!r} ({numbers[other]}) look alike: if "
                 f"they are one, `corrigible merge FILE {shlex.quote(other)} --into "
                 f"{shlex.quote(one)}`, or memory.merge([{other!r}], {one!r})",
-                stacklevel=4,
+                stacklevel=stacklevel,
             )

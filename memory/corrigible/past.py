@@ -7,9 +7,11 @@ from datetime import datetime
 import numpy as np
 
 from corrigible.answers import Answer, Answering
+from corrigible.examples import Example, nearest_examples
 from corrigible.inputs import (
     entry_number,
     is_single,
+    number_of,
     selection_of,
     share_of,
     texts_and_vectors,
@@ -18,6 +20,8 @@ from corrigible.ledger.history import Entry, History, history, listed
 from corrigible.ledger.ledger import StoredLedger
 from corrigible.ledger.vectors import LiveVectors, Vectors
 from corrigible.ledger_encoder import LedgerEncoder
+from corrigible.proofs.heads import Head
+from corrigible.report import Report, report_of
 from ocrrlib.files import InputError
 
 
@@ -70,6 +74,18 @@ class Past:
             answers = self._answering.answers(X, counted, self._ledger.rows_at, at_least)
         return answers[0] if single else answers
 
+    def examples(self, query: str | np.ndarray, n: int = 5) -> list[Example]:
+        """The ``n`` entries nearest to a text or vector (d,), best first, to show to a model.
+
+        Only entries that count, under their labels of now; of equal texts the newest. Raises
+        ``InputError`` as ``predict`` does.
+        """
+        n = number_of(n)
+        texts, X = texts_and_vectors([query])
+        X = self._encoder.unit_rows(texts, X)
+        with self._asked(X) as counted:
+            return nearest_examples(counted, X[0], n, self._ledger.rows_at)
+
     def entries(
         self,
         label: str | float | None = None,
@@ -95,6 +111,21 @@ class Past:
         if self._size is not None and place >= self._size:
             raise InputError(f"there was no entry {place} then: take a later head")
         return history(self._ledger.rows(), place, self._size)
+
+    def report(self, at_least: float = 0.95) -> Report:
+        """Tell what corrections came to, week by week, and how many answers could be promised.
+
+        From the ledger alone, under its head, which the report names: the same from any copy that
+        has that head, but for what was erased. Raises ``InputError`` if ``at_least`` is no share.
+        """
+        share = share_of(at_least)
+        if share is None:
+            raise InputError("no share is promised: give at_least, as 0.95")
+        with self._ledger.snapshot():
+            size = self._ledger.size if self._size is None else self._size
+            head = Head(self._ledger.origin, size, self._ledger.tree.root(size), "")
+            rows = [*self._ledger.scan()]
+            return report_of(rows, head, self._current(), self._answering, share)
 
     @contextmanager
     def _asked(self, X: np.ndarray) -> Iterator[LiveVectors]:

@@ -215,6 +215,35 @@ def test_an_export_can_be_added_to_another_memory_after_an_entry_was_forgotten(e
     assert added.to_numpy().tolist() == kept.to_numpy().tolist()
 
 
+def test_an_export_for_label_studio_is_added_to_another_memory_by_the_options_of_its_files():
+    with CorrectionMemory.open("a.sqlite", "all-MiniLM-L6-v2") as memory:
+        memory.learn(STRANGE, STRANGE, about=[{"ticket": 7}, *[None] * (len(STRANGE) - 1)])
+        memory.rename(STRANGE[0], "renamed")
+        memory.undo(1)
+        counted = [(entry.label, entry.text) for entry in memory.entries()]
+    said("export", "a.sqlite", "out.json", "--form", "label-studio")
+    first = json.loads(pathlib.Path("out.json").read_text())[0]
+    assert (first["data"]["place"], first["data"]["about"]) == (0, {"ticket": 7})
+    said("new", "b.sqlite")
+    columns = ["--text", "data.text", "--label", "annotations.result.value.choices"]
+    said("add", "b.sqlite", "out.json", *columns)
+    with CorrectionMemory.open("b.sqlite") as memory:
+        assert [(entry.label, entry.text) for entry in memory.entries()] == counted
+
+
+def test_an_export_for_spacy_has_one_label_of_all_in_each_line():
+    with CorrectionMemory.open("a.sqlite", "all-MiniLM-L6-v2") as memory:
+        memory.learn(["aa", "dd", "gg"], ["one", "two", "one"])
+        memory.merge(["two"], "zwei")
+    said("export", "a.sqlite", "out.jsonl", "--form", "spacy")
+    lines = [json.loads(line) for line in pathlib.Path("out.jsonl").read_text().splitlines()]
+    assert lines == [
+        {"text": "aa", "cats": {"one": 1.0, "zwei": 0.0}},
+        {"text": "dd", "cats": {"one": 0.0, "zwei": 1.0}},
+        {"text": "gg", "cats": {"one": 1.0, "zwei": 0.0}},
+    ]
+
+
 @pytest.mark.parametrize(
     "content, clue",
     [
@@ -341,6 +370,10 @@ BAD = [
     (["add", "a.sqlite", "none.csv"], "none.csv"),
     (["correct", "a.sqlite", "a", "b", "--about", "{"], "no JSON"),
     (["retire", "a.sqlite", "none"], "none"),
+    (["export", "a.sqlite", "b.json"], "ending of an export"),
+    (["export", "a.sqlite", "b.json", "--form", "excel"], "form of an export"),
+    (["export", "a.sqlite", "b.csv", "--form", "spacy"], "does not end in .jsonl"),
+    (["export", "a.sqlite", "b.jsonl", "--form", "spacy"], "entry 0 has no text"),
     (["review", "a.sqlite", "empty"], "empty has no text"),
     (["forget", "a.sqlite"], "not clear what to forget"),
     (["forget", "a.sqlite", 0, "--author", "Zoë"], "not clear what to forget"),

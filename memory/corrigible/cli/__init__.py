@@ -10,8 +10,10 @@ from typing import Annotated
 import typer
 
 from corrigible import __version__
+from corrigible.cli.acts import acting
 from corrigible.cli.asking import asking
 from corrigible.cli.changing import changing
+from corrigible.cli.mcp import answering
 from corrigible.cli.serving import serving
 from corrigible.cli.trust import trust
 from ocrr.data.options import PLAIN
@@ -19,7 +21,7 @@ from ocrrlib.escapes import visible, warnings_in_one_line
 from ocrrlib.files import InputError
 
 app = typer.Typer(**PLAIN)
-for commands in (changing, asking, trust, serving):
+for commands in (changing, acting, asking, trust, serving, answering):
     app.add_typer(commands)
 
 

@@ -114,6 +114,38 @@ def history(file: File, entry: int, name: Name = None):
 
 
 @asking.command()
+def report(
+    file: File,
+    at: Annotated[Path | None, typer.Option(help="File of an earlier head: as of then.")] = None,
+    at_least: Annotated[
+        float, typer.Option(help="Share of right answers whose promise is counted.")
+    ] = 0.95,
+    reader: Reader = "substrate",
+    name: Name = None,
+):
+    """Tell what corrections came to, week by week, with the head that says of which entries."""
+    from corrigible import Head
+
+    with opened(file, reader) as memory:
+        asked = memory if at is None else memory.at(read_from(at, Head.read))
+        made = asked.report(at_least)
+    typer.echo("week of     corrections  hold  repeats  new labels")
+    for week in made.weeks:
+        typer.echo(_week(week.monday.isoformat(), week))
+    if made.total is not None:
+        typer.echo(_week("all", made.total))
+    lack = "" if made.lack is None else f": {made.lack}"
+    typer.echo(f"{made.entries} entries with {made.labels} labels count")
+    typer.echo(f"{made.coverage:.0%} of texts like these get an answer at {at_least:g}{lack}")
+    typer.echo(f"\n{str(made.head).strip()}")
+
+
+def _week(when, week):
+    counts = f"{week.corrections:11}  {week.hold:4}  {week.repeats:7}  {week.new_labels:10}"
+    return f"{when:10}  {counts}"
+
+
+@asking.command()
 def review(
     file: File, texts: Lines, n: Number = 20, reader: Reader = "substrate", name: Name = None
 ):

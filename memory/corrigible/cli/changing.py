@@ -165,42 +165,6 @@ def _json(text):
 
 
 @changing.command()
-def undo(file: File, entries: list[int], by: Author = "", name: Name = None):
-    """Undo entries: a correction, a rename, a merge, a retirement, or an undo."""
-    with opened(file) as memory:
-        for entry in dict.fromkeys(entries):
-            typer.echo(f"entry {memory.undo(entry, by)} added to {file}: entry {entry} is undone")
-
-
-@changing.command()
-def rename(file: File, old: str, new: str, by: Author = "", name: Name = None):
-    """Give a label another name."""
-    with opened(file) as memory:
-        typer.echo(f"entry {memory.rename(old, new, by)} added to {file}: {old} is now {new}")
-
-
-@changing.command()
-def merge(
-    file: File,
-    labels: Annotated[list[str], typer.Argument(help="Labels that become one.")],
-    into: Annotated[str, typer.Option(help="The label that they become.")],
-    by: Author = "",
-    name: Name = None,
-):
-    """Make one label of several."""
-    with opened(file) as memory:
-        place = memory.merge(labels, into, by)
-        typer.echo(f"entry {place} added to {file}: {', '.join(labels)} are now {into}")
-
-
-@changing.command()
-def retire(file: File, label: str, by: Author = "", name: Name = None):
-    """Answer a label no more, and refuse corrections with it."""
-    with opened(file) as memory:
-        typer.echo(f"entry {memory.retire(label, by)} added to {file}: {label} is retired")
-
-
-@changing.command()
 def forget(
     file: File,
     entries: Annotated[list[int] | None, typer.Argument(help="Entries to erase.")] = None,
@@ -268,11 +232,14 @@ def _list(memory, places, author, like):
 def export(
     file: File,
     out: Annotated[Path, typer.Argument(help="A .csv, .jsonl or .parquet file.")],
+    form: Annotated[
+        str | None, typer.Option(help="`label-studio` (.json) or `spacy` (.jsonl): as these read.")
+    ] = None,
     name: Name = None,
 ):
     """Write the entries that count to a file."""
     with opened(file) as memory:
-        memory.export(out)
+        memory.export(out, form)
 
 
 @changing.command()
