@@ -52,7 +52,7 @@ class Observer(Protocol):
         """
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)  # an error would spell it
 class PendingWrite:
     """Entries that a thread writes until a time, and what came of it: their places, or an error."""
 
@@ -457,15 +457,13 @@ class StoredLedger(AbstractContextManager):
         """Raise ``Broken`` unless the rows follow those known."""
         previous = self._newest
         for place, row in enumerate(rows, self.size):
-            if not is_whole(row) or not verify_entry(row.link, place, previous):
+            if not is_whole(row) or not verify_entry(row, place, previous):
                 raise Broken(self.store, Fault(place, "changed"))
             previous = row.hash
 
     def _take(self, rows):
-        understood = []
-        for row in rows:
-            self.tree.leaves += row.hash
-            understood.append(self._reading.take(row))
+        self.tree.leaves += b"".join([row.hash for row in rows])
+        understood = self._reading.take(rows)
         self.size += len(rows)
         self._newest = rows[-1].hash
         self._time = rows[-1].time
