@@ -59,6 +59,7 @@ class Reading:
         self.acts: dict[int, dict] = {}
         self.void: dict[int, int | None] = {}
         self._size = 0  # of vectors in bytes, as far as it is known
+        self._n_vectors = 0  # so many are not erased, at least
 
     def take(self, rows: list[Row]) -> list[Row]:
         """Read the next entries; return them without acts that do nothing to others."""
@@ -70,7 +71,24 @@ class Reading:
                     taken.append(row)
                 else:
                     taken.append(self._taken(row, is_unit))
+        self._n_vectors += sum(1 for row in taken if row.x)
         return taken
+
+    def can_erase(self, places: Sequence[int], told: Container[int]) -> bool:
+        """Whether nothing else that was read depends on entries; if not, all is to be read again.
+
+        Of those that are void ``told`` tell of them, and are taken again.
+        """
+        tells = {*self.told_by.values()}
+        is_void = any(place not in told for place in self.void)
+        return not is_void and tells.isdisjoint(places) and len(places) < self._n_vectors
+
+    def erase(self, places: Sequence[int]) -> None:
+        """Take entries for erased, before those that tell so are taken."""
+        self._n_vectors -= len(places)
+        self.erased.update(places)
+        for place in places:
+            self.acts.pop(place, None)
 
     def _taken(self, row, is_unit):
         if row.salt is None:

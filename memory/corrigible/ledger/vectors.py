@@ -213,15 +213,24 @@ class Vectors:
         written = self.written
         places = written.places.values[:n]
         counts, y, labels = what_counts(meaning, places, written.entries.y[:n], written.labels)
-        live = Numbers(places[counts])
+        return self._chosen(counts, y, labels, places[~counts], ef_search)
+
+    def _chosen(self, stays, y, labels, without, ef_search):
+        """Those of the first n vectors that stay (n,), with class ids and labels of their own.
+
+        The database has others, too, at places ``without``.
+        """
+        written = self.written
+        n = len(stays)
+        live = Numbers(written.places.values[:n][stays])
         if self._source is None:
             X = written.entries.X[:n]
-            entries = Entries.sharing(X if counts.all() else X[counts], y)
+            entries = Entries.sharing(X if stays.all() else X[stays], y)
         else:
             entries = DatabaseEntries(
-                self._source, ef_search, self.dim, lambda: live.values, y, places[~counts]
+                self._source, ef_search, self.dim, lambda: live.values, y, without
             )
-        return LiveVectors(entries, live, written.times.values[:n][counts], labels)
+        return LiveVectors(entries, live, written.times.values[:n][stays], labels)
 
     def add(self, rows: list[Row]):
         """Take rows: vectors, and what acts say of other entries; nothing of those erased.
@@ -235,6 +244,21 @@ class Vectors:
         labelled = [row for row in rows if row.x]
         if labelled:
             self._add_vectors(labelled)
+
+    def erase(self, places: list[int]):
+        """Drop the vectors and acts of entries that were erased since."""
+        gone = {*places}
+        self._acts = [act for act in self._acts if act[0] not in gone]
+        written = self.written
+        stays = ~np.isin(written.places.values, places)
+        if not stays.all():
+            y, labels = in_order(written.entries.y[stays], written.labels)
+            none = np.empty(0, np.int64)
+            self.written = self._chosen(stays, y, labels, none, self._ef_search)
+            keys = self._keys.values[stays]
+            self._keys = Keys()
+            self._keys.extend(keys)
+        self._count_anew()
 
     def _add_vectors(self, rows):
         """Take the vectors of rows."""
