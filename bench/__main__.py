@@ -52,11 +52,11 @@ TARGETS = {
     "review_1k_s": 2,
     "suspects_10k_s": 2,
     "memory_over_vectors": 1.4,
-    "encoder_over_served": 1 / 0.7,
+    "encoder_over_served": 1 / 0.9,
     "make_paper_s": 120,
     "ocrr_help_s": 0.5,
     "import_memory_cpu_s": 0.4,
-    "served_p99_s": 5,
+    "served_longest_s": 2,
 }
 
 
@@ -263,9 +263,9 @@ def bench_service(sentences, n=2000, entries=10_000):
                 how = dict(input=lines, text=True, check=True, capture_output=True)
                 figures = json.loads(subprocess.run(command, **how).stdout)
                 assert not figures["failed"]
-                runs.append([n / alone / figures["answers_per_s"], figures["p99_s"]])
-    ratio, p99 = np.median(runs, axis=0)
-    return {"encoder_over_served": ratio, "served_p99_s": p99}
+                runs.append([n / alone / figures["answers_per_s"], figures["longest_s"]])
+    ratio, longest = np.median(runs, axis=0)
+    return {"encoder_over_served": ratio, "served_longest_s": longest}
 
 
 @contextmanager
