@@ -42,8 +42,8 @@ TARGETS = {
     "fast_over_plain_loop": 1 / 30,
     "ours_over_substrate": 5,
     "append_over_plain_append": 10,
-    "correct_over_commit_10k": 1.5,
-    "correct_over_commit_1m": 1.5,
+    "correct_over_commit_10k": 1.4,
+    "correct_over_commit_1m": 1.4,
     "server_correct_over_commit_10k": 2,
     "server_correct_over_commit_1m": 2,
     "correct_at_once_us": 1e6 / 1000,
@@ -56,11 +56,11 @@ TARGETS = {
     "review_1k_s": 2,
     "suspects_10k_s": 2,
     "memory_over_vectors": 1.4,
-    "encoder_over_served": 1 / 0.7,
+    "encoder_over_served": 1 / 0.9,
     "make_paper_s": 120,
     "ocrr_help_s": 0.5,
     "import_memory_cpu_s": 0.4,
-    "served_p99_s": 5,
+    "served_longest_s": 2,
 }
 
 
@@ -123,10 +123,10 @@ def bench_streams(s):
     }
 
 
-def commits(memory, x):
+def commits(memory, X):
     """Median seconds of a durable correction over those of a bare commit of as many bytes.
 
-    Both are taken in turns.
+    Both are taken in turns, with vectors X (n, d) that are not stored yet.
     """
     with closing(sqlite3.connect(memory.path.with_name("bare"), isolation_level=None)) as bare:
         for statement in (
@@ -135,9 +135,9 @@ def commits(memory, x):
             "CREATE TABLE IF NOT EXISTS t (x)",
         ):
             bare.execute(statement)
-        content = x.tobytes() + bytes(200)
         pairs = []
-        for _ in range(300):
+        for x in X:
+            content = x.tobytes() + bytes(200)
             plain, _ = timed(lambda: bare.execute("INSERT INTO t VALUES (?)", [content]))
             pairs.append((timed(memory.correct, x, "new")[0], plain))
     ours, plain = np.median(pairs, axis=0)
@@ -162,7 +162,8 @@ def used(n, folder, dim=384):
         X = memory.counted.X
         asked = np.median([timed(memory.predict, x)[0] for x in X[:20].copy()])
         read = np.median([timed(X.view(np.int32).max)[0] for _ in range(20)])
-        return commits(memory, X[0].copy()), asked / read, held / X.nbytes, learnt, opened
+        new = rng.standard_normal((300, dim), dtype=np.float32)
+        return commits(memory, new), asked / read, held / X.nbytes, learnt, opened
 
 
 def bench_memory(n=1_000_000):
@@ -224,12 +225,11 @@ def server_commits(address, n, dim=384):
         for start in range(0, n, 50_000):
             X = rng.standard_normal((min(50_000, n - start), dim), dtype=np.float32)
             memory.learn(X, rng.integers(0, 150, len(X)).astype(str))
-        x = memory.counted.X[0]
         bare = memory._ledger.store._session.connection
         bare.execute("CREATE TABLE IF NOT EXISTS public.bare (x bytea)")
-        content = x.tobytes() + bytes(200)
         pairs = []
-        for _ in range(300):
+        for x in rng.standard_normal((300, dim), dtype=np.float32):
+            content = x.tobytes() + bytes(200)
             plain, _ = timed(bare.execute, "INSERT INTO public.bare VALUES (%b)", [content])
             pairs.append((timed(memory.correct, x, "new")[0], plain))
     ours, plain = np.median(pairs, axis=0)
@@ -303,9 +303,9 @@ def bench_service(sentences, n=2000, entries=10_000):
                 how = dict(input=lines, text=True, check=True, capture_output=True)
                 figures = json.loads(subprocess.run(command, **how).stdout)
                 assert not figures["failed"]
-                runs.append([n / alone / figures["answers_per_s"], figures["p99_s"]])
-    ratio, p99 = np.median(runs, axis=0)
-    return {"encoder_over_served": ratio, "served_p99_s": p99}
+                runs.append([n / alone / figures["answers_per_s"], figures["longest_s"]])
+    ratio, longest = np.median(runs, axis=0)
+    return {"encoder_over_served": ratio, "served_longest_s": longest}
 
 
 @contextmanager

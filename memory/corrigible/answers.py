@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -47,13 +48,16 @@ class Answer(NamedTuple):
 
 
 class Answering:
-    """A reader by its name, fitted on entries when these are first asked."""
+    """A reader by its name, fitted on entries when these are first asked.
 
-    def __init__(self, reader: str):
+    What else was fitted for its confidence may be ``kept`` in a file.
+    """
+
+    def __init__(self, reader: str, kept: Path | None = None):
         self.name = reader
         self._reader = make_reader(reader)  # refuses a wrong name
         self._entries: Entries | None = None  # that it was fitted on
-        self._calibration = Calibration(reader)
+        self._calibration = Calibration(reader, kept)
 
     def answers(
         self,

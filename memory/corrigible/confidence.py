@@ -6,12 +6,14 @@ halves. A reader of one half is asked the other, and tells right answers from wr
 of one half without a fifth of the classes tells what answers to texts of unknown classes look like.
 """
 
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from corrigible.readers import make_reader
+from corrigible.fitted import keep, kept, key_of
+from corrigible.readers import make_reader, version_of
 from ocrrlib.search import SAME_VECTOR, Entries
 from ocrrlib.shared import shared
 from ocrrlib.voting import softmax
@@ -29,6 +31,8 @@ MISS = 0.1  # probability that a promise is not kept
 RIGHT, WRONG, UNKNOWN_CLASS = range(3)
 DECIMALS = 9  # of confidence: batches and threads differ in the last bits
 PENALTY = 1e-3  # of squared weights, so that they stay finite
+FIT = 1  # raised when other confidence is learnt from the same entries
+LEAST_KEPT = 1000  # entries from which on what is learnt is kept: of fewer it is learnt at once
 BLOCK = 256  # rows that are compared with all others at a time
 
 
@@ -56,8 +60,15 @@ class Confidence:
     classes were asked, these have the evidence of others.
     """
 
-    def __init__(self, sure: Sureness, outcomes: np.ndarray, lack: str | None = None):
-        """``lack`` says why nothing can be promised, if so."""
+    def __init__(
+        self,
+        sure: Sureness,
+        outcomes: np.ndarray,
+        lack: str | None = None,
+        weights: np.ndarray | None = None,
+    ):
+        """``lack`` says why nothing can be promised, if so; ``weights`` (3, 6) may be known."""
+        self._evidence = sure, outcomes, lack
         self.lack = lack
         is_unknown = outcomes == UNKNOWN_CLASS
         n_unknown = int(is_unknown.sum())
@@ -73,8 +84,24 @@ class Confidence:
         self._scale = F.std(axis=0) + 1e-9
         self._parts = np.where(is_unknown, 1 / max(1, n_unknown), 1 / self._n_known)
         Z = self._scaled(sure)
-        self._weights = _likeliest(Z, np.eye(3)[outcomes] * self._parts[:, None] / 2)
+        if weights is None:
+            weights = _likeliest(Z, np.eye(3)[outcomes] * self._parts[:, None] / 2)
+        self._weights = weights
         self._shares = self._weighted(Z)
+
+    def to_json(self) -> list:
+        """Return all that it was made from, and the weights, as lists and numbers."""
+        sure, outcomes, lack = self._evidence
+        weights = None if self._weights is None else self._weights.tolist()
+        return [*(one.tolist() for one in (*sure, outcomes)), lack, weights]
+
+    @classmethod
+    def from_json(cls, values: list) -> "Confidence":
+        """Make what ``to_json`` told of."""
+        probability, cosine, outcomes, lack, weights = values
+        sure = Sureness(np.array(probability), np.array(cosine))
+        known = None if weights is None else np.array(weights)
+        return cls(sure, np.array(outcomes, np.int64), lack, known)
 
     def _scaled(self, sure):
         Z = (sure.features - self._centre) / self._scale
@@ -145,11 +172,13 @@ class Calibration:
     """The confidence of a reader, by its name, in answers from entries that others append to.
 
     It rests on those that were written first and, whenever they have grown by a tenth, on all of
-    them: it is a function of the entries alone, and a correction seldom changes it.
+    them: it is a function of the entries alone, and a correction seldom changes it. It may be
+    ``kept`` in a file, see ``corrigible.fitted``.
     """
 
-    def __init__(self, reader: str):
+    def __init__(self, reader: str, kept: Path | None = None):
         self._reader = reader
+        self._kept = kept
         self._known: Confidence  # as of these entries, so many of them
         self._entries: Entries | None = None
         self._size = 0
@@ -160,21 +189,34 @@ class Calibration:
         while size + size // GROWTH < entries.size:
             size += size // GROWTH + 1
         if entries is not self._entries or size != self._size:
-            self._known = calibrated(self._reader, entries.X, entries.y[:size], n_first)
+            y = entries.y[:size]
+            self._known = calibrated(self._reader, entries.X, y, n_first, self._kept)
             self._entries = entries
             self._size = size
         return self._known
 
 
-def calibrated(reader: str, X: np.ndarray, y: np.ndarray, n_first: int) -> Confidence:
+def calibrated(
+    reader: str, X: np.ndarray, y: np.ndarray, n_first: int, path: Path | None = None
+) -> Confidence:
     """The confidence of a reader, by its name, in answers from entries of classes y (n,).
 
     X has their vectors, and perhaps more. The first ``n_first`` were written at once.
-    Of more than ``MOST`` a sample is used.
+    Of more than ``MOST`` a sample is used. It may be kept at a ``path``.
     """
-    kept = np.sort(np.random.default_rng(0).permutation(len(y))[:MOST])
-    n_first = max(1, int(np.searchsorted(kept, n_first)))
-    return _calibrated(reader, X[kept], y[kept], n_first)
+    sampled = np.sort(np.random.default_rng(0).permutation(len(y))[:MOST])
+    n_first = max(1, int(np.searchsorted(sampled, n_first)))
+    X = X[sampled]
+    y = y[sampled]
+    if path is None or len(y) < LEAST_KEPT:
+        return _calibrated(reader, X, y, n_first)
+    key = key_of([FIT, version_of(reader), reader, n_first], X, y)
+    found = kept(path, key)
+    if found is not None:
+        return Confidence.from_json(found)
+    known = _calibrated(reader, X, y, n_first)
+    keep(path, key, known.to_json())
+    return known
 
 
 @shared(keep=4)

@@ -26,7 +26,7 @@ def places_to_learn(
     """
     keys = [content_key(text, x.data) for text, x in zip(texts, X)]
     written = vectors.written
-    slots = np.flatnonzero(vectors.has_keys(keys))
+    slots = vectors.with_keys(keys)
     latest: dict[tuple, int] = {}  # of the new ones
     known: dict[tuple, list[int]] = {}
     for slot in slots.tolist():
@@ -63,7 +63,7 @@ def place_to_correct(
     """
     key = content_key(text, x.data)
     entries = vectors.counted.entries
-    if not entries.size or not vectors.has_keys([key]).any():
+    if not entries.size or not len(vectors.with_keys([key])):
         return end
     copies = stored_copies(entries, x[None], *entries.nearest(x[None], NEIGHBOURS))
     if 0 not in copies:

@@ -39,7 +39,7 @@ from corrigible.past import Past
 from corrigible.proofs.heads import Head
 from corrigible.proofs.keys import Key
 from corrigible.proofs.rows import Content, act_text, checked_about
-from corrigible.readers import check_search
+from corrigible.readers import check_search, make_reader
 from corrigible.relabel import Relabelling
 from corrigible.review import (
     Change,
@@ -128,7 +128,7 @@ class CorrectionMemory(Past, AbstractContextManager):
             If the file cannot be used, was written with another encoder, or is not as it was
             written (``Broken``).
         """
-        answering = Answering(reader)  # a wrong name is refused before the file is made
+        make_reader(reader)  # a wrong name is refused before the file is made
         check_search(search, ef_search, reader)
         location = located(path, name)
         if search is not None:
@@ -147,7 +147,7 @@ class CorrectionMemory(Past, AbstractContextManager):
             if given is not None:
                 known.check()
             on_failure.pop_all()
-        return cls(location, ledger, vectors, known, answering)
+        return cls(location, ledger, vectors, known, Answering(reader, store.fitted))
 
     def __exit__(self, *_):
         self.close()

@@ -39,6 +39,13 @@ def make_reader(name: str) -> Reader:
     return reader
 
 
+def version_of(name: str) -> int:
+    """Return the version of a reader, which is raised when its answers change."""
+    from ocrrlib.systems import SYSTEMS
+
+    return SYSTEMS[name].version
+
+
 def answered(
     reader: Reader, X: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[int, np.ndarray]]:

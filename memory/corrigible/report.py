@@ -72,7 +72,7 @@ def report_of(
     Later rows are needed as well: they repeat what acts said that were erased since.
     """
     reading = Reading()
-    taken = [reading.take(row) for row in rows]
+    taken = reading.take([*rows])
     meaning = Meaning(act for act in reading.acts.items() if act[0] < head.size)
     written = [row for row in taken[: head.size] if row.x]
     made_at = Counter(row.time for row in rows[: head.size])

@@ -508,6 +508,27 @@ def test_texts_that_wait_are_encoded_together_the_shortest_first():
     assert sum(calls, []) == sorted(sum(calls, []), key=len)
 
 
+def test_texts_are_encoded_while_the_service_answers_others():
+    numbers = []
+    over = threading.Event()
+
+    def lengths(texts):
+        numbers.append(len(texts))
+        if sum(numbers) == 96:
+            over.set()
+        return map(len, texts)
+
+    async def ask():
+        asked = asyncio.gather(*map(Batcher(lengths), [["a"]] * 96))
+        while not numbers:
+            await asyncio.sleep(0)
+        assert over.wait(10)  # nothing else of the service runs meanwhile
+        return await asked
+
+    assert asyncio.run(ask()) == [[1]] * 96
+    assert numbers == [32, 32, 32]
+
+
 def test_a_text_that_cannot_be_encoded_leaves_the_others_their_answers():
     def numbers(texts):
         return [int(text) for text in texts]

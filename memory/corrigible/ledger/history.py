@@ -61,8 +61,7 @@ def counting(rows: list[Row], size: int | None = None) -> Iterator[tuple[Row, st
 def _read(rows):
     """What rows say of one another, and the rows without acts that do nothing to others."""
     reading = Reading()
-    rows = [reading.take(row) for row in rows]
-    return reading, rows
+    return reading, reading.take(rows)
 
 
 def _meaning(reading, size):

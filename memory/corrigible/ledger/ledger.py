@@ -22,10 +22,10 @@ from corrigible.proofs.rows import (
     read_act,
     told_place,
 )
-from corrigible.proofs.tree import Tree
+from corrigible.proofs.tree import HASH, Tree
 from corrigible.stores.store import ROWS_AT_ONCE, Store, Undone, Unknown
 from corrigible.stores.waiting import as_input_error, deadline, polling, retry_undone
-from ocrrlib.chain import Fault, file_genesis, verify_entry
+from ocrrlib.chain import Fault, entry_hash, file_genesis
 from ocrrlib.files import InputError
 
 LONGEST_WAIT = 0.002  # seconds between attempts to write, by chance: all get their turn
@@ -51,8 +51,14 @@ class Observer(Protocol):
         An error stops the read or the write.
         """
 
+    def erase(self, places: list[int]):
+        """Drop what was taken of entries that were erased since.
 
-@dataclass(eq=False)
+        The rows that tell so are added after that, some for the second time, now with their acts.
+        """
+
+
+@dataclass(eq=False, repr=False)  # an error would spell it
 class PendingWrite:
     """Entries that a thread writes until a time, and what came of it: their places, or an error."""
 
@@ -284,13 +290,23 @@ class StoredLedger(AbstractContextManager):
             told = tombstones()
             places = self._to_erase(told)
             if places:
+                is_plain = self._reading.can_erase(places, [])
                 try:
                     self.store.erase(places)
-                    self._reading.erased.update(places)
+                    self._drop(places)
                     self.append(told)
-                finally:
-                    self._restart()  # the observer has them, or nothing is written
+                except BaseException:
+                    self._restart()  # nothing is written
+                    raise
+                if not is_plain:
+                    self._restart()
         return places
+
+    def _drop(self, places):
+        """Keep nothing of entries that were erased, of which tombstones are read next."""
+        self._reading.erase(places)
+        if self._observer is not None:
+            self._observer.erase(places)
 
     def _to_erase(self, told):
         """Places of the entries of which tombstones may tell that they are erased now."""
@@ -409,30 +425,53 @@ class StoredLedger(AbstractContextManager):
         if size:
             self._check_newest(size - 1)
         self._read()
-        if self._was_erased_since(size):
+        told = self._told_since(size)
+        if told:
             self._holds_erased = True
-            self._restart()
-            self._read()
+            places = [*dict.fromkeys(told.values())]
+            if self._reading.can_erase(places, told):
+                self._drop(places)
+                self._take_again(told)
+            else:
+                self._restart()
+                self._read()
         untold = self._reading.erased - self._reading.told_by.keys()
         if untold:
             self._restart()  # it is read again at the next call
             raise Broken(self.store, Fault(min(untold), "changed"))
         self.store.mark_read()
 
-    def _was_erased_since(self, size):
-        """Whether one of the first ``size`` entries, which were read before, was erased since.
+    def _told_since(self, size):
+        """Places of the first ``size`` entries that were erased since they were read.
 
-        Then a newer entry tells so, and is void as far as it is known.
+        By the places of newer entries that tell so, and are void as far as it is known.
         """
+        told = {}
         for place in reversed(self._reading.void):
             if place < size:
-                return False
+                break
             named = self._reading.void[place]
             if named is not None and 0 <= named < size and named not in self._reading.erased:
-                row = self.store.row(named)
-                if row is None or row.salt is None:
-                    return True
-        return False
+                if self._is_erased(named):
+                    told[place] = named
+        return dict(sorted(told.items()))
+
+    def _is_erased(self, place):
+        """Whether an entry that was read is erased by now; ``Broken`` if it is another one."""
+        row = self.store.row(place)
+        hash = bytes(self.tree.leaves[place * HASH : (place + 1) * HASH])
+        if row is None or not is_whole(row) or entry_hash(*row[:4]) != hash or row.hash != hash:
+            raise Broken(self.store, Fault(place, "changed"))
+        return row.salt is None
+
+    def _take_again(self, places):
+        """Take entries that tell of erasures, now that these are known."""
+        for place in places:
+            row = self.store.row(place)
+            del self._reading.void[place]
+            understood = self._reading.take([row])
+            if self._observer is not None:
+                self._observer.add(understood)
 
     def _check_newest(self, place):
         """Raise ``Broken`` unless the newest entry known is still there."""
@@ -457,15 +496,14 @@ class StoredLedger(AbstractContextManager):
         """Raise ``Broken`` unless the rows follow those known."""
         previous = self._newest
         for place, row in enumerate(rows, self.size):
-            if not is_whole(row) or not verify_entry(row.link, place, previous):
+            is_next = row.place == place and row.previous == previous
+            if not is_next or not is_whole(row) or entry_hash(*row[:4]) != row.hash:
                 raise Broken(self.store, Fault(place, "changed"))
             previous = row.hash
 
     def _take(self, rows):
-        understood = []
-        for row in rows:
-            self.tree.leaves += row.hash
-            understood.append(self._reading.take(row))
+        self.tree.leaves += b"".join([row.hash for row in rows])
+        understood = self._reading.take(rows)
         self.size += len(rows)
         self._newest = rows[-1].hash
         self._time = rows[-1].time

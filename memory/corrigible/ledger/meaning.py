@@ -33,6 +33,8 @@ from corrigible.proofs.rows import (
 )
 from ocrrlib.files import InputError
 
+BLOCK = 256  # rows whose vectors are compared at once
+
 
 class Naming(NamedTuple):
     """A rename or merge that stands: labels of earlier entries become another one."""
@@ -57,14 +59,43 @@ class Reading:
         self.acts: dict[int, dict] = {}
         self.void: dict[int, int | None] = {}
         self._size = 0  # of vectors in bytes, as far as it is known
+        self._n_vectors = 0  # so many are not erased, at least
 
-    def take(self, row: Row) -> Row:
-        """Read the next entry; return it without an act that does nothing to others."""
+    def take(self, rows: list[Row]) -> list[Row]:
+        """Read the next entries; return them without acts that do nothing to others."""
+        taken = []
+        for start in range(0, len(rows), BLOCK):
+            block = rows[start : start + BLOCK]
+            for row, is_unit in zip(block, _are_units([row.x or b"" for row in block])):
+                if is_unit and row.act is None and len(row.x or b"") == self._size:  # most are so
+                    taken.append(row)
+                else:
+                    taken.append(self._taken(row, is_unit))
+        self._n_vectors += sum(1 for row in taken if row.x)
+        return taken
+
+    def can_erase(self, places: Sequence[int], told: Container[int]) -> bool:
+        """Whether nothing else that was read depends on entries; if not, all is to be read again.
+
+        Of those that are void ``told`` tell of them, and are taken again.
+        """
+        tells = {*self.told_by.values()}
+        is_void = any(place not in told for place in self.void)
+        return not is_void and tells.isdisjoint(places) and len(places) < self._n_vectors
+
+    def erase(self, places: Sequence[int]) -> None:
+        """Take entries for erased, before those that tell so are taken."""
+        self._n_vectors -= len(places)
+        self.erased.update(places)
+        for place in places:
+            self.acts.pop(place, None)
+
+    def _taken(self, row, is_unit):
         if row.salt is None:
             self.erased.add(row.place)
             return row
         if row.x:
-            if len(row.x) != (self._size or len(row.x)) or not _is_unit(row.x):
+            if len(row.x) != (self._size or len(row.x)) or not is_unit:
                 self.void[row.place] = None
                 return row._replace(x=b"", text=None, act=None)
             self._size = len(row.x)
@@ -91,11 +122,14 @@ class Reading:
         return row
 
 
-def _is_unit(x):
-    """Whether the bytes of a vector have a length of 1, but for rounding; false of NaN."""
-    v = np.frombuffer(x, "<f4")
+def _are_units(vectors):
+    """Whether vectors, as bytes, have a length of 1, but for rounding; false of NaN."""
+    if len({*map(len, vectors)}) > 1:
+        return [is_unit for x in vectors for is_unit in _are_units([x])]
+    X = np.frombuffer(b"".join(vectors), "<f4").reshape(len(vectors), -1)
     with np.errstate(over="ignore", invalid="ignore"):
-        return 0.99 < v @ v < 1.01
+        squares = np.einsum("nd,nd->n", X, X)
+    return ((0.99 < squares) & (squares < 1.01)).tolist()
 
 
 def acts_of(rows: Iterable[Row]) -> list[tuple[int, dict]]:

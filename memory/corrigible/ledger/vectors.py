@@ -29,6 +29,9 @@ def content_key(text: str | None, x: bytes | memoryview) -> int:
     return hash(bytes(x) if text is None else " ".join(text.split()))
 
 
+SPARSE = 16  # times as many places as keys are in a table, so that few are taken by others
+
+
 class Numbers:
     """Whole numbers in one growing array: ``values`` (n,)."""
 
@@ -45,6 +48,34 @@ class Numbers:
             self._room[:n] = self.values
         self._room[n:size] = values
         self.values = self._room[:size]
+
+
+class Keys(Numbers):
+    """Numbers of which it is known at once that most others are not among them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_taken = np.zeros(1, bool)  # by the last bits of the numbers
+
+    def extend(self, values: Sequence[int] | np.ndarray) -> None:
+        """Append numbers; amortised constant time for each."""
+        start = len(self.values)
+        super().extend(values)
+        if 2 * len(self.values) > len(self._is_taken):
+            self._is_taken = np.zeros(SPARSE << len(self.values).bit_length(), bool)
+            start = 0
+        self._is_taken[self._last_bits(self.values[start:])] = True
+
+    def slots_of(self, numbers: Sequence[int]) -> np.ndarray:
+        """Where one of some numbers stands: slots (n,), in order."""
+        wanted = np.asarray(numbers, np.int64)
+        wanted = wanted[self._is_taken[self._last_bits(wanted)]]
+        if not len(wanted):
+            return wanted
+        return np.flatnonzero(np.isin(self.values, wanted))
+
+    def _last_bits(self, numbers):
+        return numbers & (len(self._is_taken) - 1)
 
 
 def _n_equal(values):
@@ -82,22 +113,18 @@ class LiveVectors:
 
     def extend(self, X: np.ndarray, rows: list[Row]) -> None:
         """Take vectors X (n, d) of rows that were written since."""
-        places = []
-        times = []
-        ids = []
-        for row in rows:
-            label = row.label or ""
+        labels = [row.label or "" for row in rows]
+        for label in dict.fromkeys(labels):
             if label not in self._ids:
                 self._ids[label] = len(self.labels)
                 self.labels.append(label)
-            places.append(row.place)
-            times.append(row.time)
-            ids.append(self._ids[label])
-        self.places.extend(places)
-        self.times.extend(times)
+        self.places.extend([row.place for row in rows])
+        self.times.extend([row.time for row in rows])
         if self.n_first == self.entries.size:
-            self.n_first = _n_equal(self.times.values)
-        self.entries.extend(X, np.array(ids, np.int64))
+            # Of all before the last one the times are equal.
+            start = max(0, self.n_first - 1)
+            self.n_first = start + _n_equal(self.times.values[start:])
+        self.entries.extend(X, np.array([self._ids[label] for label in labels], np.int64))
 
     def with_extra(self, x: np.ndarray, y: int, without: int | None) -> tuple[Entries, int]:
         """Entries as they would be with one more, and how many of them were written at once.
@@ -141,7 +168,7 @@ class Vectors:
     def clear(self):
         """Drop all rows."""
         self.dim = 0  # of the vectors, as far as it is known
-        self._keys = Numbers()  # of what was written, in its order
+        self._keys = Keys()  # of what was written, in its order
         self.written = self._no_vectors(0)
         self._acts: list[tuple[int, dict]] = []  # places, and what is said there of other entries
         self._count_anew()
@@ -186,39 +213,56 @@ class Vectors:
         written = self.written
         places = written.places.values[:n]
         counts, y, labels = what_counts(meaning, places, written.entries.y[:n], written.labels)
-        live = Numbers(places[counts])
+        return self._chosen(counts, y, labels, places[~counts], ef_search)
+
+    def _chosen(self, stays, y, labels, without, ef_search):
+        """Those of the first n vectors that stay (n,), with class ids and labels of their own.
+
+        The database has others, too, at places ``without``.
+        """
+        written = self.written
+        n = len(stays)
+        live = Numbers(written.places.values[:n][stays])
         if self._source is None:
             X = written.entries.X[:n]
-            entries = Entries.sharing(X if counts.all() else X[counts], y)
+            entries = Entries.sharing(X if stays.all() else X[stays], y)
         else:
             entries = DatabaseEntries(
-                self._source, ef_search, self.dim, lambda: live.values, y, places[~counts]
+                self._source, ef_search, self.dim, lambda: live.values, y, without
             )
-        return LiveVectors(entries, live, written.times.values[:n][counts], labels)
+        return LiveVectors(entries, live, written.times.values[:n][stays], labels)
 
     def add(self, rows: list[Row]):
         """Take rows: vectors, and what acts say of other entries; nothing of those erased.
 
         Their vectors are unit vectors of one length.
         """
-        acting = []
-        vectors = []
-        labelled = []
-        for row in rows:
-            if row.act:
-                acting.append(row)
-            if row.x:
-                vectors.append(row.x)
-                labelled.append(row)
-        acts = acts_of(acting) if acting else []
+        acts = acts_of(row for row in rows if row.act)
         if acts:
             self._acts += acts
             self._count_anew()
+        labelled = [row for row in rows if row.x]
         if labelled:
-            self._add_vectors(vectors, labelled)
+            self._add_vectors(labelled)
 
-    def _add_vectors(self, vectors, rows):
-        """Take vectors, as bytes, of as many rows."""
+    def erase(self, places: list[int]):
+        """Drop the vectors and acts of entries that were erased since."""
+        gone = {*places}
+        self._acts = [act for act in self._acts if act[0] not in gone]
+        written = self.written
+        stays = ~np.isin(written.places.values, places)
+        if not stays.all():
+            y, labels = in_order(written.entries.y[stays], written.labels)
+            none = np.empty(0, np.int64)
+            self.written = self._chosen(stays, y, labels, none, self._ef_search)
+            keys = self._keys.values[stays]
+            self._keys = Keys()
+            self._keys.extend(keys)
+        self._count_anew()
+
+    def _add_vectors(self, rows):
+        """Take the vectors of rows."""
+        vectors = [row.x or b"" for row in rows]
         if not self.written.entries.size:
             length = len(vectors[0])
             self.admit(self._room() // length, length // VALUE)
@@ -232,9 +276,9 @@ class Vectors:
             else:  # an act was written before what it speaks of: by another program
                 del self.counted
 
-    def has_keys(self, keys: Sequence[int]) -> np.ndarray:
-        """Which vectors that were written (n,) bool have one of these ``content_key``."""
-        return np.isin(self._keys.values, np.asarray(keys, np.int64))
+    def with_keys(self, keys: Sequence[int]) -> np.ndarray:
+        """Slots (n,) of vectors that were written with one of these ``content_key``."""
+        return self._keys.slots_of(keys)
 
     def key_at(self, place: int) -> int:
         """The ``content_key`` of the entry at a place."""

@@ -43,7 +43,7 @@ from secrets import token_bytes
 from typing import Any, NamedTuple
 
 from corrigible.proofs.tree import HASH
-from ocrrlib.chain import ChainLink, commitment, entry_hash
+from ocrrlib.chain import commitment, entry_hash
 from ocrrlib.files import InputError
 
 # Bytes
@@ -87,10 +87,6 @@ class Row(NamedTuple):
     text: str | None
     x: bytes | None  # float32 each, little-endian
     act: str | None = None
-
-    @property
-    def link(self) -> ChainLink:
-        return ChainLink(self.place, self.time, self.commitment, self.previous, self.hash)
 
     def fields(self) -> dict:
         """Return the values by name, bytes as hexadecimal digits, without those erased."""
@@ -145,27 +141,28 @@ def is_whole(row: Any) -> bool:
     ``row`` is a ``Row``, but a file or a proof may hold values of any type. Types and sizes are
     exact, so that no other content has the same commitment.
     """
-    if _types(row.place, row.time, row.commitment, row.previous) != [int, int, bytes, bytes]:
+    place, time, committed, previous, _, salt, label, author, text, x, act = row
+    # Types as they are: True is no number here.
+    if not (type(place) is type(time) is int and type(committed) is type(previous) is bytes):
         return False
-    if not 0 <= row.time < LATEST or not len(row.commitment) == len(row.previous) == HASH:
+    if not 0 <= time < LATEST or not len(committed) == len(previous) == HASH:
         return False
-    if row.salt is None:
-        return row[6:] == (None,) * 5
-    if _types(row.salt, row.label, row.author, row.x) != [bytes, str, str, bytes]:
+    if salt is None:
+        return label is author is text is x is act is None
+    if not (type(salt) is type(x) is bytes and type(label) is type(author) is str):
         return False
-    if len(row.salt) != SALT or len(row.x) % VALUE:
+    if len(salt) != SALT or len(x) % VALUE:
         return False
-    if "\0" in row.label or "\0" in row.author:  # this would blur where they end
+    if "\0" in label or "\0" in author:  # this would blur where they end
         return False
-    if row.text is not None and type(row.text) is not str:
+    if text is not None and type(text) is not str:
         return False
-    if row.act is not None and type(row.act) is not str:
+    if act is not None and type(act) is not str:
         return False
     try:
-        committed = commitment(row.salt, row.x, row.label, row.author, row.text, row.act)
+        return commitment(salt, x, label, author, text, act) == committed
     except ValueError:  # half a character
         return False
-    return committed == row.commitment
 
 
 def is_tombstone(row: Content | Row) -> bool:
@@ -182,11 +179,6 @@ def told_place(row: Content | Row) -> int | None:
     except ValueError:
         return None
     return place if row.text == str(place) else None
-
-
-def _types(*values):
-    """Types as they are: True is no number here."""
-    return [type(value) for value in values]
 
 
 # Acts

@@ -3,6 +3,7 @@
 import asyncio
 import hmac
 import logging
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -44,32 +45,45 @@ class Batcher:
         self._thread = ThreadPoolExecutor(1)  # each thread would have OpenMP threads of its own
         self._waiting: list[tuple[Any, asyncio.Future]] = []
         self._n_waiting = 0  # with those that are worked on
-        self._work: asyncio.Task | None = None
+        self._lock = threading.Lock()  # for what waits, and whether the thread works
+        self._works = False
 
     async def __call__(self, items: Sequence) -> list:
         """Results of items (n,); status 503 if too many wait."""
         if self._n_waiting + len(items) > WAITING:
             raise HTTPException(503, "too many texts wait: try again", {"Retry-After": "2"})
-        futures: list[asyncio.Future] = [asyncio.Future() for _ in items]
-        self._waiting += zip(items, futures)
+        loop = asyncio.get_running_loop()
+        futures = [loop.create_future() for _ in items]
         self._n_waiting += len(futures)
-        if self._work is None or self._work.done():
-            self._work = asyncio.create_task(self._run())
+        with self._lock:
+            self._waiting += zip(items, futures)
+            if not self._works:
+                self._works = True
+                loop.call_soon(self._thread.submit, self._run, loop)  # after others that ask now
         return await asyncio.gather(*futures)
 
-    async def _run(self):
-        while self._waiting:
-            todo = sorted(self._waiting, key=lambda pair: len(pair[0]))  # of a length: no padding
-            self._waiting = []
+    def _run(self, loop):
+        """Work in the thread, which waits for no loop that is busy, until nothing waits."""
+        while True:
+            with self._lock:
+                todo = sorted(self._waiting, key=lambda pair: len(pair[0]))  # so little is padded
+                self._waiting = []
+                self._works = bool(todo)
+            if not todo:
+                return
             for start in range(0, len(todo), BATCH):
                 items, futures = zip(*todo[start : start + BATCH])
-                outcomes = await asyncio.wrap_future(self._thread.submit(self._outcomes, items))
-                self._n_waiting -= len(items)
-                for future, outcome in zip(futures, outcomes):
-                    failed = isinstance(outcome, Exception)
-                    settle = future.set_exception if failed else future.set_result
-                    if not future.cancelled():  # as when the service ends
-                        settle(outcome)
+                outcomes = self._outcomes(items)
+                with suppress(RuntimeError):  # the service has ended
+                    loop.call_soon_threadsafe(self._settle, futures, outcomes)
+
+    def _settle(self, futures, outcomes):
+        self._n_waiting -= len(futures)
+        for future, outcome in zip(futures, outcomes):
+            failed = isinstance(outcome, Exception)
+            settle = future.set_exception if failed else future.set_result
+            if not future.cancelled():  # as when the service ends
+                settle(outcome)
 
     def _outcomes(self, items):  # result or error of each; an error is that of one item alone
         try:

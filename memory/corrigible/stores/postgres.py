@@ -101,6 +101,7 @@ class PostgresStore:
     errors = ERRORS
     residue = "whose dead rows hold the content"
     cleans_itself = True  # by autovacuum
+    fitted = None
     beyond_erasure = (
         "the write-ahead log and its archive, replicas, backups, and the free space in pages of "
         "the table until it is used again"

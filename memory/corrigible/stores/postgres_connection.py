@@ -51,11 +51,17 @@ SET = (
 MOMENT = "50ms"  # that a writer waits for others before threads that read get their turn
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 # In one message, not in a pipeline, after which a server would not limit idle transactions
-AT_ONCE = f"{BEGIN}; SELECT pg_try_advisory_xact_lock({LOCK}, {{table}}::oid::integer); "
+AT_ONCE = f"{BEGIN}; EXECUTE locked({{table}}); "
 SOON = (
     f"{BEGIN}; SET LOCAL lock_timeout = '{MOMENT}'; "
     f"SELECT pg_advisory_xact_lock({LOCK}, {{table}}::oid::integer); SET LOCAL lock_timeout = 0; "
 )
+# What every transaction begins with is planned once a connection: that takes longer than to do it.
+PREPARE = (
+    f"PREPARE locked(oid) AS SELECT pg_try_advisory_xact_lock({LOCK}, $1::integer); "
+    "PREPARE newest AS "
+)
+NEWEST = "EXECUTE newest"
 WAIT_LOCK = f"SELECT pg_advisory_xact_lock({LOCK}, %s::oid::integer)"
 NOTHING = (None, None, None, False)  # what is told of a newest entry if there is no memory
 
@@ -135,7 +141,7 @@ class Session:
             self.statements = statements_for(self.connection, name)
             register_vectors(self.connection, self.statements)
             self.about: About = about_of(self.connection, self.statements)
-            self.table = self.newest()[0]
+            self._prepare()
         except BaseException:
             self.connection.close()
             raise
@@ -145,18 +151,21 @@ class Session:
         self._is_closed = True
         self.connection.close()
 
+    def _prepare(self):
+        """Prepare statements of a new connection, and find the table."""
+        self.connection.execute(PREPARE.encode() + self.statements.newest)
+        self.table = self.newest()[0]  # another one, if it is on another server by now
+
     def newest(self) -> tuple:
         """Return table, place and hash of the newest entry, and whether it may be altered."""
-        found = self.connection.execute(self.statements.newest, binary=True).fetchone()
-        return found or NOTHING
+        return self.connection.execute(NEWEST).fetchone() or NOTHING
 
     def replies(self, statements: str) -> list[tuple]:
         """Return the rows of statements sent in one message, and last the newest entry.
 
         ``{table}`` in them is the number of the table.
         """
-        text = statements.format(table=self.table).encode()
-        cursor = self.connection.execute(text + self.statements.newest)
+        cursor = self.connection.execute(statements.format(table=self.table) + NEWEST)
         rows = []
         while True:
             if cursor.description:
@@ -209,7 +218,7 @@ class Session:
         if not is_there or about_of(connection, self.statements) != self.about:
             raise self.replaced()
         register_vectors(connection, self.statements)
-        self.table = self.newest()[0]  # another one, if it is on another server by now
+        self._prepare()
 
     def replaced(self) -> InputError:
         """Return the error that the memory is not the one that was opened."""

@@ -106,6 +106,7 @@ class SQLiteStore:
 
     def __init__(self, path: Path, about: Callable[[], str] | None = None):
         self.where = path
+        self.fitted = path.with_name(f"{path.name}-fitted")
         self._reads_only = about is None
         self._seen: tuple | None = None  # SQLite's data version when all was read
         self._latest: tuple | None = None
@@ -226,6 +227,7 @@ class SQLiteStore:
         self._base.executemany(INSERT, rows)
 
     def erase(self, places: Iterable[int]):
+        self.fitted.unlink(missing_ok=True)  # on what is erased
         self._base.executemany(ERASE, [[place] for place in places])
 
     def source(self, ef_search: int | None) -> NoReturn:

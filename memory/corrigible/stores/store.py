@@ -79,6 +79,11 @@ class Store(Protocol):
         """Where erased content may be for longer, beside copies of a file; empty if nowhere."""
         ...
 
+    @property
+    def fitted(self) -> Path | None:
+        """A file beside it for what is fitted on its entries; None if there can be none."""
+        ...
+
     def remedy(self, error: Exception) -> str:
         """Return what to do about one of ``errors``."""
         ...
