@@ -8,9 +8,9 @@
 
 - The API, in this folder: ``memory`` learns, answers and forgets, ``past`` is a memory under an
   earlier head, ``answers`` come from one of ``readers``, ``confidence`` tells how sure they are,
-  ``fitted`` keeps that beside a file, ``review`` tells what is worth a human's time, ``report`` what
-  corrections came to, ``examples`` what to show to a language model; ``relabel`` lays out what a
-  query gets another label by; ``inputs`` are checked, ``ledger_encoder`` encodes texts with an
+  ``fitted`` keeps that beside a file, ``review`` tells what is worth a human's time, ``report``
+  what corrections came to, ``examples`` what to show to a language model; ``relabel`` lays out what
+  a query gets another label by; ``inputs`` are checked, ``ledger_encoder`` encodes texts with an
   encoder that it knows again, ``export`` writes files.
 - ``ledger/``: entries, verified as they are read and only appended to, and what they mean.
 - ``stores/``: the interface of a store, SQLite in a file, PostgreSQL on a server.
