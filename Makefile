@@ -228,7 +228,7 @@ test-slow: $(READY) $(CITATION_READY)  ## run the other tests: browser, LaTeX, L
 lab: $(READY)  ## open the notebooks in JupyterLab, at the correction desk
 	PYTHONPATH="$$PWD" $(PY) -m jupyterlab --ServerApp.root_dir="$$PWD" notebooks/00_tour.ipynb
 
-bench: $(READY)  ## measure speed and memory; writes build/bench.json
+bench: $(READY)  ## measure speed and memory as ratios in one run; writes build/bench.json
 	@$(PY) -m bench
 
 torture: $(READY)  ## kill, cut off and edit correction memories, and publish how they stand it (30 minutes)
