@@ -365,7 +365,8 @@ def bench_start():
     shown = "from ocrr.cli import app\ntry: app(['--help'])\nexcept SystemExit: pass"
     return {
         "ocrr_help_over_typer": cpu(shown) / cpu("import typer, rich"),
-        "import_memory_over_numpy": cpu("import corrigible") / cpu("import numpy"),
+        "import_memory_over_numpy": cpu("from corrigible import CorrectionMemory")
+        / cpu("import numpy"),
     }
 
 
