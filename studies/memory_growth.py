@@ -60,10 +60,12 @@ def of_memories(profile: str = "paper") -> pd.DataFrame:
     plan = [("entries", n, n, FIXED_CLASSES) for n in ENTRIES[profile]]
     plan += [("classes", c, FIXED_ENTRIES[profile], c) for c in CLASSES[profile]]
     rows = []
-    for grows, size, n, classes in tqdm(plan, "memories", unit="memory"):
-        with threadpool_limits(1):
-            for what, measured, limit in of_memory(Cell(n, classes, NOISE, queries=STREAM)):
-                rows.append((grows, size, what, measured, limit))
+    found: dict[tuple, list] = {}  # what is in both is measured once
+    for grows, size, *cell in tqdm(plan, "memories", unit="memory"):
+        if tuple(cell) not in found:
+            with threadpool_limits(1):
+                found[tuple(cell)] = [*of_memory(Cell(*cell, NOISE, queries=STREAM))]
+        rows += [(grows, size, *costs) for costs in found[tuple(cell)]]
     return pd.DataFrame(rows, columns=["grows", "size", "what", "measured", "limit"])
 
 
