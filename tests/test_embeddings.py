@@ -37,8 +37,12 @@ from ocrrlib.encoders import (
     revision,
     slug,
 )
+from ocrrlib.experiments import THREE
 from ocrrlib.files import InputError
+from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import make_scenario
+from ocrrlib.stream import run_stream
+from ocrrlib.systems import make
 from tests.samples import TEXTS
 
 # The committed files, and the beginning of their fingerprints.
@@ -311,3 +315,17 @@ def test_sentences_stream_as_their_embeddings_do():
         np.testing.assert_array_equal(getattr(one, f"y_{part}"), getattr(other, f"y_{part}"))
     rows = [texts.X_train.tolist().index(sentence) for sentence in one.X_stream[:20]]
     np.testing.assert_array_equal(data.X_train[rows], other.X_stream[:20])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dataset", THREE)
+def test_a_byte_for_each_number_changes_final_accuracies_by_less_than_a_point(dataset):
+    data = load(dataset)
+    train, test = (widen(quantise(X)) for X in (data.X_train, data.X_test))
+    for seed in range(3):
+        ends = []
+        for rows in (data, replace(data, X_train=train, X_test=test)):
+            s = make_scenario(rows, seed, cap=None)
+            *_, end = run_stream(make("substrate"), s, POLICIES["oracle"], len(s.y_stream))
+            ends.append([end.novel_acc, end.original_acc])
+        assert np.abs(np.subtract(*ends)).max() < 0.01
