@@ -40,7 +40,7 @@ class Entries:
         self._y = _grown(np.asarray(y, np.int64), self.size)
         self._born = np.arange(len(self._y))
         self._codes = Codes()
-        self._asked = 0  # queries since the entries were last coded
+        self._uncoded = 0  # queries since the entries were last coded
 
     @classmethod
     def sharing(cls, X: np.ndarray, y: np.ndarray) -> Entries:
@@ -111,11 +111,11 @@ class Entries:
         written = self.since(codes.writes)
         if len(written) and written[0] < codes.size:  # overwritten
             codes = Codes()
-            self._asked = 0
-        self._asked += max(m, ALONE)
-        if self._asked >= CODED_AFTER and self.size - codes.size >= GROUPS:
+            self._uncoded = 0
+        self._uncoded += max(m, ALONE)
+        if self._uncoded >= CODED_AFTER and self.size - codes.size >= GROUPS:
             codes = codes.extended(self.X, self.writes)
-            self._asked = 0
+            self._uncoded = 0
         self._codes = codes
         return codes if codes.size else None
 
