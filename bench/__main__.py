@@ -49,14 +49,14 @@ class Ratio(NamedTuple):
 
 RATIOS: dict[str, Ratio] = {
     # A run of the substrate over the plain formulas, row by row; one thread.
-    "fast_over_plain_loop": Ratio(1 / 28),
+    "fast_over_plain_loop": Ratio(1 / 28, 0.052, "curves at each checkpoint"),
     # A correction and the next prediction.
-    "ours_over_substrate": Ratio(2),
+    "ours_over_substrate": Ratio(2, 1.804),
     # An entry's correction over appending its row to a list.
-    "append_over_plain_append": Ratio(10),
+    "append_over_plain_append": Ratio(10, 14.547, "SHA-256 of each entry"),
     # Processor time of a search with int8 codes over one in float32.
-    "codes_over_float32_100k": Ratio(1 / 5),
-    "codes_over_float32_256_of_10k": Ratio(1 / 4),
+    "codes_over_float32_100k": Ratio(1 / 5, 0.142),
+    "codes_over_float32_256_of_10k": Ratio(1 / 4, 0.373, "maxima and cosines in NumPy"),
     # A durable correction over a bare commit of as many bytes.
     "correct_over_commit_10k": Ratio(1.4),
     "correct_over_commit_1m": Ratio(1.4),
@@ -64,8 +64,8 @@ RATIOS: dict[str, Ratio] = {
     "server_correct_over_commit_1m": Ratio(2),
     # Twelve writers of one file: seconds a correction over those of one writer; longest wait over
     # the time in which each has a turn.
-    "many_writers_over_one": Ratio(1),
-    "longest_wait_over_turn": Ratio(100),
+    "many_writers_over_one": Ratio(1, 1.227, "five processes take turns at the lock"),
+    "longest_wait_over_turn": Ratio(100, 25.916),
     # Of a million entries: SHA-256 of the file is what opening and verifying cannot do without.
     "open_over_hashing_1m": Ratio(5),
     "learn_over_hashing_1m": Ratio(20),
@@ -73,8 +73,8 @@ RATIOS: dict[str, Ratio] = {
     "first_answer_over_next_100k": Ratio(50),
     "predict_100k_over_reading": Ratio(1.5),
     # Of vectors: over predicting as many.
-    "review_1k_over_predict": Ratio(2),
-    "suspects_10k_over_predict": Ratio(2),
+    "review_1k_over_predict": Ratio(2, 0.71),
+    "suspects_10k_over_predict": Ratio(2, 0.253),
     # The service, 200 clients: the encoder alone over answers; longest wait over a fair turn.
     "encoder_over_served": Ratio(1 / 0.9),
     "served_longest_over_turn": Ratio(3),
