@@ -50,7 +50,7 @@ FIRST := 02_full_sweep  # others wait for it
 EXECUTED := $(patsubst %,$(NB)/%.ipynb,$(FIRST) $(filter-out $(FIRST),$(NOTEBOOKS)))
 
 .DEFAULT_GOAL := help
-.PHONY: help paper notebooks site arxiv metadata lora scale compute beyond products leaderboard check smoke lint test \
+.PHONY: help paper notebooks site arxiv metadata lora scale compute beyond products leaderboard check smoke lint test release \
 	test-slow verify lab bench torture database embed clean settings active
 
 help:  ## list the targets
@@ -199,6 +199,9 @@ ifndef SAMPLE
 	@echo "all published artefacts come out byte for byte"
 endif
 
+release: $(READY)  ## prepare a release in build/release: sample, wheels, tag, archive (VERSION=1.0.0, DRY=1 to try it)
+	@$(PY) -m paper.release $(WORDS)
+
 # What a reviewer runs first: the protocol, every system by name, the ledger's hashes, the README's example, a memory.
 SMOKE := $(patsubst %,tests/test_%.py,stream scenario policies metrics voting search neighbours systems) \
 	tests/test_docs.py::test_the_example_of_the_readme_ranks_a_system_of_ten_lines_among_the_published_ones \
@@ -229,7 +232,7 @@ lab: $(READY)  ## open the notebooks in JupyterLab, at the correction desk
 	PYTHONPATH="$$PWD" $(PY) -m jupyterlab --ServerApp.root_dir="$$PWD" notebooks/00_tour.ipynb
 
 bench: $(READY)  ## measure speed and memory as ratios in one run; writes build/bench.json
-	@$(PY) -m bench
+	@PYTHONPATH=memory $(PY) -m bench
 
 torture: $(READY)  ## kill, cut off and edit correction memories, and publish how they stand it (30 minutes)
 	@PYTHONPATH=memory $(PY) -m trials.torture

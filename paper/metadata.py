@@ -59,6 +59,8 @@ def codemeta() -> dict:
     }
     if "repository-code" in CFF:
         found["codeRepository"] = CFF["repository-code"]
+    if "date-released" in CFF:
+        found["datePublished"] = str(CFF["date-released"])
     return found
 
 
@@ -76,7 +78,7 @@ def zenodo() -> dict:
         source = cited(croissant.FACTS["datasets"][dataset]["bib"])
         if "url" in source:
             related.append({"relation": "isDerivedFrom", "identifier": source["url"]})
-    return {
+    found = {
         "upload_type": "software",
         "title": CFF["title"],
         "version": ocrrlib.__version__,
@@ -88,6 +90,9 @@ def zenodo() -> dict:
         "keywords": CFF["keywords"],
         "related_identifiers": related,
     }
+    if "date-released" in CFF:
+        found["publication_date"] = str(CFF["date-released"])
+    return found
 
 
 def documents(checks: Mapping[str, croissant.LabelCheck]) -> dict[str, dict]:

@@ -29,7 +29,7 @@ def content_key(text: str | None, x: bytes | memoryview) -> int:
     return hash(bytes(x) if text is None else " ".join(text.split()))
 
 
-SPARSE = 16  # times as many places as keys are in a table, so that few are taken by others
+SPARSE = 16  # places a key in a new table; with half of them, few are taken by others yet
 
 
 class Numbers:
@@ -61,7 +61,7 @@ class Keys(Numbers):
         """Append numbers; amortised constant time for each."""
         start = len(self.values)
         super().extend(values)
-        if 2 * len(self.values) > len(self._is_taken):
+        if SPARSE * len(self.values) > 2 * len(self._is_taken):
             self._is_taken = np.zeros(SPARSE << len(self.values).bit_length(), bool)
             start = 0
         self._is_taken[self._last_bits(self.values[start:])] = True
