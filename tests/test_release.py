@@ -1,4 +1,4 @@
-"""A release declares one version and date everywhere, and refuses to begin where it could not end."""
+"""A release declares one version and date everywhere, and refuses to begin what it cannot end."""
 
 import re
 import shutil
