@@ -41,7 +41,8 @@ endif
 quote = '$(subst ','\'',$1)'
 GIVEN = $(foreach name,$(OUTCOME) $(OTHER),$(if $(filter-out $(d.$(name)),$($(name))),$(call quote,$(name)=$($(name)))))
 # Published files change by make alone; a notebook that runs without this variable writes to build/lab.
-RUN = $(strip OCRR_BY_MAKE=1 $(PY) -m notebooks.run JOBS=$(JOBS) $(GIVEN) OUT=$(call quote,$(O)))
+# Two run at a time, on small products: with more threads, each would wait for the other's.
+RUN = $(strip OCRR_BY_MAKE=1 OMP_NUM_THREADS=1 $(PY) -m notebooks.run JOBS=$(JOBS) $(GIVEN) OUT=$(call quote,$(O)))
 LIBRARY := $(wildcard ocrrlib/*.py ocrrlib/*/*.py ocrr/*.py ocrr/*/*.py memory/corrigible/*.py memory/corrigible/*/*.py \
 	studies/*.py) notebooks/output.py \
 	$(addprefix paper/,style.py figures.py tables.py claims.py reproduction.py beyond.py streams.py products.py)
