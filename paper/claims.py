@@ -3,6 +3,8 @@
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import pandas as pd
 import simpleeval
@@ -91,6 +93,9 @@ def check(
     confirms and our runs deny, with another encoder, is not shown here, unless ``decides`` names
     our runs.
     """
+    facts = {name: _read_only(fact) for name, fact in facts.items()}
+    ours = _read_only(ours)
+    each_seed = [_read_only(seed) for seed in each_seed]
     rows = []
     for claim in claims:
         names = facts | {"ours": ours, "printed": claim["printed"], "claim": claim}
@@ -108,6 +113,13 @@ def check(
         row |= {"section": str(claim["section"]), "central": claim.get("central", False)}
         rows.append(row | {"checks": checks, "verdict": _verdict(claim, checks)})
     return rows
+
+
+def _read_only(value: Any) -> Any:
+    """A view of nested dicts; simpleeval would look through every entry of a dict at every step."""
+    if isinstance(value, dict):
+        return MappingProxyType({name: _read_only(one) for name, one in value.items()})
+    return value
 
 
 def _verdict(claim, checks):

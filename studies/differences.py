@@ -3,10 +3,9 @@
 import numpy as np
 import pandas as pd
 from scipy import stats
-from statsmodels.stats.multitest import multipletests
 
 from ocrrlib.metrics import over_steps
-from studies.statistics import differences, t_intervals
+from studies.statistics import differences, holm, t_intervals
 from studies.streams import VARIED
 
 RUN_KEY = ["study", "dataset", "encoder", "system", "seed", *VARIED]
@@ -121,7 +120,7 @@ def compared(rows: pd.DataFrame) -> pd.DataFrame:
     found["p"] = _paired_t_p(found["difference"], found["sd"], n)
     found["p_holm"] = found["p"]
     if n > 1:
-        found["p_holm"] = found.groupby("study")["p"].transform(_holm)
+        found["p_holm"] = found.groupby("study")["p"].transform(holm)
     return found
 
 
@@ -147,7 +146,3 @@ def _paired_t_p(mean, sd, n):
         t = mean.abs() / (sd / np.sqrt(n))
     p = 2 * stats.t.sf(t, n - 1)  # 0 where all seeds differ alike
     return np.where((sd == 0) & (mean == 0), 1.0, p)
-
-
-def _holm(p):
-    return multipletests(p, method="holm")[1]

@@ -13,7 +13,6 @@ from math import gcd
 
 import numpy as np
 import pandas as pd
-from statsmodels.stats.multitest import multipletests
 
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.experiments import OURS, SUBSTRATE, THREE
@@ -25,7 +24,7 @@ from ocrrlib.stream import run_stream
 from ocrrlib.systems import SYSTEMS, make
 from studies.prior import ESTIMATE_DECIMALS, PRIOR_RULES, Followed, estimate
 from studies.results import Study
-from studies.statistics import ALPHA, by_seed, differences, flip_p, t_intervals
+from studies.statistics import ALPHA, by_seed, differences, flip_p, holm, t_intervals
 
 FOLD = 5  # one of so many rows of each known class is kept for the stream
 SHARES = (0, 50, 90)  # rows of known classes in the stream, %
@@ -230,7 +229,7 @@ def compared(runs: pd.DataFrame, other_of: Mapping[str, str]) -> pd.DataFrame:
                 pairs = [name for name in table if other_of.get(name) in table]
                 d = [differences(table[name], table[other_of[name]]) for name in pairs]
                 one = t_intervals(d).set_index(pd.Index(pairs, name="system"))
-                one["p_holm"] = multipletests([flip_p(row) for row in d], method="holm")[1]
+                one["p_holm"] = holm([flip_p(row) for row in d])
                 found[*stream, *cell, metric] = one.rename(columns={"mean": "difference"})
     table = pd.concat(found, names=[*MIX_CELL, "metric"]).reset_index()
     sure = table["p_holm"] < ALPHA

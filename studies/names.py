@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from safetensors.numpy import load_file, save_file
 from scipy.integrate import cumulative_trapezoid
-from statsmodels.stats.multitest import multipletests
 
 from ocrrlib.embeddings import FOLDER, Embedded, encode, load, widen
 from ocrrlib.encoders import DEFAULT_ENCODER, load_encoder
@@ -25,7 +24,7 @@ from ocrrlib.stream import run_stream
 from ocrrlib.systems import make
 from ocrrlib.systems.base import class_means, class_sums
 from studies.results import Study
-from studies.statistics import differences, flip_p, t_intervals
+from studies.statistics import differences, flip_p, holm, t_intervals
 
 NAMES_FILE = FOLDER / f"names.{DEFAULT_ENCODER}.safetensors"
 # No names, each with the first correction of its class, all before the stream.
@@ -144,5 +143,5 @@ def compared(rows: pd.DataFrame) -> pd.DataFrame:
     wide = wide.drop("none", level="names")
     d = differences(wide, usual.loc[wide.index.droplevel("names")])
     found = t_intervals(d).set_index(wide.index).reset_index()
-    p_holm = multipletests([flip_p(row) for row in d], method="holm")[1]
+    p_holm = holm([flip_p(row) for row in d])
     return found.rename(columns={"mean": "difference"}).assign(p_holm=p_holm)
