@@ -142,9 +142,8 @@ $(eval $(call made,19_ledger_lda,,,table_choice table_equal table_even table_par
 
 paper/ocrr.pdf paper/supplement.pdf &: paper/ocrr.md paper/supplement.md paper/references.bib $(foreach name,$(NOTEBOOKS),$(made.$(name))) \
 		paper/quotes.yml $(wildcard data/results/*.parquet paper/template.*) paper/build.py paper/document.py paper/quotes.py
-	@$(PY) -m paper.build --formats pdf
-	@$(PY) -m paper.quotes README.md
-	@$(PY) -m paper.pages
+	@($(PY) -m paper.quotes README.md && $(PY) -m paper.pages) & \
+	$(PY) -m paper.build --formats pdf && wait $$!
 
 arxiv: paper  ## pack paper and supplement for arXiv: LaTeX, figures, references
 	@$(PY) -m paper.build --formats arxiv --out build
