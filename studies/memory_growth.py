@@ -141,7 +141,7 @@ def _run(X: np.ndarray, cell: Cell, Q: np.ndarray, labels: np.ndarray) -> None:
 def exponents(rows: pd.DataFrame) -> pd.DataFrame:
     """Exponent of growth of each cost, by what grows: the slope of a line through both logarithms.
 
-    It is fitted to the upper half of sizes, as small ones cost what every call does.
+    It is fitted to the larger sizes, three of four: small ones cost what every call does.
     """
     found = []
     for (grows, what), own in rows.groupby(["grows", "what"], sort=False):

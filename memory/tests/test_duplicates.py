@@ -8,6 +8,7 @@ import pytest
 from entries import corrigible, rows
 
 from corrigible import CorrectionMemory
+from corrigible.ledger.vectors import Keys
 from corrigible.proofs.rows import Content
 
 READERS = ["substrate", "ledger_lda"]
@@ -211,3 +212,17 @@ def test_labels_with_two_blanks_of_older_files_can_be_merged(path):
         assert "Damaged  item" in memory.labels
         memory.merge(["Damaged  item"], "Damaged item")
         assert memory.labels == ["Damaged item", "lost"]
+
+
+@pytest.mark.parametrize("blocks", [(3000,), (1, 7, 992, 2000), (2100, 900), (1,) * 300])
+def test_keys_are_found_where_they_stand_and_most_others_rule_themselves_out(blocks):
+    rng = np.random.default_rng(0)
+    numbers = rng.integers(-(2**63), 2**63, sum(blocks), dtype=np.int64)
+    numbers[-1] = numbers[5]
+    keys = Keys()
+    for block in np.split(numbers, np.cumsum(blocks)[:-1]):
+        keys.extend(block)
+    assert keys.slots_of(numbers[[5]]).tolist() == [5, len(numbers) - 1]
+    others = rng.integers(-(2**63), 2**63, 2000, dtype=np.int64)
+    assert keys.slots_of(others).size == 0
+    assert keys._is_taken[keys._last_bits(others)].mean() < 0.15
