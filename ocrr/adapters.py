@@ -4,7 +4,9 @@ import copy
 import functools
 import inspect
 import operator
+import random
 import re
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -83,6 +85,15 @@ def as_system(thing: Any, seed: int = 0, encoder: str | None = None) -> "System 
         "predict(X) and correct(x, y), a scikit-learn classifier with partial_fit, ocrr.Refit of "
         "one without, a river classifier, or a class or a function of the seed that makes one"
     )
+
+
+def prepared(thing: Any, seed: int, encoder: str | None = None) -> "System | Own":
+    """``as_system`` for a run, once the global generators have its seed."""
+    random.seed(seed)
+    np.random.seed(seed)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(seed)
+    return as_system(thing, seed, encoder)
 
 
 def whole_number(name: str, value: Any) -> int:

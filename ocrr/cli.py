@@ -1,6 +1,7 @@
-"""The command ``ocrr``: run, compare, and the lists of systems and datasets.
+"""The command ``ocrr``: run, compare, verify, and the lists of systems and datasets.
 
-Exit status: 0; 2 for input that cannot be used; 3 for an error in code of your own.
+Exit status: 0; 1 for a contribution that is not re-run; 2 for input that cannot be used; 3 for an
+error in code of your own.
 """
 
 import importlib.util
@@ -257,6 +258,23 @@ def run(
         for other in results[1:]:
             gaps = results[0].against(other).round(3).to_string(index=False)
             typer.echo(f"{results[0].name} minus {other.name}:\n{gaps}")
+
+
+@app.command()
+def verify(
+    name: Annotated[
+        str, typer.Argument(help="A folder, or the name of one in data/results/leaderboard.")
+    ],
+    sample: Annotated[int, typer.Option(min=1, help="Submitted seeds that are run again.")] = 3,
+) -> None:
+    """Check a contribution to the leaderboard: replay its answers, run its system again."""
+    from ocrr.verify import RERUN
+    from ocrr.verify import verify as verified
+
+    kind, lines = verified(name, sample)
+    typer.echo("\n".join([*lines, f"{name}: {kind}"]))
+    if kind != RERUN:
+        raise typer.Exit(1)
 
 
 @app.command()

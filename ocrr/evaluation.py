@@ -4,15 +4,17 @@ import functools
 import io
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from filelock import FileLock
 from scipy.special import stdtrit
 
+from ocrr.submission import write_submission
+from ocrr.transcript import unpacked
 from ocrrlib import __version__
 from ocrrlib.datasets import DATASETS
 from ocrrlib.embeddings import load
@@ -137,11 +139,15 @@ class Evaluation:
     ``curve`` has one row per checkpoint, with the columns of the published results; ``runs`` one
     row per seed, with ``CELL``, ``seed``, ``system``, ``METRICS``, and of the scenario the numbers
     of ``classes``, ``novel_rows`` and ``original_rows`` (tested), and ``refits`` of a ``Refit``.
+    ``systems`` are those given, by name, ``answers`` what they answered, by name and seed, packed
+    as in ``ocrr.transcript``.
     """
 
     name: str
     curve: pd.DataFrame
     runs: pd.DataFrame
+    systems: dict[str, Any] = field(default_factory=dict)
+    answers: dict[tuple[str, int], str] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
@@ -152,7 +158,9 @@ class Evaluation:
         """Results of one of the systems; ``InputError`` if there is none of this name."""
         pick("system", name, dict.fromkeys(self.names))
         frames = [frame[frame["system"] == name] for frame in (self.curve, self.runs)]
-        return Evaluation(name, *(frame.reset_index(drop=True) for frame in frames))
+        curve, runs = (frame.reset_index(drop=True) for frame in frames)
+        answers = {key: one for key, one in self.answers.items() if key[0] == name}
+        return Evaluation(name, curve, runs, {name: self.systems.get(name)}, answers)
 
     @property
     def summary(self) -> pd.DataFrame:
@@ -337,6 +345,28 @@ class Evaluation:
                 both = both.drop_duplicates(ROW, keep="last")
                 text = both.to_csv(index=False, lineterminator="\n")
             write_text(path, text)
+
+    def submit(self, folder: str | Path, source: str = OWN, date: str | None = None) -> str:
+        """Write all that a contribution to the leaderboard needs, and tell what that is.
+
+        These are the rows, as ``to_csv`` writes them, the transcript of all answers, and, of a
+        class or function in a file, the file and the versions of the packages that it imports. Only
+        a system with its file can be run again by others, and ranks. A folder in
+        ``data/results/leaderboard/`` is a contribution; `ocrr verify` checks it.
+
+        Raises ``InputError`` if there are several systems or policies of your own, or the folder
+        cannot be written.
+        """
+        if len(self.names) > 1:
+            raise InputError(
+                f"there are several systems: submit one by one, as result[{self.names[0]!r}].submit"
+            )
+        folder = Path(folder)
+        check_folder(folder)
+        self.to_csv(folder / "rows.csv", source, date)
+        tables = [unpacked(text).assign(seed=seed) for (_, seed), text in self.answers.items()]
+        transcript = pd.concat(tables, ignore_index=True) if tables else None
+        return write_submission(folder, transcript, self.systems.get(self.name))
 
     @property
     def title(self) -> str:

@@ -3,7 +3,6 @@
 import hashlib
 import inspect
 import json
-import random
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,10 +12,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ocrr.adapters import as_system, settings_of, title_of, whole_number
+from ocrr.adapters import as_system, prepared, settings_of, title_of, whole_number
 from ocrr.data.read import read_data
 from ocrr.data.splits import check_held_out
 from ocrr.evaluation import HELD_OUT, Evaluation, check_folder, finals
+from ocrr.transcript import Recorder
 from ocrrlib.datasets import DATASETS, load_texts
 from ocrrlib.embeddings import Embedded, load, load_sentences, path_of
 from ocrrlib.encoders import DEFAULT_ENCODER
@@ -115,6 +115,7 @@ def evaluate(
 
     rows = []
     ends = []
+    answers = {}
     for title, one in named.items():
         data = loaded[read_text[title]]
         held = held_out or min(HELD_OUT, max(1, len(data.classes) // 4))
@@ -141,9 +142,10 @@ def evaluate(
             run = of_all | {"seed": seed, "system": title}
             rows += [run | checkpoint for checkpoint in finished["checkpoints"]]
             ends.append(setting | finished["end"])
+            answers[title, seed] = finished["answers"]
     curve = pd.DataFrame(rows)
     reached = finals(curve).join(pd.DataFrame(ends).dropna(axis=1, how="all"))
-    return Evaluation(", ".join(named), curve, reached)
+    return Evaluation(", ".join(named), curve, reached, named, answers)
 
 
 def _by_name(system, name):
@@ -230,14 +232,16 @@ def _load(dataset, encoder, reads_text, held_out):
 
 
 def _run(data, seed, options):
-    """Checkpoints of one seed, as dicts; numbers of novel and original test rows, and of refits."""
+    """Checkpoints of one seed, as dicts; numbers of test rows and refits; the transcript."""
     thing, encoder, policy, held_out, every = options
     scenario = make_scenario(data, seed, cap=None, held_out=held_out)
-    random.seed(seed)
-    np.random.seed(seed)
-    if "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(seed)
-    system = as_system(thing, seed, encoder)
-    checkpoints = [one.scalars for one in run_stream(system, scenario, policy, every)]
+    system = prepared(thing, seed, encoder)
+    recorder = Recorder(system)
+    checkpoints = [one.scalars for one in run_stream(recorder, scenario, policy, every)]
     end = {"novel_rows": len(scenario.y_novel), "original_rows": len(scenario.y_original)}
-    return {"checkpoints": checkpoints, "end": end | {"refits": getattr(system, "refits", None)}}
+    end["refits"] = getattr(system, "refits", None)
+    return {
+        "checkpoints": checkpoints,
+        "end": end,
+        "answers": recorder.packed(scenario.held_out),
+    }

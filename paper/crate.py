@@ -242,7 +242,7 @@ def _targets(crate):
     for name, makes in makefile.made.items():
         reads = makefile.read.get(name, [])
         _target(crate, f"execute {name}", [f"notebooks/{name}.ipynb"], reads, makes)
-    ranked = ["figures/leaderboard.csv", "figures/leaderboard.md"]
+    ranked = [f"figures/leaderboard{end}" for end in (".csv", ".md", "_log.csv", ".head")]
     _target(crate, "make leaderboard", makefile.scripts("leaderboard"), [LEADERS], ranked)
     for pdf, needed in makefile.typeset.items():
         scripts = [path for path in needed if path.endswith(".py")]

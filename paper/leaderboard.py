@@ -4,28 +4,16 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
-from ocrr.evaluation import (
-    CELL,
-    COLUMNS,
-    MEASURED,
-    OPTIONAL,
-    PUBLISHED,
-    following,
-    published_runs,
-    ranking,
-)
+from ocrr.evaluation import CELL, MEASURED, PUBLISHED, following, published_runs, ranking
+from ocrr.verify import CONTRIBUTED, KINDS, RERUN, contributions
 from ocrrlib.embeddings import load
-from ocrrlib.files import ROOT, InputError, check_name, write_text
+from ocrrlib.files import ROOT, InputError, write_text
 from ocrrlib.stream import EVERY
+from paper import rows_log
 from paper.style import cell_title
 
-CONTRIBUTED = ROOT / "data/results/leaderboard"
-WHOLE = ["held_out", "every", "seed"]
-NUMBERS = [*WHOLE, *MEASURED]
-TEXT_COLUMNS = [name for name in COLUMNS if name not in NUMBERS]
 MISSING = "–"
 LEAST_SEEDS = 20  # of a system that is ranked, as many as of the published ones
 CAPTION = (
@@ -35,65 +23,90 @@ CAPTION = (
     "under it. *Starts at* is original accuracy before the first correction, *lost* are the points "
     "from there to the end. A correction *holds* if its text, asked again *at once* or at the end, "
     "is answered as corrected. "
-    "Means over seeds ± half the width of the 95 % t interval. Rows of fewer than "
-    f"{LEAST_SEEDS} seeds come last, without a rank."
+    "Means over seeds ± half the width of the 95 % t interval. A system is *checked against* what "
+    "the tests compare it with. Only systems that were run again here rank (ours by `make check`, "
+    f"others by `ocrr verify`), with at least {LEAST_SEEDS} seeds. Others stand apart: *replayed* "
+    "ones with all their answers, *reported* ones with their numbers alone."
+)
+APART = "Not ranked"
+NOTHING = "nothing"
+AUTHORS = "authors' code"  # at each checkpoint, but for what rounded embeddings change
+AUTOGRAD = "formula by autograd"
+FORMULA = "formula"  # written out over all rows
+LIBRARY = "library"
+CHECKED = (  # with what, in which file of tests, of which systems in the registry
+    (
+        AUTHORS,
+        "parity",
+        "static_knn static_linear online_linear ewc a_gem lwf knn_lm river_logreg substrate",
+    ),
+    (AUTOGRAD, "heads", "static_linear online_linear ewc a_gem lwf"),
+    (AUTOGRAD, "replay", "online_linear_tuned er er_tuned er_ace er_ace_tuned der_pp mir gdumb"),
+    (
+        AUTOGRAD,
+        "lora",
+        "lora lora_replay lora_replay_summed lora_no_dropout lora_epochs_5 lora_epochs_10",
+    ),
+    (FORMULA, "neighbours", "knn_lm"),
+    (
+        FORMULA,
+        "voting",
+        "static_knn substrate substrate_k1 substrate_sumsim substrate_count_only "
+        "substrate_no_recency bounded_reservoir_100 bounded_reservoir_500 bounded_reservoir_1000 "
+        "bounded_reservoir_5000 bounded_fifo_100 bounded_fifo_500 bounded_fifo_1000 "
+        "bounded_fifo_5000",
+    ),
+    (
+        FORMULA,
+        "discriminants",
+        "ncm ncm_cosine slda slda_frozen slda_shrunk klda klda_held",
+    ),
+    (FORMULA, "ridge", "rls ranpac"),
+    (FORMULA, "ledger_lda", "ledger_lda"),
+    (
+        FORMULA,
+        "even",
+        "slda_even klda_held_even slda_even_lookup klda_held_even_lookup ranpac_even_lookup",
+    ),
+    (LIBRARY, "river", "river_logreg pa"),
 )
 
 
-def contributed(path: Path) -> pd.DataFrame:
-    """Rows of a contributed system, as ``Evaluation.to_csv`` writes them.
-
-    Raises ``InputError`` if they are not such.
-    """
-    try:
-        rows = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""])
-        absent = [name for name in OPTIONAL if name not in rows]  # in files of earlier versions
-        rows = rows.assign(**dict.fromkeys(absent, np.nan))[COLUMNS]
-        rows = rows.astype(dict.fromkeys(NUMBERS, float))
-        for value in pd.unique(rows[TEXT_COLUMNS].to_numpy().ravel()):
-            check_name("name", value)
-        _check_numbers(rows)
-        rows = rows.astype(dict.fromkeys(WHOLE, int))
-        if rows.duplicated([*CELL, "system", "seed"]).any() or (rows["source"] == PUBLISHED).any():
-            raise ValueError(f"a seed is there twice, or the source is {PUBLISHED!r}")
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path}: {error}: write it with Evaluation.to_csv") from error
-    return rows
-
-
-def _check_numbers(rows):
-    numbers = rows[NUMBERS].fillna(dict.fromkeys(OPTIONAL, 0))
-    negative = not numbers.ge(0).all(axis=None)
-    above_one = rows[MEASURED[:-1]].gt(1).any(axis=None)
-    if rows.empty or negative or above_one:
-        raise ValueError("there are no rows, negative numbers or accuracies above 1")
-    if not (rows[WHOLE] % 1).eq(0).all(axis=None) or np.isinf(rows["corrections"]).any():
-        raise ValueError(f"{', '.join(WHOLE)} are not whole, or corrections infinite")
+def checked_against(system: str) -> str:
+    """What the tests compare a system of the registry with; ``NOTHING`` for any other."""
+    found = [kind for kind, _, names in CHECKED if system in names.split()]
+    return ", ".join(dict.fromkeys(found)) or NOTHING
 
 
 def leaderboard(folder: Path = CONTRIBUTED) -> pd.DataFrame:
-    """One row per cell and system: the cell, ``rank``, then as ``ranking``.
+    """One row per cell, system and kind: the cell, ``rank``, ``kind``, then as ``ranking``.
 
-    Equals have equal ranks. Systems of fewer than ``LEAST_SEEDS`` seeds have none and come last.
-    Raises ``InputError`` if a file has no such rows, two have one seed of one system, or rows of a
-    published dataset are not of its data.
+    Only systems that were run again rank, ours as those of others; equals have equal ranks. Systems
+    of fewer than ``LEAST_SEEDS`` seeds have none, and those without a rank come last. Raises
+    ``InputError`` if a file has no such rows, or others than follow from its transcript, two have
+    one seed of one system, or rows of a published dataset are not of its data.
     """
     published = published_runs().copy()
     # As contributed rows are.
     published[MEASURED] = published[MEASURED].map(lambda value: round(value, 6))
     prints = published[["dataset", "encoder"]].drop_duplicates()
     prints["fingerprint"] = [load(*one).fingerprint for one in prints.itertuples(index=False)]
-    paths = sorted(folder.glob("[!.]*.csv"))
-    theirs = [contributed(path).assign(file=str(path)) for path in paths]
+    theirs = [rows.assign(kind=kind) for rows, kind in contributions(folder)]
     _check_files(theirs, prints)
-    runs = pd.concat([published.merge(prints), *theirs])
+    runs = pd.concat([published.merge(prints).assign(kind=RERUN), *theirs])
     blocks = []
     for place, own in following(runs).groupby(CELL, sort=False):
-        block = ranking(own)
-        enough = block["seeds"] >= LEAST_SEEDS
-        ranks = block["hm"].where(enough).rank(ascending=False, method="min").astype("Int64")
+        kinds = {kind: own[own["kind"] == kind] for kind in KINDS}
+        parts = [ranking(rows).assign(kind=kind) for kind, rows in kinds.items() if len(rows)]
+        block = pd.concat(parts, ignore_index=True)
+        ranked = (block["kind"] == RERUN) & (block["seeds"] >= LEAST_SEEDS)
+        ranks = block["hm"].where(ranked).rank(ascending=False, method="min").astype("Int64")
         cell = block.assign(**dict(zip(CELL, place)), draw="fresh", cap="", rank=ranks)
-        cell = cell[[*CELL[:5], "draw", "cap", CELL[5], "rank", *block]]
+        ours = cell["source"] == PUBLISHED  # another's may have the name of one of ours
+        against = cell["system"].map(checked_against).where(ours, NOTHING)
+        cell = cell.assign(**{"checked against": against})
+        first = [*CELL[:5], "draw", "cap", CELL[5], "rank", "kind", "checked against"]
+        cell = cell[[*first, *block.columns.drop("kind")]]
         blocks.append(cell.sort_values("rank", kind="stable", na_position="last"))
     return pd.concat(blocks, ignore_index=True)
 
@@ -133,24 +146,38 @@ def markdown(table: pd.DataFrame) -> str:
     """A leaderboard for readers: a heading and a table for each cell."""
     blocks = [f"# Leaderboard\n\n{CAPTION}"]
     for title, setting, block in cells(table):
-        text = {
-            "Rank": ranks(block),
-            "System": block["system"],
-            "Novel": halves(block, "novel"),
-            "Original": halves(block, "original"),
-            "HM": halves(block, "hm"),
-            "Best HM": halves(block, "best hm"),
-            "AUSUC": halves(block, "ausuc"),
-            "Starts at": halves(block, "starts at"),
-            "Lost (pp)": halves(block, "lost", 100, 1),
-            "Holds at once": _means(block, "holds at once"),
-            "Holds": _means(block, "holds"),
-            "Seeds": block["seeds"],
-            "Source": block["source"],
-        }
-        rows = pd.DataFrame(text).to_markdown(index=False, disable_numparse=True)
-        blocks.append(f"## {title}\n\n{setting}\n\n{rows}")
+        ranked, others = apart(block)
+        blocks.append(f"## {title}\n\n{setting}\n\n{_markdown_table(ranked)}")
+        if len(others):
+            blocks.append(f"### {APART}: {title}\n\n{_markdown_table(others)}")
     return "\n\n".join(blocks) + "\n"
+
+
+def apart(block: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Rows of a cell with a rank, and those without."""
+    ranked = block["rank"].notna()
+    return block[ranked], block[~ranked]
+
+
+def _markdown_table(block):
+    text = {
+        "Rank": ranks(block),
+        "System": block["system"],
+        "Novel": halves(block, "novel"),
+        "Original": halves(block, "original"),
+        "HM": halves(block, "hm"),
+        "Best HM": halves(block, "best hm"),
+        "AUSUC": halves(block, "ausuc"),
+        "Starts at": halves(block, "starts at"),
+        "Lost (pp)": halves(block, "lost", 100, 1),
+        "Holds at once": _means(block, "holds at once"),
+        "Holds": _means(block, "holds"),
+        "Seeds": block["seeds"],
+        "Kind": block["kind"],
+        "Checked against": block["checked against"],
+        "Source": block["source"],
+    }
+    return pd.DataFrame(text).to_markdown(index=False, disable_numparse=True)
 
 
 def ranks(block: pd.DataFrame) -> list[str]:
@@ -178,10 +205,14 @@ def _means(block, name):
 
 
 def main(folder: Path = CONTRIBUTED, target: Path = ROOT / "figures") -> None:
-    """Write both files."""
-    table = leaderboard(folder)
-    write_text(target / "leaderboard.csv", table.round(6).to_csv(index=False, lineterminator="\n"))
-    write_text(target / "leaderboard.md", markdown(table))
+    """Write the table, for programs and readers, and the log of its rows with a head.
+
+    Raises ``InputError`` as ``leaderboard`` does, and if a row has vanished.
+    """
+    table = leaderboard(folder).round(6)
+    head = rows_log.update(table, target)
+    write_text(target / "leaderboard.csv", table.to_csv(index=False, lineterminator="\n"))
+    write_text(target / "leaderboard.md", f"{markdown(table)}\n{rows_log.shown(head)}")
     print(f"{len(table)} rows: {target / 'leaderboard.csv'}, {target / 'leaderboard.md'}")
 
 

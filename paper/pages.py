@@ -16,7 +16,7 @@ import pandas as pd
 from ocrrlib.files import ROOT, write_text
 from paper import build
 from paper.claims import SIGNS
-from paper.leaderboard import cells, halves, ranks
+from paper.leaderboard import APART, apart, cells, halves, ranks
 from paper.reproduction import VERDICTS
 
 FIRST_SYSTEMS = {
@@ -42,7 +42,7 @@ MORE_COLUMNS = {
 SCALES = {"Lost (pp)": (100, 1)}  # times, decimals
 # How a column sorts first; numbers do from the highest down.
 ORDERS = {"Rank": "place", "Section": "place", "Lost (pp)": "low"} | dict.fromkeys(
-    ("System", "Source", "Claim", "Verdict", "Printed", "Found"), "text"
+    ("System", "Source", "Kind", "Checked against", "Claim", "Verdict", "Printed", "Found"), "text"
 )
 KINDS = {"ours": "our runs", "released": "release", "paper": "paper"}
 
@@ -91,21 +91,33 @@ def _after(run, axis):
 
 
 def leaderboard(ranked: pd.DataFrame) -> str:
-    """A leaderboard: a tab for each cell, of which the site's style shows the chosen one."""
+    """A leaderboard: a tab for each cell, of which the site's style shows the chosen one.
+
+    Rows without a rank stand in a table of their own.
+    """
     parts = []
     for number, (title, setting, block) in enumerate(cells(ranked)):
         chosen = "" if number else " checked"
-        text = {"Rank": ranks(block), "System": [escape(name) for name in block["system"]]}
-        text |= _numbers(block, FIRST_COLUMNS) | _numbers(block, MORE_COLUMNS)
-        text |= {"Seeds": block["seeds"].astype(str).tolist()}
-        text |= {"Source": [escape(source) for source in block["source"]]}
+        first, others = apart(block)
+        tables = _ranked(first, title)
+        if len(others):
+            tables += f"<p>{APART}:</p>\n{_ranked(others, f'{title}, {APART.lower()}')}"
         parts.append(
             f'<input type="radio" name="cell" id="cell-{number}"{chosen}>\n'
             f'<label for="cell-{number}">{escape(title)}</label>\n'
-            f"<section>\n<p>{escape(setting)}</p>\n"
-            f"{_table(pd.DataFrame(text), 'leaderboard', title)}</section>\n"
+            f"<section>\n<p>{escape(setting)}</p>\n{tables}</section>\n"
         )
     return f'<div class="tabs">\n{"".join(parts)}</div>\n'
+
+
+def _ranked(block, title):
+    """A table of rows of the leaderboard."""
+    text = {"Rank": ranks(block), "System": [escape(name) for name in block["system"]]}
+    text |= _numbers(block, FIRST_COLUMNS) | _numbers(block, MORE_COLUMNS)
+    text |= {"Seeds": block["seeds"].astype(str).tolist()}
+    for column in ("kind", "checked against", "source"):
+        text[column.capitalize()] = [escape(value) for value in block[column]]
+    return _table(pd.DataFrame(text), "leaderboard", title)
 
 
 def claims(rows: list[dict]) -> str:

@@ -1,0 +1,212 @@
+"""Run a submitted system again: in an environment and a process of its own, without network.
+
+The environment is fresh. It has the packages that the submission pins, each as a built one and
+without what it would bring along, and after these, by a line in a ``.pth`` file, this checkout and
+the checker's own packages: the benchmark's code is the checker's, never the submitter's, and
+nothing is resolved or downloaded anew for it.
+
+Where the system allows it (``unshare``), the process has no network, and the folders with labelled
+data are empty there.
+"""
+
+import os
+import pickle
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+
+import ocrr
+from ocrr.guest import AS_BEFORE, ERROR, NOTHING
+from ocrr.submission import PINS, SYSTEM, read_recipe
+from ocrrlib.files import ROOT, InputError, cache_folder, data_folder
+from ocrrlib.systems.base import Storage
+
+MOST = 1 << 30  # bytes of a reply
+PIP = "-m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: -r".split()
+THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+
+
+@contextmanager
+def environment(folder: Path) -> Iterator["Place"]:
+    """Make an environment for the submission in a folder, which is removed at the end.
+
+    Raises ``InputError`` if the submission cannot be used, or its packages cannot be installed.
+    """
+    recipe = read_recipe(folder)
+    with tempfile.TemporaryDirectory(prefix="ocrr-") as made:
+        env = Path(made) / "env"
+        work = Path(made) / "work"
+        work.mkdir()
+        (work / SYSTEM).write_bytes((folder / SYSTEM).read_bytes())
+        _call([sys.executable, "-m", "venv", str(env)], "an environment cannot be made")
+        (site,) = env.glob("lib/python*/site-packages")
+        ours = [str(Path(ocrr.__file__).parent.parent), *filter(os.path.isdir, sys.path)]
+        (site / "checker.pth").write_text("\n".join(map(os.path.abspath, ours)) + "\n")
+        python = str(env / "bin/python")
+        if (folder / PINS).read_text().strip():
+            _call([python, *PIP, str(folder / PINS)], f"{folder / PINS} cannot be installed")
+        yield Place(python, work, recipe)
+
+
+def _call(command, fault):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or ["it says nothing"]
+        raise InputError(f"{fault}: {said[-1]}")
+
+
+class Place:
+    """An environment, what is made there, and how far its processes are closed."""
+
+    def __init__(self, python: str, work: Path, recipe: dict):
+        self.work = work
+        self.recipe = recipe
+        self.command, self.closed = _closed([python, "-m", "ocrr.guest"])
+
+    def system(self, seed: int) -> "Remote":
+        """The submitted system in a process of its own, for one run."""
+        return Remote(self, seed)
+
+
+def _closed(command):
+    """A command without network and labelled data as far as the system allows it, and how far."""
+    empty = "".join(f"mount -t tmpfs none {shlex.quote(str(one))} && " for one in labelled())
+    # The inner call takes away the right to unmount.
+    both = ["unshare", "-rnm", "sh", "-c", f'{empty}exec unshare -rm "$@"', "sh"]
+    ways = [
+        (both, {"network": "none", "data": "hidden"}),
+        (["unshare", "-rn"], {"network": "none", "data": "not hidden"}),
+    ]
+    for way, closed in ways:
+        try:
+            if subprocess.run([*way, "true"], capture_output=True).returncode == 0:
+                return [*way, *command], closed
+        except OSError:  # no such program
+            break
+    return command, {"network": "not closed", "data": "not hidden"}
+
+
+def labelled() -> list[Path]:
+    """Folders on this machine in which labels of the benchmark's rows can be found."""
+    places = [data_folder(), cache_folder(), ROOT / "build", ROOT / ".git"]
+    asked = ["git", "rev-parse", "--path-format=absolute", "--git-common-dir"]
+    try:
+        found = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    except OSError:
+        found = ""
+    places += [Path(one) for one in (found, os.environ.get("OCRR_DATA_DIR")) if one]
+    return sorted({place.resolve() for place in places if place.is_dir()})
+
+
+class Remote:
+    """A system in another process, which is asked as if it were here; close it after the run.
+
+    Raises ``InputError`` if it fails, or gives what is no answer.
+    """
+
+    def __init__(self, place: Place, seed: int):
+        named = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        own = {"HOME": str(place.work), "OCRR_CACHE_DIR": str(place.work / "cache")}
+        self.errors = tempfile.TemporaryFile()
+        self.process = subprocess.Popen(
+            place.command,
+            cwd=place.work,
+            env=named | own | dict.fromkeys(THREADS, "1"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+        )
+        try:
+            self._ask("make", seed, place.recipe["name"], place.recipe["parameters"])
+        except InputError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End the process."""
+        self.process.kill()
+        self.process.communicate()
+        self.errors.close()
+
+    def fit(self, X: np.ndarray, y: np.ndarray, classes: tuple[str, ...]) -> None:
+        """Fit it on rows (n, d) with class ids (n,)."""
+        self.n_classes = len(classes)
+        self._ask("fit", X, y, classes)
+
+    def correct(self, x: np.ndarray, y: int) -> None:
+        """Correct it by a row (d,) and its class id."""
+        self._ask("correct", x, y)
+
+    def storage(self) -> Storage:
+        """Nothing, as the leaderboard has no column of it."""
+        return Storage(bytes=0)
+
+    def watch(self, Q: np.ndarray) -> "Remote":
+        """Let it watch fixed queries (q, d)."""
+        self._ask("watch", Q)
+        return self
+
+    def answers(self, rows: np.ndarray) -> np.ndarray:
+        """Its answers (m,) to the queries ``rows``."""
+        given = self._ask("answers", rows)
+        usable = isinstance(given, np.ndarray) and given.shape == rows.shape
+        if not usable or given.dtype.kind not in "iu":
+            raise InputError("the system gave no class ids")
+        return given.astype(np.int64)
+
+    def log_probabilities(self, rows: np.ndarray) -> np.ndarray | None:
+        """Its log-probabilities (m, C); None if it has none."""
+        self.log_p = self._numbers(self._ask("log_probabilities", rows), rows)
+        return self.log_p
+
+    def whole_log_probabilities(self, rows: np.ndarray) -> np.ndarray | None:
+        """Its log-probabilities (m, C) from all that it holds."""
+        given = self._ask("whole_log_probabilities", rows)
+        return self.log_p if given is AS_BEFORE else self._numbers(given, rows)
+
+    def _numbers(self, given, rows):
+        whole = given is None or isinstance(given, np.ndarray)
+        if whole and given is not None:
+            whole = given.shape == (len(rows), self.n_classes) and given.dtype.kind == "f"
+        if not whole:
+            raise InputError("the system gave no log-probabilities")
+        return given
+
+    def _ask(self, method, *arguments):
+        try:
+            pickle.dump((method, arguments), self.process.stdin)
+            self.process.stdin.flush()
+            kind = self.process.stdout.read(1)
+            size = int.from_bytes(self.process.stdout.read(8))
+            if size > MOST:
+                raise InputError(f"the system gave {size:,} bytes at once")
+            content = self.process.stdout.read(size)
+            if not kind or len(content) < size:
+                raise BrokenPipeError
+            if kind == ERROR:
+                last = content.decode(errors="replace").strip().splitlines()[-1:]
+                raise InputError(f"the system failed in {method}: {''.join(last)}")
+            if kind == NOTHING:
+                return None
+            if kind == AS_BEFORE:
+                return AS_BEFORE
+            return np.load(BytesIO(content), allow_pickle=False)
+        except BrokenPipeError as error:
+            raise InputError(f"the system's process ended in {method}: {self._said()}") from error
+        except (ValueError, OSError, EOFError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"the system gave what is no answer in {method}: {error}") from error
+
+    def _said(self):
+        """The last line that the process wrote on stderr."""
+        self.errors.seek(0)
+        lines = self.errors.read().decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "it says nothing"
