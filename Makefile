@@ -183,7 +183,7 @@ products: $(BENCH_READY)  ## stream sentences through products that learn from c
 	@PYTHONPATH="$$PWD:$$PWD/memory" OMP_NUM_THREADS=1 $(BENCH)/bin/python -m studies.stored_wrong
 	@PYTHONPATH="$$PWD:$$PWD/memory" OMP_NUM_THREADS=1 $(BENCH)/bin/python -m studies.products
 
-leaderboard: $(READY)  ## rank the published systems and those in data/results/leaderboard: figures/leaderboard.csv, .md
+leaderboard: $(READY)  ## rank the published systems and those in data/results/leaderboard, log all rows: figures/leaderboard*
 	@$(PY) -m paper.leaderboard
 
 check: $(READY)  ## repeat and compare published runs, sampled by commit (SECONDS=60, SYSTEMS=slda, ALL=1)

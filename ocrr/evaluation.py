@@ -329,7 +329,8 @@ class Evaluation:
 
         ``source`` names the author of the result, or links to it; ``date`` is YYYY-MM-DD, by
         default today. Rows that the file has are replaced; with ``keep``, those of other runs stay.
-        `make leaderboard` ranks the files in ``data/results/leaderboard/``. Raises ``InputError``
+        `make leaderboard` lists the files in ``data/results/leaderboard/``; ``submit`` writes what
+        can be ranked there. Raises ``InputError``
         if there is another kind of file.
         """
         check_name("source", source)

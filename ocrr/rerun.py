@@ -98,11 +98,12 @@ def labelled() -> list[Path]:
     places = [data_folder(), cache_folder(), ROOT / "build", ROOT / ".git"]
     asked = ["git", "rev-parse", "--path-format=absolute", "--git-common-dir"]
     try:
-        found = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True).stdout.strip()
+        shared = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True).stdout.strip()
     except OSError:
-        found = ""
-    places += [Path(one) for one in (found, os.environ.get("OCRR_DATA_DIR")) if one]
-    return sorted({place.resolve() for place in places if place.is_dir()})
+        shared = ""
+    places += [Path(one) for one in (shared, os.environ.get("OCRR_DATA_DIR")) if one]
+    found = {place.resolve() for place in places if place.is_dir()}
+    return sorted(place for place in found if found.isdisjoint(place.parents))
 
 
 class Remote:

@@ -101,6 +101,10 @@ def kind_of(folder: Path) -> str:
     replayed = (folder / ANSWERS).exists()
     if replayed:
         replay(folder)
+    return _kind(folder, replayed)
+
+
+def _kind(folder, replayed):
     try:
         report = json.loads((folder / REPORT).read_text(encoding="utf-8"))
         rerun = report["kind"] == RERUN and report["files"] == hashes(folder)
@@ -290,12 +294,13 @@ def verify(name: str | Path, count: int = SAMPLED) -> tuple[str, list[str]]:
             "Evaluation.submit; a CSV alone is reported, and there is nothing to verify"
         )
     lines = []
-    if (folder / ANSWERS).exists():
+    replayed = (folder / ANSWERS).exists()
+    if replayed:
         runs = replay(folder)
         lines.append(f"replayed: corrections and metrics of {runs} runs follow from the answers")
     if not (folder / SYSTEM).exists():
         lines.append(f"not run again: there is no {SYSTEM}")
-        return kind_of(folder), lines
+        return _kind(folder, replayed), lines
     report = rerun(folder, commit(), count)
     write_text(folder / REPORT, json.dumps(report, indent=1) + "\n")
     seeds = ", ".join(map(str, [*report["submitted seeds"], *report["fresh seeds"]]))
@@ -305,4 +310,4 @@ def verify(name: str | Path, count: int = SAMPLED) -> tuple[str, list[str]]:
         found = f"{one['metric']} {one['found']}, submitted {one['submitted']}"
         lines.append(f"seed {one['seed']}: {found}")
     lines += report["reasons"]
-    return kind_of(folder), lines
+    return _kind(folder, replayed), lines
