@@ -28,6 +28,7 @@ from ocrrlib.files import (
     write_text,
 )
 from ocrrlib.metrics import RUN, final, harmonic_mean, over_steps
+from ocrrlib.policies import POLICIES
 from ocrrlib.stream import EVERY
 
 if TYPE_CHECKING:
@@ -355,8 +356,7 @@ class Evaluation:
         a system with its file can be run again by others, and ranks. A folder in
         ``data/results/leaderboard/`` is a contribution; `ocrr verify` checks it.
 
-        Raises ``InputError`` if there are several systems or policies of your own, or the folder
-        cannot be written.
+        Raises ``InputError`` if there are several systems, or the folder cannot be written.
         """
         if len(self.names) > 1:
             raise InputError(
@@ -367,7 +367,11 @@ class Evaluation:
         self.to_csv(folder / "rows.csv", source, date)
         tables = [unpacked(text).assign(seed=seed) for (_, seed), text in self.answers.items()]
         transcript = pd.concat(tables, ignore_index=True) if tables else None
-        return write_submission(folder, transcript, self.systems.get(self.name))
+        told = write_submission(folder, transcript, self.systems.get(self.name))
+        mine = self.runs.iloc[0]
+        if mine["dataset"] in DATASETS and mine["policy"] in POLICIES:
+            return told
+        return f"{folder}: reported, as {mine['dataset']} with {mine['policy']} is not published"
 
     @property
     def title(self) -> str:

@@ -65,7 +65,8 @@ def contributed(path: Path) -> pd.DataFrame:
             check_name("name", value)
         _check_numbers(rows)
         rows = rows.astype(dict.fromkeys(WHOLE, int))
-        if rows.duplicated([*CELL, "system", "seed"]).any() or (rows["source"] == PUBLISHED).any():
+        ours = rows["source"].str.strip().str.casefold() == PUBLISHED
+        if rows.duplicated([*CELL, "system", "seed"]).any() or ours.any():
             raise ValueError(f"a seed is there twice, or the source is {PUBLISHED!r}")
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path}: {error}: write it with Evaluation.to_csv") from error
@@ -96,9 +97,9 @@ def contributions(folder: Path = CONTRIBUTED) -> Iterator[tuple[pd.DataFrame, st
 def kind_of(folder: Path) -> str:
     """What stands behind the rows of a contribution: its report, if it is about these very files.
 
-    A transcript is replayed whatever the report says; raises as ``replay``.
+    A transcript of a published cell is replayed whatever the report says; raises as ``replay``.
     """
-    replayed = (folder / ANSWERS).exists()
+    replayed = (folder / ANSWERS).exists() and is_published(contributed(folder / ROWS))
     if replayed:
         replay(folder)
     return _kind(folder, replayed)
@@ -118,6 +119,11 @@ def _kind(folder, replayed):
 # A run
 
 
+def is_published(rows: pd.DataFrame) -> bool:
+    """Whether others have the dataset and the policy of all rows."""
+    return bool(rows["dataset"].isin(DATASETS).all() and rows["policy"].isin(POLICIES).all())
+
+
 def _cell(folder):
     """Rows of a contribution, and what they have in common; ``InputError`` if that is too little.
 
@@ -130,6 +136,8 @@ def _cell(folder):
     cell = cells.iloc[0].to_dict()
     pick(f"policy in {folder / ROWS}", cell["policy"], POLICIES)
     pick(f"dataset in {folder / ROWS}", cell["dataset"], DATASETS)
+    if cell["every"] < 1:
+        raise InputError(f"{folder / ROWS}: there is no checkpoint every {cell['every']} items")
     return rows, cell
 
 

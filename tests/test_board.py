@@ -10,6 +10,7 @@ import shutil
 import socket
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -209,6 +210,19 @@ def test_pins_have_what_packages_need_and_a_missing_one_is_named(tmp_path):
     path.write_text("import no_such_package\n")
     with pytest.raises(InputError, match="no_such_package"):
         pins(path)
+
+
+def test_results_on_data_of_your_own_are_reported(board, tiny):
+    other = replace(tiny, dataset="tickets")
+    told = evaluate("ncm", other, [0], **QUIET).submit(board / "tickets")
+    assert "reported, as tickets" in told and kind_of(board / "tickets") == "reported"
+
+
+@pytest.mark.parametrize("column, clue", [(dict(every=0), "every 0"), (dict(held_out=99), "range")])
+def test_rows_of_a_cell_that_cannot_be_run_are_refused(column, clue, submitted):
+    change(submitted, **column)
+    with pytest.raises(InputError, match=clue):
+        kind_of(submitted)
 
 
 def test_several_systems_are_submitted_one_by_one(tiny, tmp_path):

@@ -67,7 +67,8 @@ def test_every_system_is_checked_against_something_that_a_test_compares_it_with(
     for kind, file, names in CHECKED:
         text = (ROOT / f"tests/test_{file}.py").read_text(encoding="utf-8")
         if kind == AUTHORS:
-            assert {*names.split()} == {*pd.read_csv(ROOT / "tests/parity.csv")["system"]}
+            compared = {*pd.read_csv(ROOT / "tests/parity.csv")["system"]}
+            assert {*names.split()} == compared - {"river_logreg"}  # in its final means alone
         elif file not in ("voting", "lora"):  # about the rule; about the only class of its file
             for cls in {SYSTEMS[name].cls for name in names.split()}:
                 own = [name for name in names.split() if SYSTEMS[name].cls == cls]
@@ -118,18 +119,18 @@ def test_a_contributed_system_stands_in_its_cell_with_its_source(ncm, tiny, tmp_
     )
 
 
-def test_systems_rank_by_both_accuracies_and_only_over_twenty_seeds(ncm, tmp_path):
+def test_systems_rank_by_both_accuracies_and_only_over_the_published_seeds(ncm, tmp_path):
     rows = contributed(tmp_path / "ada.csv").assign(novel=1.0, original=1.0)
     run_again(rows.query("seed < 19").assign(system="lucky"), tmp_path)
+    run_again(rows.assign(system="picked", seed=rows["seed"] + 1), tmp_path)
     run_again(rows.assign(system="forgetful", original=0.0), tmp_path)
     run_again(rows.assign(system="perfect"), tmp_path)
     rows.assign(system="told").to_csv(tmp_path / "told.csv", index=False)
     table = leaderboard(tmp_path).query("dataset == 'banking77' and policy == 'oracle'")
     assert table["system"].iloc[0] == "perfect" and table["rank"].iloc[0] == 1
     apart = table[table["rank"].isna()]
-    assert {*apart["system"]} == {"lucky", "told", "their_ncm"} and apart.index.max() == len(
-        table
-    ) - 1
+    assert {*apart["system"]} == {"lucky", "picked", "told", "their_ncm"}
+    assert apart.index.tolist() == table.index[-4:].tolist()
     ranks = table.set_index("system")["rank"]
     assert ranks["forgetful"] == ranks["static_linear"] == ranks.max()
 
@@ -158,6 +159,7 @@ def test_a_source_with_html_or_control_characters_is_refused(ncm, source, tmp_pa
         (dict(corrections=-1), "negative"),
         (dict(system="<b>ncm</b>"), "<b>ncm</b>"),
         (dict(source=PUBLISHED), "source"),
+        (dict(source=f"{PUBLISHED.title()} "), "source"),
         (dict(seed=0), "seed"),
         (dict(original=None), "no rows"),
         (dict(date=None), "nan"),
