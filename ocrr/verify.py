@@ -108,7 +108,8 @@ def kind_of(folder: Path) -> str:
 def _kind(folder, replayed):
     try:
         report = json.loads((folder / REPORT).read_text(encoding="utf-8"))
-        rerun = report["kind"] == RERUN and report["files"] == hashes(folder)
+        about = report["files"]
+        rerun = report["kind"] == RERUN and SYSTEM in about and about == hashes(folder)
     except (OSError, ValueError, KeyError, TypeError):
         rerun = False
     if rerun:
@@ -290,6 +291,7 @@ def _bound(hm):
 def verify(name: str | Path, count: int = SAMPLED) -> tuple[str, list[str]]:
     """Replay a contribution and run it again, write its report, and tell its kind and findings.
 
+    A report that is there does not count, and is removed first.
     ``name`` is a folder, or the name of one in ``data/results/leaderboard``. Raises ``InputError``
     if there is none, or its rows do not follow from its answers.
     """
@@ -301,6 +303,7 @@ def verify(name: str | Path, count: int = SAMPLED) -> tuple[str, list[str]]:
             f"{name} is no folder with {ROWS}, here or in {CONTRIBUTED}: write one with "
             "Evaluation.submit; a CSV alone is reported, and there is nothing to verify"
         )
+    (folder / REPORT).unlink(missing_ok=True)
     lines = []
     replayed = (folder / ANSWERS).exists()
     if replayed:

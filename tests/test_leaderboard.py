@@ -57,6 +57,7 @@ def run_again(rows, folder):
     own = folder / rows["system"].iloc[0]
     own.mkdir()
     rows.to_csv(own / "rows.csv", index=False)
+    (own / "system.py").touch()
     (own / "report.json").write_text(json.dumps({"kind": "re-run", "files": hashes(own)}))
 
 
