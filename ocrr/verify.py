@@ -291,9 +291,9 @@ def _bound(hm):
 def verify(name: str | Path, count: int = SAMPLED) -> tuple[str, list[str]]:
     """Replay a contribution and run it again, write its report, and tell its kind and findings.
 
-    A report that is there does not count, and is removed first.
-    ``name`` is a folder, or the name of one in ``data/results/leaderboard``. Raises ``InputError``
-    if there is none, or its rows do not follow from its answers.
+    A report that is there does not count, and is removed first. ``name`` is a folder, or the name
+    of one in ``data/results/leaderboard``. Raises ``InputError`` if there is none, its rows do not
+    follow from its answers, or its system cannot be run.
     """
     folder = CONTRIBUTED / name  # a path of its own stands for itself
     if not (folder / ROWS).exists() and (Path(name) / ROWS).exists():
@@ -308,7 +308,10 @@ def verify(name: str | Path, count: int = SAMPLED) -> tuple[str, list[str]]:
     replayed = (folder / ANSWERS).exists()
     if replayed:
         runs = replay(folder)
-        lines.append(f"replayed: corrections and metrics of {runs} runs follow from the answers")
+        lines.append(
+            f"replayed: corrections and metrics of {runs} runs follow from the answers; "
+            "this does not show that answers came before labels"
+        )
     if not (folder / SYSTEM).exists():
         lines.append(f"not run again: there is no {SYSTEM}")
         return _kind(folder, replayed), lines
