@@ -268,8 +268,8 @@ def verify(
     sample: Annotated[int, typer.Option(min=1, help="Submitted seeds that are run again.")] = 3,
 ) -> None:
     """Check a contribution to the leaderboard: replay its answers, run its system again."""
-    from ocrr.verify import RERUN
-    from ocrr.verify import verify as verified
+    from ocrr.board.verify import RERUN
+    from ocrr.board.verify import verify as verified
 
     kind, lines = verified(name, sample)
     typer.echo("\n".join([*lines, f"{name}: {kind}"]))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from ocrr.board.verify import CONTRIBUTED, KINDS, RERUN, contributions
 from ocrr.evaluation import CELL, MEASURED, PUBLISHED, following, published_runs, ranking
-from ocrr.verify import CONTRIBUTED, KINDS, RERUN, contributions
 from ocrrlib.embeddings import load
 from ocrrlib.files import ROOT, InputError, write_text
 from ocrrlib.stream import EVERY

@@ -17,11 +17,11 @@ import pandas as pd
 import pytest
 
 from corrigible import Head, Key
-from ocrr import rerun, verify
+from ocrr.board import rerun, verify
+from ocrr.board.submission import PIN, hashes, pins, recipe_of
+from ocrr.board.verify import kind_of, replay
 from ocrr.cli import main
 from ocrr.evaluator import evaluate
-from ocrr.submission import PIN, hashes, pins, recipe_of
-from ocrr.verify import kind_of, replay
 from ocrrlib.datasets import DATASETS
 from ocrrlib.files import ROOT, InputError
 from ocrrlib.policies import POLICIES

@@ -23,8 +23,8 @@ from pathlib import Path
 import numpy as np
 
 import ocrr
-from ocrr.guest import AS_BEFORE, ERROR, NOTHING
-from ocrr.submission import PINS, SYSTEM, read_recipe
+from ocrr.board.guest import AS_BEFORE, ERROR, NOTHING
+from ocrr.board.submission import PINS, SYSTEM, read_recipe
 from ocrrlib.files import ROOT, InputError, cache_folder, data_folder
 from ocrrlib.systems.base import Storage
 
@@ -68,7 +68,7 @@ class Place:
     def __init__(self, python: str, work: Path, recipe: dict):
         self.work = work
         self.recipe = recipe
-        self.command, self.closed = _closed([python, "-m", "ocrr.guest"])
+        self.command, self.closed = _closed([python, "-m", "ocrr.board.guest"])
 
     def system(self, seed: int) -> "Remote":
         """The submitted system in a process of its own, for one run."""

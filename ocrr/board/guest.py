@@ -1,8 +1,8 @@
-"""The process of a submitted system: ``python -m ocrr.guest``, in a folder with ``system.py``.
+"""The process of a submitted system: ``python -m ocrr.board.guest``, beside its ``system.py``.
 
 It gets rows, and labels of known rows and corrections, by its standard input, and gives answers.
 Labels of stream and test rows, and what is counted, stay in the process that asks
-(``ocrr.rerun``). That one reads numbers and text alone: what is pickled goes one way only.
+(``ocrr.board.rerun``). That one reads numbers and text alone: what is pickled goes one way only.
 """
 
 import io

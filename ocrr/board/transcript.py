@@ -8,7 +8,7 @@ order of all leads.
 
 From it follow, by the stream loop itself, corrections, coins and every metric of the leaderboard.
 It cannot show that answers came before labels: who writes down the right ones has a transcript of a
-perfect system. For this, the system itself must run (``ocrr.rerun``).
+perfect system. For this, the system itself must run (``ocrr.board.rerun``).
 """
 
 import base64

@@ -1,0 +1,1 @@
+"""Contributions to the leaderboard: what is in one, and how it is checked."""
