@@ -13,8 +13,8 @@ import pandas as pd
 from filelock import FileLock
 from scipy.special import stdtrit
 
-from ocrr.board.submission import write_submission
-from ocrr.board.transcript import unpacked
+from ocrr.submission import write_submission
+from ocrr.transcript import unpacked
 from ocrrlib import __version__
 from ocrrlib.datasets import DATASETS
 from ocrrlib.embeddings import load
@@ -141,7 +141,7 @@ class Evaluation:
     row per seed, with ``CELL``, ``seed``, ``system``, ``METRICS``, and of the scenario the numbers
     of ``classes``, ``novel_rows`` and ``original_rows`` (tested), and ``refits`` of a ``Refit``.
     ``systems`` are those given, by name, ``answers`` what they answered, by name and seed, packed
-    as in ``ocrr.board.transcript``.
+    as in ``ocrr.transcript``.
     """
 
     name: str

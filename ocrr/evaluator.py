@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 
 from ocrr.adapters import as_system, prepared, settings_of, title_of, whole_number
-from ocrr.board.transcript import Recorder
 from ocrr.data.read import read_data
 from ocrr.data.splits import check_held_out
 from ocrr.evaluation import HELD_OUT, Evaluation, check_folder, finals
+from ocrr.transcript import Recorder
 from ocrrlib.datasets import DATASETS, load_texts
 from ocrrlib.embeddings import Embedded, load, load_sentences, path_of
 from ocrrlib.encoders import DEFAULT_ENCODER

@@ -18,10 +18,10 @@ import pytest
 
 from corrigible import Head, Key
 from ocrr.board import rerun, verify
-from ocrr.board.submission import PIN, hashes, pins, recipe_of
 from ocrr.board.verify import kind_of, replay
 from ocrr.cli import main
 from ocrr.evaluator import evaluate
+from ocrr.submission import PIN, hashes, pins, recipe_of
 from ocrrlib.datasets import DATASETS
 from ocrrlib.files import ROOT, InputError
 from ocrrlib.policies import POLICIES

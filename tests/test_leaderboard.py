@@ -10,10 +10,10 @@ import shutil
 import pandas as pd
 import pytest
 
-from ocrr.board.submission import hashes
 from ocrr.board.verify import contributed
 from ocrr.evaluation import PUBLISHED, Evaluation, finals, published_runs
 from ocrr.evaluator import evaluate
+from ocrr.submission import hashes
 from ocrrlib.files import ROOT, InputError
 from ocrrlib.runs import published
 from ocrrlib.systems import SYSTEMS

@@ -1,1 +1,1 @@
-"""Contributions to the leaderboard: what is in one, and how it is checked."""
+"""Checks of contributions to the leaderboard: replayed, and run again."""

@@ -24,7 +24,7 @@ import numpy as np
 
 import ocrr
 from ocrr.board.guest import AS_BEFORE, ERROR, NOTHING
-from ocrr.board.submission import PINS, SYSTEM, read_recipe
+from ocrr.submission import PINS, SYSTEM, read_recipe
 from ocrrlib.files import ROOT, InputError, cache_folder, data_folder
 from ocrrlib.systems.base import Storage
 

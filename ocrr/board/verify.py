@@ -23,9 +23,9 @@ import pyarrow.parquet as pq
 from scipy.special import stdtrit
 
 from ocrr.board.rerun import environment
-from ocrr.board.submission import ANSWERS, LARGEST_RUN, REPORT, ROWS, SYSTEM, hashes
-from ocrr.board.transcript import Replayed
 from ocrr.evaluation import CELL, COLUMNS, MEASURED, OPTIONAL, PUBLISHED, finals, following
+from ocrr.submission import ANSWERS, LARGEST_RUN, REPORT, ROWS, SYSTEM, hashes
+from ocrr.transcript import Replayed
 from ocrrlib.datasets import DATASETS
 from ocrrlib.embeddings import Embedded, load, path_of
 from ocrrlib.files import ROOT, InputError, check_name, pick, write_text

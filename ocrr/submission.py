@@ -4,7 +4,7 @@
 file                content
 ==================  ========================================================================
 rows.csv            rows of the leaderboard, one per seed
-answers.parquet     transcripts, ``ocrr.board.transcript``, with the ``seed`` of each answer
+answers.parquet     transcripts, ``ocrr.transcript``, with the ``seed`` of each answer
 system.py           the file with the class
 requirements.txt    what it imports, lines ``name==version`` alone
 submission.json     ``name`` of the class or function there, ``parameters`` of an object
@@ -26,7 +26,7 @@ from typing import Any
 import pandas as pd
 
 from ocrr.adapters import title_of
-from ocrr.board.transcript import write
+from ocrr.transcript import write
 from ocrrlib.files import InputError, atomic, sha256, write_text
 from ocrrlib.systems.base import TextSystem
 
