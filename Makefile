@@ -51,8 +51,8 @@ FIRST := 02_full_sweep  # others wait for it
 EXECUTED := $(patsubst %,$(NB)/%.ipynb,$(FIRST) $(filter-out $(FIRST),$(NOTEBOOKS)))
 
 .DEFAULT_GOAL := help
-.PHONY: help paper notebooks site arxiv metadata lora scale compute beyond products leaderboard check smoke lint test release \
-	test-slow verify lab bench torture database embed clean settings active
+.PHONY: help paper notebooks site arxiv metadata lora scale compute beyond products onnx leaderboard check smoke lint test \
+	test-slow verify release lab bench torture database embed clean settings active
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 13
@@ -148,6 +148,7 @@ paper/ocrr.pdf paper/supplement.pdf &: paper/ocrr.md paper/supplement.md paper/r
 arxiv: paper  ## pack paper and supplement for arXiv: LaTeX, figures, references
 	@$(PY) -m paper.build --formats arxiv --out build
 
+# The live page's encoder comes from packages; without npm or a network the page says that it has none.
 site: paper  ## build the website in build/site, and each notebook as one HTML file in build/html
 	@$(PY) -m paper.build --formats html
 	@$(PY) -m sphinx -W --keep-going -q -b html docs build/site
@@ -182,6 +183,13 @@ BENCH_READY := $(BENCH)/ready-$(shell cksum studies/products.lock | cut -d ' ' -
 products: $(BENCH_READY)  ## stream sentences through products that learn from corrections, ours among them (hours)
 	@PYTHONPATH="$$PWD:$$PWD/memory" OMP_NUM_THREADS=1 $(BENCH)/bin/python -m studies.stored_wrong
 	@PYTHONPATH="$$PWD:$$PWD/memory" OMP_NUM_THREADS=1 $(BENCH)/bin/python -m studies.products
+
+# The encoder without torch has one, too.
+ONNX := build/onnx
+ONNX_READY := $(ONNX)/ready-$(shell cksum studies/onnx.lock | cut -d ' ' -f 1)
+
+onnx: $(READY) $(ONNX_READY)  ## compare the encoder without torch with the default one: docs/onnx.csv
+	@$(PY) -m studies.onnx $(ONNX)/bin/python
 
 leaderboard: $(READY)  ## rank the published systems and those in data/results/leaderboard, log all rows: figures/leaderboard*
 	@$(PY) -m paper.leaderboard
@@ -225,7 +233,7 @@ test: lint  ## run lint and the tests, 4 minutes
 CITATION := build/citation
 CITATION_READY := $(CITATION)/ready-$(shell cksum tests/citation.lock | cut -d ' ' -f 1)
 
-test-slow: $(READY) $(CITATION_READY)  ## run the other tests: browser, LaTeX, LoRA, Dask; published work runs again; half an hour
+test-slow: $(READY) $(CITATION_READY) $(ONNX_READY)  ## run the other tests: browser, LaTeX, LoRA, Dask; published work runs again; half an hour
 	@$(PY) -m pytest $(WORKERS) -m "slow or published"
 
 lab: $(READY)  ## open the notebooks in JupyterLab, at the correction desk
@@ -269,4 +277,5 @@ $1/ready-%: | $(READY)
 	@touch $$@
 endef
 $(eval $(call own,$(BENCH),studies/products.lock))
+$(eval $(call own,$(ONNX),studies/onnx.lock))
 $(eval $(call own,$(CITATION),tests/citation.lock))

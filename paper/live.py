@@ -29,6 +29,7 @@ TESTS = {"all": None, "capped": PAPER_CAP}  # test rows of an axis
 FIRST = dict(seed=0, held_out=10)  # the run that the page opens with, under FIRST_POLICY
 FIRST_POLICY = "oracle"
 POINT_EVERY = 25  # stream items
+MOST_LEAD = 99  # where only a new class, or only a known one, is possible
 REQUESTS = ROOT / "data/requests.csv"
 
 
@@ -193,7 +194,7 @@ def leads(system, drawn) -> list[list[float]]:
     new = np.isin(np.arange(len(drawn.classes)), drawn.held_out)
     known, other, lead = best_known_and_new(log_p, new)
     n = len(drawn.y_novel)
-    lead = np.round(lead, 4)
+    lead = np.clip(np.round(lead, 4), -MOST_LEAD, MOST_LEAD)
     novel = lead[:n][other[:n] == truth[:n]]
     original = lead[n:][known[n:] == truth[n:]]
     return [novel.tolist(), original.tolist()]

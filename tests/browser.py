@@ -156,10 +156,10 @@ class Tab:
 
 
 @contextmanager
-def browser():
+def browser(*flags):
     """A tab of a browser that is gone afterwards, with all that it wrote."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        command = [find(), *FLAGS, f"--user-data-dir={folder}"]
+        command = [find(), *FLAGS, *flags, f"--user-data-dir={folder}"]
         port = Path(folder) / "DevToolsActivePort"
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         start = time.monotonic()

@@ -40,7 +40,9 @@ function page(live) {
   function start(given) {
     live.run = run = { points: [], items: [], id: Date.now(), shown: 0, taught: 0, ...given };
     [cells.innerHTML, one(".truth").textContent] = ["<i></i>".repeat(run.n), ""];
-    one(".reply").hidden = true;
+    for (const line of live.querySelectorAll("polyline")) line.removeAttribute("points");
+    for (const cell of live.querySelectorAll(".now td")) cell.textContent = "";
+    one(".reply").hidden = one(".end").hidden = true;
   }
 
   function ask(settings) {
@@ -120,13 +122,14 @@ function page(live) {
       + `${percent(both(here))}.`;
     const best = curve.reduce((a, b) => (both(b.point) > both(a.point) ? b : a));
     const says = last.map(({ corrections, novel, original }) => (
-      `after ${corrections} corrections ${percent(novel)} of the held-out requests and `
-      + `${percent(original)} of the known ones`));
+      `${percent(novel)} of the held-out requests and ${percent(original)} of the known ones`
+      + ` rightly, after ${corrections} corrections`));
     const gap = both([last[1].novel, last[1].original]) - both([last[0].novel, last[0].original]);
-    one(".last").textContent = `In this run${run.taught ? ` and ${run.taught} of your corrections` : ""}, `
-      + `the substrate answers ${says[0]} rightly; the proposed system, ${says[1]}. `
-      + `Its harmonic mean is ${Math.abs(100 * gap).toFixed(1)} points ${gap < 0 ? "lower" : "higher"}; `
-      + `the best threshold, chosen on these very requests, would make it ${percent(both(best.point))}.`;
+    const taught = run.taught ? `, ${run.taught} of your corrections among them` : "";
+    one(".last").textContent = `In this run the substrate answers ${says[0]}; the proposed system, `
+      + `${says[1]}${taught}. Its harmonic mean is ${Math.abs(100 * gap).toFixed(1)} points `
+      + `${gap < 0 ? "lower" : "higher"}; the best threshold, chosen on these very requests, would `
+      + `make it ${percent(both(best.point))}.`;
   }
 
   // Where an entry comes from; in the first run places in the stream are given.
@@ -169,7 +172,7 @@ function page(live) {
     const pause = () => new Promise((go) => setTimeout(go, 50));
     while (!(run.ended || run.paused) || !run.points.length) await pause();
     const reply = await tell({ vector });
-    live.reply = reply;
+    Object.assign(live, { reply, vector });
     const [vote, likely] = reply.answers;
     const count = reply.near.slice(0, reply.votes).filter(([, label]) => label === vote).length;
     const sure = reply.top.map(([label, p]) => `${name(label)} ${percent(p)}`).join(", ");
