@@ -120,7 +120,6 @@ def _int8(progress):
         _version(package, "onnx")
     import onnxruntime
     from tokenizers import Tokenizer
-    from tqdm import tqdm  # tokenizers brings it
 
     data = _inside(_INT8_TOKENISER) / f"embeddings/data/{DEFAULT_ENCODER}-onnx-int8"
     tokeniser = Tokenizer.from_file(str(data / "tokenizer.json"))
@@ -144,7 +143,11 @@ def _int8(progress):
         return mean / np.linalg.norm(mean)
 
     def encode(texts):
-        rows = [encode_one(text) for text in tqdm(texts, disable=not progress)]
+        if progress:
+            from tqdm import tqdm
+
+            texts = tqdm(texts, unit="text")
+        rows = [encode_one(text) for text in texts]
         return np.array(rows, np.float32).reshape(len(rows), _INT8_DIM)
 
     return encode

@@ -234,6 +234,7 @@ def test_the_core_reads_data_of_ones_own_runs_a_grid_and_has_the_command_line(ru
         ("systems.make('river_logreg')", "ocrrlib[river]"),
         ("systems.make('lora')", "ocrrlib[lora]"),
         ("encoders.load_encoder('all-MiniLM-L6-v2')", "ocrrlib[text]"),
+        ("encoders.load_encoder('all-MiniLM-L6-v2-int8')", "ocrrlib[onnx]"),
         ("CorrectionMemory.open('postgresql://host/base#m')", "corrigible[postgres]"),
     ],
 )

@@ -13,7 +13,8 @@ function page(live) {
   const names = [...ocrrFirst.classes];
   const name = (label) => names[label];
   const percent = (share) => `${(100 * share).toFixed(1)} %`;
-  const body = (rows) => rows.map((cellsOf) => `<tr><td>${cellsOf.join("<td>")}`).join("");
+  const breakable = (text) => String(text).replaceAll("_", "_<wbr>"); // on a narrow window
+  const body = (rows) => rows.map((row) => `<tr><td>${row.map(breakable).join("<td>")}`).join("");
   let worker, loading, heard, encode, run;
   async function load() { // by a script: from a folder, a page cannot fetch
     said.value = "Loading 17 MB …";
