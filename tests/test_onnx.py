@@ -13,8 +13,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from safetensors.numpy import load_file
 
+from corrigible.ledger_encoder import TextEncoder
 from ocrrlib.embeddings import widen
-from ocrrlib.encoders import INT8_ENCODER, load_encoder, name_of, revision
+from ocrrlib.encoders import DEFAULT_ENCODER, INT8_ENCODER, load_encoder, name_of, revision
 from ocrrlib.files import ROOT, InputError
 from tests.odd_texts import ODD
 from tests.test_environment import EXTRAS, PROJECT
@@ -43,13 +44,19 @@ try:
 except ValueError as error:
     print(error)
 """
+PROBE = """
+import sys
+from corrigible.ledger_encoder import TextEncoder
+
+encoder = TextEncoder("all-MiniLM-L6-v2-int8")
+print(encoder.made(encoder.probe()), encoder.made(sys.stdin.read()))
+"""
 
 
 @pytest.fixture(scope="module")
 def python():
     """A function that runs a program in that environment, and gives what it prints."""
-    if not PYTHON.exists():
-        pytest.skip("`make test-slow` makes build/onnx")
+    assert PYTHON.exists(), "`make test-slow` makes the environment of the encoder"
     path = os.pathsep.join(map(str, (ROOT, ROOT / "memory")))
 
     def run(program, given="", cwd=ROOT):
@@ -111,3 +118,9 @@ def test_a_desk_needs_no_torch_and_the_default_encoder_is_refused(python, tmp_pa
     answered, refused = python(DESK, cwd=tmp_path).splitlines()
     assert answered == "post None False"
     assert "was written with encoder all-MiniLM-L6-v2-int8" in refused
+
+
+@pytest.mark.slow
+def test_a_memory_tells_its_vectors_from_those_of_the_default_encoder(python):
+    pytest.importorskip("sentence_transformers")
+    assert python(PROBE, TextEncoder(DEFAULT_ENCODER).probe()).split() == ["True", "False"]
