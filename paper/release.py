@@ -61,13 +61,23 @@ def declare(root: Path, version: str, day: str) -> None:
         write_text(path, text)
 
 
-def by_hand(version: str, archive: Path, wheels: list[Path], address: str | None) -> str:
-    """List what a person has to do after the release was made here."""
+def by_hand(
+    version: str, archive: Path, wheels: list[Path], address: str | None, is_signed: bool
+) -> str:
+    """List what a person has to do after the release was made here.
+
+    ``address`` is that of the repository, if it is known; ``is_signed`` tells of the leaderboard.
+    """
     steps = []
     if address is None:
         steps.append(
             "Say where the repository is: repository-code in CITATION.cff, on GitHub for Binder's "
             "button; then `make metadata site`, and release again."
+        )
+    if not is_signed:
+        steps.append(
+            "Sign the leaderboard: make a key with `corrigible key FILE --name ocrr`, keep it "
+            "elsewhere, run `OCRR_BOARD_KEY=FILE make leaderboard`, commit, and release again."
         )
     steps += [
         f"Push the branch and the tag v{version}.",
@@ -157,7 +167,8 @@ def prepare(settings: dict[str, str]) -> str:
     if not settings["DRY"]:
         git(ROOT, "pull", "--quiet", "--ff-only", str(clone), "HEAD")
         git(ROOT, "fetch", "--quiet", str(clone), "tag", tag)
-    return by_hand(version, archive, wheels, CFF.get("repository-code"))
+    is_signed = (ROOT / "figures/leaderboard.key").exists()
+    return by_hand(version, archive, wheels, CFF.get("repository-code"), is_signed)
 
 
 def main() -> None:

@@ -47,12 +47,14 @@ def test_the_changelog_tells_of_the_next_release_and_not_of_another_one():
         changes("7.0.0", CHANGELOG)
 
 
-def test_the_address_is_asked_for_only_where_it_is_not_known(tmp_path):
+def test_what_only_a_person_can_do_is_listed_while_it_is_not_done(tmp_path):
     wheels = [tmp_path / "ocrrlib-1.0.0.whl", tmp_path / "corrigible-1.0.0.whl"]
-    unknown = by_hand("1.0.0", tmp_path / "a.tar.gz", wheels, None)
-    known = by_hand("1.0.0", tmp_path / "a.tar.gz", wheels, "https://example.org/ocrr")
-    assert "repository-code" in unknown and "repository-code" not in known
-    assert "v1.0.0" in known and "ocrrlib-1.0.0.whl and corrigible-1.0.0.whl" in known
+    archive = tmp_path / "a.tar.gz"
+    before = by_hand("1.0.0", archive, wheels, None, False)
+    after = by_hand("1.0.0", archive, wheels, "https://example.org/ocrr", True)
+    for step in ("repository-code", "OCRR_BOARD_KEY"):
+        assert step in before and step not in after
+    assert "v1.0.0" in after and "ocrrlib-1.0.0.whl and corrigible-1.0.0.whl" in after
 
 
 @pytest.mark.parametrize(
