@@ -152,7 +152,7 @@ def prepare(settings: dict[str, str]) -> str:
     run([sys.executable, "-m", "pytest", "-qm", "not slow", "tests/test_metadata.py"], clone)
 
     print("building both wheels, and using them in an empty environment ...", flush=True)
-    for source in (".", "memory"):
+    for source in (".", "./memory"):
         how = ["--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(FOLDER)]
         run([sys.executable, "-m", "pip", "wheel", *how, source], clone)
     wheels = [*FOLDER.glob("ocrrlib-*.whl"), *FOLDER.glob("corrigible-*.whl")]
