@@ -27,13 +27,14 @@ DECLARED = {
 }
 # What a new installation has to do, from an empty folder.
 TRIED = """
+import numpy as np
 import ocrr
 from corrigible import CorrectionMemory
 
 print(ocrr.evaluate("substrate", seeds=[0], policy="random10", progress=False))
 with CorrectionMemory.open("memory.sqlite") as memory:
-    memory.learn([[1, 0], [0, 1]], ["left", "right"])
-    print(memory.predict([.6, .8]).label)
+    memory.learn(np.eye(2), ["left", "right"])
+    print(memory.predict(np.array([0.6, 0.8])).label)
 """
 
 
@@ -99,7 +100,7 @@ def run(command: list[str], folder: Path) -> str:
     )
     if done.returncode:
         said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-5:])
-        raise InputError(f"{' '.join(command)} failed:\n{said}")
+        raise InputError(f"{' '.join(command[:4])} failed:\n{said}")
     return done.stdout.strip()
 
 
