@@ -9,15 +9,12 @@ import json
 import tomllib
 from collections.abc import Mapping
 
-import yaml
-
 import ocrrlib
 from ocrrlib.experiments import THREE
 from ocrrlib.files import ROOT, write_text
 from paper import crate, croissant
-from paper.sources import cited, latest_date, spdx
+from paper.sources import CFF, cited, latest_date, spdx
 
-CFF = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 ORIGINAL = "grassi2026ocrr"
 MAINTAINER = CFF["authors"][0]["name"]

@@ -7,12 +7,14 @@ from typing import NamedTuple
 
 import pyarrow.parquet as pq
 import pybtex.database
+import yaml
 from safetensors import safe_open
 
 from ocrrlib.embeddings import FOLDER
 from ocrrlib.files import ROOT
 
 RESULTS = ROOT / "data/results"
+CFF = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
 
 
 def spdx(licence: str) -> str:
@@ -110,8 +112,14 @@ def _cells(path, columns):
 
 
 def latest_date() -> str:
-    """The latest date that a published result records: no description is of a later state."""
-    return max(one.record["date"] for one in results() if "date" in one.record)
+    """The day of the release, or a later one that a published result records.
+
+    No description is of a later state.
+    """
+    dates = [one.record["date"] for one in results() if "date" in one.record]
+    if "date-released" in CFF:
+        dates.append(str(CFF["date-released"]))
+    return max(dates)
 
 
 def _below_root(path: Path) -> str:
