@@ -200,6 +200,17 @@ def test_a_run_pauses_goes_on_and_is_left_for_another(page):
 
 
 @SLOW
+def test_a_run_goes_on_to_answer_though_it_is_paused_or_its_settings_change_at_once(page):
+    start(page, seed=0, held=5, policy="oracle", tests="capped")
+    page.click("#live button")
+    page.until(f"{PAGE}.run.points.length && !{PAGE}.run.asked")
+    start(page, seed=1, held=5, policy="oracle", tests="capped")
+    page.run("document.querySelector('#live form').dispatchEvent(new Event('change'))")
+    assert page.run("document.querySelector('#live button').textContent") == "Run"
+    finish(page)
+
+
+@SLOW
 def test_a_query_shows_its_neighbours_and_their_vote_by_click_and_by_key(page):
     start(page, seed=0, held=5, policy="oracle", tests="capped")
     finish(page)
@@ -264,13 +275,13 @@ def test_a_threshold_moves_the_point_along_the_curve(folder, tab):
     shares = [float(number) for number in re.findall(r"([\d.]+) %", tab.run(told))]
     assert shares[0] == pytest.approx(100 * last["novel"], abs=0.06)
     seen = []
-    for value in (-60, 0, 60):
+    for value in (-100, 0, 100):
         tab.run(f"{slider}.value = {value}; {slider}.dispatchEvent(new Event('input'))")
         seen.append([float(number) for number in re.findall(r"[\d.]+", tab.run(place))])
     xs, ys = zip(*seen)
-    assert xs[0] > xs[1] > xs[2] and ys[0] > ys[1] > ys[2]  # y is downwards
+    assert xs[0] > xs[1] > xs[2] and 150 >= ys[0] > ys[1] > ys[2] >= 0  # y is downwards
     leads = [np.array(own) for own in tab.run("ocrrFirst.leads")]
-    shares = [(leads[0] > 6).sum(), (leads[1] <= 6).sum()]
+    shares = [(leads[0] > 10).sum(), (leads[1] <= 10).sum()]
     novel, known = np.divide(shares, tab.run("ocrrFirst.tests"))
     assert f"held-out {100 * novel:.1f} %, known {100 * known:.1f} %" in tab.run(told)
     assert "after 114 corrections" in tab.run("document.querySelector('#live .last').textContent")

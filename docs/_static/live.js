@@ -45,10 +45,11 @@ function page(live) {
     for (const line of live.querySelectorAll("polyline")) line.removeAttribute("points");
     for (const cell of live.querySelectorAll(".now td")) cell.textContent = "";
     one(".reply").hidden = one(".end").hidden = true;
+    said.value = "";
   }
 
   function ask(settings) {
-    if (run.asked || run.paused || run.ended) return;
+    if (run.asked || (run.paused && run.points.length) || run.ended) return;
     run.asked = true;
     worker.postMessage({ id: run.id, ...settings });
   }
@@ -85,8 +86,12 @@ function page(live) {
     }
     query.max = run.shown;
     const state = run.ended ? "Done" : run.paused ? "Paused" : "Running";
-    button.textContent = { Done: "Run", Paused: "Go on", Running: "Pause" }[state];
-    if (!said.value.startsWith(state)) said.value = `${state}: a stream of ${run.n} queries.`;
+    const next = { Done: "Run", Paused: "Go on", Running: "Pause" };
+    button.textContent = run.left ? "Run" : next[state];
+    if (!said.value.startsWith(state)) {
+      const held = run.held.map(name).join(", ");
+      said.value = `${state}: a stream of ${run.n} queries. Held out: ${held}.`;
+    }
     conclude();
   }
 
@@ -104,9 +109,8 @@ function page(live) {
     const corners = [...run.leads[0], ...run.leads[1], -99].sort((a, b) => a - b);
     const shown = corners.filter((_, i) => i % 8 === 0 || i > corners.length - 8);
     const curve = shown.map((lead) => ({ lead, point: at(lead) }));
-    const place = ([novel, original]) => [300 * novel, 150 * ((1 - original) / 0.5)];
-    const inside = curve.filter(({ point }) => point[1] >= 0.5);
-    one(".curve").setAttribute("points", inside.map(({ point }) => place(point)).join(" "));
+    const place = ([novel, original]) => [300 * novel, 150 * (1 - original)];
+    one(".curve").setAttribute("points", curve.map(({ point }) => place(point)).join(" "));
     const last = run.points.at(-1);
     const put = (mark, point) => {
       const [x, y] = place(point);
@@ -118,20 +122,17 @@ function page(live) {
     put(".mark.ledger_lda", here);
     const size = Math.exp(Math.abs(lead));
     const times = size < 10 ? size.toFixed(1) : Math.round(size).toLocaleString("en");
-    const likely = lead < 0 ? `1/${times} as` : `${times} times as`;
-    one(".told").value = `A new class is answered if it is more than ${likely} likely as the best `
-      + `known one: held-out ${percent(here[0])}, known ${percent(here[1])}, harmonic mean `
+    const likely = `more than ${lead < 0 ? `1/${times}` : `${times} times`} as likely as`;
+    one(".told").value = `A new class is answered if it is ${lead ? likely : "likelier than"} the `
+      + `best known one: held-out ${percent(here[0])}, known ${percent(here[1])}, harmonic mean `
       + `${percent(both(here))}.`;
     const best = curve.reduce((a, b) => (both(b.point) > both(a.point) ? b : a));
-    const says = last.map(({ corrections, novel, original }) => (
-      `${percent(novel)} of the held-out requests and ${percent(original)} of the known ones`
-      + ` rightly, after ${corrections} corrections`));
     const gap = both([last[1].novel, last[1].original]) - both([last[0].novel, last[0].original]);
     const taught = run.taught ? `, ${run.taught} of your corrections among them` : "";
-    one(".last").textContent = `In this run the substrate answers ${says[0]}; the proposed system, `
-      + `${says[1]}${taught}. Its harmonic mean is ${Math.abs(100 * gap).toFixed(1)} points `
-      + `${gap < 0 ? "lower" : "higher"}; the best threshold, chosen on these very requests, would `
-      + `make it ${percent(both(best.point))}.`;
+    one(".last").textContent = `The proposed system, after ${last[1].corrections} corrections, has `
+      + `a harmonic mean ${Math.abs(100 * gap).toFixed(1)} points ${gap < 0 ? "lower" : "higher"} `
+      + `than the substrate after ${last[0].corrections}${taught}. The best threshold, chosen on `
+      + `these very queries, would make it ${percent(both(best.point))}.`;
   }
 
   // Where an entry comes from; in the first run places in the stream are given.
@@ -167,19 +168,17 @@ function page(live) {
     if (!encode) note("Loading the encoder, 50 MB …");
     encode ??= await encoder();
     const vector = [...await encode(text)];
-    if (run.first) {
-      note("The run is repeated here, so that its systems can answer you …");
-      await begin();
-    }
-    if (!(run.ended || run.paused)) note("The run has to end or to pause first …");
-    const pause = () => new Promise((go) => setTimeout(go, 50));
-    while (!(run.ended || run.paused) || !run.points.length) await pause();
+    if (run.first) await begin(); // its systems are only here once it is repeated
+    const ready = () => run.points.length && (run.ended || run.paused);
+    if (!ready()) note("The systems answer when the run ends, or when you pause it …");
+    while (!ready()) await new Promise((go) => setTimeout(go, 50));
     const reply = await tell({ vector });
     Object.assign(live, { reply, vector });
     asked = text;
     const [vote, likely] = reply.answers;
     const count = reply.near.slice(0, reply.votes).filter(([, label]) => label === vote).length;
-    const sure = reply.top.map(([label, p]) => `${name(label)} ${percent(p)}`).join(", ");
+    const sure = reply.top.filter(([, p]) => p >= 0.0005)
+      .map(([label, p]) => `${name(label)} ${percent(p)}`).join(", ");
     const answers = [
       [SYSTEMS[0], `<b>${name(vote)}</b>`, `${count} of ${reply.votes} votes`],
       [SYSTEMS[1], `<b>${name(likely)}</b>`, sure],
@@ -192,7 +191,8 @@ function page(live) {
   async function learn() {
     const label = correcting.elements.label.value.trim().replace(/[<>&"]/g, "");
     if (!label) return;
-    if (!names.includes(label)) {
+    const fresh = !names.includes(label);
+    if (fresh) {
       const full = names.length === ocrr.classes.length + SPARE;
       if (full) throw Error(`${SPARE} new classes are the most`);
       names.push(label);
@@ -206,7 +206,8 @@ function page(live) {
     correcting.reset();
     draw();
     await request(asked);
-    note(`Learnt as ${label}, and asked again. Ask it in other words, too.`);
+    note(`Learnt as ${fresh ? "the new class " : ""}${label}, and asked again. `
+      + "Ask it in other words, too.");
   }
   const list = (selector, values) => {
     const option = (value) => Object.assign(document.createElement("option"), { value });
@@ -223,12 +224,12 @@ function page(live) {
 
   form.onsubmit = (event) => {
     event.preventDefault();
-    if (run.ended) return begin();
+    if (run.ended || run.left) return begin();
     run.paused = !run.paused;
     draw();
     ask();
   };
-  form.onchange = () => { Object.assign(run, { id: 0, ended: true }); button.textContent = "Run"; };
+  form.onchange = () => { run.left = true; button.textContent = "Run"; };
   query.oninput = () => show(query.value - 1);
   cells.onclick = (event) => show([...cells.children].indexOf(event.target));
   asking.onsubmit = guarded(request);
