@@ -45,7 +45,7 @@ class Recorder:
         """Watch fixed queries (q, d) as the system does."""
         watch = getattr(self.system, "watch", lambda Q: Unwatched(self.system, Q))
         self.queries = watch(Q)
-        self.predict_proba = self.queries.predict_proba
+        self.predict_proba = getattr(self.queries, "predict_proba", None)  # no policy here asks
         self.log_probabilities = self.queries.log_probabilities
         return self
 

@@ -124,10 +124,12 @@ def sha256(path: str | Path) -> str:
 def check_name(what: str, name: Any) -> None:
     """Raise ``InputError`` unless a name can stand in tables and web pages as it is.
 
-    It may not be empty or have control characters or HTML in it; ``what`` is the kind of name.
+    It may not be empty, have control characters or HTML in it, or spaces that a page does not show;
+    ``what`` is the kind of name.
     """
-    plain = isinstance(name, str) and name.strip() and name.isprintable()
-    if not plain or set(name) & set("<>&|`"):
+    plain = isinstance(name, str) and name.isprintable() and name == " ".join(name.split())
+    if not plain or not name or set(name) & set("<>&|`"):
         raise InputError(
-            f"{what} {name!r} is not a plain name: use printable characters other than < > & | `"
+            f"{what} {name!r} is not a plain name: use printable characters other than < > & | `, "
+            "and single spaces"
         )

@@ -81,10 +81,10 @@ def checked_against(system: str) -> str:
 def leaderboard(folder: Path = CONTRIBUTED) -> pd.DataFrame:
     """One row per cell, system and kind: the cell, ``rank``, ``kind``, then as ``ranking``.
 
-    Only systems that were run again rank, ours as those of others, with the seeds ``SEEDS``; equals
-    have equal ranks. Those without a rank come last. Raises
-    ``InputError`` if a file has no such rows, or others than follow from its transcript, two have
-    one seed of one system, or rows of a published dataset are not of its data.
+    Only systems that were run again rank, ours as those of others, with the seeds ``SEEDS``, where
+    ours are; equals have equal ranks. Those without a rank come last. Raises ``InputError`` if a
+    file has no such rows, or others than follow from its transcript, two have one system in one
+    cell, or rows of a published dataset are not of its data.
     """
     published = published_runs().copy()
     # As contributed rows are.
@@ -102,10 +102,10 @@ def leaderboard(folder: Path = CONTRIBUTED) -> pd.DataFrame:
         seeds = kinds[RERUN].groupby(["system", "source"])["seed"].agg(set)
         names = zip(block["system"], block["source"])
         whole = pd.Series([seeds.get(name) == {*SEEDS} for name in names])
-        ranked = (block["kind"] == RERUN) & whole
+        ours = block["source"] == PUBLISHED  # another's may have the name of one of ours
+        ranked = (block["kind"] == RERUN) & whole & ours.any()
         ranks = block["hm"].where(ranked).rank(ascending=False, method="min").astype("Int64")
         cell = block.assign(**dict(zip(CELL, place)), draw="fresh", cap="", rank=ranks)
-        ours = cell["source"] == PUBLISHED  # another's may have the name of one of ours
         against = cell["system"].map(checked_against).where(ours, NOTHING)
         cell = cell.assign(**{"checked against": against})
         first = [*CELL[:5], "draw", "cap", CELL[5], "rank", "kind", "checked against"]
@@ -115,18 +115,16 @@ def leaderboard(folder: Path = CONTRIBUTED) -> pd.DataFrame:
 
 
 def _check_files(files, prints):
-    """``InputError`` for a seed that is in two files, or other data under a published name."""
+    """``InputError`` for a system in two files, or other data under a published name."""
     if not files:
         return
     rows = pd.concat(files)
-    again = rows[rows.duplicated([*CELL, "system", "seed"], keep=False)]
-    if not again.empty:
-        first = again.iloc[0]
-        names = " and ".join(again["file"].unique()[:2])
-        raise InputError(
-            f"{names} both have {first['system']} on {first['dataset']}, seed {first['seed']}: "
-            "leave it out of one, or give one system another name"
-        )
+    for (dataset, *_, system), names in rows.groupby([*CELL, "system"])["file"].unique().items():
+        if len(names) > 1:
+            raise InputError(
+                f"{' and '.join(names)} both have {system} on {dataset}: "
+                "put all its seeds into one, or give one system another name"
+            )
     both = rows.merge(prints, on=["dataset", "encoder"], suffixes=("", " published"))
     others = both[both["fingerprint"] != both["fingerprint published"]]
     if not others.empty:

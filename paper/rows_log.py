@@ -22,6 +22,7 @@ import pandas as pd
 
 from corrigible import Head, Key
 from corrigible.proofs.tree import Tree
+from ocrr.board.verify import RERUN
 from ocrrlib.files import ROOT, InputError, write_text
 
 ORIGIN = "OCRR leaderboard"
@@ -59,13 +60,18 @@ def extended(
 ) -> list[tuple[str, ...]]:
     """The log with what changed since.
 
-    Raises ``InputError`` if a row has vanished, without a line in the file ``withdrawn`` that names
-    its ``system`` and ``source`` and gives a ``reason``.
+    Raises ``InputError`` if a row has vanished, or is no longer run again, without a line in the
+    file ``withdrawn`` that names its ``system`` and ``source`` and gives a ``reason``.
     """
     size = len(NAMES)
     last = {row[:size]: row for row in log}
-    there = {row[: len(NAMES)] for row in now}
-    gone = [row for name, row in last.items() if name not in there and row[size] != GONE]
+    there = {row[:size]: row[size] for row in now}
+    gone = [
+        row
+        for name, row in last.items()
+        if (name not in there and row[size] != GONE)
+        or (row[size] == RERUN and there.get(name) != RERUN)
+    ]
     told = set()
     if gone and withdrawn.exists():
         lines = pd.read_csv(withdrawn, dtype=str).dropna(subset=["reason"])
@@ -75,8 +81,8 @@ def extended(
             about = dict(zip(COLUMNS, row))
             raise InputError(
                 f"{about['system']} by {about['source']} on {about['dataset']}, {about['policy']}, "
-                "has vanished from the leaderboard: bring it back, or withdraw it by a line "
-                f"system,source,reason in {withdrawn}"
+                "has vanished from the leaderboard, or its rank has: bring it back, or withdraw it "
+                f"by a line system,source,reason in {withdrawn}"
             )
     new = [row for row in now if last.get(row[:size]) != row]
     return [*log, *((*row[:size], GONE, row[-1]) for row in gone), *new]
@@ -123,8 +129,11 @@ def update(table: pd.DataFrame, folder: Path = FIGURES, withdrawn: Path = WITHDR
     if old is not None and old.body == head.body:
         head = old
     key = _key(folder)
-    if key is not None and not head.signatures:
-        head = head.signed(key)
+    if key is not None:
+        try:
+            head.check([key])
+        except InputError:  # signed by nobody, or by others
+            head = head.signed(key)
     write_text(folder / "leaderboard_log.csv", text_of(log))
     write_text(path, str(head))
     return head

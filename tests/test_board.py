@@ -20,6 +20,7 @@ from corrigible import Head, Key
 from ocrr.board import rerun, verify
 from ocrr.board.verify import kind_of, replay
 from ocrr.cli import main
+from ocrr.evaluation import PUBLISHED
 from ocrr.evaluator import evaluate
 from ocrr.submission import PIN, hashes, pins, recipe_of
 from ocrrlib.datasets import DATASETS
@@ -85,21 +86,59 @@ SPY = """
         if os.listdir(DATA):
             raise RuntimeError("the labels are on the disk")
         try:
+            open(CHECKOUT + "/left", "w").close()
+            raise RuntimeError("the disk keeps what is written")
+        except OSError:
+            pass
+        try:
             socket.create_connection(("127.0.0.1", PORT), timeout=5)
             raise RuntimeError("there is a server")
         except OSError:
             pass
         return (X @ self.sums.T).argmax(axis=1)
 """
+# Test rows come together, those of new classes first.
+PLACE = """
+    def predict(self, X):
+        scores = X @ self.sums.T
+        if len(X) > 30:
+            scores[:24, ::2] += 99
+        return scores.argmax(axis=1)
+"""
+TOGETHER = """
+    def predict(self, X):
+        return ((X - X.mean(axis=0)) @ self.sums.T).argmax(axis=1)
+"""
+# Luck is drawn once, and kept for later runs.
+KEPT = """
+    def fit(self, X, y, classes):
+        import os
+        import pathlib
+
+        luck = pathlib.Path(os.environ["HOME"], "luck")
+        if not luck.exists():
+            luck.write_text(str(np.random.default_rng().integers(10**6)))
+        self.sums = np.random.default_rng(int(luck.read_text())).random((len(classes), X.shape[1]))
+"""
+
+
+@pytest.fixture(scope="module")
+def ours(tiny):
+    """Published runs on a small dataset."""
+    return evaluate("ncm", tiny, SEEDS, **QUIET).runs.assign(source=PUBLISHED)
 
 
 @pytest.fixture
-def board(tiny, tmp_path, monkeypatch):
+def board(ours, tiny, tmp_path, monkeypatch):
     """A folder of contributions about a small published dataset, on which little is run again."""
+    monkeypatch.setattr(
+        "paper.leaderboard.published_runs", lambda: ours.drop(columns="fingerprint")
+    )
+    monkeypatch.setattr("paper.leaderboard.load", lambda *names: tiny)
     monkeypatch.setitem(DATASETS, "tiny", DATASETS["banking77"])
     monkeypatch.setattr(verify, "load", lambda *names: tiny)
     monkeypatch.setattr(verify, "path_of", lambda *names: tmp_path)
-    monkeypatch.setattr(verify, "FRESH", 2)
+    monkeypatch.setattr(verify, "FRESH", 1)
     monkeypatch.setattr(verify, "commit", lambda: "a commit")
     monkeypatch.setattr(verify, "CONTRIBUTED", tmp_path / "board")
 
@@ -114,19 +153,21 @@ def board(tiny, tmp_path, monkeypatch):
     return tmp_path / "board"
 
 
-@pytest.fixture
-def theirs(tmp_path, monkeypatch):
-    """A module with somebody's class."""
-    (tmp_path / "theirs.py").write_text(THEIRS)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "theirs", raising=False)
-    return importlib.import_module("theirs")
+@pytest.fixture(scope="module")
+def result(tiny, tmp_path_factory):
+    """The evaluation of somebody's class, in a module."""
+    folder = tmp_path_factory.mktemp("theirs")
+    (folder / "theirs.py").write_text(THEIRS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        theirs = importlib.import_module("theirs")
+        yield evaluate(theirs.Theirs(scale=5.0), tiny, SEEDS, name="theirs", **QUIET)
 
 
 @pytest.fixture
-def submitted(board, theirs, tiny):
+def submitted(board, result, monkeypatch):
     """The folder that one call writes of an evaluation."""
-    result = evaluate(theirs.Theirs(scale=5.0), tiny, SEEDS, name="theirs", **QUIET)
+    monkeypatch.syspath_prepend(board.parent)
     assert result.submit(board / "ada", "Ada").endswith("can be run again")
     return board / "ada"
 
@@ -154,7 +195,7 @@ def test_one_call_writes_all_that_a_contribution_needs(submitted):
 
 
 def test_transcripts_take_less_than_a_megabyte_a_run(tmp_path):
-    result = evaluate("online_linear", "clinc150", [0], progress=False)
+    result = evaluate("slda", "banking77", [0], "random10", progress=False)
     assert "can be replayed" in result.submit(tmp_path / "mine")
     assert (tmp_path / "mine/answers.parquet").stat().st_size < 100_000
 
@@ -309,8 +350,17 @@ def test_1_an_invented_csv_stands_apart_without_a_rank(submitted, board):
     rows = pd.read_csv(submitted / "rows.csv")
     shutil.rmtree(submitted)
     rows.assign(novel=1.0, original=1.0, system="perfect").to_csv(board / "bob.csv", index=False)
-    cell = leaderboard(board).query("dataset == 'tiny'")
+    cell = others(board)
     assert cell["kind"].tolist() == ["reported"] and cell["rank"].isna().all()
+
+
+def test_1_a_cell_of_its_own_has_no_rank(submitted, board):
+    (submitted / "answers.parquet").unlink()
+    change(submitted, every=500)
+    claimed = {"kind": "re-run", "files": hashes(submitted)}
+    (submitted / "report.json").write_text(json.dumps(claimed))
+    cell = others(board)
+    assert cell["kind"].tolist() == ["re-run"] and cell["rank"].isna().all()
 
 
 def test_2_rows_that_do_not_follow_from_the_answers_are_refused(submitted, board):
@@ -347,18 +397,18 @@ def test_4_invented_right_answers_can_be_replayed_and_do_not_rank(board, tiny):
 
     told = evaluate(Knows(), tiny, SEEDS, **QUIET).submit(board / "bob")
     assert "not run again" in told
-    cell = leaderboard(board).query("dataset == 'tiny'")
+    cell = others(board)
     assert cell["hm"].tolist() == [1.0] and cell["rank"].isna().all()
     assert cell["kind"].tolist() == ["replayed"]
 
 
 def test_5_a_report_is_about_the_files_that_were_checked(submitted, board):
     verify.verify("ada", count=1)
-    assert leaderboard(board).query("system == 'theirs'")["rank"].tolist() == [1]
+    assert others(board)["rank"].notna().tolist() == [True]
     for name in ("system.py", "rows.csv", "requirements.txt"):
         before = (submitted / name).read_text()
         (submitted / name).write_text(f"{before}\n")
-        cell = leaderboard(board).query("system == 'theirs'")
+        cell = others(board)
         assert cell["kind"].tolist() == ["replayed"] and cell["rank"].isna().all()
         (submitted / name).write_text(before)
 
@@ -396,7 +446,17 @@ def test_7_rows_of_another_system_than_the_file_are_told_number_by_number(submit
     assert metrics["novel"]["submitted"] > metrics["novel"]["found"] == 0
 
 
-def test_8_a_system_that_knows_the_submitted_seeds_fails_at_fresh_ones(submitted, theirs, tiny):
+def test_7_seeds_of_one_system_are_not_spread_over_files(submitted, board):
+    (submitted / "answers.parquet").unlink()
+    shutil.copytree(submitted, board / "bob")
+    for name, seeds in (("ada", "seed < 10"), ("bob", "seed >= 10")):
+        path = board / name / "rows.csv"
+        pd.read_csv(path).query(seeds).to_csv(path, index=False)
+    with pytest.raises(InputError, match="ada/rows.csv and .*bob/rows.csv both have theirs"):
+        leaderboard(board)
+
+
+def test_8_a_system_that_knows_the_submitted_seeds_fails_at_fresh_ones(submitted, tiny):
     (submitted.parents[1] / "chosen.py").write_text(THEIRS + CHOSEN)
     result = evaluate(importlib.import_module("chosen").Theirs, tiny, SEEDS, **QUIET)
     result.submit(submitted)
@@ -405,9 +465,12 @@ def test_8_a_system_that_knows_the_submitted_seeds_fails_at_fresh_ones(submitted
     assert "seeds that were not submitted" in report["reasons"][0]
 
 
-def test_9_a_system_that_is_tried_until_it_is_lucky_differs_from_itself(submitted):
-    change_system(submitted, LUCKY)
+@pytest.mark.parametrize("text", [LUCKY, PLACE, TOGETHER, KEPT], ids=str.split)
+def test_9_luck_and_answers_that_follow_from_other_rows_differ_from_themselves(text, submitted):
+    change_system(submitted, text)
     report = verify.rerun(submitted, "a", count=1)
+    if text == KEPT and report["process"]["disk"] == "writable":
+        pytest.skip("this system does not let a process be closed")
     assert report["kind"] == "reported" and "two runs of one seed differ" in report["reasons"][0]
 
 
@@ -420,12 +483,13 @@ def test_10_labels_are_neither_in_the_process_nor_on_its_disk_nor_on_a_network(
     monkeypatch.setenv("OCRR_DATA_DIR", str(data))
     with socket.create_server(("127.0.0.1", 0)) as server:
         spy = SPY.replace("DATA", repr(str(data))).replace("PORT", str(server.getsockname()[1]))
+        spy = spy.replace("CHECKOUT", repr(str(tmp_path)))
         (tmp_path / "spy.py").write_text(THEIRS + spy)
         with pytest.raises(RuntimeError, match="in the stack"):
             evaluate(importlib.import_module("spy").Theirs(), tiny, [0], **QUIET)
         change_system(submitted, spy)
         with verify.environment(submitted) as place:
-            if place.closed != {"network": "none", "data": "hidden"}:
+            if place.closed != {"network": "none", "data": "hidden", "disk": "read-only"}:
                 pytest.skip("this system does not let a process be closed")
         report = verify.rerun(submitted, "a", count=1)
     assert report["kind"] == "re-run", report["reasons"]
@@ -453,12 +517,17 @@ def test_11_requirements_are_names_and_versions_alone(line, submitted):
 # A row that vanishes
 
 
+def others(board):
+    """What the leaderboard has of others than ours."""
+    return leaderboard(board).query("source != @PUBLISHED")
+
+
 @pytest.fixture
 def log(submitted, board, tmp_path):
     """A table of two systems, and the folder with its log and head."""
     change_name = pd.read_csv(submitted / "rows.csv").assign(system="rival", source="Bob")
     change_name.to_csv(board / "bob.csv", index=False)
-    table = leaderboard(board).query("dataset == 'tiny'").round(6)
+    table = leaderboard(board).round(6)
     folder = tmp_path / "figures"
     rows_log.update(table, folder)
     table.to_csv(folder / "leaderboard.csv", index=False)
@@ -472,6 +541,8 @@ def test_12_a_row_that_vanishes_is_noticed_on_the_board_and_in_the_log(log, tmp_
     without = table[table["system"] != "rival"]
     with pytest.raises(InputError, match="rival by Bob on tiny, oracle, has vanished"):
         rows_log.update(without, folder)
+    with pytest.raises(InputError, match="ncm by .* or its rank has"):
+        rows_log.update(table.assign(kind="replayed"), folder)
     lines = (folder / "leaderboard_log.csv").read_text().splitlines(keepends=True)
     (folder / "leaderboard_log.csv").write_text("".join(x for x in lines if "rival" not in x))
     with pytest.raises(InputError, match="does not extend the head"):
@@ -507,6 +578,8 @@ def test_who_publishes_signs_the_head_and_a_head_signed_by_another_is_refused(
     key = Key.new("board", seed=b"1" * 32)
     secret.write_text(key.private_text)
     monkeypatch.setenv("OCRR_BOARD_KEY", str(secret))
+    other = rows_log.update(table, folder).signed(Key.new("other", seed=b"3" * 32))
+    (folder / "leaderboard.head").write_text(str(other))
     head = rows_log.update(table, folder)
     head.check([key])
     monkeypatch.delenv("OCRR_BOARD_KEY")

@@ -21,12 +21,11 @@ from ocrrlib.stream import Unwatched
 # First byte of a reply, before its length, 8 bytes, and its content
 VALUE = b"v"
 NOTHING = b"n"
-AS_BEFORE = b"s"  # the log-probabilities of the question before
 ERROR = b"e"
 
 
 class Guest:
-    """The submitted system, and the queries that it watches."""
+    """The submitted system, and the rows that it was asked last."""
 
     def make(self, seed: int, name: str, parameters: dict | None) -> None:
         """Import the system, and prepare it for a run."""
@@ -43,30 +42,22 @@ class Guest:
     def correct(self, x, y) -> None:
         self.system.correct(x, y)
 
-    def watch(self, Q) -> None:
-        watch = getattr(self.system, "watch", lambda Q: Unwatched(self.system, Q))
-        self.queries = watch(Q)
+    def answers(self, X) -> np.ndarray:
+        watch = getattr(self.system, "watch", lambda X: Unwatched(self.system, X))
+        self.queries = watch(X)
+        self.rows = np.arange(len(X))
+        return self.queries.answers(self.rows)
 
-    def answers(self, rows) -> np.ndarray:
-        return self.queries.answers(rows)
-
-    def log_probabilities(self, rows) -> Any:
-        self.log_p = self.queries.log_probabilities(rows)
-        return self.log_p
-
-    def whole_log_probabilities(self, rows) -> Any:
-        whole = self.queries.whole_log_probabilities(rows)
-        return AS_BEFORE if whole is self.log_p else whole
+    def log_probabilities(self) -> Any:
+        return self.queries.whole_log_probabilities(self.rows)
 
 
 def reply(out: BinaryIO, value: Any) -> None:
-    """Write an array, a text about an error, nothing or ``AS_BEFORE``."""
+    """Write an array, a text about an error, or nothing."""
     content = b""
     kind = VALUE
     if value is None:
         kind = NOTHING
-    elif isinstance(value, bytes):
-        kind = value
     elif isinstance(value, str):
         kind = ERROR
         content = value.encode()

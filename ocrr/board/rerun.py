@@ -5,8 +5,8 @@ without what it would bring along, and after these, by a line in a ``.pth`` file
 the checker's own packages: the benchmark's code is the checker's, never the submitter's, and
 nothing is resolved or downloaded anew for it.
 
-Where the system allows it (``unshare``), the process has no network, and the folders with labelled
-data are empty there.
+Where the system allows it (``unshare``), the process has no network, the folders with labelled data
+are empty there, and it can write nothing that outlives it.
 """
 
 import os
@@ -23,13 +23,28 @@ from pathlib import Path
 import numpy as np
 
 import ocrr
-from ocrr.board.guest import AS_BEFORE, ERROR, NOTHING
+from ocrr.board.guest import ERROR, NOTHING
 from ocrr.submission import PINS, SYSTEM, read_recipe
 from ocrrlib.files import ROOT, InputError, cache_folder, data_folder
 from ocrrlib.systems.base import Storage
 
 MOST = 1 << 30  # bytes of a reply
 PIP = "-m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: -r".split()
+# Without network, and without a process that stays.
+ALONE = "unshare -rnipf --kill-child".split()
+# Everything can only be read, but for folders that are empty, and new for each process; the inner
+# call takes away the right to unmount. A mount inherited from outside keeps the flags it has.
+SHUT = """
+while read -r _ place _; do
+    case $place in /dev | /proc*) continue ;; esac
+    mount -o remount,bind,ro,nosuid,nodev "$place" ||
+        mount -o remount,bind,ro,nosuid,nodev,noexec "$place"
+done < /proc/self/mounts 2> /dev/null
+[ ! -w CHECKOUT ] && [ ! -w WORK ] || exit 1
+for place in EMPTY; do mount -t tmpfs none "$place" || exit 1; done
+exec unshare -rm "$@"
+"""
+CLOSED = ("network", "data", "disk")
 THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 
 
@@ -67,30 +82,34 @@ class Place:
 
     def __init__(self, python: str, work: Path, recipe: dict):
         self.work = work
+        self.home = work / "home"  # where the system can write
+        self.home.mkdir(exist_ok=True)
         self.recipe = recipe
-        self.command, self.closed = _closed([python, "-m", "ocrr.board.guest"])
+        shut, self.closed = _closed(work, self.home)
+        self.command = [*shut, python, "-m", "ocrr.board.guest"]
 
     def system(self, seed: int) -> "Remote":
         """The submitted system in a process of its own, for one run."""
         return Remote(self, seed)
 
 
-def _closed(command):
-    """A command without network and labelled data as far as the system allows it, and how far."""
-    empty = "".join(f"mount -t tmpfs none {shlex.quote(str(one))} && " for one in labelled())
-    # The inner call takes away the right to unmount.
-    both = ["unshare", "-rnm", "sh", "-c", f'{empty}exec unshare -rm "$@"', "sh"]
+def _closed(work, home):
+    """What shuts a command in, as far as the system allows it, and how far that is."""
+    paths = {"CHECKOUT": [ROOT], "WORK": [work], "EMPTY": [*labelled(), "/dev/shm", home]}
+    script = SHUT
+    for name, places in paths.items():
+        script = script.replace(name, shlex.join(map(str, places)))
     ways = [
-        (both, {"network": "none", "data": "hidden"}),
-        (["unshare", "-rn"], {"network": "none", "data": "not hidden"}),
+        ([*ALONE, "-m", "sh", "-c", script, "sh"], ("none", "hidden", "read-only")),
+        (ALONE, ("none", "not hidden", "writable")),
     ]
     for way, closed in ways:
         try:
             if subprocess.run([*way, "true"], capture_output=True).returncode == 0:
-                return [*way, *command], closed
+                return way, dict(zip(CLOSED, closed))
         except OSError:  # no such program
             break
-    return command, {"network": "not closed", "data": "not hidden"}
+    return [], dict(zip(CLOSED, ("not closed", "not hidden", "writable")))
 
 
 def labelled() -> list[Path]:
@@ -109,12 +128,15 @@ def labelled() -> list[Path]:
 class Remote:
     """A system in another process, which is asked as if it were here; close it after the run.
 
+    It sees rows when they are asked for, several in an order that nobody knows: their places would
+    tell new classes from known ones.
+
     Raises ``InputError`` if it fails, or gives what is no answer.
     """
 
     def __init__(self, place: Place, seed: int):
         named = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-        own = {"HOME": str(place.work), "OCRR_CACHE_DIR": str(place.work / "cache")}
+        own = dict.fromkeys(("HOME", "TMPDIR", "OCRR_CACHE_DIR"), str(place.home))
         self.errors = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
             place.command,
@@ -150,35 +172,33 @@ class Remote:
         return Storage(bytes=0)
 
     def watch(self, Q: np.ndarray) -> "Remote":
-        """Let it watch fixed queries (q, d)."""
-        self._ask("watch", Q)
+        """Keep fixed queries (q, d)."""
+        self.Q = Q
         return self
 
     def answers(self, rows: np.ndarray) -> np.ndarray:
         """Its answers (m,) to the queries ``rows``."""
-        given = self._ask("answers", rows)
+        order = np.random.default_rng().permutation(len(rows))
+        self.back = np.argsort(order)
+        given = self._ask("answers", self.Q[rows[order]])
         usable = isinstance(given, np.ndarray) and given.shape == rows.shape
         if not usable or given.dtype.kind not in "iu":
             raise InputError("the system gave no class ids")
-        return given.astype(np.int64)
+        return given.astype(np.int64)[self.back]
 
     def log_probabilities(self, rows: np.ndarray) -> np.ndarray | None:
-        """Its log-probabilities (m, C); None if it has none."""
-        self.log_p = self._numbers(self._ask("log_probabilities", rows), rows)
+        """Its log-probabilities (m, C) of the rows answered just before; None if it has none."""
+        self.log_p = self._ask("log_probabilities")
+        if self.log_p is not None:
+            shape = getattr(self.log_p, "shape", None)
+            if shape != (len(rows), self.n_classes) or self.log_p.dtype.kind != "f":
+                raise InputError("the system gave no log-probabilities")
+            self.log_p = self.log_p[self.back]
         return self.log_p
 
     def whole_log_probabilities(self, rows: np.ndarray) -> np.ndarray | None:
-        """Its log-probabilities (m, C) from all that it holds."""
-        given = self._ask("whole_log_probabilities", rows)
-        return self.log_p if given is AS_BEFORE else self._numbers(given, rows)
-
-    def _numbers(self, given, rows):
-        whole = given is None or isinstance(given, np.ndarray)
-        if whole and given is not None:
-            whole = given.shape == (len(rows), self.n_classes) and given.dtype.kind == "f"
-        if not whole:
-            raise InputError("the system gave no log-probabilities")
-        return given
+        """The same, which are from all that it holds."""
+        return self.log_p
 
     def _ask(self, method, *arguments):
         try:
@@ -196,8 +216,6 @@ class Remote:
                 raise InputError(f"the system failed in {method}: {''.join(last)}")
             if kind == NOTHING:
                 return None
-            if kind == AS_BEFORE:
-                return AS_BEFORE
             return np.load(BytesIO(content), allow_pickle=False)
         except BrokenPipeError as error:
             raise InputError(f"the system's process ended in {method}: {self._said()}") from error
