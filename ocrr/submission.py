@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from packaging.requirements import Requirement
 
 from ocrr.adapters import title_of
 from ocrr.transcript import write
@@ -116,8 +117,6 @@ def pins(path: Path) -> list[str]:
 
     Raises ``InputError`` if it imports what is not installed as a package.
     """
-    from packaging.requirements import Requirement  # with pooch
-
     providers = importlib.metadata.packages_distributions()
     wanted = []
     for module in sorted(_imported(path) - OURS - sys.stdlib_module_names):

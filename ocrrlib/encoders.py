@@ -8,8 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ocrrlib.files import InputError, sha256
 
 DEFAULT_ENCODER = "all-MiniLM-L6-v2"
@@ -118,6 +116,7 @@ def _int8(progress):
     """
     for package in ("onnxruntime", "tokenizers", _INT8_TOKENISER, _INT8_MODEL.replace("_", "-")):
         _version(package, "onnx")
+    import numpy as np  # slow to import, seldom needed
     import onnxruntime
     from tokenizers import Tokenizer
 
