@@ -5,7 +5,6 @@ Labels of stream and test rows, and what is counted, stay in the process that as
 (``ocrr.board.rerun``). That one reads numbers and text alone: what is pickled goes one way only.
 """
 
-import importlib
 import io
 import os
 import pickle
@@ -30,8 +29,9 @@ class Guest:
 
     def make(self, seed: int, name: str, parameters: dict | None) -> None:
         """Import the system, and prepare it for a run."""
-        module = importlib.import_module("system")  # its file in this folder
-        thing = getattr(module, name)
+        import system  # its file in this folder
+
+        thing = getattr(system, name)
         if parameters is not None:
             thing = thing(**parameters)
         self.system = prepared(thing, seed)
