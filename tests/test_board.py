@@ -19,6 +19,7 @@ import pytest
 from corrigible import Head, Key
 from ocrr.adapters import title_of
 from ocrr.board import rerun, verify
+from ocrr.board.rows import contributed
 from ocrr.board.verify import kind_of, replay
 from ocrr.cli import main
 from ocrr.evaluation import PUBLISHED
@@ -215,7 +216,7 @@ def test_every_metric_follows_from_the_transcript(system, policy, board, tiny):
     result = evaluate(system, tiny, range(3), policy, **QUIET)
     result.submit(board / "ada")
     assert replay(board / "ada") == 3 and kind_of(board / "ada") == "replayed"
-    assert verify.contributed(board / "ada/rows.csv")["ausuc"].notna().all() == (
+    assert contributed(board / "ada/rows.csv")["ausuc"].notna().all() == (
         not isinstance(system, Means)
     )
 

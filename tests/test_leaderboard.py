@@ -10,7 +10,7 @@ import shutil
 import pandas as pd
 import pytest
 
-from ocrr.board.verify import contributed
+from ocrr.board.rows import contributed
 from ocrr.evaluation import PUBLISHED, Evaluation, finals, published_runs
 from ocrr.evaluator import evaluate
 from ocrr.submission import hashes

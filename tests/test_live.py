@@ -4,6 +4,7 @@ import base64
 import json
 import re
 from collections import deque
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -298,19 +299,15 @@ def test_a_typed_request_is_answered_corrected_and_answered_anew_while_cut_off(
     tab.requests.clear()
     tab.errors.clear()
 
-    def ask(text):
+    def send(form, text):
         tab.run(f"delete {PAGE}.reply")
-        tab.run(f"{PAGE}.querySelector('.ask input').value = {json.dumps(text)}")
-        tab.click("#live .ask button")
+        tab.run(f"{PAGE}.querySelector('.{form} input').value = {json.dumps(text)}")
+        tab.click(f"#live .{form} button")
         tab.until(f"{PAGE}.reply && !{PAGE}.querySelector('.ask button').disabled", 120)
         return tab.run(f"{PAGE}.reply")
 
-    def correct(label):
-        tab.run(f"delete {PAGE}.reply")
-        tab.run(f"{PAGE}.querySelector('.correct input').value = {json.dumps(label)}")
-        tab.click("#live .correct button")
-        tab.until(f"{PAGE}.reply && !{PAGE}.querySelector('.ask button').disabled", 120)
-        return tab.run(f"{PAGE}.reply")
+    ask = partial(send, "ask")
+    correct = partial(send, "correct")
 
     classes = tab.run("ocrrFirst.classes")
     drawn = make_scenario(banking, cap=None, **live.FIRST)
