@@ -41,6 +41,7 @@ LIBRARIES = (
     "faiss-cpu",
     "usearch",
     "turbovec",
+    "numkong",
 )
 
 

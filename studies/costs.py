@@ -15,6 +15,7 @@ from ocrrlib.experiments import COMPARED, PROFILES, SUBSTRATE
 from ocrrlib.files import InputError
 from ocrrlib.policies import POLICIES
 from ocrrlib.scenario import Scenario, make_scenario
+from ocrrlib.search import ALONE, CODED_AFTER
 from ocrrlib.stream import run_stream
 from ocrrlib.systems import SYSTEMS, make
 from ocrrlib.systems.registry import PAPER
@@ -161,7 +162,9 @@ def of_ledger(name: str, n: int, items: int = 200) -> dict:
     predict = []
     copies = []
     with threadpool_limits(1):
-        system.fit(cell.rows(0, n), cell.labels(0, n), range(cell.classes)).predict(Q[:1])
+        system.fit(cell.rows(0, n), cell.labels(0, n), range(cell.classes))
+        for q in Q[: CODED_AFTER // ALONE]:  # after which entries have codes
+            system.predict(q[None])
         for turn in np.split(Q, range(TURN, items, TURN)):
             predict += [timed(system.predict, q[None])[1] for q in turn]
             copies.append(timed(np.copyto, target, source)[1])

@@ -7,7 +7,7 @@ slots of neighbours, to set the effort of searches, and to count bytes.
 import importlib.util
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict
 from functools import partial
 from tempfile import TemporaryDirectory
@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
+from ocrrlib.codes import GROUPS, Codes, library
 from ocrrlib.search import top_k
 from ocrrlib.tasks import CACHE, Task, run_tasks
 from studies import scale
@@ -25,6 +26,7 @@ from studies.scale import DIM, EF_CONSTRUCTION, EFFORTS, Cell, K, M, timed
 RACE = Study("race", ("dimensions", "n", "index", "effort"), timed=True)
 PROBES = (1, 2, 4, 8, 16, 32, 64)  # lists that are searched
 RANKED = 100  # candidates from compressed rows that are ranked by their own rows, at most
+ALONE = 100  # queries that are timed one at a time
 
 
 class _Rows:
@@ -45,6 +47,23 @@ def _exact(cell, sample):
         return top_k(Q, held.X, born, k)[1]
 
     return held.add, neighbours, None, lambda: held.X.nbytes
+
+
+def _exact_int8(cell, sample):
+    held = _Rows()
+    codes = Codes()
+    born = np.arange(cell.n)
+
+    def add(rows):
+        nonlocal codes
+        held.add(rows)
+        if len(held.X) >= GROUPS:
+            codes = codes.extended(held.X, len(held.X))
+
+    def neighbours(Q, k):
+        return top_k(Q, held.X, born, k, codes if codes.size else None)[1]
+
+    return add, neighbours, None, lambda: held.X.nbytes + codes.size * DIM
 
 
 def _hnswlib(cell, sample):
@@ -123,6 +142,7 @@ def _usearch(cell, sample):
 
 RACED: dict[str, tuple[str, Callable, tuple]] = {  # the library, its function, efforts
     "exact": ("numpy", _exact, (None,)),
+    "exact_int8": ("numkong", _exact_int8, (None,)),
     "hnswlib": ("hnswlib", _hnswlib, EFFORTS),
     "faiss_flat": ("faiss", partial(_faiss, description="Flat", effort=None), (None,)),
     "faiss_hnsw": ("faiss", partial(_faiss, description=f"HNSW{M}", effort="efSearch"), EFFORTS),
@@ -139,7 +159,10 @@ RACED: dict[str, tuple[str, Callable, tuple]] = {  # the library, its function, 
 
 
 def race(name: str, cell: Cell) -> list[dict]:
-    """One index after one build, a dict per effort: recall, queries a second, build time, bytes."""
+    """One index after one build, a dict per effort: recall, queries a second, build time, bytes.
+
+    Queries come in one batch (``qps``), and one at a time (``qps_alone``).
+    """
     scale.check_memory(cell.n)
     _, make_index, efforts = RACED[name]
     Q, _ = cell.query_rows()
@@ -156,24 +179,34 @@ def race(name: str, cell: Cell) -> list[dict]:
                 tune(effort)
             found, took = timed(neighbours, Q, K)
             recall = scale.recall(found, true)
-            rows.append({"effort": effort, "recall": recall, "qps": len(Q) / took})
+            singles = sum(timed(neighbours, q[None], K)[1] for q in Q[:ALONE])
+            speed = {"qps": len(Q) / took, "qps_alone": ALONE / singles}
+            rows.append({"effort": effort, "recall": recall} | speed)
     raced = {"index": name, "n": cell.n, "dimensions": cell.rank}
     held = {"build_s": build_s, "bytes": size()}
     return [raced | row | held for row in rows]
 
 
-def races(parts: str, profile: str = "paper", cache=CACHE, progress: bool = True) -> pd.DataFrame:
-    """All indexes on the data of these parts, a row per index and effort.
+def races(
+    parts: str,
+    profile: str = "paper",
+    cache=CACHE,
+    progress: bool = True,
+    indexes: Collection[str] = tuple(RACED),
+) -> pd.DataFrame:
+    """Indexes on the data of these parts, a row per index and effort.
 
-    One whose library is missing is left out, with a warning.
+    One whose library is missing, or no use to this processor, is left out, with a warning.
     """
-    there = [name for name, (library, *_) in RACED.items() if importlib.util.find_spec(library)]
-    missing = RACED.keys() - set(there)
+    missing = [name for name in indexes if not importlib.util.find_spec(RACED[name][0])]
+    if "exact_int8" in set(indexes) - set(missing) and library() is None:
+        missing.append("exact_int8")
     if missing:
         warnings.warn(
-            f"without their libraries are left out: {', '.join(missing)}",
+            f"left out, for want of a library or an int8 processor: {', '.join(missing)}",
             stacklevel=2,
         )
+    there = [name for name in indexes if name not in missing]
     plan = [(name, cell) for cell in scale.cells(parts, profile, scale.RACES) for name in there]
     tasks = [Task({"race": name} | asdict(cell), (name, cell)) for name, cell in plan]
     found = run_tasks(race, tasks, 1, cache, progress)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ocrrlib.files import ROOT
-from ocrrlib.runs import made_where, path_of, published, write_results
+from ocrrlib.runs import made_where, path_of, published, read_about, write_results
 from ocrrlib.tasks import Task, run_tasks
 
 
@@ -63,7 +63,8 @@ class Study:
     def publish(self, fresh: pd.DataFrame, out: Path = ROOT, keep: bool = True) -> pd.DataFrame:
         """Write rows and return them: the fresh ones and, with ``keep``, the published ones.
 
-        A fresh row takes the place of a published one of the same ``key``.
+        A fresh row takes the place of a published one of the same ``key``. The file of a timed study
+        says of rows that are kept where they were made.
         """
         rows = fresh
         if keep:
@@ -71,7 +72,10 @@ class Study:
             rows = pd.concat([fresh, earlier], ignore_index=True) if len(fresh) else earlier
         key = list(self.key)
         rows = rows.drop_duplicates(key).sort_values(key, kind="stable", ignore_index=True)
-        write_results(rows, path_of(self.name, out), made_where() if self.timed else None)
+        about = made_where() if self.timed else {}
+        if self.timed and len(rows) > len(fresh):
+            about["kept"] = read_about(path_of(self.name))
+        write_results(rows, path_of(self.name, out), about)
         return rows
 
 

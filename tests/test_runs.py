@@ -462,8 +462,11 @@ def test_fresh_rows_of_a_study_replace_published_ones_and_the_others_stay(tmp_pa
         ["substrate", 1000, 3.0],
     ]
     about = read_about(tmp_path / "growth.parquet")
-    assert about.keys() == {"protocol", "machine", "libraries", "date"}
+    assert about.keys() == {"protocol", "machine", "libraries", "date", "kept"}
     assert about["libraries"]["numpy"] == np.__version__
+    assert about["kept"].keys() == {"protocol", "machine", "libraries", "date"}
+    write(("hnsw", 1, 1.0), keep=False)
+    assert "kept" not in read_about(tmp_path / "growth.parquet")
 
 
 def test_only_systems_that_are_declared_otherwise_than_published_run_again(tmp_path, monkeypatch):

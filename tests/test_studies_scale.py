@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, replace
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ocrrlib import codes
 from ocrrlib.encoders import DEFAULT_ENCODER
 from ocrrlib.files import ROOT, InputError
 from ocrrlib.scenario import make_scenario
@@ -17,6 +19,7 @@ from ocrrlib.systems import make
 from ocrrlib.voting import vote
 from studies import costs, ledger_search, memory_growth, race, scale
 from studies.scale import Cell, Narrow, cells, compare, to_grid
+from tests.test_codes import Integers
 
 hnswlib = pytest.importorskip("hnswlib")
 # Hard enough for both searches to err.
@@ -244,15 +247,17 @@ def test_narrow_rows_have_about_the_local_dimension_of_real_ledgers():
 
 
 @pytest.mark.parametrize("name", race.RACED)
-def test_a_race_has_the_recall_of_every_effort(name):
+def test_a_race_has_the_recall_of_every_effort(name, monkeypatch):
+    monkeypatch.setattr(codes, "library", Integers)  # on any processor
     library, _, efforts = race.RACED[name]
     pytest.importorskip(library)
+    assert len(race.race(name, replace(CELL, n=200, classes=40))) == len(efforts)
     rows = pd.DataFrame(race.race(name, CELL))
     assert set(rows["index"]) == {name} and rows["effort"].fillna(0).tolist() == [
         effort or 0 for effort in efforts
     ]
     assert (
-        (rows["qps"] > 0).all()
+        (rows[["qps", "qps_alone"]] > 0).all(axis=None)
         and rows["build_s"].nunique() == 1
         and (rows["bytes"] >= 384 * CELL.n).all()
     )
@@ -264,11 +269,18 @@ def test_an_index_whose_library_is_missing_is_left_out_with_a_warning(tmp_path, 
     monkeypatch.setattr(
         race.importlib.util,
         "find_spec",
-        lambda name: None if name in ("faiss", "turbovec", "usearch") else there(name),
+        lambda name: there(name) if name in ("numpy", "hnswlib") else None,
     )
-    with pytest.warns(UserWarning, match="are left out: .*faiss_flat"):
+    with pytest.warns(UserWarning, match="left out, .*faiss_flat"):
         rows = race.races("race_100k,10k", "quick", cache=tmp_path, progress=False)
     assert set(rows["index"]) == {"exact", "hnswlib"} and set(rows["n"]) == {200}
+
+
+def test_codes_are_left_out_of_the_race_where_the_processor_multiplies_no_int8(tmp_path):
+    with mock.patch.object(race, "library", lambda: None):
+        with pytest.warns(UserWarning, match="left out, .*: exact_int8$"):
+            rows = race.races("race_10k", "quick", tmp_path, False, ("exact", "exact_int8"))
+    assert set(rows["index"]) == {"exact"}
 
 
 # --- costs

@@ -108,7 +108,8 @@ class Confidence:
         return np.hstack([Z, np.ones((len(Z), 1))])
 
     def _weighted(self, Z):
-        shares = softmax(Z @ self._weights.T)
+        # Not by BLAS, whose sums differ between batches and threads.
+        shares = softmax((Z[:, None] * self._weights).sum(axis=2))
         if not self._is_unknown.any():
             shares[:, UNKNOWN_CLASS] = shares[:, :UNKNOWN_CLASS].sum(axis=1)
         return shares
@@ -118,8 +119,7 @@ class Confidence:
         if self._weights is None:  # too few entries: the same for all
             overall = (1 - unknown) * (self._right.sum() + 1) / (self._n_known + 2)
             return np.full(len(sure.cosine), overall)
-        with threadpool_limits(1):  # so that sums are made in one order
-            found = _weighed(self._weighted(self._scaled(sure)), unknown)
+        found = _weighed(self._weighted(self._scaled(sure)), unknown)
         return np.round(found, DECIMALS)
 
     def promised(self, confidence: np.ndarray, unknown: float) -> np.ndarray:

@@ -200,7 +200,6 @@ def make_app(
         return entry
 
     recent = RecentTexts(remembered if keys else 0)
-    app.include_router(make_desk(memory, recent, encoded, author))
 
     @app.post("/predict")
     async def predict(
@@ -247,4 +246,5 @@ def make_app(
     async def health():
         return {"entries": await count()}
 
+    app.include_router(make_desk(memory, recent, encoded, author))  # after what is asked most
     return app
