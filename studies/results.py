@@ -63,8 +63,8 @@ class Study:
     def publish(self, fresh: pd.DataFrame, out: Path = ROOT, keep: bool = True) -> pd.DataFrame:
         """Write rows and return them: the fresh ones and, with ``keep``, the published ones.
 
-        A fresh row takes the place of a published one of the same ``key``. The file of a timed study
-        says of rows that are kept where they were made.
+        A fresh row takes the place of a published one of the same ``key``. A timed study's file
+        says where rows that are kept were made.
         """
         rows = fresh
         if keep:
