@@ -26,7 +26,7 @@ from studies.scale import DIM, EF_CONSTRUCTION, EFFORTS, Cell, K, M, timed
 RACE = Study("race", ("dimensions", "n", "index", "effort"), timed=True)
 PROBES = (1, 2, 4, 8, 16, 32, 64)  # lists that are searched
 RANKED = 100  # candidates from compressed rows that are ranked by their own rows, at most
-ALONE = 100  # queries that are timed one at a time
+SINGLES = 100  # queries that are timed one at a time
 
 
 class _Rows:
@@ -57,7 +57,7 @@ def _exact_int8(cell, sample):
     def add(rows):
         nonlocal codes
         held.add(rows)
-        if len(held.X) >= GROUPS:
+        if len(held.X) >= GROUPS:  # fewer are not coded
             codes = codes.extended(held.X, len(held.X))
 
     def neighbours(Q, k):
@@ -179,12 +179,19 @@ def race(name: str, cell: Cell) -> list[dict]:
                 tune(effort)
             found, took = timed(neighbours, Q, K)
             recall = scale.recall(found, true)
-            singles = sum(timed(neighbours, q[None], K)[1] for q in Q[:ALONE])
-            speed = {"qps": len(Q) / took, "qps_alone": ALONE / singles}
+            singles = [timed(neighbours, q[None], K)[1] for q in Q[:SINGLES]]
+            speed = {"qps": len(Q) / took, "qps_alone": len(singles) / sum(singles)}
             rows.append({"effort": effort, "recall": recall} | speed)
     raced = {"index": name, "n": cell.n, "dimensions": cell.rank}
     held = {"build_s": build_s, "bytes": size()}
     return [raced | row | held for row in rows]
+
+
+def _usable(name):
+    """Whether the library of an index is installed, and of use to this processor."""
+    if name == "exact_int8":
+        return library() is not None
+    return importlib.util.find_spec(RACED[name][0]) is not None
 
 
 def races(
@@ -196,17 +203,15 @@ def races(
 ) -> pd.DataFrame:
     """Indexes on the data of these parts, a row per index and effort.
 
-    One whose library is missing, or no use to this processor, is left out, with a warning.
+    One that is not usable here is left out, with a warning.
     """
-    missing = [name for name in indexes if not importlib.util.find_spec(RACED[name][0])]
-    if "exact_int8" in set(indexes) - set(missing) and library() is None:
-        missing.append("exact_int8")
+    there = [name for name in indexes if _usable(name)]
+    missing = [name for name in indexes if name not in there]
     if missing:
         warnings.warn(
             f"left out, for want of a library or an int8 processor: {', '.join(missing)}",
             stacklevel=2,
         )
-    there = [name for name in indexes if name not in missing]
     plan = [(name, cell) for cell in scale.cells(parts, profile, scale.RACES) for name in there]
     tasks = [Task({"race": name} | asdict(cell), (name, cell)) for name, cell in plan]
     found = run_tasks(race, tasks, 1, cache, progress)
