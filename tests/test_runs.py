@@ -330,7 +330,7 @@ def test_a_dask_scheduler_lost_in_the_middle_is_one_line_and_finished_tasks_stay
     scheduler = start("scheduler", "--port", "0")
     worker = start("worker", "--nthreads", "2", "--no-nanny")
     try:
-        while not file.exists():
+        while not (file.exists() and file.read_text()):  # it is made first, and then written
             time.sleep(0.01)
         address = json.loads(file.read_text())["address"]
         threading.Thread(target=kill_in_the_middle).start()
