@@ -7,7 +7,7 @@ slots of neighbours, to set the effort of searches, and to count bytes.
 import importlib.util
 import os
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from tempfile import TemporaryDirectory
@@ -194,19 +194,13 @@ def _usable(name):
     return importlib.util.find_spec(RACED[name][0]) is not None
 
 
-def races(
-    parts: str,
-    profile: str = "paper",
-    cache=CACHE,
-    progress: bool = True,
-    indexes: Collection[str] = tuple(RACED),
-) -> pd.DataFrame:
-    """Indexes on the data of these parts, a row per index and effort.
+def races(parts: str, profile: str = "paper", cache=CACHE, progress: bool = True) -> pd.DataFrame:
+    """All indexes on the data of these parts, a row per index and effort.
 
     One that is not usable here is left out, with a warning.
     """
-    there = [name for name in indexes if _usable(name)]
-    missing = [name for name in indexes if name not in there]
+    there = [name for name in RACED if _usable(name)]
+    missing = [name for name in RACED if name not in there]
     if missing:
         warnings.warn(
             f"left out, for want of a library or an int8 processor: {', '.join(missing)}",

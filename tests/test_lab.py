@@ -74,10 +74,9 @@ class Visitor:
             "jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'",
             120,
         )
-        assert (
-            tab.run("jupyterapp.commands.execute('notebook:run-all-cells').then(() => true)")
-            is True
-        )
+        run = "jupyterapp.commands.execute('notebook:run-all-cells')"
+        tab.run(f"void {run}.then(() => window.haveRun = true)")
+        tab.until("window.haveRun", 600)
 
     def click(self, what, text):
         """Click the element with this text or placeholder, once it may be used and stands still."""

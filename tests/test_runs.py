@@ -263,15 +263,16 @@ def slow_square(x):
     return square(x)
 
 
-def killed(x):
+def killed(x, kept):
     if x == 3:
-        time.sleep(1)  # the others are finished
+        while len(list(kept.glob("[!.]*"))) < 2:  # the others are not finished
+            time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGKILL)
     return x
 
 
 def test_a_killed_worker_is_one_line_and_finished_tasks_stay(tmp_path):
-    given = [Task({"x": x}, (x,)) for x in (1, 2, 3)]
+    given = [Task({"x": x}, (x, tmp_path)) for x in (1, 2, 3)]
     with pytest.raises(InputError, match="a worker process was lost") as caught:
         run_tasks(killed, given, 2, tmp_path, progress=False)
     assert "\n" not in str(caught.value) and len(list(tmp_path.iterdir())) == 2
@@ -311,7 +312,7 @@ def test_ctrl_c_ends_two_workers_without_a_word_and_finished_tasks_stay(tmp_path
 
 @pytest.mark.slow
 def test_a_dask_scheduler_lost_in_the_middle_is_one_line_and_finished_tasks_stay(tmp_path):
-    pytest.importorskip("distributed", reason="Dask is optional")
+    Client = pytest.importorskip("distributed", reason="Dask is optional").Client
     file = tmp_path / "scheduler.json"
     kept = tmp_path / "kept"
     kept.mkdir()
@@ -333,7 +334,9 @@ def test_a_dask_scheduler_lost_in_the_middle_is_one_line_and_finished_tasks_stay
         while not (file.exists() and file.read_text()):  # it is made first, and then written
             time.sleep(0.01)
         address = json.loads(file.read_text())["address"]
-        threading.Thread(target=kill_in_the_middle).start()
+        with Client(address) as client:
+            client.wait_for_workers(1)
+        threading.Thread(target=kill_in_the_middle, daemon=True).start()
         given = [Task({"x": 10 * x}, (10 * x,)) for x in range(200)]
         with pytest.raises(InputError, match="the Dask cluster at tcp.* was lost") as caught:
             run_tasks(slow_square, given, dask=address, cache=kept, progress=False)

@@ -252,7 +252,10 @@ print(flush=True)
         shutil.copytree(many.parent, path.parent)
         process = script(code, path, stdout=subprocess.PIPE)
         process.stdout.readline()
-        time.sleep(rng.uniform(0, 0.15))
+        if trial == 0:
+            process.stdout.readline()  # at least one is killed afterwards
+        else:
+            time.sleep(rng.uniform(0, 0.15))
         process.kill()
         acknowledged = process.communicate()[0] != ""
         with CorrectionMemory.open(path) as memory:

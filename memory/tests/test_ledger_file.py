@@ -103,13 +103,16 @@ memory = CorrectionMemory.open(sys.argv[1])
 print(flush=True)
 for place in map(int, sys.argv[2:]):
     memory.forget(place)
+    print(flush=True)
 """
     rng = np.random.default_rng(0)
     erased = []
-    for _ in range(8):
+    for trial in range(8):
         left = set(range(20)) - set(erased)
         process = script(code, secrets, *left, stdout=subprocess.PIPE)
         process.stdout.readline()
+        if trial == 0:
+            process.stdout.readline()  # at least one is killed after an erasure
         time.sleep(rng.uniform(0, 0.02))
         process.kill()
         process.communicate()

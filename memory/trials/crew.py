@@ -54,6 +54,14 @@ def closed(memory):
     time.sleep(0.05)
 
 
+def wait_for(told):
+    """Wait until a writer tells of an entry that it was acknowledged."""
+    end = time.monotonic() + PATIENCE
+    while not re.search(r"^\[\d+,", told.read_text(), re.MULTILINE):
+        assert time.monotonic() < end, "a writer writes nothing"
+        time.sleep(0.005)
+
+
 class Crew:
     """Processes that write one memory, each at an address of its own, and what they told."""
 
@@ -79,10 +87,7 @@ class Crew:
 
     def wait(self, n):
         """Wait until one of them was acknowledged an entry: else its death would show nothing."""
-        end = time.monotonic() + PATIENCE
-        while not re.search(r"^\[\d+,", self._files[n].read_text(), re.MULTILINE):
-            assert time.monotonic() < end, "a writer writes nothing"
-            time.sleep(0.005)
+        wait_for(self._files[n])
 
     def wait_for_more(self):
         """Wait until some were acknowledged more entries than by now."""

@@ -19,7 +19,7 @@ from corrigible.proofs.rows import Content
 from corrigible.stores import postgres_connection
 from ocrrlib.files import InputError
 from trials import PATHS
-from trials.crew import WRITERS, D, crew, is_whole, judged, stored
+from trials.crew import WRITERS, D, crew, is_whole, judged, stored, wait_for
 from trials.proxy import Proxy
 from trials.writers import waits
 
@@ -65,6 +65,8 @@ def network(server, seconds, seed=0, **trouble):
         address = f"postgresql://postgres@127.0.0.1:{port}/{base}"
         with crew(server, base, [address] * WRITERS) as (writers, own):
             time.sleep(seconds)
+            while proxy.cut and not proxy.cuts:  # it is drawn
+                time.sleep(0.01)
             found = judged(writers, own)
     return found + Counter(cuts=proxy.cuts, drops=proxy.drops)
 
@@ -74,6 +76,8 @@ def clocks(server, seconds):
     base = server.new_base(vector=False)
     addresses = [server.address(base)] * 3
     with crew(server, base, addresses, ahead=(3600, 0, -3600)) as (writers, address):
+        for number in range(len(addresses)):
+            writers.wait(number)
         time.sleep(seconds)
         return judged(writers, address)
 
@@ -116,16 +120,21 @@ def machines(server, seconds):
         name = own.partition("#")[2]
         proxies = []
         processes = []
+        files = []
         for number in range(2):
             prefix, host = stack.enter_context(machine(number))
             proxies.append(Proxy(server.socket))
             port = stack.enter_context(proxies[number].running(host))
             address = f"postgresql://postgres@{host}:{port}/{base}#{name}"
             told = writers.folder / f"machine{number}"
+            told.touch()
+            files.append(told)
             code = f"from trials.crew import write; write({address!r}, {number}, {str(told)!r})"
             command = [*prefix, sys.executable, "-c", code]
             env = os.environ | {"PYTHONPATH": PATHS}
             processes.append(subprocess.Popen(command, env=env))
+        for told in files:
+            wait_for(told)
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             for proxy in proxies:
